@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// IsAddress reports whether a path is the address of a PostgreSQL server, postgres://… or
-// postgresql://… in letters of any case. Such a path is never taken for a file's name.
+// IsAddress reports whether a path is the address of a PostgreSQL server: postgres://… or
+// postgresql://…, in any case. Such a path is never a file name.
 func IsAddress(path string) bool {
 	scheme, _, found := strings.Cut(path, "://")
 	return found && (strings.EqualFold(scheme, "postgres") || strings.EqualFold(scheme, "postgresql"))
 }
 
-// unread is what stands behind the scheme of an address that can't be read.
+// unread replaces what follows the scheme of an address that can't be parsed.
 const unread = "://…"
 
-// readable refuses an address that can't be read for certain: part of a password might be taken for
-// the name of a host or a database, which others are told.
+// readable rejects an address that can't be parsed with certainty: part of a password might be
+// taken for a host or a database name, which errors show.
 func readable(address string) error {
 	if safe, _ := WithoutSecrets(address); strings.HasSuffix(safe, unread) {
 		return fmt.Errorf("%w: the address of the server: write @ / ? # and %% in a name or a password as %%40 "+
@@ -26,24 +26,24 @@ func readable(address string) error {
 	return nil
 }
 
-// WithoutSecrets gives the address of a server without the passwords in it, and reports whether it
-// has any: before the @, or as the settings password and sslpassword. Where an address can't be
-// read a password may be what makes it so: then it has one, and nothing is left of it but its
-// scheme. A path that is no address is given back.
+// WithoutSecrets returns the address of a server without its passwords, and reports whether it had
+// any: before the @, or as the settings password and sslpassword. If the address can't be parsed, a
+// password may be the reason; then it reports one and returns only the scheme. A path that is no
+// address is returned unchanged.
 func WithoutSecrets(address string) (safe string, secret bool) {
 	if !IsAddress(address) {
 		return address, false
 	}
 	scheme, rest, _ := strings.Cut(address, "://")
 	unreadable := scheme + unread
-	// of the server, with the user before it. Where that has two @, some take the first for its end
-	// and some the last
+	// the server, with the user before it; if that has two @, parsers disagree on which one ends the
+	// user
 	place := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		place = rest[:end]
 	}
 	u, err := url.Parse(address)
-	// of a password with a #, a / or a ? in it
+	// a password may have a #, a / or a ? in it
 	if err != nil || strings.Count(place, "@") > 1 || u.Fragment != "" ||
 		strings.Contains(u.EscapedPath(), "@") {
 		return unreadable, true

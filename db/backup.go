@@ -6,12 +6,12 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// Backup writes a copy of the file, as it was at one moment, to dest, which must not exist. The
-// file stays in use meanwhile, and Close waits for the copy. The copy is compact, 0600, on the disk
-// and checked before it gets its name; when Backup fails there is none, unless the error says so.
-// What a killed Backup leaves in the folder the next one removes.
+// Backup writes a snapshot of the file to dest, which must not exist. The file stays in use
+// meanwhile, and Close waits for the copy. The copy is compact, has mode 0600, and is synced and
+// checked before it gets its name. If Backup fails there is no copy, unless the error says so. The
+// next Backup removes what a killed one left in the folder.
 //
-// Whichever way the copy is put in the file's place later, cursors from before are ErrCursorExpired then.
+// Once the copy replaces the file, by whatever means, older cursors are ErrCursorExpired.
 func (d *DB) Backup(ctx context.Context, dest string) (err error) {
 	defer func() { err = Heard(ctx, err) }()
 	if err := d.ready("backup"); err != nil {
@@ -23,20 +23,20 @@ func (d *DB) Backup(ctx context.Context, dest string) (err error) {
 	return nil
 }
 
-// A Restored says what Restore did.
+// A Restored is the result of Restore.
 type Restored struct {
 	Path   string // the file, absolute
 	Kept   string // where the file is now that was there before; "" where there was none
 	Schema int64  // of the file: that of the backup
 }
 
-// Restore puts a copy of the backup into the place of the file at path, or makes it. The copy is
-// checked and on the disk before, no handle is open on the file meanwhile (ErrBusy, with whose it
-// is, after Options.LockTimeout), and a crash leaves one of the two there, whole; ErrOutcomeUnknown
-// says that the restored file is there and a power cut may still bring back the one before. The
-// file that was there is kept beside it, at Restored.Kept.
+// Restore replaces the file at path with a copy of the backup, or creates it. The copy is checked
+// and synced first. No handle may be open on the file: ErrBusy names the holder after
+// Options.LockTimeout. A crash leaves either file, whole. ErrOutcomeUnknown means that the restored
+// file is in place, but a power cut may still bring the old one back. The old file is kept beside
+// it, at Restored.Kept.
 //
-// The file has another generation then: cursors from before are ErrCursorExpired. Its schema is the backup's.
+// The file gets a new generation: older cursors are ErrCursorExpired. Its schema is the backup's.
 func Restore(ctx context.Context, backup, path string, o Options) (restored Restored, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	return inFile(path, o, "this way to restore", "use pg_restore, or bring back the server's own backup",

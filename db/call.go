@@ -15,24 +15,24 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Panic is what Read and Write panic with when the function they were given panicked, or one given
-// to Tx.AfterCommit: it may have run on another goroutine, so its stack is kept here.
+// Panic is what Read and Write panic with if their function panicked, or one given to
+// Tx.AfterCommit. The function may have run on another goroutine, so the stack is kept here.
 type Panic struct {
 	Value     any    // what the function panicked with
 	Stack     []byte // where
 	Committed bool   // it was a function of Tx.AfterCommit: what Write did stays done
 }
 
-// Error gives the value and the stack.
+// Error returns the value and the stack.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
-// Unwrap gives the value where it is an error.
+// Unwrap returns the value if it is an error.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
 }
 
-// Panicked makes an error of what was recovered from a function that panicked: one with a *Panic in it.
+// Panicked converts a recovered value to an error with a *Panic in it.
 func Panicked(v any) error {
 	if err, ok := v.(error); ok && isPanic(err) {
 		return err
@@ -88,8 +88,8 @@ func (c *call) runRead(x engine.Rx) error {
 	return c.read(&tx.Rx)
 }
 
-// begin gives the transaction of a run. Each has its own: what goroutines have that a run left
-// behind stays ended.
+// begin returns the transaction of a run. Each run has its own, so that goroutines left behind by
+// an earlier run can't use it.
 func (c *call) begin(x engine.Rx, writes bool) *Tx {
 	if c.began = time.Now(); writes {
 		c.db.work.waited(c.began.Sub(c.queued))
@@ -102,7 +102,7 @@ func (c *call) begin(x engine.Rx, writes bool) *Tx {
 	return tx
 }
 
-// end tells the observer, and ends the calling goroutine the way the callback ended: a panic
+// end reports to the observer, and ends the calling goroutine as the callback ended: a panic
 // reaches the caller's defers, and t.Fatal ends the caller's test.
 func (c *call) end(out callback.Outcome) error {
 	err := wrap(c.why, c.numbered(out.Err))
@@ -124,7 +124,7 @@ func (c *call) end(out callback.Outcome) error {
 	return err
 }
 
-// left tells the observer of a call whose function took the calling goroutine with it.
+// left reports to the observer a call whose function ended the calling goroutine.
 func (c *call) left() {
 	if c.observed != nil && !c.observed.told {
 		_ = c.tell(errGoexit)
@@ -145,8 +145,8 @@ func (c *call) tell(err error) error {
 	return guarded(&c.db.callbacks, "Options.Observe", func() { c.db.options.Observe(o.seen) })
 }
 
-// batches numbers the write transactions of this process, from a random number on, so that no other
-// process's are the same.
+// batches numbers the write transactions of this process, from a random number on, so that no two
+// processes share a number.
 var batches = func() *atomic.Int64 {
 	var from [8]byte
 	_, _ = rand.Read(from[:]) // never fails
@@ -155,9 +155,9 @@ var batches = func() *atomic.Int64 {
 	return n
 }()
 
-// Batch is a number that no other Write has, the same each time that its function asks and each
-// time that it runs. Stores write it into the rows that they append, so that a call whose outcome
-// is unknown can be repeated: see BatchOf.
+// Batch is a number that no other Write has, the same for every run of its function. Stores write
+// it into the rows that they append, so that a call with an unknown outcome can be repeated: see
+// BatchOf.
 func (tx *Tx) Batch() int64 {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -167,9 +167,9 @@ func (tx *Tx) Batch() int64 {
 	return tx.call.number
 }
 
-// BatchOf gives the Tx.Batch of the Write that failed with ErrOutcomeUnknown. A repeat that is
-// given it does nothing where the first try was kept after all. It reports false for other errors,
-// and where the function of that Write asked for none.
+// BatchOf returns the Tx.Batch of the Write that failed with ErrOutcomeUnknown. A repeat with that
+// number does nothing if the first attempt was committed after all. ok is false for other errors,
+// and if that Write's function did not ask for a number.
 func BatchOf(err error) (batch int64, ok bool) {
 	if b, ok := errors.AsType[*batched](err); ok {
 		return b.number, true
@@ -177,7 +177,7 @@ func BatchOf(err error) (batch int64, ok bool) {
 	return 0, false
 }
 
-// batched is an error of a Write that has a number.
+// batched is the error of a Write that has a number.
 type batched struct {
 	error
 	number int64

@@ -7,14 +7,14 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// The range of a time in a table: what an int64 of Unix nanoseconds holds, 1677-09-21 to 2262-04-11.
+// The range of a time in a table, an int64 of Unix nanoseconds: 1677-09-21 to 2262-04-11.
 var (
 	minTime = time.Unix(0, math.MinInt64)
 	maxTime = time.Unix(0, math.MaxInt64)
 )
 
-// Nanos is t as Unix nanoseconds, the unit of every time column, clamped to what an int64 holds:
-// time.Time.UnixNano wraps around outside that range without a word.
+// Nanos is t in Unix nanoseconds, the unit of every time column, clamped to the range of an int64.
+// time.Time.UnixNano overflows silently outside that range.
 func Nanos(t time.Time) int64 {
 	switch {
 	case t.Before(minTime):
@@ -28,10 +28,10 @@ func Nanos(t time.Time) int64 {
 // Time is the UTC time of a time column.
 func Time(nanos int64) time.Time { return time.Unix(0, nanos).UTC() }
 
-// Checksum is the CRC-32C of the values of a row's columns, each with its type and, where it has
-// one, its length, so that nothing can move from one column to the next unnoticed. The values are
-// as they come out of a table: nil, int64, float64, string, []byte; a pointer counts as what it
-// points at; an int, or a bool, counts as the integer that it is kept as. NULLs at the end don't
-// count, so that a row stays right when its table gets another column. Which columns a table's
-// checksums cover is said in migrations.Checksums.
+// Checksum is the CRC-32C of the values of a row's columns, each with its type and, if it has one,
+// its length, so that no byte can move from one column to the next unnoticed. Values are as they
+// come out of a table: nil, int64, float64, string, []byte; a pointer counts as its target, and an
+// int or a bool as the integer that is stored. Trailing NULLs don't count, so that a row stays
+// valid when its table gets another column. migrations.Checksums lists the columns that each
+// table's checksum covers.
 func Checksum(values ...any) int64 { return engine.Checksum(values...) }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// A cursor has one text form, whatever it points into: base64url of the file's generation, the name
-// of the list or stream that it belongs to, and the values of the place. People keep it and give it
-// back; nobody else reads it.
+// Every cursor has one text form: base64url of the file's generation, the name of the list or
+// stream that it belongs to, and the values of the position. Callers keep it and give it back
+// without reading it.
 var cursorText = base64.RawURLEncoding
 
-// Cursor is the text of a place in the list or stream called of: the numbers and texts by which the
-// place is found again.
+// Cursor returns the text of a position in the list or stream called of: the numbers and texts that
+// identify the position.
 func (rx *Rx) Cursor(of string, numbers []int64, texts ...string) string {
 	out := binary.AppendUvarint(make([]byte, 0, 48), rx.generation())
 	out = appendCursorText(out, of)
@@ -29,9 +29,9 @@ func appendCursorText(out []byte, text string) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
 }
 
-// ReadCursor reads a text that Cursor made from as many numbers and texts. One that is no cursor,
-// or one of another list or stream, is ErrInvalid; one from before the file was restored from a
-// backup is ErrCursorExpired.
+// ReadCursor parses a text that Cursor made from the same count of numbers and texts. Any other
+// text, and a cursor of another list or stream, is ErrInvalid; one from before the file was
+// restored from a backup is ErrCursorExpired.
 func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) error {
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil {
@@ -57,7 +57,7 @@ func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) e
 	return nil
 }
 
-// NotThisCursor is the error for a text that is no cursor of the list or stream that it was given to.
+// NotThisCursor is the error for a text that is no cursor of this list or stream.
 func NotThisCursor(cursor string) error {
 	return &Error{
 		Op: "read cursor", Hint: "give back a cursor as it was received, to the call for the same list or stream",
@@ -65,13 +65,13 @@ func NotThisCursor(cursor string) error {
 	}
 }
 
-// CursorExpired is the error for a cursor into what is gone.
+// CursorExpired is the error for a cursor to something that is gone.
 func CursorExpired(why string) error {
 	return &Error{Op: "read cursor", Hint: "start over without the cursor",
 		Err: fmt.Errorf("%w: %s", ErrCursorExpired, why)}
 }
 
-// generation tells apart the files that a path has had: it changes when a backup is restored.
+// generation distinguishes the files that a path has had: restoring a backup changes it.
 func (rx *Rx) generation() uint64 { return rx.db.engine.Generation() }
 
 type cursorReader struct {
@@ -95,7 +95,7 @@ func (r *cursorReader) varint() int64 {
 	return n
 }
 
-// took moves on behind a number; false: there was none.
+// took advances past a number; false: there was none.
 func (r *cursorReader) took(size int) bool {
 	if size <= 0 {
 		r.bad, r.rest = true, nil

@@ -9,18 +9,17 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// SalvageOptions says what Salvage takes. The zero value takes what is whole.
+// SalvageOptions says what Salvage keeps. The zero value keeps what is whole.
 type SalvageOptions struct {
-	// KeepSuspect also takes rows whose checksum says that something in them is another than it was.
-	// They come without a checksum.
+	// KeepSuspect also keeps rows whose checksum does not match. They come without a checksum.
 	KeepSuspect bool
-	// Finish is called with the new file, open, before that gets its name; the new file is given up if
-	// it fails. It says what is wrong with the file still. nil is DB.Check. maintenance.Salvage has
-	// one that knows the stores.
+	// Finish, if not nil, is called with the new file, open, before the file gets its name, and
+	// returns the problems that remain. If it fails, the new file is discarded. nil means DB.Check.
+	// maintenance.Salvage has one that knows the stores.
 	Finish func(context.Context, *DB) ([]Problem, error)
 }
 
-// Salvaged is what Salvage brought.
+// Salvaged is the result of Salvage.
 type Salvaged struct {
 	Schema   int64 // schema version of the damaged file; the new one has this program's
 	Pages    int   // of the damaged file
@@ -35,26 +34,26 @@ type SalvagedTable struct {
 	Table   string
 	Taken   int64 // rows in the new file
 	Suspect int64 // rows with another checksum, or with values of other types, than they should have
-	// rows that were read and have no place in the new file: they are in its table salvage_leftovers,
+	// rows that were read but don't fit into the new file: they are in its table salvage_leftovers,
 	// with the reason
 	Aside int64
-	// rows that could not be read; nil: nobody can count them, since a page that may have held some is damaged
+	// rows that could not be read; nil: unknown, because a page that may have held some is damaged
 	Lost *int64
 }
 
-// Salvage reads the damaged file at from page by page, with the commits in its WAL, and brings
-// every row that is whole into a new file at to. Damage on one page takes no other page's rows
-// along: neither indexes nor the inner pages of trees are needed. Rows that refer to others which
-// are lost, that break a constraint, or whose checksum is another, lie in the table
-// salvage_leftovers of the new file as SQL text, each with its reason. Where a run is lost and its
-// trace, or its events, are not, it is made anew from them. Counts are made to fit, and places that
-// may have no gaps are closed up. The new file has a generation of its own, so that cursors have
-// expired.
+// Salvage reads the damaged file at from page by page, with the commits in its WAL, and copies
+// every whole row into a new file at to. Damage to one page costs no rows of other pages: neither
+// indexes nor interior pages are needed. Rows that refer to lost rows, break a constraint, or fail
+// their checksum go into the table salvage_leftovers of the new file as SQL text, each with its
+// reason. A run whose row is lost is recreated from its trace or events, if those are left. Counts
+// are corrected, and gaps closed where positions must be dense. The new file has a new generation,
+// so older cursors have expired.
 //
-// The new file passes Check. What runs say of their traces only the stores can tell:
-// maintenance.Salvage makes that fit too, and is the one to call unless the stores are your own.
+// The new file passes Check. Only the stores know what a run must say of its trace:
+// maintenance.Salvage restores that too, and is the one to call unless the stores are your own.
 //
-// It changes nothing in the damaged file, which nobody may have open (ErrBusy). A file at to is ErrConflict.
+// Salvage does not change the damaged file, which must not be open anywhere (ErrBusy). An existing
+// file at to is ErrConflict.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (salvaged Salvaged, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	for _, path := range []string{from, to} {
@@ -105,35 +104,35 @@ type Problem struct {
 	Row    string // that row's key; several columns of a key stand in brackets
 }
 
-// An Examination is what Examine found and looked at.
+// An Examination is the result of Examine.
 type Examination struct {
 	Problems  []Problem
 	Checksums []ChecksumCount // of each table with checksums that has rows
 }
 
-// A ChecksumCount says how many rows of a table have a checksum. A row has none when it was not
-// written since there are checksums, or when its user has said, by setting the column to NULL, that
-// what it holds now is right.
+// A ChecksumCount is how many rows of a table have a checksum. A row has none if it was last
+// written before checksums existed, or if the user set the column to NULL to declare its contents
+// right.
 type ChecksumCount struct {
 	Table   string
 	Rows    int64
 	Without int64
 }
 
-// Check reads the whole file and reports what is wrong with it, at most 100 problems of each kind:
-// SQLite's integrity_check; tables, indexes, triggers and views of the schema that are missing or
-// are not as this program makes them; foreign keys; the invariants of the schema; and rows whose
-// columns are not what their checksum says. No problems and no error mean that the file is whole.
+// Check reads the whole file and reports at most 100 problems of each kind: SQLite's
+// integrity_check; tables, indexes, triggers and views of the schema that are missing or differ
+// from what this program creates; foreign keys; the invariants of the schema; and rows that don't
+// match their checksum. No problems and no error mean that the file is whole.
 //
-// It reads on a connection of its own, so that it keeps no Read waiting, and ends with ctx's cause.
-// Each look is a snapshot of its own: the longest is the integrity check's, which reads every page.
-// Rows are compared with their checksums 1,000 at a time.
+// It reads on a connection of its own, so that it delays no Read, and ends with ctx's cause. Each
+// part is a snapshot of its own; the longest is the integrity check's, which reads every page.
+// Checksums are compared 1,000 rows at a time.
 func (d *DB) Check(ctx context.Context) ([]Problem, error) {
 	x, err := d.Examine(ctx)
 	return x.Problems, err
 }
 
-// Examine is Check, and says besides how much of the file has checksums.
+// Examine is Check, and also reports how much of the file has checksums.
 func (d *DB) Examine(ctx context.Context) (x Examination, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	if err := d.ready("check"); err != nil {
@@ -149,11 +148,11 @@ func (d *DB) Examine(ctx context.Context) (x Examination, err error) {
 	return x, wrap("check", err)
 }
 
-// Repair makes views, triggers and indexes of the schema again that are missing or are not as this
-// program makes them, and texts of the schema of which a few bits are not what they were; it names
-// what it made, and what Open did. It changes no row. Open does the second by itself where it finds
-// that the schema can't be parsed, and makes of a view of the user's own that can't be parsed any
-// more one whose only row is its text. A handle that is read-only repairs nothing.
+// Repair recreates views, triggers and indexes of the schema that are missing or differ from what
+// this program creates, and schema texts with a few flipped bits. It returns the names of what it
+// recreated, including what Open repaired. It changes no row. Open repairs schema texts by itself
+// if it can't parse the schema; a user's own view that can't be parsed becomes one whose only row
+// is its text. A read-only handle repairs nothing.
 func (d *DB) Repair(ctx context.Context) ([]string, error) {
 	if err := d.ready("repair"); err != nil {
 		return nil, err

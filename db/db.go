@@ -23,11 +23,11 @@ type DB struct {
 
 	scopes sync.Map // name -> id, of committed rows
 
-	ownersLookedAt atomic.Int64 // the last one that Tx.ForgetDeadOwners has looked at
+	ownersLookedAt atomic.Int64 // the last one that Tx.ForgetDeadOwners has polled at
 
-	lookouts lookouts
-	work     work
-	keepers  keepers
+	pollers pollers
+	work    work
+	keepers keepers
 
 	closing sync.Once
 	closed  chan struct{}
@@ -45,10 +45,10 @@ func (d *DB) ReadOnly() bool { return d.options.ReadOnly }
 // Close returns what the first did.
 func (d *DB) Close() error { return d.Shutdown(context.Background()) }
 
-// Shutdown is Close for who does not wait without an end. When ctx ends first, it interrupts the
-// statements of the reads under way and returns ErrBusy with the context's cause, and the calls
-// that it waits for by name. A function that writes goes on to its end. The file is closed as soon
-// as the last call ends; another Shutdown, or Close, waits for that.
+// Shutdown is Close with a time limit. If ctx ends first, Shutdown interrupts the statements of the
+// reads in progress and returns ErrBusy with the context's cause and the names of the calls that it
+// waits for. A function that writes runs to its end. The file is closed once the last call ends;
+// another Shutdown, or Close, waits for that.
 func (d *DB) Shutdown(ctx context.Context) error {
 	if err := d.ready("close"); err != nil {
 		return err
@@ -78,16 +78,15 @@ func (d *DB) Shutdown(ctx context.Context) error {
 
 func (d *DB) now() time.Time { return d.options.Now().UTC() }
 
-// Changes gives a channel that gets a value when something was committed to the file: by this
-// process at once, by another process or program a moment later. Commits that come while a value is
-// waiting share it, and a value may come without a commit; what never happens is a commit, ended
-// after Changes returned, that no value follows. So: call Changes, read what there is, and read
-// again after each value.
+// Changes returns a channel that receives a value after a commit to the file: at once for a commit
+// of this process, a moment later for one of another process or program. Commits while a value is
+// pending share it, and a value may come without a commit; but every commit that ends after Changes
+// returned is followed by a value. So: call Changes, read what there is, and read again after each
+// value.
 //
-// The channel is closed when ctx ends or the file is closed, and when the database of a server is
-// moved: Changes is ErrMoved then. While a file has no watcher nothing is watched; with one, an
-// idle file costs a look a second (20 a second where the system doesn't tell of writes), on a
-// connection of its own.
+// The channel is closed when ctx ends or the file is closed, and when a server's database is moved:
+// Changes then returns ErrMoved. A file without watchers is not watched; with one, an idle file is
+// polled once a second (20 times if the system doesn't report writes), on a connection of its own.
 func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
 	if err := d.ready("watch"); err != nil {
 		return nil, err

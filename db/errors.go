@@ -9,71 +9,70 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// The sentinels that every layer wraps; test for them with errors.Is.
+// The sentinel errors that every layer wraps; test for them with errors.Is.
 var (
-	// ErrNotFound: what was asked for is not in the file.
+	// ErrNotFound: the requested item is not in the file.
 	ErrNotFound = engine.ErrNotFound
-	// ErrConflict: a row of that identity is there already, with other content.
+	// ErrConflict: an item with that identity exists, with other contents.
 	ErrConflict = engine.ErrConflict
-	// ErrInvalid: an argument can't be used; nothing was changed.
+	// ErrInvalid: an argument is unusable; nothing was changed.
 	ErrInvalid = engine.ErrInvalid
 	// ErrBusy: the context ended, or the lock timeout passed, while another caller or process held
 	// what was needed.
 	ErrBusy = engine.ErrBusy
-	// ErrLeaseLost: the lease that the call was made under has passed to another holder; nothing was changed.
+	// ErrLeaseLost: the call's lease has passed to another holder; nothing was changed.
 	ErrLeaseLost = engine.ErrLeaseLost
 	// ErrOutcomeUnknown: a commit failed, and the disk did not let Write find out whether it happened.
-	// The handle refuses every call until the file is closed and opened again; then repeat the call
-	// with BatchOf, or look for the change. On a server it comes where no primary answered, and the
-	// handle goes on. Of Backup and Restore: the file has its name, and a power cut may take that
-	// again.
+	// The handle refuses every call until the file is closed and reopened; then repeat the call with
+	// BatchOf, or look for the change. On a server it means that no primary answered, and the handle
+	// continues to work. From Backup and Restore: the file has its name, which a power cut may undo.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
-	// ErrCursorExpired: what the cursor points at was removed by retention.
+	// ErrCursorExpired: retention removed what the cursor points at.
 	ErrCursorExpired = engine.ErrCursorExpired
 	// ErrCorrupt: stored data can't be read as what it should be.
 	ErrCorrupt = engine.ErrCorrupt
 	// ErrFull: the disk, or the quota, is full. Nothing was changed.
 	ErrFull = engine.ErrFull
-	// ErrIO: the disk or the file system failed. Nothing was changed, unless the error is ErrOutcomeUnknown too.
+	// ErrIO: the disk or the file system failed. Nothing was changed, unless the error is also
+	// ErrOutcomeUnknown.
 	ErrIO = engine.ErrIO
 	// ErrSchemaTooNew: the file needs a newer program, to be written or even to be read.
 	ErrSchemaTooNew = engine.ErrSchemaTooNew
 	// ErrNotADatabase: the file is not an SQLite database, or it belongs to another program.
 	ErrNotADatabase = engine.ErrNotADatabase
-	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the
-	// database safely; or the engine has no such thing, and the hint names what does it there.
+	// ErrUnsupported: the file system, or how the file lies on it, can't hold the database safely; or
+	// the engine lacks the feature, and the hint names the alternative.
 	ErrUnsupported = engine.ErrUnsupported
 	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open;
-	// nothing was changed. Every later Write of the handle finds the same, until the file is back, and
-	// so does Open of the path in this process, until the handle is closed. Open, Restore and Salvage
-	// return it, too, for a file beside a -wal that a killed program left and that belongs to another
-	// file.
+	// nothing was changed. Every later Write of the handle fails the same way until the file is back,
+	// and so does Open of the path in this process until the handle is closed. Open, Restore and
+	// Salvage also return it for a file beside a -wal that a killed program left and that belongs to
+	// another file.
 	ErrReplaced = engine.ErrReplaced
-	// ErrMoved: what was here is moved to another database, or is under way there, and may not be
-	// written here; or a move has not filled the database yet. The error and its hint say where the
-	// other one is.
+	// ErrMoved: the database was moved, or is being moved, to another one and can't be written here;
+	// or a move has not filled it yet. The error and its hint name the other one.
 	ErrMoved = engine.ErrMoved
 	// ErrClosed: the handle was closed, or never opened.
 	ErrClosed = engine.ErrClosed
 )
 
-// Error is what this package and the stores return. Error() is one line for logs; Hint is for a
-// person and stays out of it.
+// Error is the error of this package and the stores. Error() is one line for logs; Hint is for a
+// person and not part of it.
 type Error struct {
 	Op     string // what was being done, in the caller's words: "append records"
 	Entity string // the kind of thing: "run", "file"; may be empty
 	ID     string // its id or path; may be empty
-	// the extended SQLite result code, or the SQLSTATE read as a number of base 36; 0 when the
-	// database did not fail
+	// the extended SQLite result code, or the SQLSTATE as a base-36 number; 0 if the database did not
+	// fail
 	Code int
 	Hint string // what a person can do about it; may be empty
-	// with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't
-	// tell, nor of a server's locks: see Health
+	// with ErrBusy, the pids of the processes that hold what was waited for; none if the system
+	// doesn't tell, nor for a server's locks: see Health
 	HeldBy []int
 	Err    error // the cause, which wraps a sentinel where one fits
 }
 
-// Error names the operation, the thing and the cause.
+// Error names the operation, the item and the cause.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -89,8 +88,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// LogValue gives log/slog what the error knows, each by its name: op, entity, id, code, held_by,
-// hint and error. What is empty is left out.
+// LogValue returns the fields of the error for log/slog: op, entity, id, code, held_by, hint and
+// error. Empty ones are left out.
 func (e *Error) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("op", e.Op)}
 	for _, a := range []struct{ name, value string }{{"entity", e.Entity}, {"id", e.ID}} {
@@ -110,10 +109,11 @@ func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, slog.String("error", e.Err.Error()))...)
 }
 
-// Unwrap gives errors.Is and errors.As the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint returns the hint of the outermost *Error in err's chain that has one, else that of what failed.
+// Hint returns the hint of the outermost *Error in err's chain that has one, else that of the
+// underlying failure.
 func Hint(err error) string {
 	for at := err; at != nil; {
 		e, ok := errors.AsType[*Error](at)
@@ -128,7 +128,7 @@ func Hint(err error) string {
 	return hintOf(err)
 }
 
-// Invalid is an ErrInvalid that says what is wrong, and to Hint what to do about it.
+// Invalid returns an ErrInvalid that says what is wrong, with a hint that says what to do about it.
 func Invalid(hint, format string, args ...any) error {
 	return &refusal{hint, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)}
 }
@@ -169,8 +169,8 @@ func violated(err error) engine.Constraint {
 // or FOREIGN KEY.
 func IsConstraint(err error) bool { return violated(err) != engine.NoConstraint }
 
-// wrap names what was being done. An error that is an *Error already passes as it is: it was
-// wrapped where it arose.
+// wrap adds the operation. An error that already is an *Error is returned as it is: it was wrapped
+// where it arose.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -181,10 +181,9 @@ func wrap(op string, err error) error {
 	return &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 }
 
-// About says in an error of a store which thing it is about, where it names none yet: an *Error
-// gets the entity and the id, and any other error becomes one, with the operation and what hint, if
-// there is one, knows to do. An entity of "" names nothing. The error may be the caller's own, so
-// it is copied, not changed.
+// About adds the item to a store's error that names none: an *Error gets the entity and the id, and
+// any other error becomes one, with the operation and the hint of hint, if not nil. An empty entity
+// adds nothing. The error may be the caller's own, so it is copied, not changed.
 func About(err error, op, entity, id string, hint func(error) string) error {
 	if err == nil {
 		return nil
@@ -204,7 +203,7 @@ func About(err error, op, entity, id string, hint func(error) string) error {
 	return &about
 }
 
-// heldBy are the processes that err says hold what was waited for.
+// heldBy are the processes that hold what was waited for, according to err.
 func heldBy(err error) []int {
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
 		return f.HeldBy
@@ -212,15 +211,15 @@ func heldBy(err error) []int {
 	return nil
 }
 
-// A Misstatement is what an error says of a statement that is itself at fault.
+// A Misstatement describes a statement that is itself at fault.
 type Misstatement struct {
 	Writes bool   // it would change something, and only reads are allowed
 	Table  string // a table or view that it names and that isn't there; "" where it is something else
 	Column string // the same of a column
 }
 
-// Misstated reports whether err blames the statement, as somebody has written it: it can't be
-// compiled, names what isn't there, fails as it runs, or would write.
+// Misstated reports whether err blames the statement, as a person wrote it: it does not compile,
+// names something that does not exist, fails while running, or would write.
 func Misstated(err error) (m Misstatement, blamed bool) {
 	f, ok := errors.AsType[*engine.Failure](err)
 	if !ok || !f.Statement.Wrong && !f.Statement.Writes {

@@ -153,37 +153,37 @@ func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
 	}
 }
 
-// WithLongLooks has every overview take its looks at all for long ones.
-func WithLongLooks(t testing.TB) {
-	before := longLook
-	longLook = 0
-	t.Cleanup(func() { longLook = before })
+// WithLongPolls has every overview treat a poll of all heads as a long one.
+func WithLongPolls(t testing.TB) {
+	before := longPoll
+	longPoll = 0
+	t.Cleanup(func() { longPoll = before })
 }
 
-// WithoutLooksAtAll has every overview look at open streams only, but for those who join.
-func WithoutLooksAtAll(t testing.TB) {
-	WithLongLooks(t)
+// WithoutFullPolls has every overview poll open streams only, except when a follower joins.
+func WithoutFullPolls(t testing.TB) {
+	WithLongPolls(t)
 	before := allRest
 	allRest = 1 << 25
 	t.Cleanup(func() { allRest = before })
 }
 
-// WorkOfALook is how long a look at the streams counts that does fn.
-func WorkOfALook(ctx context.Context, d *DB, fn func(*Rx) error) (time.Duration, error) {
-	var l lookout
+// WorkOfAPoll is how long a poll that runs fn counts as work.
+func WorkOfAPoll(ctx context.Context, d *DB, fn func(*Rx) error) (time.Duration, error) {
+	var l poller
 	err := l.read(ctx, d.Read, fn)
 	return l.worked, err
 }
 
-// AskedAfter reports whether a follower asks for another look who read when looked looks had begun,
-// and comes to wait when begun had.
-func AskedAfter(looked, begun int) bool {
+// AskedAfter reports whether a follower that read when since polls had begun, and waits when begun
+// had, asks for another poll.
+func AskedAfter(since, begun int) bool {
 	t := &tail{
-		lookout: lookout{asked: make(chan struct{}, 1), ended: make(chan struct{})},
-		looked:  begun, waiting: map[*waiter]struct{}{},
+		poller: poller{asked: make(chan struct{}, 1), ended: make(chan struct{})},
+		begun:  begun, waiting: map[*waiter]struct{}{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // it has come, and goes
-	_ = t.wait(ctx, looked, nil)
+	cancel() // it arrives, and leaves
+	_ = t.wait(ctx, since, nil)
 	return len(t.asked) > 0
 }

@@ -7,20 +7,20 @@ import (
 	"iter"
 )
 
-// A What says which sort of thing a follower is told.
+// What is the kind of news that a follower gets.
 type What int
 
 const (
 	// Written: an item was written.
 	Written What = iota
-	// StatusChanged: the thing that is followed has another status.
+	// StatusChanged: the followed thing has a new status.
 	StatusChanged
-	// Gap: items went before they could be told, or the thing itself did.
+	// Gap: items, or the thing itself, were removed before the follower read them.
 	Gap
 )
 
-// A Followed is what a follower is told next. R names the thing that is followed, and T is what is
-// written there.
+// A Followed is one piece of news for a follower. R identifies the followed thing, and T is an item
+// of its stream.
 type Followed[R, T any] struct {
 	Of     R
 	What   What
@@ -28,58 +28,61 @@ type Followed[R, T any] struct {
 	Status string // StatusChanged: the new one
 	Reason string // Gap: what went
 	Gone   bool   // Gap: the thing itself is gone, and nothing more comes of it
-	// Cursor is the place behind this in the stream of Of: what Follow goes on from once it is dealt with.
+	// Cursor is the position after this item in the stream of Of: pass it to Follow to continue from
+	// there.
 	Cursor string
 }
 
-// A Place is where a reader stands in a stream: in the records of a run, the events of a runtime.
+// A Place is a reader's position in a stream, such as the records of a run or the events of a
+// runtime.
 type Place struct {
 	Key    int64  `db:"key"`    // number of the row that the stream belongs to; it is never used again
 	Seen   int64  `db:"seen"`   // position of the last item that the reader has
 	Status string `db:"status"` // the status that it knows
 }
 
-// A Stream is how a store tells its followers of one sort of thing. Its functions may be called
-// more than once for one answer, and must not change what they share.
+// A Stream is a store's part in following one kind of thing. Its functions may be called more than
+// once for one answer, and must not change shared state.
 type Stream[R comparable, T any] struct {
 	Op   string // in errors: "follow runs"
 	Name string // in cursors: "run"
-	// Born is the status of a thing that nobody has seen yet. One that has it still is not told.
+	// Born is the initial status, which is not reported.
 	Born string
-	// Table is the table of the things, and Key its column that Place.Key is of. FollowAll goes
-	// through the keys of all scopes, so that what one read looks at is bounded.
+	// Table is the table of the things, and Key its column for Place.Key. FollowAll walks the keys of
+	// all scopes, so that one read examines a bounded number of rows.
 	Table, Key string
-	// End is the place behind everything that a stream has; false: it is not there. Every follower
-	// that waits is asked for at each commit, so it must be a seek.
+	// End returns the end of a stream; false if the stream is gone. It is called for every waiting
+	// follower at each commit, so it must be a single seek.
 	End func(rx *Rx, key int64) (Place, bool, error)
-	// Read gives what stands behind a place, as much as there is room for. ErrCursorExpired: the stream is gone.
+	// Read returns what follows a place, as much as there is room for. ErrCursorExpired: the stream is
+	// gone.
 	Read func(rx *Rx, behind Place, room Room) (Stretch[R, T], error)
 }
 
-// A Stretch is what was read of a stream in one snapshot.
+// A Stretch is a part of a stream, read from one snapshot.
 type Stretch[R, T any] struct {
 	Of    R
 	Items []Placed[T]
 	Lost  string // why there are no items between the place and the first of these; "" if none are missing
-	Seen  int64  // position of the last one that was looked at
+	Seen  int64  // position of the last one that was polled at
 	More  bool   // there are more behind it
-	// Status is that of the thing. It is told behind the last item.
+	// Status is the thing's status. It is reported after the last item.
 	Status string
 }
 
-// A Placed is an item and its position in the stream. Positions grow.
+// A Placed is an item with its position in the stream. Positions grow.
 type Placed[T any] struct {
 	Position int64
 	Item     T
 }
 
-// Cursor is the text of a place.
+// Cursor returns the text of a place.
 func (s *Stream[R, T]) Cursor(rx *Rx, at Place) string {
 	return rx.Cursor(s.Name, []int64{at.Key, at.Seen}, at.Status)
 }
 
-// ReadCursor reads the text of a place. Whether the key is that of the stream that the caller wants
-// is the store's to see.
+// ReadCursor parses the text of a place. The store checks that the key belongs to the stream the
+// caller asked for.
 func (s *Stream[R, T]) ReadCursor(rx *Rx, cursor string) (at Place, err error) {
 	var numbers [2]int64
 	err = rx.ReadCursor(s.Name, cursor, numbers[:], &at.Status)
@@ -90,13 +93,13 @@ func (s *Stream[R, T]) ReadCursor(rx *Rx, cursor string) (at Place, err error) {
 	return at, err
 }
 
-// Follow tells what comes behind a place of one stream, first what is there and then each item as
-// it comes, by whichever process, in the order of the stream, none twice and none left out without
-// a Gap. begin finds the place; its Status is "" where the reader knows none. No transaction is
-// open while the caller's loop runs, and nothing is read for a stream to which nothing comes.
+// Follow iterates over what follows a place of one stream: first what exists, then each item as any
+// process writes it, in the order of the stream, without repeats and with a Gap for whatever was
+// removed unread. begin finds the place; its Status is "" if the reader knows none. No transaction
+// is open while the caller's loop runs, and a stream without news is not read.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
-// ErrClosed, what begin said, or ErrCursorExpired when the thing is removed or replaced.
+// It ends when the caller leaves the loop, or with an error: the context's cause, ErrClosed, the
+// error of begin, or ErrCursorExpired once the thing is removed or replaced.
 func Follow[R comparable, T any](ctx context.Context, d *DB, s Stream[R, T],
 	begin func(*Rx) (Place, error)) iter.Seq2[Followed[R, T], error] {
 	return func(yield func(Followed[R, T], error) bool) {
@@ -115,7 +118,7 @@ func (s *Stream[R, T]) failed(ctx context.Context, err error) error {
 
 func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place, error),
 	yield func(Followed[R, T], error) bool) error {
-	// The tail comes before the first look: what is committed between them is told.
+	// Join the tail before the first read, so that no commit between the two is missed.
 	tail, err := joinTail(ctx, d)
 	if err != nil {
 		return err
@@ -123,10 +126,10 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 	defer tail.leave()
 	var at Place
 	var lag lag
-	defer d.lookouts.caughtUp(&lag)
+	defer d.pollers.caughtUp(&lag)
 	for known := false; ; known = true {
-		d.lookouts.behind(&lag)
-		since := tail.looks()
+		d.pollers.behind(&lag)
+		since := tail.polls()
 		var told []Followed[R, T]
 		var next Place
 		var more bool
@@ -153,7 +156,7 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 			continue
 		}
 		waiting := at
-		d.lookouts.caughtUp(&lag)
+		d.pollers.caughtUp(&lag)
 		err = tail.wait(ctx, since, func(rx *Rx) (bool, error) {
 			end, found, err := s.End(rx, waiting.Key)
 			return !found || end != waiting, err
@@ -164,7 +167,7 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 	}
 }
 
-// Page gives what is there behind a place of a stream, with the cursors of Follow, and no status.
+// Page returns what follows a place of a stream, with Follow's cursors and without status.
 func (s *Stream[R, T]) Page(rx *Rx, behind Place, at At) (page Page[Followed[R, T]], err error) {
 	room, err := at.Room()
 	if err != nil {
@@ -184,7 +187,7 @@ func (s *Stream[R, T]) Page(rx *Rx, behind Place, at At) (page Page[Followed[R, 
 // readAtATime is the number of items that a follower reads at a time.
 const readAtATime = 128
 
-// read gives what is told next, and the place behind it.
+// read returns the next news, and the place after it.
 func (s *Stream[R, T]) read(rx *Rx, at Place) (told []Followed[R, T], next Place, more bool, err error) {
 	if at.Status == "" {
 		at.Status = s.Born
@@ -202,7 +205,7 @@ func (s *Stream[R, T]) read(rx *Rx, at Place) (told []Followed[R, T], next Place
 	return told, at, got.More, nil
 }
 
-// tell makes what is told of a stretch, and the place behind it.
+// tell turns a stretch into news, and returns the place after it.
 func (s *Stream[R, T]) tell(rx *Rx, at Place, got Stretch[R, T]) (told []Followed[R, T], next Place) {
 	if got.Lost != "" {
 		at.Seen = got.Seen
@@ -219,34 +222,34 @@ func (s *Stream[R, T]) tell(rx *Rx, at Place, got Stretch[R, T]) (told []Followe
 	return told, at
 }
 
-// A Head is where the stream of one of many things ends.
+// A Head is the end of one of many streams.
 type Head[R comparable] struct {
 	Of R `db:"of"`
 	Place
-	// Out: the thing does not pass the follower's filter. It is followed from when it passes on.
+	// Out: the thing does not match the follower's filter. It is followed from when it does.
 	Out bool `db:"out"`
 }
 
-// Heads are how FollowAll looks at its streams.
+// Heads is how FollowAll polls its streams.
 type Heads[R comparable] struct {
-	// Between gives those with keys behind one and up to another, those that don't pass the filter
-	// too, in the order of keys.
+	// Between returns the heads of the keys in (behind, last], by key, including those that don't
+	// match the filter.
 	Between func(rx *Rx, behind, last int64) ([]Head[R], error)
-	// Open gives the keys of those to which something may well come, at most so many. Where a look at
-	// all takes long it comes but a twentieth of the time, and in between it is these that are looked
-	// at. nil: all are, always.
+	// Open returns at most that many keys of things that are likely to get news. Once polling all
+	// heads takes long, that is done only a twentieth of the time, and these are polled in between.
+	// nil: all are always polled.
 	Open func(rx *Rx, most int) (keys []int64, err error)
 }
 
-// FollowAll tells what comes to many streams from this call on. Followers whose key is equal, any
-// comparable value, look together. New things are followed from their beginning, and a thing that
-// has begun to pass from then on, until it is removed. Inside a stream the order is its own, none
-// twice and none left out without a Gap; between streams it is that in which they were met. The
-// removal of a thing is a Gap that says Gone. The loop may be run once; it ends as that of Follow
-// does.
+// FollowAll iterates over the news of many streams from this call on. Followers with equal keys,
+// any comparable value, share their polls. A new thing is followed from its beginning; one that
+// begins to match the filter is followed from then until it is removed. Each stream keeps its own
+// order, without repeats and with a Gap for whatever was removed unread; streams are interleaved as
+// they were met. The removal of a thing is a Gap with Gone set. The loop can be run once; it ends
+// as Follow does.
 //
-// It looks at the heads after a commit, 1,000 keys in a read, and no more than a fifth of the time.
-// What came and went between two looks is not told.
+// It polls after commits, 1,000 keys in a read, for at most a fifth of the time. What appeared and
+// disappeared between two polls is not reported.
 func FollowAll[R comparable, T any](
 	ctx context.Context, d *DB, s Stream[R, T], key any, heads Heads[R],
 ) iter.Seq2[Followed[R, T], error] {
@@ -263,14 +266,14 @@ func FollowAll[R comparable, T any](
 	}
 }
 
-// headsAtATime is how many keys one read looks at.
+// headsAtATime is how many keys one read polls.
 const headsAtATime = 1000
 
-// sqlNextKeys gives the greatest and the number of the next keys of a table behind one.
+// sqlNextKeys returns the greatest and the number of the next keys of a table behind one.
 const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys
 	FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
 
-// some gives the heads of the next keys, and the last of these.
+// some returns the heads of the next keys, and the last of these.
 func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
 	keys := fmt.Sprintf(sqlNextKeys, s.Table, s.Key)
 	return func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error) {
@@ -286,30 +289,30 @@ func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R],
 	}
 }
 
-// A stand is where a follower stands in one of many streams; Out until that first passes.
+// A stand is a follower's position in one of many streams; Out until that first matches.
 type stand[R comparable] struct {
 	Head[R]
-	// gone: its removal was told. A look that began before the removal, or that kept what an earlier
-	// one saw, may show it still.
+	// gone: the removal was reported. A poll that began earlier, or reused an older snapshot, may
+	// still show the stream.
 	gone bool
 }
 
 func (s *Stream[R, T]) followAll(
-	ctx context.Context, d *DB, overview *overview[R], now sight[R], yield func(Followed[R, T], error) bool,
+	ctx context.Context, d *DB, overview *overview[R], now snapshot[R], yield func(Followed[R, T], error) bool,
 ) error {
 	followed := make([]stand[R], 0, len(now.heads))
 	for _, head := range now.heads {
 		followed = append(followed, stand[R]{Head: head})
 	}
 	var lag lag
-	defer d.lookouts.caughtUp(&lag)
+	defer d.pollers.caughtUp(&lag)
 	for {
 		var err error
-		d.lookouts.caughtUp(&lag)
+		d.pollers.caughtUp(&lag)
 		if now, err = overview.wait(ctx, now); err != nil {
 			return err
 		}
-		d.lookouts.behind(&lag)
+		d.pollers.behind(&lag)
 		before := followed
 		followed = make([]stand[R], 0, len(now.heads))
 		for _, head := range now.heads {
@@ -342,16 +345,16 @@ func (s *Stream[R, T]) followAll(
 	}
 }
 
-// behind reports whether there is something to read for a reader who stands there. One who has read
-// on beyond the look has seen all that the look saw.
+// behind reports whether the stream has something to read for this follower. One that has read past
+// the poll has seen all that the poll saw.
 func (at *stand[R]) behind(end Place) bool {
 	return !at.gone && (at.Seen < end.Seen || at.Seen == end.Seen && at.Status != end.Status)
 }
 
-// errLeft ends a follower whose caller left the loop; nobody is told.
+// errLeft ends a follower whose caller left the loop; it is not reported.
 var errLeft = errors.New("the loop was left")
 
-// tellRest reads one stream to its end, or tells that it was removed meanwhile.
+// tellRest reads one stream to its end, or reports that it was removed.
 func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R],
 	yield func(Followed[R, T], error) bool) error {
 	for more := true; more; {

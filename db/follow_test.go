@@ -477,7 +477,7 @@ func TestALookAtManyIsShortReads(t *testing.T) {
 
 // Where a look at all takes long, what comes to closed streams, and what is removed, is told all the same.
 func TestFollow_OpenStreamsMissNothing(t *testing.T) {
-	db.WithLongLooks(t)
+	db.WithLongPolls(t)
 	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name, status)
@@ -514,7 +514,7 @@ func TestFollow_OpenStreamsMissNothing(t *testing.T) {
 // One goes before it was read, while looks still show it: those that keep what they saw of a closed
 // one do for long.
 func TestFollow_RemovalIsReportedOnce(t *testing.T) {
-	db.WithoutLooksAtAll(t)
+	db.WithoutFullPolls(t)
 	d := dbtest.Open(t, db.Options{})
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name) VALUES ('first')`)
@@ -611,7 +611,7 @@ func TestALookDoesNotRestFromWaiting(t *testing.T) {
 		free = time.Now()
 		close(release)
 	})
-	worked, err := db.WorkOfALook(t.Context(), d, func(*db.Rx) error { return nil })
+	worked, err := db.WorkOfAPoll(t.Context(), d, func(*db.Rx) error { return nil })
 	whole := time.Since(began)
 	reading.Wait()
 	if most := whole - free.Sub(began); err != nil || worked > most {

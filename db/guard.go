@@ -11,9 +11,9 @@ import (
 	"selvedge/db/internal/callback"
 )
 
-// guarded runs a function of the caller's that gets no transaction: an observer, or one that is
-// told of progress or waits. Its panic is an error, and what it calls of the handle that the
-// callbacks belong to fails at once.
+// guarded runs a user's function that gets no transaction: an observer, or one that reports
+// progress or waits. Its panic becomes an error, and its calls of the handle that owns the
+// callbacks fail at once.
 func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) {
 	callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
 		if out.Panicked {
@@ -23,8 +23,8 @@ func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) 
 	return err
 }
 
-// apart is guarded on a goroutine of its own, where the function may leave by runtime.Goexit: that
-// is an error too.
+// apart is guarded on a goroutine of its own, for functions that may call runtime.Goexit: that
+// becomes an error too.
 func apart(callbacks *callback.Callbacks, what string, fn func()) error {
 	err := fmt.Errorf("the function given to %s left by runtime.Goexit", what)
 	done := make(chan struct{})
@@ -36,8 +36,8 @@ func apart(callbacks *callback.Callbacks, what string, fn func()) error {
 	return err
 }
 
-// A listener is a function that is told of something, by whatever goroutine, while a call is under
-// way. Once it has failed it is told nothing more, and the call gives its error.
+// A listener is a user's function that any goroutine may call during a call of ours. After its
+// first failure it is not called again, and the call returns its error.
 type listener struct {
 	what  string
 	outer *listener // of the context that this one's was made of
@@ -57,7 +57,7 @@ func withListener(ctx context.Context, what string) (context.Context, *listener)
 	return context.WithValue(ctx, listenerKey{}, l), l
 }
 
-// tell runs fn, on a goroutine of its own where that may end with it.
+// tell runs fn, on a goroutine of its own, which fn may end.
 func (l *listener) tell(fn func()) {
 	l.mu.Lock()
 	failed := l.err != nil
@@ -72,7 +72,7 @@ func (l *listener) tell(fn func()) {
 	}
 }
 
-// Heard gives the error of a call with that of a function that was told of it: see WithProgress.
+// Heard joins the error of a call with that of its progress function: see WithProgress.
 func Heard(ctx context.Context, err error) error { return heard(ctx, err, toldOfProgress, toldOfWaits) }
 
 const (

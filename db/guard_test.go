@@ -125,7 +125,7 @@ func TestObserve_CallBackIsRefused(t *testing.T) {
 func TestFollow_ObserverPanicEndsIt(t *testing.T) {
 	var panics atomic.Bool
 	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
-		if panics.Load() && o.Why == "look for what followers wait for" {
+		if panics.Load() && o.Why == "poll for followers" {
 			panic("observer")
 		}
 	}})

@@ -11,27 +11,27 @@ import (
 	"selvedge/db/internal/callback"
 )
 
-// keepLook is how often Keep looks after a lease that has no TTL, or a long one: whether somebody
-// released it.
+// keepLook is how often Keep checks a lease that has no TTL, or a long one, for a release from
+// outside.
 const keepLook = time.Minute
 
 // keepRetry is the pause after a renewal that failed for the moment.
 const keepRetry = 50 * time.Millisecond
 
-// Keep renews the lease by itself, each time a third of its TTL has passed, and each minute at the
-// latest. The context that it gives ends when ctx does, when stop is called, and when the lease is
-// lost: then context.Cause is an ErrLeaseLost. A lease is lost as well when it could not be renewed
-// before its end, by a full disk or a writer that keeps everybody waiting; the context ends at that
-// moment, without waiting for the call under way. Closing the file ends it with ErrClosed.
+// Keep renews the lease in the background, each time a third of its TTL has passed and at least
+// once a minute. The returned context ends when ctx does, when stop is called, and when the lease
+// is lost; context.Cause is then an ErrLeaseLost. A lease is also lost when it could not be renewed
+// before its end, because of a full disk or a writer that blocks all others; the context ends at
+// that moment, without waiting for the call in progress. Closing the file ends it with ErrClosed.
 //
-// stop ends the renewing and returns when it has ended; it leaves the lease to its time, which
-// Release cuts short. Each renewal is a Write, as Options.Observe sees it: "renew reservation".
+// stop ends the renewals and returns when they have ended. The lease then runs out by itself;
+// Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew reservation".
 func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return l.db.KeepLease(ctx, Renewal{TTL: l.ttl, Until: l.until, Renew: l.Renew,
 		Named: func(err error) error { return l.failed("keep reservation", err) }})
 }
 
-// A Renewal says how a lease is kept: for stores, whose leases lie in tables of their own.
+// A Renewal says how a lease is renewed, for stores that keep leases in tables of their own.
 type Renewal struct {
 	TTL   time.Duration               // of the lease; 0: none
 	Until BootTime                    // its end as it was granted; see Rx.LeaseEnd
@@ -96,14 +96,14 @@ func (k *keeper) run() {
 	}
 }
 
-// errDied: who does not renew in time counts as dead, on a server.
+// errDied: on a server, a process that does not renew in time counts as dead.
 var errDied = fmt.Errorf("%w: this process did not reach the server in time, and counts as dead there",
 	ErrLeaseLost)
 
 var errKeptTooLate = fmt.Errorf("%w: it could not be renewed before its end", ErrLeaseLost)
 
-// renew gives up at the lease's end. A Write that has begun does not, so the context that was given
-// out ends before it then.
+// renew gives up at the lease's end. A Write that has begun may go on; the context handed out ends
+// before it.
 func (k *keeper) renew(until BootTime) error {
 	ctx, cancel := context.WithTimeoutCause(k.ctx, k.left(until), errKeptTooLate)
 	defer cancel()
@@ -118,7 +118,7 @@ func (k *keeper) renew(until BootTime) error {
 
 func (k *keeper) lost() { k.end(errKeptTooLate) }
 
-// end ends the context, with an error that says what the lease is of.
+// end ends the context, with an error that names the lease.
 func (k *keeper) end(why error) {
 	named := why
 	if err := apart(&k.db.callbacks, "Renewal.Named", func() { named = k.lease.Named(why) }); err != nil {
@@ -127,7 +127,7 @@ func (k *keeper) end(why error) {
 	k.cancel(named)
 }
 
-// now reads the clock, which may not call the handle.
+// now reads the clock, which must not call the handle.
 func (k *keeper) now() (now BootTime) {
 	k.db.callbacks.Invoke(func() error { now = k.db.options.BootTime(); return nil },
 		func(out callback.Outcome) {
@@ -146,13 +146,13 @@ func (k *keeper) deadline() BootTime {
 	return k.now().Add(k.lease.TTL)
 }
 
-// left is the time to an end.
+// left is the time until an end.
 func (k *keeper) left(until BootTime) time.Duration {
 	return until.Since - k.now().Since
 }
 
-// sleep waits for the next renewal. False: the lease is no longer to be kept, or its end has come:
-// a program's timers stand still while the machine sleeps, so the end is looked at again.
+// sleep waits for the next renewal. It returns false if the lease is no longer to be kept, or its
+// end has come. Timers stop while the machine sleeps, so the end is checked again.
 func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
 	timer := time.NewTimer(min(pause, k.left(until)))
 	defer timer.Stop()
@@ -168,13 +168,13 @@ func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
 	return true
 }
 
-// keepers are the leases that an open file keeps.
+// keepers are the leases that an open file renews.
 type keepers struct {
 	mu   sync.Mutex
 	next int
 	ends map[int]context.CancelCauseFunc
 
-	// of leases that last as long as their process, and end with it: those with a TTL are asked about in time
+	// leases that last as long as their process; those with a TTL are renewed in time
 	attached map[int]context.CancelCauseFunc
 }
 
@@ -197,7 +197,7 @@ func (k *keepers) add(end context.CancelCauseFunc, attached bool) (forget func()
 	}
 }
 
-// died ends those of leases that ended with what this process was.
+// died ends the leases that ended with this process's former owner row.
 func (k *keepers) died() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -206,7 +206,7 @@ func (k *keepers) died() {
 	}
 }
 
-// end ends them all.
+// end ends all leases.
 func (k *keepers) end(cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

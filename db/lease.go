@@ -7,28 +7,28 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// LeaseSkew is by how much the wall clocks of two holders may differ. It counts only for a lease
-// without an owner, asked about under another start of the machine or in another time namespace:
-// such a lease ends so much later.
+// LeaseSkew is how far the wall clocks of two holders may differ. It matters only for a lease
+// without an owner that is judged after a reboot or in another time namespace: such a lease ends
+// that much later.
 const LeaseSkew = time.Minute
 
-// LeaseTerms are what a lease is taken on. The zero value lasts as long as this process.
+// LeaseTerms are the terms of a lease. The zero value lasts as long as this process.
 type LeaseTerms struct {
 	// TTL is how long the lease lasts from its beginning and from each renewal; 0 means as long as the
-	// process lives. What is beyond the clock's range lasts to its end.
+	// process lives. A TTL beyond the clock's range lasts to its end.
 	TTL time.Duration
 	// Detached makes the lease outlive this process: only its time and its release end it, and every
 	// process that knows its epoch may use it. It needs a TTL.
 	Detached bool
 }
 
-// LeaseColumns are what a table keeps of a lease: a row's struct embeds it, and the table has a
-// column for each field, NULL where there is none. All NULL: no lease.
+// LeaseColumns are the columns of a lease in a store's table; a row's struct embeds it. NULL means
+// absent; all NULL means no lease.
 //
-// It ends when its time is over on the clock that runs while the machine sleeps and that nobody can
-// set, or when its process is gone. Asked under another start of the machine, or in another time
-// namespace, that clock says nothing: then the process's lock, which the kernel keeps, decides
-// alone, and for a lease without an owner the wall clock, with LeaseSkew.
+// A lease ends when its time is over, on a clock that runs while the machine sleeps and that nobody
+// can set, or when its process ends. After a reboot, or in another time namespace, that clock can't
+// be compared: then the process's lock, which the kernel keeps, decides alone, and for a lease
+// without an owner the wall clock, with LeaseSkew.
 type LeaseColumns struct {
 	Owner     *int64  `db:"owner_id"`         // owners.id of the process whose death ends it; nil: detached
 	TTL       *int64  `db:"lease_ttl"`        // nanoseconds from each renewal; nil: as long as the process lives
@@ -46,10 +46,10 @@ func (l LeaseColumns) Values() []any {
 	return []any{l.Owner, l.TTL, l.Until, l.Boot, l.TimeNS, l.WallUntil}
 }
 
-// LeaseState is what can be said about a lease.
+// LeaseState is the state of a lease.
 type LeaseState string
 
-// The states.
+// The states of a lease.
 const (
 	LeaseHeld LeaseState = "held"
 	// its time is not over, and its process can't be asked: it counts as held
@@ -58,10 +58,10 @@ const (
 	LeaseDead    LeaseState = "dead"    // its process is gone
 )
 
-// Over reports whether the lease has ended, for ever.
+// Over reports whether the lease has ended for good.
 func (s LeaseState) Over() bool { return s == LeaseExpired || s == LeaseDead }
 
-// GrantLease gives the columns of a lease that begins now. ErrInvalid: terms under which it would
+// GrantLease returns the columns of a lease that begins now. ErrInvalid: terms under which it would
 // never end, or never hold.
 func (tx *Tx) GrantLease(terms LeaseTerms) (LeaseColumns, error) {
 	switch {
@@ -86,8 +86,8 @@ func (tx *Tx) GrantLease(terms LeaseTerms) (LeaseColumns, error) {
 	return l, nil
 }
 
-// RenewLease gives the columns of the same lease with its time from now. Whether it still holds is
-// HoldsLease's to say, in the same transaction: what ended must not come back.
+// RenewLease returns the columns of the same lease with its time counted from now. Check with
+// HoldsLease, in the same transaction, that it still holds: an ended lease must not come back.
 func (rx *Rx) RenewLease(l LeaseColumns) LeaseColumns {
 	if l.TTL == nil {
 		return l
@@ -103,11 +103,11 @@ func (rx *Rx) RenewLease(l LeaseColumns) LeaseColumns {
 	return l
 }
 
-// LeaseState judges a lease at the time of this transaction. A statement that takes something away
+// LeaseState judges a lease at the time of this transaction. A statement that removes something
 // because its lease is over repeats what was judged, epoch and lease_until, in its condition.
 //
-// In a Read the answer is of its snapshot: a renewal may be about to be committed that was made in
-// time. Only a write transaction can act on it.
+// In a Read the answer is that of its snapshot: a timely renewal may not be committed yet. Only a
+// write transaction may act on it.
 func (rx *Rx) LeaseState(l LeaseColumns) (LeaseState, error) {
 	if l.TTL == nil && l.Owner == nil {
 		return LeaseUnknown, nil
@@ -130,7 +130,7 @@ func (rx *Rx) LeaseState(l LeaseColumns) (LeaseState, error) {
 	return LeaseHeld, nil
 }
 
-// expired reports whether the lease's time is over by the clock that can tell.
+// expired reports whether the lease's time is over, by the clock that can tell.
 func (l LeaseColumns) expired(now BootTime, wall time.Time) bool {
 	if l.Until == nil || l.Boot == nil {
 		return false
@@ -150,8 +150,8 @@ func (l LeaseColumns) expired(now BootTime, wall time.Time) bool {
 	return !wall.Before(Time(*l.WallUntil).Add(LeaseSkew))
 }
 
-// HoldsLease reports whether this process may act under the lease: it is not over, and it is this
-// process's own or detached.
+// HoldsLease reports whether this process may act under the lease: it is not over, and it belongs
+// to this process or is detached.
 func (rx *Rx) HoldsLease(l LeaseColumns) (bool, error) {
 	if l.Owner != nil {
 		if own, err := rx.Owns(*l.Owner); err != nil || !own {
@@ -162,8 +162,8 @@ func (rx *Rx) HoldsLease(l LeaseColumns) (bool, error) {
 	return err == nil && state == LeaseHeld, err
 }
 
-// LeaseEnd is the end of a lease on this process's clock, for a Renewal. That of one that was
-// granted on another clock is taken for a whole TTL away: it is renewed at once.
+// LeaseEnd is the end of a lease on this process's clock, for a Renewal. A lease that was granted
+// on another clock counts as having a whole TTL left: it is renewed at once.
 func (rx *Rx) LeaseEnd(l LeaseColumns) BootTime {
 	if l.TTL == nil {
 		return BootTime{Since: math.MaxInt64}
@@ -175,7 +175,7 @@ func (rx *Rx) LeaseEnd(l LeaseColumns) BootTime {
 	return until
 }
 
-// end is the end of a lease that has one, on the clock that it was granted on.
+// end is the end of a lease that has one, on the clock of its grant.
 func (l LeaseColumns) end() BootTime {
 	end := BootTime{Boot: *l.Boot, Since: time.Duration(*l.Until)}
 	if l.TimeNS != nil {
@@ -184,21 +184,20 @@ func (l LeaseColumns) end() BootTime {
 	return end
 }
 
-// A BootTime is a moment on the clock that leases run on: it starts with the machine, goes on while
-// the machine sleeps, and nobody can set it. Moments of different starts, and of different time
-// namespaces, can't be compared.
+// A BootTime is a moment on the clock that leases use: it starts with the machine, runs while the
+// machine sleeps, and can't be set. Moments of different boots, and of different time namespaces,
+// can't be compared.
 type BootTime = machine.BootTime
 
 // ReadBootTime reads the clock.
 func ReadBootTime() BootTime { return machine.ReadBootTime() }
 
-// BootID identifies the machine's current start, or is nil where the system doesn't say. On Linux it is
+// BootID identifies the current boot of the machine; nil if the system doesn't tell. On Linux it is
 // /proc/sys/kernel/random/boot_id.
 func BootID() *string { return machine.BootID() }
 
-// PIDNamespace identifies the namespace that this process's pids belong to, nil where the system
-// has none: a pid of another namespace says nothing here. On Linux it is the inode of
-// /proc/self/ns/pid.
+// PIDNamespace identifies the namespace of this process's pids; nil if the system has none. A pid
+// of another namespace means nothing here. On Linux it is the inode of /proc/self/ns/pid.
 func PIDNamespace() *int64 {
 	id := machine.PIDNamespace()
 	if id == 0 {

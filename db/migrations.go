@@ -18,7 +18,7 @@ import (
 // SchemaVersion is the schema version of this program.
 func SchemaVersion() int64 { return sqlite.ProgramLadder().Last().Version }
 
-// A Migration is one schema version, for people.
+// A Migration describes one schema version to people.
 type Migration struct {
 	Version int64
 	Name    string // of its file
@@ -27,9 +27,9 @@ type Migration struct {
 	DownSQL string // the statements that take it away
 }
 
-// Migrations lists the program's schema versions and which of them a file with this schema has, or
-// a database of a server where path is the address of one: its first version has all that came
-// before it.
+// Migrations lists the program's schema versions, and which of them a file with this schema has; or
+// a server's database, if path is an address. The first version of a server includes all earlier
+// ones.
 func Migrations(path string, schema int64) ([]Migration, error) {
 	steps := sqlite.ProgramLadder().Files
 	if IsAddress(path) {
@@ -57,16 +57,17 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 	return list, nil
 }
 
-// A Migrated says what a migration did to a file.
+// A Migrated is the result of a migration.
 type Migrated struct {
 	From, To int64 // schema versions; From is 0 for a file that was made
 	// Backup is the path of the checked copy that was made before rows were removed or rewritten; ""
-	// where none was. One is kept, that of the last such migration.
+	// if none was made. Only the copy of the last such migration is kept.
 	Backup string
 	Tables []TableMigrated // that were there and have more or fewer rows now
 }
 
-// TableMigrated is the number of rows of a table before and after; After is -1 where it is gone.
+// TableMigrated is the number of rows of a table before and after; After is -1 if the table is
+// gone.
 type TableMigrated struct {
 	Name          string
 	Before, After int64
@@ -80,14 +81,13 @@ func migrated(m engine.Move) Migrated {
 	return out
 }
 
-// Migrate brings the file at path to schema version o.SchemaVersion, also down to one that it has
-// left behind, and makes it where it is missing. All of it takes effect, or nothing: when it fails
-// the file is as it was. Rows are counted before and after, and a migration that does to them what
-// it does not say fails. What users have made in the file stays; where the new schema does not fit
-// it, Migrate is ErrConflict and names it.
+// Migrate brings the file at path to schema version o.SchemaVersion, up or down, and creates it if
+// it is missing. It takes effect as a whole or not at all. Rows are counted before and after; a
+// migration that changes the counts in an undeclared way fails. What users have added to the file
+// stays; if it does not fit the new schema, Migrate returns ErrConflict and names it.
 //
-// Going down needs the file alone, always makes a backup, and loses what the versions in between
-// have brought.
+// Migrating down works for files only, always makes a backup, and loses what the versions in
+// between added.
 func Migrate(ctx context.Context, path string, o Options) (done Migrated, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	if IsAddress(path) {
@@ -99,7 +99,7 @@ func Migrate(ctx context.Context, path string, o Options) (done Migrated, err er
 	})
 }
 
-// migrateServer is Migrate on a server: up only. All of it takes effect, or nothing.
+// migrateServer is Migrate on a server: up only, as a whole or not at all.
 func migrateServer(ctx context.Context, address string, o Options) (m Migrated, err error) {
 	if err := errors.Join(o.check(address), readable(address)); err != nil {
 		return m, openError(address, err)
@@ -113,8 +113,8 @@ func migrateServer(ctx context.Context, address string, o Options) (m Migrated, 
 	return migrated(moved), nil
 }
 
-// Rehearse does to a copy of the file, beside it, what Migrate would do to the file, checks the
-// copy and removes it. Backup is the path that Migrate would give.
+// Rehearse does to a copy beside the file what Migrate would do, checks the copy and removes it.
+// Backup is the path that Migrate would use.
 func Rehearse(ctx context.Context, path string, o Options) (Migrated, error) {
 	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there " +
 		"too, or nothing"
@@ -124,8 +124,8 @@ func Rehearse(ctx context.Context, path string, o Options) (Migrated, error) {
 	})
 }
 
-// inFile runs fn, which opens the file for itself. what it is and its hint are for who gives the
-// address of a server.
+// inFile runs fn, which opens the file exclusively. what and hint form the error for the address of
+// a server.
 func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Config) (T, error)) (result T,
 	err error) {
 	if err := onlyFile(path, what, hint); err != nil {

@@ -10,7 +10,7 @@ import (
 	"selvedge/db/internal/moving"
 )
 
-// Moved is what became of a move.
+// Moved is the result of a move.
 type Moved struct {
 	From, To string       // path of the file, or address of the server without its secrets
 	Already  bool         // it was complete before the call
@@ -22,7 +22,7 @@ type Moved struct {
 	Left     []string // tables of From that are no part of the schema: they stay where they are
 }
 
-// A MovedTable says what became of the rows of a table.
+// A MovedTable is what became of the rows of a table.
 type MovedTable struct {
 	Table   string
 	Read    int64 // rows of From
@@ -31,26 +31,24 @@ type MovedTable struct {
 	Differs int64 // rows that are not the same in both
 }
 
-// A MoveDifference is a row that is not the same in both, or only in one.
+// A MoveDifference is a row that differs between source and target, or exists in one of them only.
 type MoveDifference struct {
 	Table, Row, Reason string
 }
 
-// Move brings all that is in one database into another: from a file to a server, back, or to
-// another server. from and to are what Open takes, and Synchronous, AllowNetworkFS, AllowLinks,
-// LockTimeout and Now are what counts of the options. Both hold the same afterwards, row by row:
-// ids, counters, owners, claims, what is in quarantine, and the generation, so that a cursor from
-// before goes on there.
+// Move copies all of one database to another: from a file to a server, back, or to another server.
+// from and to are as for Open; of the options, Synchronous, AllowNetworkFS, AllowLinks, LockTimeout
+// and Now apply. Afterwards both hold the same rows: ids, counters, owners, claims, the quarantine,
+// and the generation, so that older cursors continue in the target.
 //
-// From its beginning on nobody but Move writes to from: a file may be open nowhere, and on a server
-// nobody may live who owns something (ErrBusy says who). Open for writing, and a Write with a
-// handle of a server that was open before, are ErrMoved from then on, and say where; reading goes
-// on. to must be empty, or be missing, and can't be opened before all of it is there.
+// From the beginning of a move nothing else may write to from: a file must not be open anywhere,
+// and a server must have no living owner (ErrBusy names it). From then on, Open for writing and
+// every Write return ErrMoved with the target's name; reading continues. to must be empty or
+// missing, and can't be opened until it is complete.
 //
-// A Move that was stopped, however, goes on where it was when it is called again, or is undone with
-// AbandonMove. At its end every row is read in both and compared; a difference is ErrConflict and
-// in Differs. Then from is marked, for ever, as moved, and to is opened. There is no moment at
-// which both take work.
+// A Move that was interrupted, in whatever way, continues when it is called again; AbandonMove
+// undoes it. At the end every row is compared; a difference is ErrConflict and listed in Differs.
+// Then from is marked as moved, for good, and to is opened. At no moment do both accept work.
 func Move(ctx context.Context, from, to string, o Options) (moved Moved, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	o = o.withClockRead()
@@ -91,20 +89,20 @@ func movedOf(r moving.Report) Moved {
 	return m
 }
 
-// Abandoned is what AbandonMove did.
+// Abandoned is the result of AbandonMove.
 type Abandoned struct {
 	From  string // the database that takes work again
 	To    string // where its rows were under way to
 	Swept bool   // what was there of them is gone
 }
 
-// AbandonMove undoes a Move of from whose target is not open yet: from takes work again. With to,
-// what has come there is taken away, too. With "" the place that from names is looked at, and what
-// is there stays, in a database that nobody can open, until a move from the same place to it, or
-// AbandonMove with its place. A target that takes the work already is ErrMoved: go back with a move
-// the other way. Even where from does not say so it may be: a server that failed over, or a copy
-// that was laid in its place, has lost the end of the move. One that can't be asked is an error;
-// AbandonMoveToLost does not ask. Once from is marked as moved, only with to it is given back.
+// AbandonMove undoes a Move whose target is not open yet: from accepts work again. With to, it also
+// removes what was copied there. With "" it examines the target that from names and leaves its
+// contents there; that database can't be opened until a move from the same source to it, or
+// AbandonMove with its address. A target that already accepts work is ErrMoved: move back instead.
+// That may be so even if from does not say it: a server that failed over, or a copy in its place,
+// has lost the end of the move. A target that can't be asked is an error; AbandonMoveToLost does
+// not ask. Once from is marked as moved, only AbandonMove with to releases it.
 func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, err error) {
 	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
@@ -140,8 +138,8 @@ func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, 
 	return abandon(ctx, source, target, how, o)
 }
 
-// AbandonMoveToLost is AbandonMove for a target that is lost for good: it is not asked. Whoever
-// says so of one that takes the work has two that do.
+// AbandonMoveToLost is AbandonMove for a target that is lost for good: it does not ask the target.
+// If the target accepts work after all, there are then two databases that do.
 func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned, err error) {
 	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
@@ -152,8 +150,9 @@ func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned
 	return abandon(ctx, source, nil, moving.LookThere, o)
 }
 
-// withClockRead reads the user's clock once, before anything is open; from there the time goes on
-// by the machine's. What a clock does wrong inside an engine's own transactions nobody would hear.
+// withClockRead reads the user's clock once, before anything is open, and continues from there with
+// the machine's clock. A failure of the user's clock inside an engine's own transaction could not
+// be reported.
 func (o Options) withClockRead() Options {
 	now, at := o.withDefaults().Now(), time.Now()
 	o.Now = func() time.Time { return now.Add(time.Since(at)) }
@@ -166,7 +165,7 @@ func abandon(ctx context.Context, from movable, to engine.Movable, how moving.Ho
 	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
 }
 
-// ended puts the cause of a context's end into an error that came of it.
+// ended adds the cause of a context's end to an error that resulted from it.
 func ended(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -174,7 +173,7 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 }
 
-// How a database is opened whose rows move.
+// How a database is opened for a move.
 type movableOpening int
 
 const (
@@ -182,7 +181,7 @@ const (
 	mayBeMade
 )
 
-// A movable is a database that is open to have its rows moved, or to have rows moved into it.
+// A movable is a database that is open for a move, as source or target.
 type movable struct {
 	engine.Movable
 	handle *DB

@@ -11,7 +11,7 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// errNoServers is what a program says of the address of a server that was built without the engine for it.
+// errNoServers is the error for a server's address in a program built without that engine.
 var errNoServers = &engine.Failure{
 	Kind: ErrUnsupported, Hint: "name a file, or use a program that was built without the tag nopostgres",
 	Err: errors.New("this program was built without PostgreSQL, for files only"),

@@ -12,31 +12,29 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// memoryPath is the path that means a database in memory: the same code on a single connection,
-// gone at Close.
+// memoryPath is the path of a database in memory: the same code on a single connection, gone at
+// Close.
 const memoryPath = ":memory:"
 
-// Open opens the file at path, creates it (0600, its folder 0700) where it is missing, and migrates
-// it to this program's schema where it is older. path may be ":memory:". The handle is used by the
-// whole process and closed at its end.
+// Open opens the file at path, creates it (mode 0600, its folder 0700) if it is missing, and
+// migrates it to this program's schema if it is older. path may be ":memory:". Open one handle per
+// process and close it at the end.
 //
 // path may also be the address of a PostgreSQL server, postgres://user@host:port/database with
-// libpq's settings behind a ?: the tables are made there, in the schema selvedge or the one that
-// search_path names. docs/postgres.md says what is promised there and what is not. An address is
-// never taken for a file's name; a program that was built with the tag nopostgres answers
-// ErrUnsupported.
+// libpq's settings after a ?. The tables are created there, in the schema selvedge or the one that
+// search_path names; docs/postgres.md lists what is guaranteed there. An address is never used as a
+// file name. A program built with the tag nopostgres returns ErrUnsupported.
 //
-// Each of these is an error of its own, and leaves every byte as it was: a path that is a folder
+// Each of these has its own error and leaves every byte as it was: a path that is a folder
 // (ErrInvalid), a file that is no database or another program's (ErrNotADatabase), one that needs a
-// newer program to write it, or to read it with Options.ReadOnly (ErrSchemaTooNew), a file that was
-// put beside another one's -wal (ErrReplaced), a network file system (ErrUnsupported), a folder
-// that can't be written (fs.ErrPermission and the like), a file that another process has for itself
-// (ErrBusy).
+// newer program to write it, or to read it with Options.ReadOnly (ErrSchemaTooNew), a file beside
+// another file's -wal (ErrReplaced), a network file system (ErrUnsupported), a folder that can't be
+// written (fs.ErrPermission and the like), a file that another process holds exclusively (ErrBusy).
 func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := options.check(path); err != nil {
 		return nil, openError(path, err)
 	}
-	d := &DB{options: options.withDefaults(), lookouts: lookouts{starting: make(chan struct{}, 1)},
+	d := &DB{options: options.withDefaults(), pollers: pollers{starting: make(chan struct{}, 1)},
 		closed: make(chan struct{})}
 	d.giveNumber = d.callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
@@ -65,7 +63,7 @@ func (d *DB) open(ctx context.Context, path string) (interface {
 	return sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
 }
 
-// onlyFile refuses the address of a server where only a file will do; hint names what does it there.
+// onlyFile rejects the address of a server for an operation on files; hint names the alternative.
 func onlyFile(path, what, hint string) error {
 	if !IsAddress(path) {
 		return nil
@@ -76,7 +74,7 @@ func onlyFile(path, what, hint string) error {
 	})
 }
 
-// openError adds what a person can do.
+// openError adds a hint for people.
 func openError(path string, err error) error {
 	entity := "file"
 	if IsAddress(path) {
@@ -104,5 +102,5 @@ func openError(path string, err error) error {
 	return e
 }
 
-// ApplicationID stands in the header of every file of ours (PRAGMA application_id): "SELV" in ASCII.
+// ApplicationID is in the header of every Selvedge file (PRAGMA application_id): "SELV" in ASCII.
 const ApplicationID = sqlite.ApplicationID

@@ -10,71 +10,69 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// Synchronous says how much of a commit the disk must hold before Write returns.
+// Synchronous is how much of a commit must be on the disk before Write returns.
 type Synchronous int
 
 const (
-	// SyncFull waits for the disk at every commit (with F_FULLFSYNC on macOS): a returned Write
-	// survives a power cut. The default.
+	// SyncFull syncs the disk at every commit (with F_FULLFSYNC on macOS): a returned Write survives a
+	// power cut. The default.
 	SyncFull Synchronous = iota
-	// SyncNormal waits at checkpoints only: a power cut may take the last commits, a killed process
-	// none. On a server it is synchronous_commit=off: what a crash of the server, or a failover,
-	// takes.
+	// SyncNormal syncs at checkpoints only: a power cut may lose the last commits, a killed process
+	// none. On a server it is synchronous_commit=off: a crash of the server, or a failover, may lose
+	// them.
 	SyncNormal
 )
 
-// Options are the choices of Open. The zero value is the default.
+// Options are the options of Open. The zero value is the default.
 type Options struct {
-	// Synchronous is SyncFull unless told otherwise.
+	// Synchronous is SyncFull by default.
 	Synchronous Synchronous
-	// Readers is the largest number of reading connections; 0 means the number of cores, and at least
+	// Readers is the largest number of reading connections; 0 means the number of cores, but at least
 	// 2, or 8 on a server.
 	Readers int
 	// ReadOnly opens without migrating, creating or writing; Write returns ErrInvalid.
 	ReadOnly bool
-	// MustExist makes Open return ErrNotFound for a path where nothing is, in place of creating the file.
+	// MustExist makes Open return ErrNotFound if there is no file, instead of creating it.
 	MustExist bool
 	// AnySchema, with ReadOnly, also opens a file whose schema is older than this program's; the
 	// stores can't read it.
 	AnySchema bool
-	// KeepSchema makes Open return ErrInvalid for a file whose schema is older than this program's, in
-	// place of migrating it. A file that is missing is still made.
+	// KeepSchema makes Open return ErrInvalid for a file whose schema is older than this program's,
+	// instead of migrating it. A missing file is still created.
 	KeepSchema bool
-	// SchemaVersion is where a migration stops; 0 means this program's version, and another one than
-	// this program knows is ErrInvalid. A file that is beyond it stays as it is.
+	// SchemaVersion is where a migration stops; 0 means this program's version. A version unknown to
+	// this program is ErrInvalid. A file beyond it stays as it is.
 	SchemaVersion int64
-	// AllowNetworkFS opens a file on NFS, SMB or 9p all the same. WAL needs shared memory on one host:
-	// with two hosts on one file it will be corrupted (sqlite.org/wal.html, "Overview").
+	// AllowNetworkFS allows a file on NFS, SMB or 9p. WAL needs shared memory on one host: two hosts
+	// on one file will corrupt it (sqlite.org/wal.html, "Overview").
 	AllowNetworkFS bool
-	// AllowLinks opens for writing a file that has a second name: a hard link, a mount of the file
+	// AllowLinks allows writing to a file that has a second name: a hard link, a mount of the file
 	// alone, or another path under which a process has it open. SQLite keeps the WAL beside the name,
-	// so writing under two of them corrupts the file (sqlite.org/howtocorrupt.html, section 2.5); it
-	// is for who knows that only one is ever used.
+	// so writing under two names corrupts the file (sqlite.org/howtocorrupt.html, section 2.5). Use it
+	// only if one name is ever used.
 	AllowLinks bool
-	// LockTimeout bounds the wait for other handles when a migration, or a swap of the file, needs it
-	// alone; 0 means 10 s. Writers wait as long as their own contexts let them.
+	// LockTimeout bounds the wait for other handles when a migration, or a replacement of the file,
+	// needs it exclusively; 0 means 10 s. Writers wait as long as their own contexts allow.
 	LockTimeout time.Duration
-	// Now is the clock; nil means time.Now. Every row of one transaction gets the same reading.
+	// Now is the clock; nil means time.Now. All rows of a transaction get the same reading.
 	Now func() time.Time
-	// BootTime is the clock of leases; nil means the machine's (ReadBootTime) for a file, and that of
-	// a server for its databases, as this process estimates it. A transaction that needs it reads it
-	// once.
+	// BootTime is the clock of leases; nil means the machine's (ReadBootTime) for a file, and for a
+	// server the server's, as this process estimates it. A transaction reads it at most once.
 	BootTime func() BootTime
-	// Observe, when set, is told about every transaction after it ended, on the goroutine of its
-	// caller: also of one that never began, because the wait for it ended, and of one whose function
-	// panicked (Err is the *Panic) or left by runtime.Goexit. A call of the same handle from inside it
-	// is ErrInvalid at once. When Observe panics, the call that it is told of returns a *Panic; what
-	// that call did stays done.
+	// Observe, if not nil, is called for every transaction after it ended, on its caller's goroutine:
+	// also for one that never began because its wait ended, and for one whose function panicked (Err
+	// is the *Panic) or called runtime.Goexit. Calls of the same handle from Observe are ErrInvalid at
+	// once. If Observe panics, the observed call returns a *Panic; what that call did stays done.
 	Observe func(Observation)
 
 	readersUnsaid bool // Readers is the default
 	mover         bool // it is opened to move its rows, or rows into it: one that is shut too
 
-	// ladder replaces the program's own ladder of schema versions; tests only.
+	// ladder replaces the program's schema versions; tests only.
 	ladder *sqlite.Ladder
 }
 
-// Observation is what Options.Observe gets.
+// Observation is what Options.Observe receives.
 type Observation struct {
 	Context context.Context // the caller's, for what travels in it: a trace, a request's id
 	Why     string          // as given to Read or Write

@@ -11,58 +11,56 @@ import (
 )
 
 const (
-	// DefaultLimit is the number of items of a page whose At names no limit.
+	// DefaultLimit is the number of items of a page whose At sets no limit.
 	DefaultLimit = 50
 	// MaxLimit is the largest limit of a page.
 	MaxLimit = 1000
-	// MaxPageBytes is where a page ends that has not reached its limit: it holds no more bytes, or one item.
+	// MaxPageBytes bounds a page: it holds at most so many bytes, or one item.
 	MaxPageBytes = 1 << 20
 )
 
 const (
-	// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
+	// NoLimit is the limit of a statement that returns all rows: more than fit into memory.
 	NoLimit = math.MaxInt32
-	// BoundLimit is where a statement has its limit as a parameter. Where it is a bare "?", SQLite
-	// looks at its value to plan the statement, and so prepares it anew each time that it is bound; it
-	// does not look into a cast. PostgreSQL takes what stands beside small numbers for a small one,
-	// unless it is told.
+	// BoundLimit is the limit of a statement as a parameter. SQLite plans by the value of a bare "?",
+	// and so prepares the statement again for each value; it does not look into a cast. PostgreSQL
+	// infers a small integer type unless told otherwise.
 	BoundLimit = `CAST(? AS BIGINT)`
 )
 
-// Same is the condition of a statement that a column which may hold more than [MaxID] bytes is what
-// mark says: another column, or a parameter such as ?2; a bare ? stands there three times. No index
-// of PostgreSQL takes a long text, so its indexes have the beginning.
+// Same is the condition that a column which may hold more than [MaxID] bytes equals mark: another
+// column, or a parameter such as ?2; a bare ? stands there three times. PostgreSQL can't index a
+// long text, so its indexes hold the prefix.
 func Same(column, mark string) string {
 	return column + " = " + mark + " AND " + Start(column) + " = " + Start(mark)
 }
 
-// Start is the beginning of a text that an index of PostgreSQL has in place of it. It keeps the
-// order: what comes behind a text begins with what that begins with, or with what comes behind.
-// SQLite takes the beginning of no bytes for NULL.
+// Start is the prefix of a text that PostgreSQL indexes. It keeps the order of the texts. SQLite's
+// substr of zero bytes is NULL.
 func Start(column string) string { return engine.Start(column) }
 
-// InOrder is what a statement orders by that is to give rows in the order of such a column: by its
-// beginning first, where that is what the indexes have.
+// InOrder is the ORDER BY expression for such a column: its prefix first, where the indexes hold
+// that.
 func (rx *Rx) InOrder(column string) string { return rx.engine.InOrder(column) }
 
-// An At says which part of a list is wanted. The zero value is the first page.
+// An At selects a part of a list. The zero value is the first page.
 type At struct {
-	// After is the Next of the page before; "" is the beginning of the list.
+	// After is the Next of the previous page; "" is the beginning of the list.
 	After string
-	// Limit is the largest number of items; 0 means DefaultLimit, and less, or more than MaxLimit, is
-	// ErrInvalid.
+	// Limit is the largest number of items; 0 means DefaultLimit. A negative limit, or one above
+	// MaxLimit, is ErrInvalid.
 	Limit int
 }
 
 // A Page is a part of a list, from one snapshot.
 type Page[T any] struct {
 	Items []T
-	// Next is the cursor of the page behind this one, for At.After; "" when there is none. It stays
-	// good whatever becomes of the items: the next page begins behind where this one ended.
+	// Next is the cursor of the next page, for At.After; "" if there is none. It stays valid whatever
+	// happens to the items: the next page begins where this one ended.
 	Next string
 }
 
-// Room gives the room of a page. ErrInvalid: the limit is none.
+// Room returns the room of a page, or ErrInvalid for a limit out of range.
 func (at At) Room() (Room, error) {
 	limit := at.Limit
 	if limit == 0 {
@@ -77,14 +75,15 @@ func (at At) Room() (Room, error) {
 	return Room{Items: limit, bytes: MaxPageBytes}, nil
 }
 
-// A Room is what is left on a page.
+// A Room is the room that is left on a page.
 type Room struct {
 	Items int // how many more items there is room for
 	bytes int
 	taken bool
 }
 
-// Take reports whether one more item, of so many bytes, has room, and takes it. The first one always has.
+// Take reports whether another item of that many bytes fits, and takes it. The first item always
+// fits.
 func (r *Room) Take(bytes int) bool {
 	if r.Items == 0 || r.taken && bytes > r.bytes {
 		return false
@@ -95,8 +94,8 @@ func (r *Room) Take(bytes int) bool {
 	return true
 }
 
-// FillPage takes items until the page is full, and looks no further than at the one behind the
-// last. weigh says how many bytes an item takes, about; next gives the cursor behind one.
+// FillPage adds items until the page is full, and reads at most one item more. weigh returns about
+// how many bytes an item takes; next returns the cursor behind one.
 func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int,
 	next func(*T) string) (page Page[T], err error) {
 	for item, err := range items {
@@ -112,11 +111,11 @@ func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int,
 	return page, nil
 }
 
-// AllPages gives the items of all pages one by one: no transaction is open while the caller's loop
-// runs. After an error there is nothing more.
+// AllPages iterates over the items of all pages. No transaction is open while the caller's loop
+// runs. An error ends the iteration.
 //
-// Each page is a snapshot of its own. An item that keeps its place in the order meanwhile comes
-// once; one that comes, goes or moves may be missed, and one that moves may come twice.
+// Each page is a snapshot of its own. An item that keeps its place in the order comes once; one
+// that is added, removed or moved meanwhile may be missed, and one that moves may come twice.
 func AllPages[T any](page func(At) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for at := (At{Limit: 200}); ; {
@@ -138,8 +137,8 @@ func AllPages[T any](page func(At) (Page[T], error)) iter.Seq2[T, error] {
 	}
 }
 
-// AfterPrefix gives a text behind all ids that begin with prefix, and before all others behind it,
-// compared byte by byte, so that finding them is a range: from prefix on, before that.
+// AfterPrefix returns the upper bound of the ids that begin with prefix, compared byte by byte:
+// they are in the range from prefix to before the bound.
 func AfterPrefix(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
@@ -155,5 +154,5 @@ func AfterPrefix(prefix string) string {
 	return behindAll
 }
 
-// behindAll is longer than an id can be, of the greatest rune.
+// behindAll is greater than any id.
 var behindAll = strings.Repeat(string(utf8.MaxRune), MaxID/utf8.UTFMax+1)

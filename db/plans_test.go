@@ -28,9 +28,9 @@ var mayScan = map[string]string{
 		"its index",
 	"coalesce(w.ended_at, 0) DESC": "a pruning reads all ended workers of a scope, in the order " +
 		"of their ends",
-	"FROM sqlite_sequence":             "it has a row a table, and the last rowid is one step",
-	"UPDATE sqlite_sequence":           "the same",
-	") AS last, count(*) AS keys FROM": "what it goes through is the bounded query inside it",
+	"FROM sqlite_sequence":        "it has a row a table, and the last rowid is one step",
+	"UPDATE sqlite_sequence":      "the same",
+	") AS last, count(*) AS keys": "what it goes through is the bounded query inside it",
 	"LIMIT ?5) AS aside": "sorts two lists together, each of which is bounded and " +
 		"found by its index",
 	"SELECT name FROM scopes ORDER BY id": "the whole list is asked for",

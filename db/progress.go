@@ -6,29 +6,29 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Progress is how far a long call is. It has steps, one after another.
+// Progress is how far a long call has come. A call has one or more steps.
 type Progress struct {
 	Step  string // for people: "copy", "check", "write anew" …
 	Done  int64  // about: of the step, in bytes, and of Move in rows
 	Total int64  // about: what Done will be at the end of the step; 0 where that is not known
 }
 
-// WithProgress gives a context with which the calls that go over the whole file tell how far they
-// are: Backup, Check, Examine, Scrub, GiveBack, Compact, Restore, Salvage, Migrate and Move, and
-// those of package maintenance. tell is called at the beginning of a step and then about ten times
-// a second or more, by one goroutine at a time, and not after the call has returned. It may not use
-// the database: a call of a handle is ErrInvalid at once. When it panics or leaves by
-// runtime.Goexit, the call goes on to its end, tells it nothing more, and returns that as its
-// error, a *Panic for a panic; what the call did stays done.
+// WithProgress returns a context with which the calls that read the whole file report their
+// progress: Backup, Check, Examine, Scrub, GiveBack, Compact, Restore, Salvage, Migrate and Move,
+// and those of package maintenance. tell is called at the beginning of a step and then at least
+// about ten times a second, by one goroutine at a time, and never after the call has returned. It
+// must not use the database: a call of a handle is ErrInvalid at once. If it panics or calls
+// runtime.Goexit, the call continues without reporting, and returns that as its error, a *Panic for
+// a panic; what the call did stays done.
 func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 	ctx, l := withListener(ctx, toldOfProgress)
 	return engine.WithProgress(ctx, func(p engine.Progress) { l.tell(func() { tell(Progress(p)) }) })
 }
 
-// WithWaits gives a context with which writing calls on a server, and Migrate there, tell for whose
-// locks they wait: once they have for two seconds, and again where others have them then. tell is
-// called by one goroutine of each call, and not after that has returned. Else it is as with
-// WithProgress. A file says so in Error.HeldBy and in Health.
+// WithWaits returns a context with which writing calls on a server, and Migrate there, report whose
+// locks they wait for: after two seconds, and again when the holders change. tell is called by one
+// goroutine of each call, and never after that has returned. Otherwise it behaves as with
+// WithProgress. A file reports its waits in Error.HeldBy and in Health.
 func WithWaits(ctx context.Context, tell func([]ServerSession)) context.Context {
 	ctx, l := withListener(ctx, toldOfWaits)
 	return engine.WithWaits(ctx, func(holders []engine.Session) {
@@ -37,10 +37,10 @@ func WithWaits(ctx context.Context, tell func([]ServerSession)) context.Context 
 	})
 }
 
-// TellsProgress reports whether WithProgress named somebody.
+// TellsProgress reports whether ctx has a function of WithProgress.
 func TellsProgress(ctx context.Context) bool { return engine.Telling(ctx) != nil }
 
-// TellProgress tells whom WithProgress named, if it named anybody.
+// TellProgress calls the function of WithProgress, if there is one.
 func TellProgress(ctx context.Context, p Progress) {
 	if tell := engine.Telling(ctx); tell != nil {
 		tell(engine.Progress(p))

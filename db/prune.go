@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// Pruning is how a store prunes: what has ended, the newest first, and how one thing of it is
-// removed. [Prune] does the rest.
+// Pruning is a store's part in [Prune]: it lists what has ended, newest first, and removes one
+// item.
 type Pruning struct {
 	Op    string // names the call in errors
 	Store string // see Stores
 	Scope string
 
-	// Ended gives at most limit of what has ended, from the newest on: what ended before after, or
-	// then and has a lower key. The first time after is behind all.
+	// Ended returns at most limit items that have ended, newest first, starting behind after: items
+	// that ended earlier, or at the same time with a lower key. The first call passes a position
+	// before all items.
 	Ended func(rx *Rx, scope int64, after Ended, limit int) ([]Ended, error)
-	// Weigh gives the Bytes of a thing where Ended does not; nil: it does.
+	// Weigh returns the Bytes of an item if Ended leaves them out; nil if Ended sets them.
 	Weigh func(rx *Rx, thing Ended) (int64, error)
-	// Remove removes one thing that was ended and still is, or a part of it where it is more than
-	// share, and says what it did and how much of the share it took. The share of a transaction is
+	// Remove removes an item that ended and still is ended, or a part of one that is larger than
+	// share. It reports what it did and how much of the share it used. A transaction starts with
 	// Share.
 	Remove func(tx *Tx, thing Ended, share int64) (Removal, int64, error)
 	Share  int64
 }
 
-// An Ended is a thing that has ended, as retention sees it.
+// An Ended is an item that has ended, as retention sees it.
 type Ended struct {
 	Key   int64  `db:"key"`      // number of its row
 	ID    string `db:"id"`       // its id
@@ -37,10 +38,10 @@ type Ended struct {
 	Held  bool   `db:"held"`     // somebody holds it, or needs it: it stays
 }
 
-// A Removal is what became of a thing that was to be removed.
+// A Removal is the outcome of one removal.
 type Removal int
 
-// What it may be.
+// The outcomes.
 const (
 	Stays  Removal = iota // it is gone already, goes on, or is held
 	Went                  // it was removed
@@ -48,15 +49,15 @@ const (
 )
 
 const (
-	// endedAtOnce is how many things one read looks at: reads that are long keep the WAL from starting anew.
+	// endedAtOnce is how many items one read lists: a long read keeps the WAL from restarting.
 	endedAtOnce = 2000
-	// pruneTurn is after how long a transaction ends and lets other writers in. The longest hold of
-	// the writer is to be 50 ms, the commit included.
+	// pruneTurn is the time after which a transaction ends to let other writers in. The writer is to
+	// be held for 50 ms at most, the commit included.
 	pruneTurn = 5 * time.Millisecond
 )
 
-// Prune removes what a policy does not keep, in short transactions, the oldest first. What it
-// removed before an error stays removed, and where it is run again it goes on.
+// Prune removes what a policy does not keep, oldest first, in short transactions. After an error
+// the removals before it stay, and the next call continues.
 func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, err error) {
 	if err := policy.Check(); err != nil {
 		return done, err
@@ -100,8 +101,8 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 	return done, err
 }
 
-// plan goes through all that has ended, in short reads, and gives what the policy does not keep,
-// the newest first.
+// plan lists everything that has ended, in short reads, and returns what the policy does not keep,
+// newest first.
 func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, scope int64,
 	err error) {
 	counts := map[string]int{}
@@ -174,9 +175,8 @@ func (p Pruning) pin(thing Ended) Pinned {
 	return Pinned{Store: p.Store, ID: thing.ID, Owner: thing.Owner}
 }
 
-// beyondCount, beyondBytes and beyondAge report whether a limit does not keep the thing that is the
-// nth of those that are counted with it, with which the kept ones hold so many bytes, and that
-// ended then.
+// beyondCount, beyondBytes and beyondAge report whether a limit excludes the nth item of its group,
+// the item with which the kept ones hold that many bytes, and the item that ended at that time.
 func (p Policy) beyondCount(nth int) bool { return p.Count != 0 && nth > max(p.Count, 0) }
 
 func (p Policy) beyondBytes(held int64) bool {
@@ -187,8 +187,8 @@ func (p Policy) beyondAge(now time.Time, ended int64) bool {
 	return p.Age == KeepNone || p.Age > 0 && ended < Nanos(now.Add(-p.Age))
 }
 
-// removeSome removes the first of what is planned, as far as a transaction's share goes. looked is
-// how many are done with.
+// removeSome removes the first planned items, as far as the share of a transaction goes. looked is
+// how many are done.
 func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended, looked int, err error) {
 	began := time.Now()
 	for share := p.Share; looked < len(planned) && share > 0 && (looked == 0 || time.Since(began) < pruneTurn); {

@@ -8,24 +8,24 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Read runs fn in a read transaction: one snapshot, on a connection that can't write. It never
-// waits for the writer, and the writer never waits for it. fn must not call Read or Write (an error
-// at once), and should be short: while it runs the WAL can't start again from its beginning, so
-// page through what is large.
+// Read runs fn in a read transaction: one snapshot, on a connection that can't write. Readers and
+// the writer never wait for each other. fn must not call Read or Write (an error at once), and
+// should be short: the WAL can't restart from its beginning while fn runs, so read large results in
+// pages.
 //
-// When ctx ends while all reading connections are in use, Read returns ErrBusy and the context's
-// cause. When it ends later, the statement that runs is interrupted, and it and those that follow
-// fail with the context's cause; fn itself goes on. fn runs again when SQLite found the file locked
-// for a moment (another process recovers its WAL), and on a server when the connection was lost, or
-// a statement no longer fits a table that was changed: so it begins by forgetting what an earlier
-// run of it gathered.
+// If ctx ends while all reading connections are in use, Read returns ErrBusy and the context's
+// cause. If it ends later, the statement in progress is interrupted; that one and later ones fail
+// with the context's cause, while fn itself continues. fn runs again if SQLite found the file
+// locked for a moment (another process recovers its WAL), and on a server if the connection was
+// lost, or a statement no longer fits a changed table. So fn must begin by resetting what an
+// earlier run gathered.
 func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 	return d.read(ctx, why, fn, engine.Engine.Read)
 }
 
-// ReadSingle is Read for a function of one statement. On a server that one then goes and is
-// answered in one message, without a transaction around it; where there are more, each sees what
-// was committed before it. In a file it is Read.
+// ReadSingle is Read for a function with one statement. On a server the statement is then sent and
+// answered in one message, without a transaction around it; several statements would each see the
+// latest commits. In a file it is Read.
 func (d *DB) ReadSingle(ctx context.Context, why string, fn func(*Rx) error) error {
 	return d.read(ctx, why, fn, engine.Engine.ReadSingle)
 }
@@ -43,58 +43,57 @@ func (d *DB) read(
 	return c.end(begin(d.engine, ctx, why, c.runRead))
 }
 
-// Write runs fn in a write transaction and returns when it is committed. why names the call in errors and to
-// Options.Observe.
+// Write runs fn in a write transaction and returns when it is committed. why names the call in
+// errors and to Options.Observe.
 //
-// One fn runs at a time in this process, on the caller's goroutine when nobody else waits and on
-// the writer's own else. So it must be short, must not block on other callers, and must not call
-// Read or Write of the same file (an error at once). Callers that wait at the same time share a
-// commit; an error, a panic or a Goexit in one caller's function undoes its changes alone. fn may
-// run more than once, when SQLite ended the transaction of the group (a full disk): what it changes
-// outside the database it must be able to change again.
+// One fn runs at a time in this process: on the caller's goroutine if nobody else waits, else on
+// the writer's. So fn must be short, must not wait for other callers, and must not call Read or
+// Write of the same file (an error at once). Callers that wait at the same time share a commit; an
+// error, a panic or a Goexit in one caller's function undoes its changes alone. fn may run more
+// than once, if SQLite ended the transaction of the group (a full disk): whatever it changes
+// outside the database must be repeatable.
 //
-// On a server functions of several callers run side by side, each in a serialisable transaction of
-// its own. fn runs again, as often as it takes, when it loses against another one, when a key that
-// it adds was added meanwhile, when its connection is lost before the commit, and when this process
-// has a new number among the owners; where no primary answers for a minute that is ErrIO. At each
-// eighth loss it runs alone, and all other writers of the schema wait as long as it takes: one more
+// On a server the functions of several callers run concurrently, each in a serializable
+// transaction. fn runs again, as often as it takes, if it loses against another one, if a key that
+// it inserts was inserted meanwhile, if its connection is lost before the commit, and if this
+// process has a new owner number; ErrIO is returned once no primary has answered for a minute.
+// After every eighth loss fn runs alone, and all other writers of the schema wait for it: one more
 // reason to be short. See docs/postgres.md.
 //
-// When ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause; a
-// context that had ended before the call is no more than its own error. Once fn has begun, Write
-// returns when fn and its commit have ended.
+// If ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause; if
+// it had ended before the call, with the context's error alone. Once fn has begun, Write returns
+// when fn and its commit have ended.
 //
-// An error means that nothing was changed, but for one: where a commit fails, Write makes sure that
-// it did not happen before it returns, and where the disk does not even allow that, the error is
-// ErrOutcomeUnknown. The handle then refuses every call; BatchOf gives what makes a repeat safe
-// after the file was opened again.
+// An error means that nothing was changed, with one exception. If a commit fails, Write makes sure
+// that it did not happen before it returns; if the disk does not even allow that, the error is
+// ErrOutcomeUnknown. The handle then refuses every call; BatchOf returns what makes a repeat safe
+// after the file was reopened.
 func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.Write)
 }
 
-// WriteLocked is Write for a function that keeps to rows which it locks first, by Tx.Lock, and to
-// what belongs to them: an operation on one run, one claim, one lease. On a server it then neither
-// loses against others nor runs again for them: it waits for the rows, and reads behind that what
-// was committed last. What it reads without a lock may change before it commits. For the other
-// reasons of a Write fn runs again there too: a lost connection, a deadlock, a key that somebody
-// added meanwhile. In a file it is Write.
+// WriteLocked is Write for a function that only touches rows which it first locks with Tx.Lock, and
+// what belongs to them: an operation on one run, one claim, one lease. On a server it does not lose
+// against others and so does not run again for them: it waits for the rows, and then reads the
+// latest committed state. What it reads without a lock may change before it commits. fn may run
+// again for the other reasons of Write: a lost connection, a deadlock, a key that was inserted
+// meanwhile. In a file it is Write.
 func (d *DB) WriteLocked(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.WriteLocked)
 }
 
-// WriteEnd is WriteLocked for a function that ends something which can be removed only then: a run,
-// a claim, a lease. On a full disk it still works, with the first half of what is kept for Reclaim.
-// It is ErrFull where the function adds more than 256 KiB to the file meanwhile: the rest is for
-// deletions.
+// WriteEnd is WriteLocked for a function that ends something, which can be removed only once it has
+// ended: a run, a claim, a lease. It works on a full disk, using the first half of the reserve that
+// is kept for Reclaim. It returns ErrFull if the function adds more than 256 KiB to the file: the
+// rest of the reserve is for deletions.
 func (d *DB) WriteEnd(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.WriteEnd)
 }
 
-// Reclaim is Write for a function that removes data. On a full disk it still works: for that,
-// FILE-reserve keeps 4 MiB of the disk, or a sixth of a small one. It is emptied when a Reclaim or
-// a WriteEnd needs it, and filled again when there is room for it and a quarter more. While it is
-// empty Write returns ErrFull at once, in every process, so that nothing else uses up what Reclaim
-// frees.
+// Reclaim is Write for a function that removes data. It works on a full disk: FILE-reserve keeps 4
+// MiB for it, or a sixth of a small disk. The reserve is emptied when a Reclaim or a WriteEnd needs
+// it, and refilled when there is room for it and a quarter more. While it is empty, Write returns
+// ErrFull at once, in every process, so that nothing else uses up what Reclaim frees.
 func (d *DB) Reclaim(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.Reclaim)
 }
@@ -116,8 +115,8 @@ func (d *DB) write(
 	return heard(ctx, c.end(begin(d.engine, ctx, why, c.runWrite)), toldOfWaits)
 }
 
-// ready is nil where a call may be made: of an open file, and not from inside a function given to
-// Read or Write.
+// ready returns nil if a call may be made: the file is open, and the caller is not inside a
+// function given to Read or Write.
 func (d *DB) ready(why string) error {
 	switch {
 	case d.engine == nil:

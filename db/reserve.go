@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// ReserveOptions are what something is reserved under. The zero value holds as long as this process lives.
+// ReserveOptions are the terms of a reservation. The zero value holds as long as this process
+// lives.
 type ReserveOptions struct {
 	LeaseTerms
-	// Scope is the name of the scope that the thing belongs to; "" is the default scope.
+	// Scope is the name of the scope that the reservation belongs to; "" is the default scope.
 	Scope string
-	// Note says, for people, what it is wanted for.
+	// Note tells people what the reservation is for.
 	Note string
 }
 
-// A Lease is a reservation of something that has a name and that one holder has: a port, a
-// worktree, a path. It holds until it is released, until its TTL has passed since the last renewal,
-// and, unless it is detached, while this process lives and has the file open. What ended stays
-// ended: every call then returns ErrLeaseLost and changes nothing, also while nobody else has the
-// thing yet.
+// A Lease is the reservation of a named resource that has one holder at a time: a port, a worktree,
+// a path. It holds until it is released, until its TTL has passed since the last renewal, or,
+// unless it is detached, until this process ends or closes the file. A lease that has ended stays
+// ended: every later call returns ErrLeaseLost and changes nothing, even while the resource is
+// free.
 //
-// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx:
-// whatever happened meanwhile, a stale holder writes nothing. For work outside the file, give the
-// epoch along: it grows with every reservation.
+// A holder that may be paused should do its work in the transaction of Hold or HoldTx, where a
+// stale holder can write nothing. For work outside the file, pass the epoch along: it grows with
+// every reservation.
 type Lease struct {
 	db         *DB
 	scope      string
@@ -36,18 +37,18 @@ type Lease struct {
 	until      BootTime      // its end as it was when the handle was made, on this process's clock
 }
 
-// Kind is the sort of thing that is reserved.
+// Kind is the kind of resource that is reserved.
 func (l *Lease) Kind() string { return l.kind }
 
-// Name says which one of its kind.
+// Name is the name of the resource within its kind.
 func (l *Lease) Name() string { return l.name }
 
-// Epoch is the number of this reservation. Later ones in the file have greater ones, of whatever
-// kind and name. The number of one that was undone, with its transaction or with a savepoint, is
-// not given again, and its handle is lost.
+// Epoch is the number of this reservation. Every later reservation in the file, of any kind and
+// name, has a greater epoch. The epoch of a reservation that was rolled back, with its transaction
+// or its savepoint, is not reused, and its handle is lost.
 func (l *Lease) Epoch() int64 { return l.epoch }
 
-// A ReservedError says that something is somebody else's. It is an ErrConflict.
+// A ReservedError reports that another holder has the resource. It is an ErrConflict.
 type ReservedError struct{ Holder Reservation }
 
 // Error names the holder as far as it is known.
@@ -60,14 +61,15 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("%v: it is reserved by %s since %s", ErrConflict, who, h.ReservedAt.Format(time.RFC3339))
 }
 
-// Unwrap makes it an ErrConflict.
+// Unwrap returns ErrConflict.
 func (e *ReservedError) Unwrap() error { return ErrConflict }
 
-// Reserve takes the thing of that kind and name. Of any number of calls, in any number of
-// processes, one gets it; the others are told by a *ReservedError, an ErrConflict, who has it. This
-// process's own reservation is in the way like any other.
+// Reserve reserves the resource of that kind and name. Of any number of calls, in any number of
+// processes, one succeeds; the others get a *ReservedError, an ErrConflict, that names the holder.
+// A reservation of this process conflicts like any other.
 //
-// With ErrOutcomeUnknown comes the reservation that may have been made, to be asked about with Reattach.
+// With ErrOutcomeUnknown, Reserve also returns the reservation that may have been made; ask about
+// it with Reattach.
 func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (*Lease, error) {
 	const op = "reserve"
 	var l *Lease
@@ -90,11 +92,12 @@ FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
 	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
-	// It takes away nothing but what was judged: neither a later reservation nor one that was renewed since.
+	// Compare-and-delete on the reservation we examined: a later one, or one that was renewed since,
+	// stays.
 	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
-// ReserveTx is Reserve in a transaction of the caller's. The reservation holds once that is committed.
+// ReserveTx is Reserve in the caller's transaction. The reservation holds once that is committed.
 func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, error) {
 	l := &Lease{db: d, scope: o.Scope, kind: kind, name: name, ttl: o.TTL}
 	if err := l.check(); err != nil {
@@ -108,7 +111,8 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	if err != nil {
 		return nil, l.failed("reserve", err)
 	}
-	// Who reserves the same waits, so that the epoch is drawn where nobody else can still take and give it back.
+	// Serialize reservations of one name, so that an epoch is drawn only while no other caller can
+	// take and release it.
 	if err = tx.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
 		err = l.take(tx, scope, o)
 	}
@@ -128,8 +132,8 @@ func (l *Lease) check() error {
 	return CheckID(l.kind, l.name)
 }
 
-// take removes what is over and adds its own. The holder may give the thing back or renew it
-// meanwhile, and others may remove what is over: then it looks again.
+// take removes a reservation that is over and adds its own. The holder may release or renew
+// meanwhile, and other callers may remove what is over, so it retries.
 func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
 	for {
 		free, err := l.makeWay(tx, scope)
@@ -145,7 +149,7 @@ func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
 	}
 }
 
-// add makes the reservation, unless there is one.
+// add makes the reservation unless there is one.
 func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	lease, err := tx.GrantLease(o.LeaseTerms)
 	if err != nil {
@@ -163,8 +167,8 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	return ok, err
 }
 
-// makeWay removes a reservation that is over, and reports one that is not. free is false where it
-// was renewed, or taken away, since it was judged.
+// makeWay removes a reservation that is over, and returns an error for one that is not. free is
+// false if it was renewed or removed since it was judged.
 func (l *Lease) makeWay(tx *Tx, scope int64) (free bool, err error) {
 	held, ok, err := l.row(&tx.Rx, scope)
 	if err != nil || !ok {
@@ -184,7 +188,7 @@ func (l *Lease) makeWay(tx *Tx, scope int64) (free bool, err error) {
 	return true, tx.ForgetDeadOwners()
 }
 
-// reservationRow is a row as sqlReservation gives it.
+// A reservationRow is a row of sqlReservation.
 type reservationRow struct {
 	Epoch      int64  `db:"epoch"`
 	Kind       string `db:"kind"`
@@ -197,7 +201,7 @@ type reservationRow struct {
 	LeaseColumns
 }
 
-// columns are those of the table but epoch and the checksum of these.
+// columns are the columns that the row's checksum covers.
 func (row *reservationRow) columns(scope int64) []any {
 	var note *string
 	if row.Note != "" {
@@ -215,9 +219,9 @@ func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) 
 	return held, err == nil, err
 }
 
-// Reattach gives the handle of a reservation that was made before: by this process, when it could
-// not be told whether it was made, or detached, by whichever. Any other, and one that is over, is
-// ErrLeaseLost. A process that has closed the file has given up what it held.
+// Reattach returns the handle of an existing reservation: one that this process made when the
+// outcome was unknown, or a detached one of any process. Any other reservation, and one that is
+// over, is ErrLeaseLost. A process that has closed the file has released what it held.
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
 	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
@@ -241,8 +245,8 @@ func (l *Lease) remember(rx *Rx, c LeaseColumns) {
 	}
 }
 
-// held gives the lease's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked
-// behind the row.
+// held returns the lease's row if it holds, and ErrLeaseLost if not. It reads the clock after the
+// row.
 func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope int64, err error) {
 	if err := rx.Of(l.db); err != nil {
 		return row, 0, l.failed("hold reservation", err)
@@ -264,8 +268,8 @@ func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope i
 	return row, scope, l.failed("hold reservation", err)
 }
 
-// heldTx is held behind a lock of the row: one that has the lease's epoch was there before the lock
-// was asked for.
+// heldTx is held after locking the row. A row with the lease's epoch existed before the lock was
+// requested.
 func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error,
 	clock func() BootTime) (row reservationRow, scope int64, err error) {
 	if err := tx.Of(l.db); err != nil {
@@ -282,9 +286,9 @@ func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error,
 	return l.held(&tx.Rx, clock)
 }
 
-// own is heldTx for a change of the row. Since nobody else can renew it any more, its end is judged
-// by what the clock says once the row is locked: who was told meanwhile that the lease is over was
-// told right.
+// own is heldTx for a change of the row. After the lock nobody else can renew the lease, so its end
+// is judged by the clock as it stands then. An answer that the lease was over, given meanwhile,
+// stays right.
 func (l *Lease) own(tx *Tx) (row reservationRow, scope int64, err error) {
 	return l.heldTx(tx, tx.Lock, tx.ReadBootTime)
 }
@@ -297,14 +301,15 @@ func (l *Lease) lost() error {
 	}
 }
 
-// HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx. Where it does, nobody
-// takes it away before tx has ended.
+// HoldTx returns ErrLeaseLost if the reservation does not hold in tx. If it holds, nobody can
+// remove it before tx ends.
 func (l *Lease) HoldTx(tx *Tx) error {
 	_, _, err := l.heldTx(tx, tx.Hold, tx.BootTime)
 	return err
 }
 
-// Hold runs fn in a transaction in which the reservation holds, so that a stale holder's work is never done.
+// Hold runs fn in a transaction in which the reservation holds, so that a stale holder's work is
+// never committed.
 func (l *Lease) Hold(ctx context.Context, why string, fn func(*Tx) error) error {
 	return l.db.Write(ctx, why, func(tx *Tx) error {
 		if err := l.HoldTx(tx); err != nil {
@@ -318,12 +323,12 @@ const sqlRenew = `UPDATE leases
 	SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, checksum = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 
-// Renew starts the TTL anew. Without one it makes sure that the reservation still holds.
+// Renew restarts the TTL. Without a TTL it checks that the reservation still holds.
 func (l *Lease) Renew(ctx context.Context) error {
 	return l.db.WriteLocked(ctx, "renew reservation", l.RenewTx)
 }
 
-// RenewTx is Renew in a transaction of the caller's.
+// RenewTx is Renew in the caller's transaction.
 func (l *Lease) RenewTx(tx *Tx) error {
 	row, scope, err := l.own(tx)
 	if err != nil || row.TTL == nil {
@@ -339,12 +344,12 @@ func (l *Lease) RenewTx(tx *Tx) error {
 	return l.failed("renew reservation", err)
 }
 
-// Release gives the thing back.
+// Release ends the reservation.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.db.WriteEnd(ctx, "release reservation", l.ReleaseTx)
 }
 
-// ReleaseTx is Release in a transaction of the caller's.
+// ReleaseTx is Release in the caller's transaction.
 func (l *Lease) ReleaseTx(tx *Tx) error {
 	was, _, err := l.own(tx)
 	if err != nil {
@@ -357,7 +362,7 @@ func (l *Lease) ReleaseTx(tx *Tx) error {
 	return l.failed("release reservation", err)
 }
 
-// failed names the thing; an error that names something passes as it is.
+// failed adds the resource to an error that names none.
 func (l *Lease) failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -368,7 +373,7 @@ func (l *Lease) failed(op string, err error) error {
 	return &Error{Op: op, Entity: l.kind, ID: l.name, Code: code(err), Hint: hintOf(err), Err: err}
 }
 
-// A Reservation is what the file says of something that is reserved, and what can be said about it now.
+// A Reservation is one entry of the list of reservations, with its state at the time of the call.
 type Reservation struct {
 	Scope      string
 	Kind       string
@@ -400,7 +405,7 @@ func (row *reservationRow) judged(rx *Rx, scope string) (Reservation, error) {
 	return v, err
 }
 
-// ReservationFilter chooses reservations. The zero value is all of the default scope.
+// ReservationFilter selects reservations. The zero value selects all of the default scope.
 type ReservationFilter struct {
 	Scope string
 	Kind  string // "": of every kind
@@ -415,8 +420,8 @@ const (
 		`WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + BoundLimit
 )
 
-// Reservations lists what is reserved, by kind and name, with those that are over and that nobody
-// has taken since.
+// Reservations lists reservations by kind and name, including those that are over and not taken
+// since.
 func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page Page[Reservation],
 	err error) {
 	const op = "list reservations"
@@ -456,7 +461,7 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 	return page, err
 }
 
-// Reservation gives the one of a kind and name, if it is there.
+// Reservation returns the reservation of a kind and name, if there is one.
 func (d *DB) Reservation(ctx context.Context, scope, kind, name string) (r Reservation, ok bool, err error) {
 	err = d.Read(ctx, "find reservation", func(rx *Rx) error {
 		id, there, err := rx.Scope(scope)
@@ -470,7 +475,7 @@ func (d *DB) Reservation(ctx context.Context, scope, kind, name string) (r Reser
 	return r, ok, err
 }
 
-// AllReservations lists them all.
+// AllReservations iterates over all pages of Reservations.
 func (d *DB) AllReservations(ctx context.Context, f ReservationFilter) iter.Seq2[Reservation, error] {
 	return AllPages(func(at At) (Page[Reservation], error) { return d.Reservations(ctx, f, at) })
 }
@@ -485,11 +490,12 @@ const (
 		`WHERE l.scope = ? AND l.epoch > ? AND l.kind = ? ORDER BY l.epoch LIMIT ?`
 )
 
-// recoverBatch is how many reservations one transaction looks at, so that no other writer waits long.
+// recoverBatch is the number of reservations that one transaction examines, so that other writers
+// don't wait long.
 const recoverBatch = 200
 
-// RecoverReservations removes the reservations that pass the filter and are over, and tells how
-// many there were. They were in nobody's way: this only tidies up. Anybody may call it at any time.
+// RecoverReservations removes the reservations that pass the filter and are over, and returns how
+// many there were. They blocked nobody: this only tidies up. It is safe to call at any time.
 func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (removed int, err error) {
 	from := int64(0)
 	for more := true; more && err == nil; {
@@ -541,10 +547,9 @@ func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int,
 	return removed, last, len(rows) == recoverBatch, err
 }
 
-// ReleaseReservation takes a reservation away from its holder, whoever that is, who finds it lost.
-// A person does that, who knows that the holder is not coming back. The epoch, as listed, makes
-// sure that it is the one that was looked at. What is not reserved, or with another epoch, is
-// ErrNotFound.
+// ReleaseReservation ends another holder's reservation; that holder's lease is lost. It is for a
+// person who knows that the holder is not coming back. The epoch, as listed, ensures that the right
+// reservation is released. If nothing is reserved, or the epoch differs, it returns ErrNotFound.
 func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, epoch int64) error {
 	const op = "release reservation"
 	return d.WriteEnd(ctx, op, func(tx *Tx) error {
@@ -563,17 +568,18 @@ func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, e
 
 const sqlReleaseAny = `DELETE FROM leases WHERE epoch = ? AND scope = ? AND kind = ? AND name = ?`
 
-// IsReserved reports whether somebody has the thing of that kind and name, by a reservation that is not over.
+// IsReserved reports whether the resource of that kind and name has a reservation that is not over.
 func (rx *Rx) IsReserved(scope int64, kind, name string) (bool, error) {
-	// before the statements: a process may be stopped behind one, and the reservation be renewed meanwhile
+	// Read the clock before the statements: the process may be paused after one, and the reservation
+	// renewed meanwhile.
 	rx.BootTime()
 	held, ok, err := (&Lease{kind: kind, name: name}).row(rx, scope)
 	return ok && !held.State.Over(), err
 }
 
-// Unreserve reports whether nobody has the thing of that kind and name, for who takes away what
-// belongs to it: a reservation that is over goes, so that its holder, who may be about to renew it
-// in time, finds it lost.
+// Unreserve reports whether the resource is unheld, for a caller that is about to remove what
+// belongs to it. It removes a reservation that is over, so that its holder, who may be about to
+// renew it, finds it lost.
 func (tx *Tx) Unreserve(scope int64, kind, name string) (free bool, err error) {
 	tx.BootTime() // as in IsReserved
 	for {

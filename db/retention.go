@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// A Policy says what Prune keeps, of what has ended: the rest goes, the oldest first. The zero
-// value keeps everything. What has not ended always stays, and so does what is pinned (see
-// [DB.Pin]) or held.
+// A Policy says which ended items Prune keeps; it removes the rest, oldest first. The zero value
+// keeps everything. Open, pinned ([DB.Pin]) and held items always stay.
 type Policy struct {
-	// Age is how long a thing is kept behind its end; 0 is no limit.
+	// Age is how long an item is kept after its end; 0 is no limit.
 	Age time.Duration
-	// Count is how many are kept, the newest, of each of those that a store counts apart (the runs of
-	// an agent); 0 is no limit.
+	// Count is how many of the newest items are kept per group that the store counts (the runs of an
+	// agent); 0 is no limit.
 	Count int
-	// Bytes is how much is kept in the scope, the newest; 0 is no limit.
+	// Bytes is how many bytes of the newest items are kept in the scope; 0 is no limit.
 	Bytes int64
-	// Pinned are the ids of what is kept besides, whatever the limits say.
+	// Pinned are ids that are kept in addition, whatever the limits say.
 	Pinned []string
 	// DryRun counts and removes nothing.
 	DryRun bool
-	// Each is called for each thing that went, after the commit, or that would go; nil is nobody. It
-	// runs on the caller's goroutine: when it panics or leaves by runtime.Goexit, so does the call,
-	// and what went stays gone.
+	// Each, if not nil, is called for each removed item after the commit, or for each item that would
+	// be removed. It runs on the caller's goroutine: if it panics or calls runtime.Goexit, so does the
+	// call, and what was removed stays removed.
 	Each func(Gone)
 }
 
-// KeepNone is the limit of a Policy, Age, Count or Bytes, under which nothing stays that has ended.
+// KeepNone is the limit of a Policy (Age, Count or Bytes) that keeps nothing that has ended.
 const KeepNone = -1
 
-// Pruned is what Prune did, or would do.
+// Pruned is what Prune removed, or would remove.
 type Pruned struct {
 	Removed   int   // things that went
 	Bytes     int64 // that they held, about
@@ -40,14 +39,14 @@ type Pruned struct {
 	Remaining int   // things that have ended and stay
 }
 
-// Gone is a thing that Prune removed, or would remove.
+// Gone is an item that Prune removed, or would remove.
 type Gone struct {
 	Of    string // of whom a store counts it: the agent of a run, the session of a live run
 	ID    string
 	Bytes int64 // that it held, about
 }
 
-// Check reports, as ErrInvalid, a limit that is none.
+// Check returns ErrInvalid for a limit that is out of range.
 func (p Policy) Check() error {
 	if p.Age < KeepNone || p.Count < KeepNone || p.Bytes < KeepNone {
 		return &Error{Op: "prune", Hint: "0 is no limit, and db.KeepNone keeps nothing",
@@ -56,10 +55,10 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// Limited reports whether the policy has a limit: without one it keeps everything.
+// Limited reports whether the policy has a limit. Without one it keeps everything.
 func (p Policy) Limited() bool { return p.Age != 0 || p.Count != 0 || p.Bytes != 0 }
 
-// The stores, as the tables of retention name them.
+// The names of the stores in the retention tables.
 const (
 	StoreRuns        = "runs"
 	StoreLive        = "live"
@@ -68,7 +67,7 @@ const (
 	StoreWorkers     = "workers"
 )
 
-// Stores are those that have a retention, in the order of the docs.
+// Stores returns the names of the stores that have retention, in the order of the docs.
 func Stores() []string {
 	return []string{StoreRuns, StoreLive, StoreAgents, StoreCheckpoints, StoreWorkers}
 }
@@ -83,7 +82,7 @@ func checkStore(store string) error {
 	}
 }
 
-// A Retention is what is set for a store of a scope.
+// A Retention is the policy that is set for a store of a scope.
 type Retention struct {
 	Policy   Policy // its limits; a limit of KeepNone where nothing is to stay
 	SetAt    time.Time
@@ -101,7 +100,7 @@ ON CONFLICT (scope, store) DO UPDATE
 	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
 )
 
-// Retention gives the limits that are set for a store of a scope; ok is false where none are.
+// Retention returns the limits that are set for a store of a scope; ok is false if none are.
 func (d *DB) Retention(ctx context.Context, scope, store string) (r Retention, ok bool, err error) {
 	if err := checkStore(store); err != nil {
 		return r, false, err
@@ -129,7 +128,7 @@ func (d *DB) Retention(ctx context.Context, scope, store string) (r Retention, o
 	return r, ok, err
 }
 
-// limit is a column as a Policy has it, and column the other way.
+// limit converts a column to a Policy's limit, and column converts back.
 func limit(column *int64) int64 {
 	switch {
 	case column == nil:
@@ -150,14 +149,14 @@ func column(limit int64) any {
 	return limit
 }
 
-// SetRetention sets the limits for a store of a scope, in place of those that were: a policy
-// without any keeps everything. What a policy says besides its limits is not kept.
+// SetRetention replaces the limits for a store of a scope; a policy without limits keeps
+// everything. Other fields of the policy are not stored.
 func (d *DB) SetRetention(ctx context.Context, scope, store string, p Policy) error {
 	return d.Reclaim(ctx, "set retention", func(tx *Tx) error { return tx.SetRetention(scope, store, p, nil) })
 }
 
-// ResetRetention takes the limits for a store of a scope away. Then runs are kept as the old
-// program did, 50 of an agent and 30 days, and of other stores everything.
+// ResetRetention removes the limits for a store of a scope. Runs are then kept for 30 days,
+// at most 50 per agent; other stores keep everything.
 func (d *DB) ResetRetention(ctx context.Context, scope, store string) error {
 	return d.Reclaim(ctx, "reset retention", func(tx *Tx) error { return tx.ResetRetention(scope, store) })
 }
@@ -174,8 +173,8 @@ func (tx *Tx) ResetRetention(scope, store string) error {
 	return err
 }
 
-// SetRetention is [DB.SetRetention] inside a transaction. source is the number of the imported tree
-// that says so; nil is nobody's.
+// SetRetention is [DB.SetRetention] inside a transaction. source is the imported tree that set the
+// limits, or nil.
 func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 	if err := checkStore(store); err != nil {
 		return err
@@ -196,12 +195,12 @@ func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 	return err
 }
 
-// A Pinned is a thing that no limit takes.
+// A Pinned is an item that no limit removes.
 type Pinned struct {
 	Store string
 	ID    string
-	// Owner says whose it is where its id alone does not name it: the agent of a run, the runtime of a
-	// worker; else "".
+	// Owner completes an id that is not unique by itself: the agent of a run, the runtime of a worker;
+	// else "".
 	Owner string
 }
 
@@ -214,8 +213,8 @@ ON CONFLICT (scope, store, id, owner) DO NOTHING`
 		AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
 )
 
-// Pin keeps a thing of a scope whatever the limits of retention say, until Unpin. Whether it is
-// there the stores look: see their Pin. What is pinned already stays so.
+// Pin keeps an item of a scope, whatever the limits of retention say, until Unpin. The stores check
+// that it exists: see their Pin. Pinning twice is fine.
 func (tx *Tx) Pin(scope string, p Pinned) error {
 	err := checkStore(p.Store)
 	if err == nil {
@@ -236,7 +235,7 @@ func (tx *Tx) Pin(scope string, p Pinned) error {
 	return err
 }
 
-// Unpin takes a pin away; one that is not there is fine.
+// Unpin removes a pin; it is fine if there is none.
 func (tx *Tx) Unpin(scope string, p Pinned) error {
 	id, ok, err := tx.Rx.Scope(scope)
 	if err != nil || !ok {
@@ -250,15 +249,15 @@ func (tx *Tx) unpin(scope int64, p Pinned) error {
 	return err
 }
 
-// IsPinned reports whether a thing of the scope with this number is pinned.
+// IsPinned reports whether the item is pinned.
 func (rx *Rx) IsPinned(scope int64, p Pinned) (bool, error) {
 	return rx.Find(new(int64), sqlIsPinned, scope, p.Store, p.ID, p.Owner)
 }
 
-// pinsList is the list in its cursors.
+// pinsList names this list in its cursors.
 const pinsList = "pins"
 
-// Pins gives a page of what is pinned in a scope, by store and id.
+// Pins returns a page of the pinned items of a scope, by store and id.
 func (d *DB) Pins(ctx context.Context, scope string, at At) (page Page[Pinned], err error) {
 	room, err := at.Room()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // MaxID is the longest id, or scope name, in bytes.
 const MaxID = 1024
 
-// CheckID reports, as ErrInvalid, why id can't be one: ids are any valid UTF-8 of at most MaxID
-// bytes without NUL.
+// CheckID returns ErrInvalid, with the reason, for an invalid id. An id is any valid UTF-8 of at
+// most MaxID bytes without NUL.
 func CheckID(entity, id string) error {
 	var why string
 	switch {
@@ -35,8 +35,8 @@ const (
 	sqlAddScope  = `INSERT INTO scopes (name, checksum) VALUES (?, ?) RETURNING id`
 )
 
-// Scope gives the number of the scope called name, the first column of every key. ok is false when
-// nothing was ever written under that name.
+// Scope returns the number of a scope, the first column of every key. ok is false if nothing was
+// ever written in it.
 func (rx *Rx) Scope(name string) (id int64, ok bool, err error) {
 	if name == "" {
 		return defaultScope, true, nil
@@ -53,7 +53,7 @@ func (rx *Rx) Scope(name string) (id int64, ok bool, err error) {
 	return id, true, nil
 }
 
-// Scope gives the number of the scope called name, and makes it where it is missing.
+// Scope returns the number of a scope, and adds the scope if it is missing.
 func (tx *Tx) Scope(name string) (int64, error) {
 	id, ok, err := tx.Rx.Scope(name)
 	if err != nil || ok {

@@ -10,8 +10,8 @@ import (
 	"selvedge/db/internal/postgres"
 )
 
-// serverConnections are how many connections a handle has to a server, at most, of each kind: for
-// what writes, and for what reads where Options.Readers does not say.
+// serverConnections is the largest number of connections of a handle to a server, each for writing
+// and, unless Options.Readers says otherwise, for reading.
 const serverConnections = 8
 
 func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks,

@@ -6,9 +6,9 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// GiveBack returns to the disk what deletions freed, and cuts the WAL off, at once: a handle that
-// stays open does so by itself within a minute. It works in steps that hold the writer for about 10
-// ms each, and ends with ctx. Room inside pages stays: see [Compact].
+// GiveBack returns to the disk what deletions freed, and truncates the WAL, at once; an open handle
+// does so by itself within a minute. It works in steps that hold the writer for about 10 ms each,
+// and ends with ctx. Free room inside pages stays: see [Compact].
 func (d *DB) GiveBack(ctx context.Context) error {
 	if err := d.ready("give space back"); err != nil {
 		return err
@@ -16,18 +16,18 @@ func (d *DB) GiveBack(ctx context.Context) error {
 	return Heard(ctx, wrap("give space back", d.engine.GiveBack(ctx)))
 }
 
-// A Compacted says what Compact did.
+// A Compacted is the result of Compact.
 type Compacted struct {
 	Path   string // the file, absolute
 	Before int64  // bytes of the file and its -wal
 	After  int64  // the same, afterwards
 }
 
-// Compact puts a compact copy into the place of the file at path: all free room goes back to the
-// disk, that inside pages too. The copy is checked and on the disk before, no handle is open on the
-// file meanwhile (ErrBusy, with whose it is, after Options.LockTimeout), and a crash leaves one of
-// the two there, whole. It needs as much room on the disk as the copy takes. The rows are the same,
-// so cursors stay good; so does the schema, whichever it is.
+// Compact replaces the file at path with a compact copy: all free room returns to the disk, also
+// that inside pages. The copy is checked and synced first. No handle may be open on the file:
+// ErrBusy names the holder after Options.LockTimeout. A crash leaves either file, whole. It needs
+// as much room on the disk as the copy takes. The rows, the schema and the validity of cursors
+// don't change.
 func Compact(ctx context.Context, path string, o Options) (done Compacted, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	return inFile(path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack",
@@ -37,21 +37,20 @@ func Compact(ctx context.Context, path string, o Options) (done Compacted, err e
 		})
 }
 
-// Scrub writes the whole file anew and cuts its -wal off. Afterwards nothing of what was deleted or
-// changed before lies in either: a deletion alone leaves it in free pages, and in what is left of
-// pages. Records of a long run that is being removed are not deleted yet, and lie in it until the
-// last step of that: see the table run_leavings, and maintenance.Redact, which ends it first. It
-// needs the room of the file once more, first in SQLite's temporary folder and then in the -wal:
-// ErrFull where one has it not. The folder is the first that can be written of $SQLITE_TMPDIR,
-// $TMPDIR, /var/tmp, /usr/tmp and /tmp (sqlite.org/tempfiles.html). Scrub keeps writers waiting
-// meanwhile, and waits for reads of any process that were there before: ErrBusy, after 30 s, where
-// one does not end. What a disk keeps of blocks that were written over, and copies of the file, are
-// beyond it.
+// Scrub rewrites the whole file and truncates its -wal, so that neither contains anything that was
+// deleted or overwritten before. (A deletion alone leaves it in free pages and in the free parts of
+// pages.) Records of a long run that is being removed remain until the removal's last step: see the
+// table run_leavings, and maintenance.Redact, which finishes the removal first. Scrub needs the
+// room of the file once more, first in SQLite's temporary folder and then in the -wal, and returns
+// ErrFull if either has too little. The folder is the first writable one of $SQLITE_TMPDIR,
+// $TMPDIR, /var/tmp, /usr/tmp and /tmp (sqlite.org/tempfiles.html). Scrub blocks writers, and waits
+// for earlier reads of any process: ErrBusy after 30 s. Copies, and blocks that a disk keeps after
+// they are overwritten, are out of its reach.
 //
-// On a server it writes each table anew (VACUUM FULL), as the owner of the tables, which keeps
-// everybody from that table meanwhile. It waits 30 s for transactions from before, which could
-// still see what was there, and for who uses a table: ErrBusy. Beyond it are the server's WAL, its
-// archive and backups.
+// On a server it rewrites each table (VACUUM FULL), as the owner of the tables, and blocks all use
+// of that table meanwhile. It waits 30 s for earlier transactions, which could still see the old
+// rows, and for users of a table: ErrBusy. The server's WAL, its archive and backups are out of its
+// reach.
 func (d *DB) Scrub(ctx context.Context) error {
 	if err := d.ready("scrub"); err != nil {
 		return err

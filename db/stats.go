@@ -8,7 +8,7 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Stats says what a file holds and what room it takes.
+// Stats are the contents and sizes of a file.
 type Stats struct {
 	Path      string
 	Schema    int64  // schema version of the file
@@ -25,8 +25,8 @@ type Stats struct {
 	Work      Work // of this handle
 }
 
-// Work is what a handle has done since it was opened, and how it is doing: what a program exports
-// as its metrics.
+// Work is what a handle has done since it was opened, and its current state: the source of a
+// program's metrics.
 type Work struct {
 	Writes      int64         // calls of Write and Reclaim whose work was committed
 	Commits     int64         // in so many commits
@@ -34,12 +34,12 @@ type Work struct {
 	LongestWait time.Duration
 
 	// Checkpoints counts how often a commit that found 16 MB in the WAL moved it into the file, as far
-	// as reads let it, and CheckpointsFailed how often the disk, or another program at the same work,
-	// kept it from that. The commit is none the worse.
+	// as readers allowed; CheckpointsFailed counts how often the disk, or another program's
+	// checkpoint, prevented that. The commit is not affected.
 	Checkpoints       int64
 	CheckpointsFailed int64
-	// WALRestarts counts how often the WAL was started again from its beginning on request of the
-	// writer, and WALRestartsFailed how often a read kept that from happening.
+	// WALRestarts counts how often the WAL was restarted from its beginning at the writer's request;
+	// WALRestartsFailed counts how often a reader prevented that.
 	WALRestarts       int64
 	WALRestartsFailed int64
 
@@ -47,15 +47,15 @@ type Work struct {
 	OldestReadFor time.Duration // how long
 
 	Followers int // streams that are followed, and lists of them
-	// of the followers, those in their loops who have not had everything that is there
+	// followers, inside their loops, that have something left to read
 	CatchingUp int
-	// for how long the one of these that is furthest behind has not; 0 where all have
+	// how long the furthest behind has had that; 0 if none has
 	LongestBehind time.Duration
 
 	PrunedBytes int64 // that Prune of all stores removed, about; GC of runs weighs nothing, and counts nothing
 }
 
-// CallersPerCommit is how many calls shared a commit on average; 0 before the first.
+// CallersPerCommit is the average number of calls that shared a commit; 0 before the first.
 func (w Work) CallersPerCommit() float64 {
 	if w.Commits == 0 {
 		return 0
@@ -63,7 +63,7 @@ func (w Work) CallersPerCommit() float64 {
 	return float64(w.Writes) / float64(w.Commits)
 }
 
-// Work tells it without touching the file: cheap enough for every scrape.
+// Work returns the counters without touching the file: cheap enough for every scrape.
 func (d *DB) Work() Work {
 	if d.engine == nil {
 		return Work{}
@@ -76,14 +76,14 @@ func (d *DB) Work() Work {
 		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()),
 		PrunedBytes: d.work.pruned.Load(),
 	}
-	w.Followers, w.CatchingUp, w.LongestBehind = d.lookouts.count()
+	w.Followers, w.CatchingUp, w.LongestBehind = d.pollers.count()
 	return w
 }
 
-// CountPruned adds to [Work.PrunedBytes] what a store removed by a Prune of its own.
+// CountPruned adds to [Work.PrunedBytes] what a store removed in its own Prune.
 func (d *DB) CountPruned(bytes int64) { d.work.pruned.Add(bytes) }
 
-// work is what db itself counts.
+// work is what package db itself counts.
 type work struct{ wait, longest, pruned atomic.Int64 }
 
 func (w *work) waited(d time.Duration) {
@@ -94,13 +94,13 @@ func (w *work) waited(d time.Duration) {
 	}
 }
 
-// TableStats is the number of rows in one table.
+// TableStats is the number of rows of a table.
 type TableStats struct {
 	Name string
 	Rows int64
 }
 
-// Schema says which schema a file has, and for whom.
+// Schema is the schema version of a file, and the programs it admits.
 type Schema struct {
 	Version   int64 // 0 in a file that has none yet
 	MinReader int64 // lowest schema version of a program that may read it
@@ -136,17 +136,17 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	return s, wrap("stats", err)
 }
 
-// Health is how the file is doing at the moment, and who keeps others waiting.
+// Health is the current state of the file, and what keeps callers waiting.
 type Health struct {
 	Writing string // why of the call that has this handle's writer; "" when it is idle
 	Waiting int    // calls of this handle that wait for the writer
-	// process ids of others that have it meanwhile; nil where nobody waits, or the system doesn't tell
+	// process ids of the others that hold it; nil if nobody waits, or the system doesn't tell
 	HeldBy []int
 
-	// why of this handle's read that began first; "" when there is none. While it goes on the WAL grows
+	// why of this handle's oldest read; "" if there is none. The WAL grows while it runs
 	LongestRead    string
 	LongestReadFor time.Duration // how long it has been going on
-	// process ids of others that read at the moment; nil where the system doesn't tell
+	// process ids of others that are reading; nil if the system doesn't tell
 	Readers []int
 
 	FileBytes int64
@@ -156,22 +156,23 @@ type Health struct {
 	FreePages int64 // what deletions freed; it goes back to the disk within a minute
 	DiskFree  int64 // bytes
 	// Full: a deletion had to use the reserve of the full disk. Until there is room again, Write
-	// returns ErrFull, and only Reclaim goes on.
+	// returns ErrFull, and only Reclaim works.
 	Full bool
 
-	// Server is nil of a file. On a server the room on the disk, the free pages and who reads are not told.
+	// Server is nil for a file. A server does not report the room on the disk, free pages and readers.
 	Server *ServerHealth
 }
 
-// ServerHealth is how a PostgreSQL server is doing, as far as the user of the handle may see.
+// ServerHealth is the state of a PostgreSQL server, as far as the handle's user may see it.
 type ServerHealth struct {
-	// SeesAll: the user may see what the sessions of others do, as members of pg_monitor may. Else
-	// Oldest, State and For are of the user's own sessions alone, and AwaitedThere, CommitsWaiting and
-	// what Standbys say besides their names are empty.
+	// SeesAll: the user may see the sessions of others, as members of pg_monitor may. Otherwise
+	// Oldest, State and For cover the user's own sessions only, and AwaitedThere, CommitsWaiting and
+	// all of Standbys but the names are empty.
 	SeesAll bool
-	// sessions of this database that wait for a lock, the longest first, 100 at most
+	// sessions of this database that wait for a lock, the longest wait first, at most 100
 	Waits []LockWait
-	// whose transaction in this database is open for longest; its Program is "" where there is none
+	// the session whose transaction in this database has been open for longest; Program is "" if there
+	// is none
 	Oldest          ServerSession
 	Connections     int       // to all databases
 	MostConnections int       // that there may be, but for those of administrators
@@ -182,11 +183,11 @@ type ServerHealth struct {
 	// transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
 	IDsSpent int64
 	Slots    []Slot // replication slots that nobody uses: they keep WAL until they are dropped
-	// the file of the WAL that archive_command refused last, and refuses still; "": none
+	// the WAL file that archive_command failed on last and still fails on; "": none
 	ArchiveFails string
 }
 
-// A ServerSession is a connection to a server, of whatever program.
+// A ServerSession is a connection of any program to a server.
 type ServerSession struct {
 	PID     int    // of the server's process; 0: a transaction that was prepared
 	Program string // application_name; of a prepared transaction its name
@@ -202,7 +203,7 @@ type LockWait struct {
 	HeldBy []ServerSession // who has it, or comes before
 }
 
-// A Standby of a server.
+// A Standby is a standby of a server.
 type Standby struct {
 	Name   string
 	State  string // streaming, catchup and the like
@@ -216,7 +217,7 @@ type Slot struct {
 	Kept int64 // bytes of WAL that it keeps
 }
 
-// Health looks at the file and at the calls under way. It takes a reading connection for a moment.
+// Health examines the file and the calls in progress. It takes a reading connection for a moment.
 func (d *DB) Health(ctx context.Context) (Health, error) {
 	if err := d.ready("health"); err != nil {
 		return Health{}, err
@@ -271,7 +272,7 @@ type Relation struct {
 	Columns []string // in their order
 }
 
-// Relations are the tables and views of the file, views first, by name.
+// Relations returns the tables and views of the file, views first, by name.
 func (rx *Rx) Relations() ([]Relation, error) {
 	if err := rx.enter(); err != nil {
 		return nil, err
@@ -285,7 +286,7 @@ func (rx *Rx) Relations() ([]Relation, error) {
 	return all, err
 }
 
-// Catalog is the SQL of a query that shows a person what views there are or, with the name of a
+// Catalog returns the SQL of a query that lists the views for a person or, given the name of a
 // table or a view, its columns.
 func (d *DB) Catalog(relation string) string {
 	if d.engine == nil {

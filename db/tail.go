@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Those who follow one thing wait at the handle's tail, which looks at the ends of all their
-// streams in one read after a commit and wakes those to whom something came. Those who follow many
-// wait at an overview, one for each list of heads. Both rest after a look: at least restAtLeast, so
-// that a storm of commits is one look every few milliseconds, and restFactor times as long as the
-// look read.
+// Followers of one thing wait at the handle's tail. After a commit it polls the ends of all their
+// streams in one read, and wakes the followers whose stream has grown. Followers of many things
+// wait at an overview, one for each list of heads. Both rest after a poll: at least restAtLeast, so
+// that a burst of commits becomes one poll every few milliseconds, and restFactor times as long as
+// the poll read.
 const (
 	restAtLeast = 2 * time.Millisecond
 	restFactor  = 4
 
-	lookWhy = "look for what followers wait for"
+	pollWhy = "poll for followers"
 )
 
-// lookouts are the tail and the overviews of a handle, while somebody waits there.
-type lookouts struct {
-	// has room for the one who starts one, which takes as long as a server takes to answer
+// pollers are the tail and the overviews of a handle, while they have followers.
+type pollers struct {
+	// a semaphore for starting a poller, which takes as long as a server takes to answer
 	starting chan struct{}
 
 	mu        sync.Mutex
@@ -34,9 +34,9 @@ type lookouts struct {
 	lags    map[*lag]struct{}
 }
 
-// join has use find a lookout that is there and count its caller, under mu. Where there is none
-// start starts it, and then keep keeps it for use to find. Who waits for that ends with ctx.
-func (l *lookouts) join(ctx context.Context, use func() bool, start func() error, keep func()) error {
+// join calls use, which finds an existing poller and counts its caller, under mu. If there is none,
+// start starts one and keep stores it for use to find. Waiting for that ends with ctx.
+func (l *pollers) join(ctx context.Context, use func() bool, start func() error, keep func()) error {
 	used := func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -67,9 +67,9 @@ func (l *lookouts) join(ctx context.Context, use func() bool, start func() error
 	return nil
 }
 
-// count tells how many follow something, how many of those in their loops have not had everything
-// that is there, and for how long the one of these that is furthest behind.
-func (l *lookouts) count() (followers, catchingUp int, longest time.Duration) {
+// count returns the number of followers, how many of those inside their loops have something left
+// to read, and how long the furthest behind has had that.
+func (l *pollers) count() (followers, catchingUp int, longest time.Duration) {
 	l.mu.Lock()
 	if t := l.tail; t != nil {
 		followers = t.users
@@ -86,11 +86,11 @@ func (l *lookouts) count() (followers, catchingUp int, longest time.Duration) {
 	return followers, len(l.lags), longest
 }
 
-// A lag is since when a follower has not had everything that is there.
+// A lag is since when a follower has had something left to read.
 type lag struct{ since time.Time }
 
-// behind is called when a follower may have something to read, and again as often as one likes.
-func (l *lookouts) behind(f *lag) {
+// behind marks a follower that may have something to read. It may be called repeatedly.
+func (l *pollers) behind(f *lag) {
 	l.lagging.Lock()
 	defer l.lagging.Unlock()
 	if _, already := l.lags[f]; already {
@@ -103,30 +103,30 @@ func (l *lookouts) behind(f *lag) {
 	l.lags[f] = struct{}{}
 }
 
-// caughtUp is called when a follower has had everything, and when it leaves.
-func (l *lookouts) caughtUp(f *lag) {
+// caughtUp unmarks a follower that has read everything, or leaves.
+func (l *pollers) caughtUp(f *lag) {
 	l.lagging.Lock()
 	defer l.lagging.Unlock()
 	delete(l.lags, f)
 }
 
-// following is how many use a lookout; under lookouts.mu.
-func (l *lookout) following() int { return l.users }
+// following is the number of users of a poller; under pollers.mu.
+func (l *poller) following() int { return l.users }
 
-// A lookout calls look after each commit, and when it is asked to, until nobody uses it any more.
-type lookout struct {
-	users int // under lookouts.mu
+// A poller calls poll after each commit, and on request, while it has users.
+type poller struct {
+	users int // under pollers.mu
 	asked chan struct{}
 	stop  func()
-	ended chan struct{} // closed when no more looks come
+	ended chan struct{} // closed when no more polls come
 	why   error         // nothing more can come; set before ended
-	// worked is how long the look read, without what it waited for. seldom is how long of that was
-	// something that keeps its own measure, and needs no rest. For look to set.
+	// worked is how long the poll read, without waits. seldom is the part of it that limits itself and
+	// needs no rest. Set by poll.
 	worked, seldom time.Duration
 }
 
-// start begins to look out, which ctx ends only until then; the first look comes when it is asked for.
-func (l *lookout) start(ctx context.Context, d *DB, look func(context.Context)) error {
+// start starts polling, with the first poll on request. ctx ends only the start.
+func (l *poller) start(ctx context.Context, d *DB, poll func(context.Context)) error {
 	within, stop := context.WithCancelCause(context.Background())
 	started := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	changes, err := d.Changes(within)
@@ -138,11 +138,11 @@ func (l *lookout) start(ctx context.Context, d *DB, look func(context.Context)) 
 		return err
 	}
 	l.asked, l.stop, l.ended = make(chan struct{}, 1), func() { stop(nil) }, make(chan struct{})
-	go l.run(within, d, changes, look)
+	go l.run(within, d, changes, poll)
 	return nil
 }
 
-func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look func(context.Context)) {
+func (l *poller) run(ctx context.Context, d *DB, changes <-chan struct{}, poll func(context.Context)) {
 	defer close(l.ended)
 	defer l.stop()
 	for {
@@ -156,7 +156,7 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 		}
 		for again := true; again; {
 			l.worked, l.seldom = 0, 0
-			if !l.looked(ctx, look) {
+			if !l.polled(ctx, poll) {
 				return
 			}
 			select {
@@ -170,9 +170,9 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 	}
 }
 
-// looked reports whether a look came to its end: where a clock or an observer panics, those who
-// follow end with that.
-func (l *lookout) looked(ctx context.Context, look func(context.Context)) (ended bool) {
+// polled reports whether a poll returned. If a clock or an observer panics, the followers end with
+// that.
+func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.why = Panicked(v)
@@ -180,17 +180,17 @@ func (l *lookout) looked(ctx context.Context, look func(context.Context)) (ended
 			l.why = errGoexit
 		}
 	}()
-	look(ctx)
+	poll(ctx)
 	return true
 }
 
-// read is Read for a look. A wait for a server that is being replaced is no work, nor is a run of
-// fn that was lost with one: else those who follow would hear nothing for several times as long as
-// that took.
-func (l *lookout) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error,
+// read is Read for a poll. Waiting for a server that is being replaced, and a run of fn that was
+// lost with a server, don't count as work: the rest after them would keep followers waiting for
+// several times as long.
+func (l *poller) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error,
 	fn func(*Rx) error) error {
 	before := l.worked
-	err := by(ctx, lookWhy, func(rx *Rx) error {
+	err := by(ctx, pollWhy, func(rx *Rx) error {
 		began := time.Now()
 		defer func() { l.worked = before + time.Since(began) }()
 		return fn(rx)
@@ -198,22 +198,21 @@ func (l *lookout) read(ctx context.Context, by func(context.Context, string, fun
 	if errors.Is(err, ErrIO) {
 		l.worked = before
 	}
-	if isPanic(err) { // of an observer, which would panic at the next look, too
+	if isPanic(err) { // of an observer, which would panic at the next poll, too
 		panic(err)
 	}
 	return err
 }
 
-func (l *lookout) ask() {
+func (l *poller) ask() {
 	select {
 	case l.asked <- struct{}{}:
 	default:
 	}
 }
 
-// useful reports whether looks come still. One that panicked may be used by those whose loops have
-// not met that yet.
-func (l *lookout) useful() bool {
+// useful reports whether the poller still polls. One that panicked may still have users.
+func (l *poller) useful() bool {
 	select {
 	case <-l.ended:
 		return false
@@ -222,34 +221,34 @@ func (l *lookout) useful() bool {
 	}
 }
 
-// over is the error with which those who wait end when no more looks come.
-func (l *lookout) over(ctx context.Context) error {
+// over is the error for waiting followers once polling has ended.
+func (l *poller) over(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return cmp.Or(l.why, ErrClosed)
 }
 
-// A tail is where the followers of single things wait.
+// A tail is where followers of single things wait.
 type tail struct {
-	lookout
+	poller
 	d *DB
 
 	mu      sync.Mutex
-	looked  int // looks begun
+	begun   int // polls begun
 	waiting map[*waiter]struct{}
 }
 
-// A waiter is a follower who has read everything that there was.
+// A waiter is a follower that has read everything there was.
 type waiter struct {
 	came  func(*Rx) (bool, error) // reports whether something came to its stream, by one statement
 	woken chan struct{}           // closed when something may have
 }
 
-// joinTail gives the tail of the handle, which the caller leaves in the end.
+// joinTail returns the tail of the handle. The caller must leave it.
 func joinTail(ctx context.Context, d *DB) (t *tail, err error) {
 	use := func() bool {
-		if t = d.lookouts.tail; t == nil || !t.useful() {
+		if t = d.pollers.tail; t == nil || !t.useful() {
 			return false
 		}
 		t.users++
@@ -258,36 +257,36 @@ func joinTail(ctx context.Context, d *DB) (t *tail, err error) {
 	var fresh *tail
 	start := func() error {
 		fresh = &tail{d: d, waiting: map[*waiter]struct{}{}}
-		return fresh.start(ctx, d, fresh.look)
+		return fresh.start(ctx, d, fresh.poll)
 	}
-	err = d.lookouts.join(ctx, use, start, func() { d.lookouts.tail = fresh })
+	err = d.pollers.join(ctx, use, start, func() { d.pollers.tail = fresh })
 	return t, err
 }
 
 func (t *tail) leave() {
-	t.d.lookouts.mu.Lock()
-	defer t.d.lookouts.mu.Unlock()
+	t.d.pollers.mu.Lock()
+	defer t.d.pollers.mu.Unlock()
 	if t.users--; t.users == 0 {
-		if t.stop(); t.d.lookouts.tail == t {
-			t.d.lookouts.tail = nil
+		if t.stop(); t.d.pollers.tail == t {
+			t.d.pollers.tail = nil
 		}
 	}
 }
 
-// looks counts the looks that have begun: a follower who takes the count before it reads knows by
-// it whether one may have missed what the read did not see.
-func (t *tail) looks() int {
+// polls is the number of polls begun. A follower that notes it before a read can tell whether a
+// poll may have missed what the read did not see.
+func (t *tail) polls() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.looked
+	return t.begun
 }
 
-// wait returns nil once something may have come since the caller read, which was when since looks had begun.
+// wait returns nil once something may have come since the caller read, when since polls had begun.
 func (t *tail) wait(ctx context.Context, since int, came func(*Rx) (bool, error)) error {
 	w := &waiter{came: came, woken: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting[w] = struct{}{}
-	missed := t.looked != since
+	missed := t.begun != since
 	t.mu.Unlock()
 	if missed {
 		t.ask()
@@ -304,11 +303,11 @@ func (t *tail) wait(ctx context.Context, since int, came func(*Rx) (bool, error)
 	return t.over(ctx)
 }
 
-// look wakes those to whom something came. Where that can't be told they are woken as well, and
-// meet the error themselves.
-func (t *tail) look(ctx context.Context) {
+// poll wakes the followers whose streams have news. On an error it wakes all of them, to meet the
+// error themselves.
+func (t *tail) poll(ctx context.Context) {
 	t.mu.Lock()
-	t.looked++
+	t.begun++
 	waiting := make([]*waiter, 0, len(t.waiting))
 	for w := range t.waiting {
 		waiting = append(waiting, w)
@@ -345,7 +344,7 @@ type overviewKey struct {
 	key    any
 }
 
-// A pageOfHeads gives the heads of the next keys, and the last of these.
+// A pageOfHeads returns the heads of the next keys, and the last of these.
 type pageOfHeads[R comparable] func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error)
 
 type someHeads[R comparable] struct {
@@ -353,39 +352,39 @@ type someHeads[R comparable] struct {
 	Heads[R]
 }
 
-// A sight is what an overview saw at a look.
-type sight[R comparable] struct {
-	look  int
+// A snapshot is what an overview saw in a poll.
+type snapshot[R comparable] struct {
+	poll  int
 	heads []Head[R]
 	err   error
 }
 
-// An overview is where the followers of many things wait, those whose lists of heads are the same.
+// An overview is where followers of many things wait, if they share a list of heads.
 type overview[R comparable] struct {
-	lookout
+	poller
 	d     *DB
 	key   overviewKey
 	heads someHeads[R]
 
 	mu      sync.Mutex
-	looked  int             // looks begun
-	last    sight[R]        // of the last one that saw something else than the one before
+	begun   int             // polls begun
+	last    snapshot[R]     // of the last one that saw something else than the one before
 	changed chan struct{}   // closed when there is another last
-	joining []chan struct{} // each closed after a look that began later
+	joining []chan struct{} // each closed after a poll that began later
 
-	// Of the lookout's goroutine alone:
-	open   []int64       // keys that were open at the last look
-	newest int64         // the last key of all scopes that was looked at
-	allAt  time.Time     // when the last look at all ended
+	// Used by the poller's goroutine only:
+	open   []int64       // keys that were open at the last poll
+	newest int64         // the last key of all scopes that was polled at
+	allAt  time.Time     // when all were last polled
 	took   time.Duration // how long that took
-	isOwed bool          // a look at all will be asked for
+	isOwed bool          // a poll of all is requested
 }
 
-// joinOverview gives an overview and what is there now. The caller leaves it in the end; it is left
-// when ctx ends, too.
+// joinOverview returns an overview and its current snapshot. The caller must leave it; the end of
+// ctx leaves it, too.
 func joinOverview[R comparable](
 	ctx context.Context, d *DB, key overviewKey, heads someHeads[R],
-) (o *overview[R], now sight[R], leave func(), err error) {
+) (o *overview[R], now snapshot[R], leave func(), err error) {
 	if o, err = findOverview(ctx, d, key, heads); err != nil {
 		return nil, now, nil, err
 	}
@@ -401,7 +400,7 @@ func joinOverview[R comparable](
 func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey,
 	heads someHeads[R]) (o *overview[R], err error) {
 	use := func() (found bool) {
-		if o, found = d.lookouts.overviews[key].(*overview[R]); !found || !o.useful() {
+		if o, found = d.pollers.overviews[key].(*overview[R]); !found || !o.useful() {
 			return false
 		}
 		o.users++
@@ -410,52 +409,52 @@ func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey,
 	var fresh *overview[R]
 	start := func() error {
 		fresh = &overview[R]{d: d, key: key, heads: heads, changed: make(chan struct{})}
-		return fresh.start(ctx, d, fresh.look)
+		return fresh.start(ctx, d, fresh.poll)
 	}
-	err = d.lookouts.join(ctx, use, start, func() {
-		if d.lookouts.overviews == nil {
-			d.lookouts.overviews = map[overviewKey]any{}
+	err = d.pollers.join(ctx, use, start, func() {
+		if d.pollers.overviews == nil {
+			d.pollers.overviews = map[overviewKey]any{}
 		}
-		d.lookouts.overviews[key] = fresh
+		d.pollers.overviews[key] = fresh
 	})
 	return o, err
 }
 
 func (o *overview[R]) leave() {
-	o.d.lookouts.mu.Lock()
-	defer o.d.lookouts.mu.Unlock()
+	o.d.pollers.mu.Lock()
+	defer o.d.pollers.mu.Unlock()
 	if o.users--; o.users == 0 {
-		if o.stop(); o.d.lookouts.overviews[o.key] == any(o) {
-			delete(o.d.lookouts.overviews, o.key)
+		if o.stop(); o.d.pollers.overviews[o.key] == any(o) {
+			delete(o.d.pollers.overviews, o.key)
 		}
 	}
 }
 
-// now waits for a look that begins after the call.
-func (o *overview[R]) now(ctx context.Context) (sight[R], error) {
-	looked := make(chan struct{})
+// now waits for a poll that begins after the call.
+func (o *overview[R]) now(ctx context.Context) (snapshot[R], error) {
+	polled := make(chan struct{})
 	o.mu.Lock()
-	o.joining = append(o.joining, looked)
+	o.joining = append(o.joining, polled)
 	o.mu.Unlock()
 	o.ask()
 	select {
-	case <-looked:
+	case <-polled:
 	case <-ctx.Done():
-		return sight[R]{}, o.over(ctx)
+		return snapshot[R]{}, o.over(ctx)
 	case <-o.ended:
-		return sight[R]{}, o.over(ctx)
+		return snapshot[R]{}, o.over(ctx)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last, o.last.err
 }
 
-// wait gives what a look saw that is something else than before.
-func (o *overview[R]) wait(ctx context.Context, before sight[R]) (sight[R], error) {
+// wait returns the next snapshot that differs from before.
+func (o *overview[R]) wait(ctx context.Context, before snapshot[R]) (snapshot[R], error) {
 	o.mu.Lock()
 	now, changed := o.last, o.changed
 	o.mu.Unlock()
-	if now.look == before.look {
+	if now.poll == before.poll {
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -470,55 +469,54 @@ func (o *overview[R]) wait(ctx context.Context, before sight[R]) (sight[R], erro
 	return now, now.err
 }
 
-func (o *overview[R]) look(ctx context.Context) {
+func (o *overview[R]) poll(ctx context.Context) {
 	o.mu.Lock()
-	o.looked++
-	now := sight[R]{look: o.looked}
+	o.begun++
+	now := snapshot[R]{poll: o.begun}
 	joining := o.joining
 	o.joining = nil
 	o.mu.Unlock()
-	if o.looksAtAll(len(joining) > 0) {
-		now.heads, now.err = o.atAll(ctx)
+	if o.pollsAll(len(joining) > 0) {
+		now.heads, now.err = o.pollAll(ctx)
 	} else {
-		now.heads, now.err = o.atOpen(ctx)
+		now.heads, now.err = o.pollOpen(ctx)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now.err != nil || o.last.err != nil || o.last.look == 0 || !slices.Equal(now.heads, o.last.heads) {
+	if now.err != nil || o.last.err != nil || o.last.poll == 0 || !slices.Equal(now.heads, o.last.heads) {
 		o.last = now
 		close(o.changed)
 		o.changed = make(chan struct{})
 	}
-	for _, looked := range joining {
-		close(looked)
+	for _, polled := range joining {
+		close(polled)
 	}
 }
 
-// longLook is how long a look at all takes that does not come after each commit any more. Tests shorten it.
-var longLook = 5 * time.Millisecond
+// longPoll is the duration from which on polling all heads is no longer done after each commit.
+// Tests shorten it.
+var longPoll = 5 * time.Millisecond
 
-// allRest is how many times as long as it took there is none then. Tests lengthen it.
+// allRest is how many times its own duration such a poll then rests. Tests lengthen it.
 var allRest = 20
 
-// mostOpen is how many open streams are looked at one by one; more than that are found faster by a
-// look at all.
+// mostOpen is how many open streams are polled one by one; for more, polling all is faster.
 const mostOpen = 500
 
-// looksAtAll decides how to look. Who joins needs to know where each stream ends.
-func (o *overview[R]) looksAtAll(joined bool) bool {
+// pollsAll decides how to poll. A follower that joins needs the end of every stream.
+func (o *overview[R]) pollsAll(joined bool) bool {
 	o.mu.Lock()
-	known := o.last.look > 0 && o.last.err == nil
+	known := o.last.poll > 0 && o.last.err == nil
 	o.mu.Unlock()
-	return joined || !known || o.heads.Open == nil || o.took < longLook ||
+	return joined || !known || o.heads.Open == nil || o.took < longPoll ||
 		time.Since(o.allAt) >= time.Duration(allRest)*o.took
 }
 
-// atAll looks at all heads, in a read for some of them at a time. Each stream is as it was at one
-// moment of the look, which is all that followers compare; a key that is missing between others was
-// removed.
-func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
+// pollAll polls all heads, some in each read. Each stream is seen at one moment of the poll, which
+// is all that followers compare; a key missing between others was removed.
+func (o *overview[R]) pollAll(ctx context.Context) (heads []Head[R], err error) {
 	before := o.worked
-	if o.heads.Open != nil { // before the look: what ends meanwhile is looked at once more
+	if o.heads.Open != nil { // before the poll: what ends meanwhile is polled at once more
 		err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
 			o.open, err = o.heads.Open(rx, mostOpen)
 			return err
@@ -534,25 +532,26 @@ func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 		heads = append(heads, part...)
 	}
 	o.allAt, o.took, o.isOwed = time.Now(), o.worked-before, false
-	if o.heads.Open != nil && o.took >= longLook {
+	if o.heads.Open != nil && o.took >= longPoll {
 		o.seldom = o.took // the next of its kind is far away
 	}
 	return heads, err
 }
 
-// atOpen is what was seen before, with another look at those streams that are open, were open then,
-// or are new. The others, and removals among them, are seen by a look at all, which is asked for.
-func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
+// pollOpen is the previous snapshot with the streams polled again that are open, were open then, or
+// are new. The others, and removals among them, are seen when all are polled, which is requested
+// here.
+func (o *overview[R]) pollOpen(ctx context.Context) (heads []Head[R], err error) {
 	if !o.isOwed {
 		o.isOwed = true
 		time.AfterFunc(time.Duration(allRest)*o.took-time.Since(o.allAt), o.ask)
 	}
-	looked := make(map[int64]*Head[R]) // nil: it is gone
+	polled := make(map[int64]*Head[R]) // nil: it is gone
 	var open []int64
 	var fresh []Head[R]
 	newest, more := o.newest, false
 	err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
-		clear(looked)
+		clear(polled)
 		if open, err = o.heads.Open(rx, mostOpen); err != nil {
 			return err
 		}
@@ -560,15 +559,15 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 			return nil
 		}
 		for _, key := range slices.Concat(open, o.open) {
-			if _, twice := looked[key]; twice {
+			if _, twice := polled[key]; twice {
 				continue
 			}
 			one, err := o.heads.Between(rx, key-1, key)
 			if err != nil {
 				return err
 			}
-			if looked[key] = nil; len(one) > 0 {
-				looked[key] = &one[0]
+			if polled[key] = nil; len(one) > 0 {
+				polled[key] = &one[0]
 			}
 		}
 		fresh, newest, more, err = o.heads.page(rx, o.newest)
@@ -576,7 +575,7 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	})
 	if err != nil || more || len(open) == mostOpen {
 		if err == nil {
-			heads, err = o.atAll(ctx)
+			heads, err = o.pollAll(ctx)
 			o.seldom = 0 // it may come after each commit
 		}
 		return heads, err
@@ -585,7 +584,7 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	before := o.last.heads
 	o.mu.Unlock()
 	for _, head := range before {
-		now, again := looked[head.Key]
+		now, again := polled[head.Key]
 		switch {
 		case !again:
 			heads = append(heads, head)

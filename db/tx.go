@@ -14,9 +14,9 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it:
-// what goroutines ask that it left behind is ErrInvalid. Goroutines may share it while the function
-// runs; their statements run one at a time.
+// Rx is a read transaction: one snapshot of the file. It is valid inside the function that received
+// it; later use, by goroutines that the function left behind, is ErrInvalid. Goroutines may share
+// it while the function runs; their statements run one at a time.
 type Rx struct {
 	db     *DB
 	call   *call
@@ -35,7 +35,7 @@ type Tx struct {
 	engine engine.Tx
 }
 
-// errEnded is what a transaction answers that is used after its function returned.
+// errEnded is the error of a transaction that is used after its function returned.
 var errEnded = fmt.Errorf("%w: the transaction has ended", ErrInvalid)
 
 func (rx *Rx) begin(c *call, x engine.Rx, writes bool) {
@@ -46,8 +46,8 @@ func (rx *Rx) begin(c *call, x engine.Rx, writes bool) {
 	rx.engine, rx.boot, rx.open = x, BootTime{}, true
 }
 
-// end waits for a statement under way, and lets no other through: the connection is somebody else's
-// from here on.
+// end waits for the statement in progress and admits no other: the connection goes to the next
+// caller.
 func (rx *Rx) end() {
 	rx.mu.Lock()
 	defer rx.mu.Unlock()
@@ -86,8 +86,8 @@ func (rx *Rx) BootTime() BootTime {
 	return rx.boot
 }
 
-// ReadBootTime reads that clock anew, for who has waited for a row since: what nobody but this
-// transaction can change any more is judged by it. BootTime is the same from here on.
+// ReadBootTime reads the clock again. Call it after waiting for a row lock, before judging a lease.
+// BootTime returns the same value from then on.
 func (tx *Tx) ReadBootTime() BootTime {
 	tx.mu.Lock()
 	tx.boot = BootTime{}
@@ -111,7 +111,7 @@ func (rx *Rx) run(args []any) error {
 }
 
 // isTime looks where a driver would look for a value. Drivers write a time as a text of their own,
-// which no list sorts.
+// which does not sort.
 func isTime(arg any) bool {
 	for {
 		switch a := arg.(type) {
@@ -149,8 +149,8 @@ func (rx *Rx) Get(dest any, query string, args ...any) error {
 	return rx.engine.Get(dest, query, args)
 }
 
-// Find is Get for a row that may be missing: it reports whether there was one. Where there was
-// none, a struct is zero.
+// Find is Get for a row that may be missing: it reports whether there was one. If there was none, a
+// struct is zero.
 func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 	err := rx.Get(dest, query, args...)
 	if errors.Is(err, ErrNotFound) {
@@ -168,10 +168,10 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 	return rx.engine.Select(dest, query, args)
 }
 
-// Foresee says that the transaction is about to ask a question. On a server it is asked with the
-// next statement, together with all others that are foreseen, and its answer is kept for the first
-// Get, Find or Select of the same statement and arguments. Exec drops all answers. Who foresees a
-// question knows that what was queued meanwhile does not change its answer.
+// Foresee prefetches a query. On a server the query is sent with the next statement, together with
+// all others that were prefetched, and its answer is kept for the first Get, Find or Select of the
+// same statement and arguments. Exec drops all answers. The caller must know that statements queued
+// meanwhile don't change the answer.
 func (rx *Rx) Foresee(query string, args ...any) error {
 	if err := rx.run(args); err != nil {
 		return err
@@ -180,8 +180,8 @@ func (rx *Rx) Foresee(query string, args ...any) error {
 	return rx.engine.Foresee(query, args)
 }
 
-// Foresees is false where Exec dropped what was foreseen, so that who goes on may foresee it again.
-// In a file it is true.
+// Foresees is false if Exec dropped prefetched answers, so that the caller may prefetch again. In a
+// file it is true.
 func (rx *Rx) Foresees() bool {
 	if rx.enter() != nil {
 		return true
@@ -190,8 +190,8 @@ func (rx *Rx) Foresees() bool {
 	return rx.engine.Foresees()
 }
 
-// Query reads rows one by one. The rows are closed when the loop over them ends, however it ends;
-// each is valid until the next one comes. An error ends them.
+// Query reads rows one by one. The rows are closed when the loop over them ends, in whatever way;
+// each row is valid until the next one. An error ends the loop.
 func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		rows, err := rx.query(query, args)
@@ -203,8 +203,8 @@ func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	}
 }
 
-// Each is Query for rows that are structs with db tags: it gives what one makes of each row. An
-// error ends them.
+// Each is Query for rows that are structs with db tags: it returns what one makes of each row. An
+// error ends the loop.
 func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for row, err := range rx.Query(query, args...) {
@@ -223,8 +223,8 @@ func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) 
 	}
 }
 
-// QueryContext is Query for statements that people write: it is not kept prepared, it is
-// interrupted when ctx ends, and its columns can be asked for before the first row.
+// QueryContext is Query for statements that people write: the statement is not kept prepared, it is
+// interrupted when ctx ends, and its columns are known before the first row.
 func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) {
 	if err := rx.run(args); err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (rx *Rx) query(query string, args []any) (*Rows, error) {
 	return &Rows{rx, rows}, err
 }
 
-// Rows are the rows of QueryContext. They are closed at the end of All, or else with the transaction.
+// Rows are the rows of QueryContext. They are closed at the end of All, or with the transaction.
 type Rows struct {
 	rx   *Rx
 	rows engine.Rows
@@ -281,7 +281,7 @@ func each(r *Rows, yield func(*Row, error) bool) {
 	}
 }
 
-// next reports whether there is one more row, and where there is none, why.
+// next reports whether there is another row, and why not.
 func (r *Rows) next() (bool, error) {
 	if err := r.rx.enter(); err != nil {
 		return false, err
@@ -300,10 +300,10 @@ func (r *Rows) close() {
 	}
 }
 
-// A Row is one row of a query, valid until the next one comes.
+// A Row is one row of a query, valid until the next one.
 type Row Rows
 
-// Scan reads the row's columns in their order.
+// Scan reads the row's columns in order.
 func (r *Row) Scan(dest ...any) error {
 	if err := r.rx.enter(); err != nil {
 		return err
@@ -321,7 +321,7 @@ func (r *Row) ScanStruct(dest any) error {
 	return r.rows.ScanStruct(dest)
 }
 
-// Exec changes rows and gives their number.
+// Exec changes rows and returns their number.
 func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 	if err := tx.run(args); err != nil {
 		return 0, err
@@ -330,10 +330,11 @@ func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 	return tx.engine.Exec(query, args)
 }
 
-// Lock locks the rows that the query names, until the transaction ends: whoever changes what
-// belongs to a row locks it first, or changes it. What is read behind it in WriteLocked is what was
-// committed last. The query names rows of one table and has no FOR of its own; several are locked
-// in the order in which they come. In a file there is one writer, and nothing to do.
+// Lock locks the rows that the query selects, until the transaction ends. A transaction that
+// changes what belongs to a row locks the row first, or changes it. What is read after Lock in
+// WriteLocked is the latest committed state. The query selects rows of one table, without a FOR
+// clause; rows are locked in the order of the result. In a file there is one writer, and Lock does
+// nothing.
 func (tx *Tx) Lock(query string, args ...any) error {
 	if err := tx.run(args); err != nil {
 		return err
@@ -342,9 +343,9 @@ func (tx *Tx) Lock(query string, args ...any) error {
 	return tx.engine.Lock(query, args)
 }
 
-// Hold keeps the rows that the query names from being removed, until the transaction ends: who
-// holds something by a row does its work behind it. Others may change the row meanwhile where that
-// leaves its keys, as a renewal does. The query is as for Lock.
+// Hold keeps the rows that the query selects from being removed, until the transaction ends: the
+// holder of a lease does its work after it. Others may still change a row, but not its keys, as a
+// renewal does. The query is as for Lock.
 func (tx *Tx) Hold(query string, args ...any) error {
 	if err := tx.run(args); err != nil {
 		return err
@@ -353,9 +354,9 @@ func (tx *Tx) Hold(query string, args ...any) error {
 	return tx.engine.Hold(query, args)
 }
 
-// LockName keeps others who lock the same name of a table waiting, until the transaction ends: for
-// who looks whether a row is there, and adds it where it isn't, when there is none to lock yet.
-// What is read behind it is as for Lock. In a file there is nothing to do.
+// LockName excludes other transactions that lock the same name of a table, until this one ends. It
+// is for check-then-insert, when there is no row to lock yet. What is read after it is as for Lock.
+// In a file it does nothing.
 func (tx *Tx) LockName(table, name string) error {
 	if err := tx.enter(); err != nil {
 		return err
@@ -364,21 +365,20 @@ func (tx *Tx) LockName(table, name string) error {
 	return tx.engine.LockName(table, name)
 }
 
-// mostReplaced is how often a row that is waited for may be gone when its turn comes, and another
-// be there in its place, before it is taken for one that can be read and never locked.
+// mostReplaced is how often a row may be replaced while its lock is awaited, before the row counts
+// as readable but not lockable.
 const mostReplaced = 100
 
-// FindLocked is Find for a row of one table that is locked as by Lock: it is given as it was
-// committed last, and stays so. A row that took the place of another one while that was waited for
-// is found too. One that a policy of the server's lets this user read and not change is ErrInvalid.
-// The query is as for Lock.
+// FindLocked is Find for a row of one table, locked as by Lock: the row is the latest committed
+// one, and stays so. If another row replaced it during the wait, that one is found. A row that a
+// policy of the server lets this user read but not change is ErrInvalid. The query is as for Lock.
 func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 	for range mostReplaced {
 		found, err := tx.FindToAdd(dest, query, args...)
 		if found || err != nil || tx.Alone() {
 			return found, err
 		}
-		// What was waited for may be gone, and what took its place came after the query began.
+		// The row may be gone, and its replacement newer than the query.
 		if found, err := tx.Find(dest, query, args...); !found || err != nil {
 			return false, err
 		}
@@ -387,15 +387,15 @@ func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 		"the table", "a row is there that can't be locked")
 }
 
-// FindToAdd is FindLocked for who adds the row where it finds none: then a unique key says that
-// there was one after all, and the function runs again.
+// FindToAdd is FindLocked for a caller that inserts the row if there is none: if another
+// transaction inserted it meanwhile, a unique key fails and the function runs again.
 func (tx *Tx) FindToAdd(dest any, query string, args ...any) (bool, error) {
 	return tx.Find(dest, query+tx.engine.Locking(), args...)
 }
 
-// Queue is Exec for a change whose number of rows nobody asks for. On a server it may go with the
-// next statement, or with the commit, in place of a message of its own; where it fails, the next
-// statement or the commit says so. So it is for what does not fail by what the caller did.
+// Queue is Exec for a change whose row count does not matter. On a server it may be sent with the
+// next statement, or with the commit, instead of in a message of its own; its error is then that of
+// the next statement or the commit. So use it for changes that the caller's input can't make fail.
 func (tx *Tx) Queue(query string, args ...any) error {
 	if err := tx.run(args); err != nil {
 		return err
@@ -404,9 +404,8 @@ func (tx *Tx) Queue(query string, args ...any) error {
 	return tx.engine.Queue(query, args)
 }
 
-// Number gives the number that a new row of a table has to have as its key, for a table that
-// numbers its rows. Of several the one that is asked for later is higher. A number that is not used
-// is given to nobody else on a server.
+// Number returns the key for a new row of a table that numbers its rows. Later calls return higher
+// numbers. On a server an unused number is not given out again.
 func (tx *Tx) Number(table string) (int64, error) {
 	if err := tx.enter(); err != nil {
 		return 0, err
@@ -415,8 +414,8 @@ func (tx *Tx) Number(table string) (int64, error) {
 	return tx.engine.Number(table)
 }
 
-// Expect says for how many more rows of a table Number is about to be called: on a server they are
-// numbered together.
+// Expect announces how many more rows of a table Number will number: a server then numbers them
+// together.
 func (tx *Tx) Expect(table string, rows int) {
 	if rows > 0 && tx.enter() == nil {
 		defer tx.leave()
@@ -424,10 +423,10 @@ func (tx *Tx) Expect(table string, rows int) {
 	}
 }
 
-// Finish is Exec for the only change of a transaction, and the last thing that its function does
-// where a row was changed: on a server it goes with the commit of a WriteLocked, and stays done
-// though the function then returns an error. Where no row was, the function may go on, as a new
-// transaction: what it had locked it locks again.
+// Finish is Exec for the only change of a transaction, and the last statement of its function if it
+// changed a row. On a server it is sent with the commit of a WriteLocked, and stays done even if
+// the function then returns an error. If it changed no row, the function may continue, as in a new
+// transaction: it must lock again what it had locked.
 func (tx *Tx) Finish(query string, args ...any) (int64, error) {
 	if err := tx.run(args); err != nil {
 		return 0, err
@@ -436,11 +435,10 @@ func (tx *Tx) Finish(query string, args ...any) (int64, error) {
 	return tx.engine.Finish(query, args)
 }
 
-// Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the
-// transaction did before it stays. It returns fn's error. What other goroutines write through tx
-// while fn runs goes with it; where one of them has a savepoint of its own open when fn returns, or
-// fn still runs when the transaction's function has returned, the whole transaction is undone and
-// ErrInvalid.
+// Savepoint runs fn inside a savepoint. If fn fails, its changes are undone and earlier ones stay;
+// Savepoint returns fn's error. What other goroutines write through tx while fn runs belongs to the
+// savepoint. If one of them has a savepoint open when fn returns, or fn still runs when the
+// transaction's function has returned, the whole transaction is undone with ErrInvalid.
 func (tx *Tx) Savepoint(fn func() error) error {
 	inner, err := tx.savepoint()
 	if err != nil {
@@ -476,9 +474,9 @@ func (tx *Tx) savepoint() (engine.Savepoint, error) {
 	return tx.engine.Savepoint()
 }
 
-// Analyze has a server look at what its tables hold that have grown much since it did, as who
-// brings very many rows asks for in the end: the server does so by itself within a minute or so,
-// and until then a page of a list may cost as much as the whole list. A file needs none.
+// Analyze lets a server update the statistics of tables that have grown much, at the end of a bulk
+// load. The server does that by itself within about a minute, and until then a page of a list may
+// cost as much as the whole list. A file needs none.
 func (tx *Tx) Analyze() error {
 	if err := tx.enter(); err != nil {
 		return err
@@ -487,10 +485,10 @@ func (tx *Tx) Analyze() error {
 	return tx.engine.Analyze()
 }
 
-// AfterCommit has fn run once the transaction is committed, before Write returns; not when it is
-// undone. fn must be short and must not use the database (an error at once). When fn panics or
-// leaves by runtime.Goexit, so does this Write, and no other: the commit stays done, the other
-// functions given here still run, and the *Panic says Committed.
+// AfterCommit runs fn once the transaction is committed, before Write returns; not if it is undone.
+// fn must be short and must not use the database (an error at once). If fn panics or calls
+// runtime.Goexit, so does this Write, and no other: the commit stays done, the other functions
+// given to AfterCommit still run, and the *Panic has Committed set.
 func (tx *Tx) AfterCommit(fn func()) {
 	if tx.enter() == nil { // what has ended has nothing more to commit
 		defer tx.leave()
@@ -498,22 +496,22 @@ func (tx *Tx) AfterCommit(fn func()) {
 	}
 }
 
-// Alone reports whether no other transaction writes while this one does, so that one statement may
-// read what is last and write what comes next. Where it isn't, those are two statements, and
-// db.Write runs the transaction again when it met another.
+// Alone reports whether this is the only writing transaction, so that one statement may read the
+// last value and write the next. Otherwise those are two statements, and db.Write runs the
+// transaction again if it conflicts with another.
 func (tx *Tx) Alone() bool { return tx.engine.Alone() }
 
-// Lives gives a condition in SQL that is true where the owner whose number a column holds is known
-// to live: of a server, which keeps who does. In a file it is true of none, and OwnerAlive asks.
+// Lives returns an SQL condition that is true if the owner in a column is known to be alive. A
+// server keeps that in a table. In a file it is always false, and OwnerAlive asks.
 func (tx *Tx) Lives(column string) string { return tx.engine.Lives(column) }
 
-// OneMachine reports whether all programs that use the database run on this machine: then a pid is
-// one of this machine's, and another start of a machine is an earlier one of it. Of a server
-// neither is so, unless its address says selvedge.hosts=one.
+// OneMachine reports whether all programs that use the database run on this machine, so that pids
+// and boot ids of owners are this machine's. For a server that is false, unless its address says
+// selvedge.hosts=one.
 func (rx *Rx) OneMachine() bool { return rx.db.engine.OneMachine() }
 
-// Owner gives the number under which this process owns claims in the file; its row and its lock are
-// made at the first call.
+// Owner returns the number under which this process owns claims in the file. The first call creates
+// its row and its lock.
 func (tx *Tx) Owner() (int64, error) {
 	if err := tx.enter(); err != nil {
 		return 0, err
@@ -531,24 +529,24 @@ func (rx *Rx) Owns(id int64) (bool, error) {
 	return rx.engine.Owns(id)
 }
 
-// OwnerAlive reports whether the process with this number still runs, or may: a stopped process is
-// alive, and so is one that can't be asked. OwnerLife tells them apart.
+// OwnerAlive reports whether the process with this number is running, or may be: a stopped process
+// is alive, and so is one that can't be asked. OwnerLife distinguishes them.
 func (rx *Rx) OwnerAlive(id int64) (bool, error) {
 	life, err := rx.OwnerLife(id)
 	return life != LifeDead, err
 }
 
-// Life is what can be said about whether a process still runs.
+// Life is whether a process is running.
 type Life = engine.Life
 
-// The answers. Only LifeDead lets anybody take what the process holds.
+// The values of Life. Only LifeDead lets others take what the process holds.
 const (
 	LifeUnknown = engine.LifeUnknown // it can't be asked
 	LifeAlive   = engine.LifeAlive   // it runs, or is stopped
 	LifeDead    = engine.LifeDead    // it is gone, for ever
 )
 
-// OwnerLife says whether the process with this number still runs.
+// OwnerLife reports whether the process with this number is running.
 func (rx *Rx) OwnerLife(id int64) (Life, error) {
 	if err := rx.enter(); err != nil {
 		return LifeUnknown, err
@@ -557,10 +555,10 @@ func (rx *Rx) OwnerLife(id int64) (Life, error) {
 	return rx.engine.Life(id)
 }
 
-// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
-// A call looks at 256 rows at most, so that it does not keep the writer, and the next one goes on
-// behind them. The first of a handle begins anywhere, so that programs that live for one call come
-// to all of them. DB.ForgetDeadOwners looks at all.
+// ForgetDeadOwners deletes the rows of dead processes that nothing refers to any more. A call
+// examines at most 256 rows, to keep the write short, and the next one continues after them. The
+// first call of a handle begins at a random row, so that short-lived programs together reach all of
+// them. DB.ForgetDeadOwners examines all.
 func (tx *Tx) ForgetDeadOwners() error {
 	last, _, err := tx.forgetDeadOwners(tx.db.ownersLookedAt.Load())
 	if err == nil {
@@ -577,8 +575,8 @@ func (tx *Tx) forgetDeadOwners(after int64) (last int64, more bool, err error) {
 	return tx.engine.ForgetDeadOwners(after)
 }
 
-// ForgetDeadOwners deletes the rows of all processes that are gone and that nothing refers to any
-// more, in as many transactions as that takes.
+// ForgetDeadOwners deletes the rows of all dead processes that nothing refers to any more, in as
+// many transactions as that takes.
 func (d *DB) ForgetDeadOwners(ctx context.Context) error {
 	for after, more := engine.BeforeOwners, true; more; {
 		last := after
@@ -594,8 +592,8 @@ func (d *DB) ForgetDeadOwners(ctx context.Context) error {
 	return nil
 }
 
-// Of reports, as ErrInvalid, that the transaction is one of another file than d. A store asks it of
-// the transactions that it is given: numbers of rows mean other things there.
+// Of returns ErrInvalid if the transaction is one of another file than d, where row numbers mean
+// other things. A store checks the transactions that it is given.
 func (rx *Rx) Of(d *DB) error {
 	if rx.db == d || rx.db.path == d.path && d.path != memoryPath {
 		return nil

@@ -1,11 +1,11 @@
 package db
 
-// Usage is what a model used for one record, and what that cost, in the words of OpenTelemetry's
-// semantic conventions for generative AI (2026). Nil is "not counted"; 0 is none.
+// Usage is what a model used for one record, and what that cost, in the terms of OpenTelemetry's
+// semantic conventions for generative AI (2026). Nil means not counted; 0 means none.
 //
-// It is what the record itself says. Records sum each other up: an agent_end its turn_ends, an
-// agent its runs. Who adds up counts twice, unless it is the rows of the view v_usage, which have
-// the same names.
+// It is what the record itself reports. Some records are totals of others: an agent_end of its
+// turn_ends, an agent of its runs. To add up without counting twice, use the rows of the view
+// v_usage, which have the same names.
 type Usage struct {
 	Provider      *string // of the model
 	RequestModel  *string // model that was asked for
@@ -18,11 +18,11 @@ type Usage struct {
 	ReasoningOutputTokens *uint64 // of these, for reasoning
 
 	CostUSD *float64 // US dollars
-	// "reported": the record says it; "" where CostUSD is nil. Nothing is reckoned from price lists
+	// "reported" if the record states a cost; "" if CostUSD is nil. Prices are never computed
 	CostSource string
 }
 
-// Counted reports whether there is a count of tokens or money.
+// Counted reports whether there is a count of tokens or a cost.
 func (u Usage) Counted() bool {
 	return u.InputTokens != nil || u.CacheReadInputTokens != nil || u.CacheWriteInputTokens != nil ||
 		u.OutputTokens != nil ||
