@@ -300,8 +300,10 @@ queried_at = "+262142-12-31T23:59:59Z"
 
 // anEntry draws entries of all kinds of values.
 func anEntry(t *rapid.T) agents.Entry {
-	text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", `"`, `'`, `"""`, `'''`, "\n", "\\", "\r\n", "\x00",
-		"\x7f", "ü🎉", "\u2028"}), rapid.String())
+	text := rapid.OneOf(rapid.SampledFrom([]string{
+		"", "a", `"`, `'`, `"""`, `'''`, "\n", "\\", "\r\n", "\x00",
+		"\x7f", "ü🎉", "\u2028",
+	}), rapid.String())
 	at := rapid.Custom(func(t *rapid.T) time.Time {
 		seconds := rapid.OneOf(rapid.Int64Range(-8e12, 8e12), rapid.Int64Range(1.7e9, 1.8e9)).Draw(t, "seconds")
 		return time.Unix(seconds, rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()
@@ -311,8 +313,10 @@ func anEntry(t *rapid.T) agents.Entry {
 		rapid.SampledFrom([]uint64{0, math.MaxInt64, math.MaxUint64})), true)
 	e := agents.Entry{
 		SessionID: rapid.StringMatching(`[a-z0-9-]{1,20}`).Draw(t, "id"), Thread: text.Draw(t, "thread"),
-		Status: rapid.SampledFrom([]agents.Status{agents.Active, agents.Abandoned, agents.Complete,
-			agents.Merged}).Draw(t, "status"),
+		Status: rapid.SampledFrom([]agents.Status{
+			agents.Active, agents.Abandoned, agents.Complete,
+			agents.Merged,
+		}).Draw(t, "status"),
 		ClientInstanceID: maybe.Draw(t, "client"), NativeActorKey: maybe.Draw(t, "actor"),
 		NativeParentActorKey: maybe.Draw(t, "parent"),
 		NativeInstanceKey:    maybe.Draw(t, "instance"), HeddleSessionID: maybe.Draw(t, "session"),
@@ -339,8 +343,10 @@ func anEntry(t *rapid.T) agents.Entry {
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "queries") {
 		e.ContextQueries = append(e.ContextQueries,
-			agents.ContextQuery{Path: text.Draw(t, "file"), Scope: maybe.Draw(t, "scope"),
-				QueriedAt: at.Draw(t, "queried")})
+			agents.ContextQuery{
+				Path: text.Draw(t, "file"), Scope: maybe.Draw(t, "scope"),
+				QueriedAt: at.Draw(t, "queried"),
+			})
 	}
 	return e
 }

@@ -186,8 +186,10 @@ func ExampleRegistry_Prune() {
 	registry, done := ended(3)
 	defer done()
 
-	policy := db.Policy{Age: 30 * 24 * time.Hour, DryRun: true,
-		Each: func(gone db.Gone) { fmt.Println(gone.Of, gone.ID) }}
+	policy := db.Policy{
+		Age: 30 * 24 * time.Hour, DryRun: true,
+		Each: func(gone db.Gone) { fmt.Println(gone.Of, gone.ID) },
+	}
 	would, err := registry.Prune(ctx, policy)
 	if err != nil {
 		log.Fatal(err)
@@ -240,8 +242,10 @@ func ExampleRegistry_Unpin() {
 
 func leaseOf(ctx context.Context, registry *agents.Registry, o db.LeaseTerms) *agents.Lease {
 	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", o, func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: nine,
-			Status: agents.Active}, nil
+		return agents.Entry{
+			SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: nine,
+			Status: agents.Active,
+		}, nil
 	})
 	if err != nil || lease == nil {
 		log.Fatal(lease, err)

@@ -64,8 +64,10 @@ func ExampleLease() {
 
 	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", db.LeaseTerms{TTL: time.Minute},
 		func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: time.Now(),
-				Status: agents.Active}, nil
+			return agents.Entry{
+				SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: time.Now(),
+				Status: agents.Active,
+			}, nil
 		})
 	if err != nil {
 		log.Fatal(err)

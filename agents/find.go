@@ -32,7 +32,8 @@ ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 // are several; nobody asks whether it lives. As the other FindActive calls and
 // ActorChainForSession, it puts stale entries aside; the forms for a transaction put nothing aside.
 func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool,
-	error) {
+	error,
+) {
 	return r.newest(ctx, opBySession, sqlByHeddleSession, heddleSessionID)
 }
 
@@ -43,7 +44,8 @@ func (r *Registry) FindActiveByHeddleSessionIDTx(rx *db.Rx, heddleSessionID stri
 
 // FindActiveByClientInstanceID is FindActiveByHeddleSessionID by client instance.
 func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool,
-	error) {
+	error,
+) {
 	return r.newest(ctx, opByClient, sqlByClient, clientInstanceID)
 }
 
@@ -54,7 +56,8 @@ func (r *Registry) FindActiveByClientInstanceIDTx(rx *db.Rx, clientInstanceID st
 
 // FindActiveByNativeActorKey is FindActiveByHeddleSessionID by the harness's name of the actor.
 func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool,
-	error) {
+	error,
+) {
 	return r.newest(ctx, opByActor, sqlByActor, nativeActorKey)
 }
 
@@ -98,7 +101,8 @@ func (r *Registry) FindActiveByPath(ctx context.Context, worktreeRoot string) (E
 
 // FindActiveByNativeInstanceKeyAtPath is FindActiveByPath among the entries with that instance key.
 func (r *Registry) FindActiveByNativeInstanceKeyAtPath(ctx context.Context, nativeInstanceKey,
-	worktreeRoot string) (Entry, bool, error) {
+	worktreeRoot string,
+) (Entry, bool, error) {
 	return r.atPath(ctx, "find agent by instance and path", worktreeRoot, &nativeInstanceKey)
 }
 
@@ -114,7 +118,8 @@ type pathOf struct {
 const pathsAtOnce = 1000
 
 func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool,
-	err error) {
+	err error,
+) {
 	paths := resolver{folders: map[string]*folder{}}
 	canonical := paths.resolve(root)
 	for after := first; ; {

@@ -55,8 +55,10 @@ func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	if err == nil && !isParent(root) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return root, err
 	}
-	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "agent registry", ID: dir.Path(),
-		Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
+	return tree.Folder{}, &db.Error{
+		Op: "open tree", Entity: "agent registry", ID: dir.Path(),
+		Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/",
+	}
 }
 
 const (
@@ -78,7 +80,8 @@ func (kind) Noun() string { return "agent" }
 
 // Walk does as the original: every name with the extension toml is an entry's.
 func (kind) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error) error {
+	ignored func(path, reason string) error,
+) error {
 	return root.Names(".", func(name string) error {
 		if strings.HasSuffix(name, entryExtension) && len(name) > len(entryExtension) {
 			return file(name)

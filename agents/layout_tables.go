@@ -38,8 +38,10 @@ func (kind) Tables() []tree.Table {
 				FROM agent_reservations AS r WHERE r.agent_id = ?1`,
 			Numbers: []string{"epoch", "scope", "agent_id"},
 			Clocks:  []string{"reserved_at"},
-			Marks: []string{"heartbeat_at", "lease_ttl", "lease_until", "lease_boot_id", "owner_id", "pid_born_at",
-				"lease_time_ns", "lease_wall_until"},
+			Marks: []string{
+				"heartbeat_at", "lease_ttl", "lease_until", "lease_boot_id", "owner_id", "pid_born_at",
+				"lease_time_ns", "lease_wall_until",
+			},
 			Own: true,
 		},
 	}

@@ -42,7 +42,8 @@ const opLease = "lease thread"
 // programs that reserve for another one and leave: where that can be told, the death of the entry's
 // own process ends it too. The lease is nil when the thread is somebody else's.
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms,
-	build Builder) (*Lease, ReserveOutcome, error) {
+	build Builder,
+) (*Lease, ReserveOutcome, error) {
 	if err := checkTerms(o); err != nil {
 		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
@@ -53,7 +54,8 @@ func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.Lease
 // TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed.
 // What it puts aside and abandons stays so where build fails and the caller commits all the same.
 func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease,
-	ReserveOutcome, error) {
+	ReserveOutcome, error,
+) {
 	if err := checkTerms(o); err != nil {
 		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
@@ -145,7 +147,8 @@ func (l *Lease) heldBy(rx *db.Rx, w *entryRow) (bool, error) {
 
 // lockReservation locks the row of a thread's reservation: whoever takes the thread away deletes it.
 func (r *Registry) lockReservation(tx *db.Tx, thread string,
-	lock func(query string, args ...any) error) error {
+	lock func(query string, args ...any) error,
+) error {
 	if err := tx.Of(r.db); err != nil {
 		return err
 	}

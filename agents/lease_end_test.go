@@ -181,12 +181,14 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 func TestWhatWasCalledDeadIsNotAliveAgain(t *testing.T) {
 	boot := db.BootTime{Boot: "first", Since: time.Hour}
 	beating, read, looked := make(chan struct{}), make(chan struct{}, 1), make(chan error)
-	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return boot },
+	d := dbtest.Open(t, db.Options{
+		BootTime: func() db.BootTime { return boot },
 		Observe: func(o db.Observation) {
 			if o.Why == "look up reservation" && !o.Write {
 				read <- struct{}{}
 			}
-		}})
+		},
+	})
 	r := agents.NewRegistry(d, agents.Options{})
 	lease, _, err := r.TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
 	if err != nil {
@@ -224,8 +226,10 @@ func TestKeepRenewsALeaseUntilItIsLost(t *testing.T) {
 	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
 	d := dbtest.Open(t, db.Options{
 		BootTime: func() db.BootTime {
-			return db.BootTime{Boot: "first",
-				Since: time.Hour + time.Duration(passed.Load())}
+			return db.BootTime{
+				Boot:  "first",
+				Since: time.Hour + time.Duration(passed.Load()),
+			}
 		},
 		Observe: func(o db.Observation) {
 			if o.Why == "renew lease" && o.Err == nil {

@@ -21,8 +21,10 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{wall: dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)),
-		boot: &db.BootTime{Boot: "first", Since: time.Hour}}
+	f := &fixture{
+		wall: dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)),
+		boot: &db.BootTime{Boot: "first", Since: time.Hour},
+	}
 	f.db = dbtest.Open(t, db.Options{Now: f.wall.Now, BootTime: func() db.BootTime { return *f.boot }})
 	f.Registry = agents.NewRegistry(f.db, agents.Options{})
 	return f

@@ -118,8 +118,10 @@ func (h *history) do(client int, c leaseCall, fn func() string) string {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: c, Output: answer, Call: int64(called),
-		Return: returned})
+	h.ops = append(h.ops, porcupine.Operation{
+		ClientId: client, Input: c, Output: answer, Call: int64(called),
+		Return: returned,
+	})
 	return answer
 }
 

@@ -21,21 +21,29 @@ func TestPostgres_OtherMachinesAgentIsNotDead(t *testing.T) {
 	t.Cleanup(func() { d.Close() }) //nolint:errcheck // it is dropped next
 	r := agents.NewRegistry(d, agents.Options{})
 	pid, elsewhere := uint32(math.MaxInt32), "another machine"
-	for id, boot := range map[string]*string{"agent-elsewhere": &elsewhere, "agent-unknown": nil,
-		"agent-here": agents.CurrentBootID()} {
-		if err := r.Save(t.Context(), agents.Entry{SessionID: id, Status: agents.Active, Thread: id, PID: &pid,
-			BootID: boot, StartedAt: time.Now()}); err != nil {
+	for id, boot := range map[string]*string{
+		"agent-elsewhere": &elsewhere, "agent-unknown": nil,
+		"agent-here": agents.CurrentBootID(),
+	} {
+		if err := r.Save(t.Context(), agents.Entry{
+			SessionID: id, Status: agents.Active, Thread: id, PID: &pid,
+			BootID: boot, StartedAt: time.Now(),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, reap := range []func() (int, error){func() (int, error) { return r.ReapDead(t.Context()) },
-		func() (int, error) { return r.Recover(t.Context()) }} {
+	for _, reap := range []func() (int, error){
+		func() (int, error) { return r.ReapDead(t.Context()) },
+		func() (int, error) { return r.Recover(t.Context()) },
+	} {
 		if _, err := reap(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for id, want := range map[string]agents.Status{"agent-elsewhere": agents.Active,
-		"agent-unknown": agents.Active, "agent-here": agents.Abandoned} {
+	for id, want := range map[string]agents.Status{
+		"agent-elsewhere": agents.Active,
+		"agent-unknown":   agents.Active, "agent-here": agents.Abandoned,
+	} {
 		e, err := r.Get(t.Context(), id)
 		if err != nil || e.Status != want {
 			t.Errorf("%s is %v: %v", id, e.Status, err)

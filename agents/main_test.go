@@ -19,8 +19,10 @@ func newRegistry(t testing.TB) *agents.Registry {
 }
 
 func entry(id string, status agents.Status) agents.Entry {
-	return agents.Entry{SessionID: id, Thread: "agent/" + id, BaseState: "hd-base", StartedAt: time.Now(),
-		Status: status}
+	return agents.Entry{
+		SessionID: id, Thread: "agent/" + id, BaseState: "hd-base", StartedAt: time.Now(),
+		Status: status,
+	}
 }
 
 func p[T any](v T) *T { return &v }

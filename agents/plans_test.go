@@ -20,8 +20,10 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlByActor":         {sqlByActor, "agents_by_actor"},
 		"sqlParentOf":        {sqlParentOf, "agents_by_actor"},
 		"sqlPaths":           {sqlPaths, "agents_by_path"},
-		"sqlHeads": {fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+sqlPageThread+sqlPageStatus),
-			"agents_followed"},
+		"sqlHeads": {
+			fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+sqlPageThread+sqlPageStatus),
+			"agents_followed",
+		},
 		"sqlIsFresh":     {sqlIsFresh, "agents_by_session"},
 		"sqlBySession":   {sqlBySession, "agents_by_session"},
 		"sqlList":        {sqlList, "agents_by_start"},

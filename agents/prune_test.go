@@ -20,16 +20,24 @@ func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 		policy db.Policy
 		left   []string
 	}{
-		"nothing is said": {db.Policy{}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active",
-			"agent-recent"}},
-		"an age": {db.Policy{Age: outAfter + 36*time.Hour},
-			[]string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"nothing is said": {db.Policy{}, []string{
+			"agent-0", "agent-1", "agent-2", "agent-3", "agent-active",
+			"agent-recent",
+		}},
+		"an age": {
+			db.Policy{Age: outAfter + 36*time.Hour},
+			[]string{"agent-2", "agent-3", "agent-active", "agent-recent"},
+		},
 		"a count": {db.Policy{Count: 1}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
-		"pins": {db.Policy{Age: outAfter + time.Hour, Pinned: []string{"agent-1"}},
-			[]string{"agent-1", "agent-3", "agent-active", "agent-recent"}},
+		"pins": {
+			db.Policy{Age: outAfter + time.Hour, Pinned: []string{"agent-1"}},
+			[]string{"agent-1", "agent-3", "agent-active", "agent-recent"},
+		},
 		"bytes": {db.Policy{Bytes: 1000}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
-		"a dry run": {db.Policy{Age: outAfter + time.Hour, DryRun: true},
-			[]string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"a dry run": {
+			db.Policy{Age: outAfter + time.Hour, DryRun: true},
+			[]string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"},
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			agents.InSmallTurns(t)

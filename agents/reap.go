@@ -158,7 +158,8 @@ func (r *Registry) reap(ctx context.Context, g reaping) (reaped int, err error) 
 // abandonDead abandons those of ids that are still dead, and tells how many it looked at before its
 // turn was over.
 func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by judge) (abandoned,
-	looked int, err error) {
+	looked int, err error,
+) {
 	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
 		abandoned, looked = 0, 0
 		for began := time.Now(); ; {

@@ -204,8 +204,10 @@ func TestReapingGoesOnAmongAgentsThatBeganTogether(t *testing.T) {
 }
 
 func TestAPIDThatNoProcessCanHaveIsDead(t *testing.T) {
-	for pid, want := range map[uint32]agents.Liveness{0: agents.Dead, 1 << 31: agents.Dead, gone: agents.Dead,
-		uint32(os.Getpid()): agents.Alive} {
+	for pid, want := range map[uint32]agents.Liveness{
+		0: agents.Dead, 1 << 31: agents.Dead, gone: agents.Dead,
+		uint32(os.Getpid()): agents.Alive,
+	} {
 		e := entry("agent-a", agents.Active)
 		e.PID = &pid
 		if got := agents.LivenessFor(e); got != want {

@@ -29,8 +29,10 @@ func TestPagesGiveEveryEntryOnceWhateverTheirStarts(t *testing.T) {
 			want[e.SessionID] = true
 		}
 	}
-	filter := agents.Filter{Statuses: []agents.Status{agents.Active}, Thread: p("t/1"),
-		Since: start.Add(time.Hour)}
+	filter := agents.Filter{
+		Statuses: []agents.Status{agents.Active}, Thread: p("t/1"),
+		Since: start.Add(time.Hour),
+	}
 	var last agents.Entry
 	for after, pages := "", 0; ; pages++ {
 		page, err := r.Page(ctx, filter, db.At{After: after, Limit: 3})

@@ -66,7 +66,8 @@ func (a *attempt) end(why string, err error) error {
 
 // reserve is an attempt in a transaction of its own.
 func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms,
-	build Builder) (ReserveOutcome, *Lease, error) {
+	build Builder,
+) (ReserveOutcome, *Lease, error) {
 	var a attempt
 	err := r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
 		a, err = r.attempt(tx, why, thread, o, build)
@@ -80,7 +81,8 @@ func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseT
 
 // attempt is TryReserveThread, with a lease where one is wanted.
 func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (a attempt,
-	err error) {
+	err error,
+) {
 	err = r.writeTx(tx, why, "", func(scope int64) error {
 		if a.more, err = putAside(tx, scope); err != nil {
 			return err
@@ -181,9 +183,11 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	}
 	key, ok, err := insertEntry(tx, scope, made)
 	if err == nil && !ok {
-		err = &configError{Hint: "keep the id that was generated, or choose another",
+		err = &configError{
+			Hint: "keep the id that was generated, or choose another",
 			Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID),
-			Is:   db.ErrConflict}
+			Is:   db.ErrConflict,
+		}
 	}
 	return e, key, err
 }
@@ -201,7 +205,8 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 // claim makes the thread's own row. An entry that its builder made for another thread, or as ended,
 // holds nothing.
 func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64,
-	o *db.LeaseTerms) (*Lease, error) {
+	o *db.LeaseTerms,
+) (*Lease, error) {
 	if e.Status != Active || e.Thread != thread {
 		if o != nil {
 			return nil, invalid("build an active entry on the thread that the lease is for",

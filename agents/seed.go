@@ -105,7 +105,8 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 // id is saved. update runs inside the transaction, as a Builder does. Heartbeats of programs
 // without a lease are such updates, of HeartbeatAt and LastProgressAt.
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool,
-	err error) {
+	err error,
+) {
 	err = r.db.WriteLocked(ctx, opUpdate, func(tx *db.Tx) error {
 		e, ok, err = r.UpdateEntryTx(tx, id, update)
 		return err
@@ -127,7 +128,8 @@ func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuer
 // However many processes try at once, one gets the thread and each of the others is told whose it is.
 // [Registry.TryLeaseThread] gives a reservation that ends by itself.
 func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome,
-	error) {
+	error,
+) {
 	out, _, err := r.reserve(ctx, opReserve, thread, nil, build)
 	return out, err
 }
@@ -135,7 +137,8 @@ func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Bu
 // CreateGeneratedEntryForThread is TryReserveThread for callers to whom an owner is an error: a
 // *ReservedError.
 func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry,
-	error) {
+	error,
+) {
 	out, err := r.TryReserveThread(ctx, thread, build)
 	return out.orReserved(thread, err)
 }

@@ -43,8 +43,10 @@ func TestLoadReturnsNoneForStaleCompletedEntry(t *testing.T) {
 func TestLogContextQueryAppendsToActiveSession(t *testing.T) {
 	r := newRegistry(t)
 	save(t, r, entry("agent-active", agents.Active))
-	q := agents.ContextQuery{Path: "src/auth/session.rs", Scope: p("symbol:validate_token"),
-		QueriedAt: time.Now()}
+	q := agents.ContextQuery{
+		Path: "src/auth/session.rs", Scope: p("symbol:validate_token"),
+		QueriedAt: time.Now(),
+	}
 	if err := r.LogContextQuery(ctx, "agent-active", q); err != nil {
 		t.Fatal(err)
 	}

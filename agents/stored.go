@@ -134,8 +134,10 @@ func appendQuery(tx *db.Tx, row int64, q ContextQuery) error {
 // appendQueries adds queries from the given position on.
 func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error {
 	for i, q := range list {
-		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt),
-			exactTime(q.QueriedAt, q.exact)}
+		columns := []any{
+			agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt),
+			exactTime(q.QueriedAt, q.exact),
+		}
 		if err := tx.Queue(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
 			return err
 		}

@@ -118,8 +118,10 @@ func (v *tomlValue) asUint(bits int) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), 0, bits)
 	if err != nil && v.text != "-0" {
-		return 0, &decodeError{Line: v.line,
-			Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected)}
+		return 0, &decodeError{
+			Line:   v.line,
+			Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected),
+		}
 	}
 	return n, nil
 }

@@ -422,8 +422,10 @@ func (p *player) builder(c *replay.Call) agents.Builder {
 			}
 			return agents.Entry{}, buildError(text)
 		}
-		e := agents.Entry{SessionID: id, Thread: "t/default", BaseState: "hd-base", StartedAt: p.clock.Now(),
-			Status: agents.Active}
+		e := agents.Entry{
+			SessionID: id, Thread: "t/default", BaseState: "hd-base", StartedAt: p.clock.Now(),
+			Status: agents.Active,
+		}
 		for member, value := range recipe {
 			if err := agents.SetMember(&e, member, value); err != nil {
 				return e, err

@@ -414,8 +414,10 @@ func (p *treePlayer) reserve() error {
 	}
 	for _, thread := range slices.Sorted(maps.Keys(p.want.Reserve)) {
 		out, err := r.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: p.clock.Now(),
-				Status: agents.Active}, nil
+			return agents.Entry{
+				SessionID: id, Thread: thread, BaseState: "b", StartedAt: p.clock.Now(),
+				Status: agents.Active,
+			}, nil
 		})
 		if err != nil {
 			return fmt.Errorf("reserve %q: %w", thread, err)

@@ -36,11 +36,13 @@ func TestTx_CallsSeeEachOther(t *testing.T) {
 				"load":  func() (agents.Entry, bool, error) { return r.LoadTx(&tx.Rx, "next") },
 				"actor": func() (agents.Entry, bool, error) { return r.FindActiveByNativeActorKeyTx(&tx.Rx, "actor") },
 				"client": func() (agents.Entry, bool,
-					error) {
+					error,
+				) {
 					return r.FindActiveByClientInstanceIDTx(&tx.Rx, "client")
 				},
 				"session": func() (agents.Entry, bool,
-					error) {
+					error,
+				) {
 					return r.FindActiveByHeddleSessionIDTx(&tx.Rx, "session")
 				},
 			} {

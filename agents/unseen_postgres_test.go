@@ -88,8 +88,13 @@ func (p *player) lists(random *rand.Rand, script replay.Transcript) (lines []str
 		lines = append(lines, fmt.Sprintf("%s: %s %v", what, replay.Encode(p.spelled(value)), err))
 	}
 	var texts []string
-	times := []time.Time{{}, {}, {}, time.Unix(0, 0), time.Unix(-1, 5),
-		time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+	times := []time.Time{
+		{},
+		{},
+		{},
+		time.Unix(0, 0), time.Unix(-1, 5),
+		time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
+	}
 	all, err := p.registry.List(ctx)
 	say("all", all, err)
 	for _, e := range all {

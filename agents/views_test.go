@@ -53,8 +53,10 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 			e := entry(id, agents.Active)
 			e.Thread, e.StartedAt, e.Harness, e.AttachReason = thread, clock.Now(), p("codex"), p("fix "+thread)
 			e.Provider, e.Model, e.NativeActorKey = p("openai"), p("gpt-5"), p("key:"+id)
-			e.UsageSummary = agents.UsageSummary{InputTokens: p(uint64(1000)), OutputTokens: p(uint64(100)),
-				CostMicrosUSD: p(uint64(1_250_000))}
+			e.UsageSummary = agents.UsageSummary{
+				InputTokens: p(uint64(1000)), OutputTokens: p(uint64(100)),
+				CostMicrosUSD: p(uint64(1_250_000)),
+			}
 			return e, nil
 		}
 	}
@@ -75,8 +77,10 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	child.NativeParentActorKey = p("key:agent-main")
-	child.ContextQueries = []agents.ContextQuery{{Path: "a.go", QueriedAt: clock.Now()},
-		{Path: "a.go", Scope: p("symbol:f"), QueriedAt: clock.Now()}}
+	child.ContextQueries = []agents.ContextQuery{
+		{Path: "a.go", QueriedAt: clock.Now()},
+		{Path: "a.go", Scope: p("symbol:f"), QueriedAt: clock.Now()},
+	}
 	save(t, r, child)
 
 	for _, c := range []struct{ question, want string }{

@@ -47,7 +47,8 @@ var byHandQueue = []string{
 }
 
 func openByHand(ctx context.Context, dir string, level db.Synchronous, insert string,
-	schema []string) (*byHand, error) {
+	schema []string,
+) (*byHand, error) {
 	set := url.Values{"_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)",
 		fmt.Sprintf("synchronous(%s)", levelName(level)), "wal_autocheckpoint(4000)",
@@ -132,7 +133,8 @@ func (b *bench) byHandAppends(ctx context.Context, level db.Synchronous) (alone,
 }
 
 func (s *stage) byHandDuels(ctx context.Context, b *bench, h *byHand, level db.Synchronous) (alone,
-	many duel, err error) {
+	many duel, err error,
+) {
 	big := turn(0, turnBytes)
 	line, err := lines(big)
 	if err != nil {

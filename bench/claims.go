@@ -178,8 +178,10 @@ func claims(ctx context.Context, b *bench) ([]result, error) {
 		n      int
 	}{
 		{"claim a 20 KB checkpoint, NORMAL, against rename and read", db.SyncNormal, original.NoSync, 1.7, 1000},
-		{"claim a 20 KB checkpoint, FULL, against rename, fsync and read", db.SyncFull, original.WithSync, 1.0,
-			300},
+		{
+			"claim a 20 KB checkpoint, FULL, against rename, fsync and read", db.SyncFull, original.WithSync, 1.0,
+			300,
+		},
 	} {
 		s, err := b.stage(ctx, "claims", c.level)
 		if err != nil {

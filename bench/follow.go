@@ -141,7 +141,8 @@ func (h *helper) leave() {
 // followDuel measures how long after a commit two processes have it, of which one looks every 50 ms
 // and the other follows.
 func (b *bench) followDuel(ctx context.Context, store *runs.Store, address, runID string) (d duel,
-	idle time.Duration, err error) {
+	idle time.Duration, err error,
+) {
 	if err := store.WriteStarted(ctx, started(agent, runID, 0)); err != nil {
 		return d, 0, err
 	}

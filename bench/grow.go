@@ -110,8 +110,10 @@ func (b *bench) retentionOfMany(ctx context.Context) (result, error) {
 			if err != nil {
 				return round{}, err
 			}
-			s.store = runs.NewStore(s.file, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1,
-				MaxAgeDays: 30}})
+			s.store = runs.NewStore(s.file, runs.Options{Retention: &runs.RetentionConfig{
+				MaxPerAgent: 1,
+				MaxAgeDays:  30,
+			}})
 			if err := s.addRuns(ctx, 2*agents, shape{perAgent: 2, turns: 1, bytes: smallBytes}); err != nil {
 				return round{}, s.close(err)
 			}

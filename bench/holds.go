@@ -68,7 +68,8 @@ func holds(ctx context.Context, b *bench) ([]result, error) {
 
 // longestHold is the time of the longest transaction that a call makes.
 func (b *bench) longestHold(ctx context.Context, fill, call func(*db.DB) error) (longest time.Duration,
-	err error) {
+	err error,
+) {
 	dir, err := b.path("holds")
 	if err != nil {
 		return 0, err
@@ -167,8 +168,10 @@ func fillKeys(ctx context.Context, d *db.DB, n int) error {
 		return err
 	}
 	err := inParts(ctx, d, n, func(tx *db.Tx, i int) error {
-		return s.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
-			Records: []runs.Record{turn(uint64(i), smallBytes)}})
+		return s.AppendTx(tx, runs.Batch{
+			AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
+			Records: []runs.Record{turn(uint64(i), smallBytes)},
+		})
 	})
 	if err != nil {
 		return err

@@ -54,8 +54,10 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return list, err
 	}
-	for _, at := range []place{{"PostgreSQL near", b.server},
-		{fmt.Sprintf("PostgreSQL %v away", roundTrip), address}} {
+	for _, at := range []place{
+		{"PostgreSQL near", b.server},
+		{fmt.Sprintf("PostgreSQL %v away", roundTrip), address},
+	} {
 		r, err := b.importAt(ctx, at, dir)
 		if err != nil {
 			return list, errors.Join(err, far.Close())

@@ -103,8 +103,10 @@ func (s *stage) saveDuel(ctx context.Context, b *bench, n int) (duel, error) {
 	now := func() uint64 { return uint64(time.Now().UnixMilli()) }
 	files := original.NewLiveStore(filepath.Join(s.dir, "live"))
 	for _, id := range ours.runs {
-		run := files.CreateRun(live.RunSnapshot{ID: id, SessionID: sessionID, Status: live.Created,
-			Prompt: "fix tests", CreatedAtMs: now()})
+		run := files.CreateRun(live.RunSnapshot{
+			ID: id, SessionID: sessionID, Status: live.Created,
+			Prompt: "fix tests", CreatedAtMs: now(),
+		})
 		for range liveEvents {
 			files.RecordEvent(run, now(), answer)
 		}

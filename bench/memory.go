@@ -126,6 +126,8 @@ func memory(ctx context.Context, b *bench) ([]result, error) {
 
 func megabytes(row string, bytes, target float64) result {
 	mb := bytes / 1e6
-	return result{row: row, ours: fmt.Sprintf("%.1f MB", mb), target: fmt.Sprintf("<= %g MB", target),
-		met: verdict(mb <= target)}
+	return result{
+		row: row, ours: fmt.Sprintf("%.1f MB", mb), target: fmt.Sprintf("<= %g MB", target),
+		met: verdict(mb <= target),
+	}
 }

@@ -9,8 +9,10 @@ func TestMemory_CountsAllOfProcess(t *testing.T) {
 	if err != nil || all != 12500<<10 || own != 3100<<10 {
 		t.Errorf("%d, %d, %v", all, own, err)
 	}
-	for _, without := range []string{"", "Name:\tbench\nVmRSS:\t   12500 kB\n",
-		"Name:\tbench\nRssAnon:\t    3100 kB\n"} {
+	for _, without := range []string{
+		"", "Name:\tbench\nVmRSS:\t   12500 kB\n",
+		"Name:\tbench\nRssAnon:\t    3100 kB\n",
+	} {
 		if _, _, err := residentOf([]byte(without)); err == nil {
 			t.Errorf("%q has both", without)
 		}

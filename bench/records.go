@@ -50,16 +50,20 @@ func text(n int) json.RawMessage {
 var epoch = time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Second)
 
 func started(agentID, runID string, number int) runs.Started {
-	return runs.Started{RunID: runID, AgentID: agentID, Intent: "fix the build",
-		StartedAt: epoch.Add(time.Duration(number) * time.Second / 4)}
+	return runs.Started{
+		RunID: runID, AgentID: agentID, Intent: "fix the build",
+		StartedAt: epoch.Add(time.Duration(number) * time.Second / 4),
+	}
 }
 
 func ended(agentID, runID string, number int) runs.Ended {
 	at := epoch.Add(time.Duration(number)*time.Second/4 + time.Minute)
 	return runs.Ended{
 		RunID: runID, AgentID: agentID, EndedAt: at,
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done",
-			Timestamp: at}},
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{
+			Status: runs.OutcomeSuccess, Summary: "done",
+			Timestamp: at,
+		}},
 	}
 }
 

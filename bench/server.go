@@ -134,7 +134,8 @@ type crewResult struct {
 // crewDuel has crews do the same by hand and through us, and through us at other places, in turns.
 // The first round does not count.
 func (b *bench) crewDuel(ctx context.Context, at place, beside []place, j job, processes int,
-	timed bool) (r crewResult, err error) {
+	timed bool,
+) (r crewResult, err error) {
 	if timed {
 		j.For = time.Duration(b.n(int(1500 * time.Millisecond)))
 		j.Things = 0

@@ -63,8 +63,10 @@ func (d duel) faster(row string, number func(round) float64, target float64) res
 
 // within is a line for a time that must not be longer than the target. It holds on an idle machine.
 func within(row string, nanos float64, target time.Duration) result {
-	return result{row: row, ours: show(nanos), target: "<= " + target.String(),
-		met: verdict(nanos <= float64(target))}
+	return result{
+		row: row, ours: show(nanos), target: "<= " + target.String(),
+		met: verdict(nanos <= float64(target)),
+	}
 }
 
 // show is a time in the unit that suits it.

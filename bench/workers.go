@@ -22,14 +22,18 @@ var input = prose(600)
 // and every fifth no capabilities: the diagnostics say so, and the original writes them all anew
 // with every change.
 func task(i int) workers.CreateWorkerRequest {
-	r := workers.CreateWorkerRequest{Intent: workers.TaskIntent(prose(200)),
-		Profile: workers.BuiltinProfile("builtin:coder")}
+	r := workers.CreateWorkerRequest{
+		Intent:  workers.TaskIntent(prose(200)),
+		Profile: workers.BuiltinProfile("builtin:coder"),
+	}
 	if i%2 > 0 {
 		r.ConfigBundle = &workers.ConfigBundleRef{ID: "bundle-1"}
 	}
 	if i%5 > 0 {
-		r.RequestedCapabilities = []workers.CapabilityRequest{workers.NamedCapability("read"),
-			workers.NamedCapability("write")}
+		r.RequestedCapabilities = []workers.CapabilityRequest{
+			workers.NamedCapability("read"),
+			workers.NamedCapability("write"),
+		}
 	}
 	return r
 }

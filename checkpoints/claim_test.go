@@ -112,7 +112,8 @@ func TestWorkUnderAClaimIsOneTransactionWithIt(t *testing.T) {
 	}
 	wantList(t, store)
 	check(t, claim.Hold(ctx, "work", func(
-		tx *db.Tx) error {
+		tx *db.Tx,
+	) error {
 		return errors.Join(store.SaveTx(tx, sample("next")), claim.CompleteTx(tx))
 	}))
 	wantList(t, store, "next")
@@ -153,8 +154,10 @@ func TestKeepRenewsAClaimUntilItIsLost(t *testing.T) {
 	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
 	d := dbtest.Open(t, db.Options{
 		BootTime: func() db.BootTime {
-			return db.BootTime{Boot: "first",
-				Since: time.Hour + time.Duration(passed.Load())}
+			return db.BootTime{
+				Boot:  "first",
+				Since: time.Hour + time.Duration(passed.Load()),
+			}
 		},
 		Observe: func(o db.Observation) {
 			if o.Why == "renew claim" && o.Err == nil {

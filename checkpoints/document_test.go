@@ -70,14 +70,20 @@ func TestEveryFieldSurvivesWritingAndReading(t *testing.T) {
 		Compensation: json.RawMessage(`{"type":"stage_ref","stage_id":"undo"}`),
 		Metadata:     map[string]json.RawMessage{},
 	}}
-	want.Workflow.Edges = []checkpoints.Edge{{From: "a", To: "b", Label: "then",
+	want.Workflow.Edges = []checkpoints.Edge{{
+		From: "a", To: "b", Label: "then",
 		Conditions: []checkpoints.Precondition{
 			{Key: "stage.a.succeeded", Operator: "eq", Value: json.RawMessage(`true`), Description: "it worked"},
-		}}}
-	want.Fields = []checkpoints.ApprovalField{{Name: "decision", Label: "Decision", FieldType: "options",
-		Options: []string{"yes", "no"}, Required: true}}
-	want.WFState = map[string]json.RawMessage{"n": json.RawMessage(`1E5`),
-		"deep": json.RawMessage(`{"a":[1,{}]}`)}
+		},
+	}}
+	want.Fields = []checkpoints.ApprovalField{{
+		Name: "decision", Label: "Decision", FieldType: "options",
+		Options: []string{"yes", "no"}, Required: true,
+	}}
+	want.WFState = map[string]json.RawMessage{
+		"n":    json.RawMessage(`1E5`),
+		"deep": json.RawMessage(`{"a":[1,{}]}`),
+	}
 	want.StageResults = []checkpoints.StageResult{{
 		StageID: "s", StageName: "S", Status: checkpoints.StageFailed, Output: json.RawMessage(`{"type":"empty"}`),
 		DurationMS: 12.25, Error: &failure,
@@ -258,8 +264,10 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"later_in_workflow"`, "1.50", `"later_in_step":true`, `"n": 1E5`,
-		`"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`} {
+	for _, part := range []string{
+		`"later_in_workflow"`, "1.50", `"later_in_step":true`, `"n": 1E5`,
+		`"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`,
+	} {
 		if !strings.Contains(string(changed), part) {
 			t.Errorf("%s is gone from:\n%s", part, changed)
 		}
@@ -307,15 +315,18 @@ func TestEncode_RefusesUnreadableByOriginal(t *testing.T) {
 			p.StageResults = []checkpoints.StageResult{{Status: "paused", Output: json.RawMessage(`{"type":"empty"}`)}}
 		},
 		"a value that is no JSON": func(
-			p *checkpoints.PausedWorkflow) {
+			p *checkpoints.PausedWorkflow,
+		) {
 			p.WFState = map[string]json.RawMessage{"x": json.RawMessage(`{`)}
 		},
 		"a stage without a step": func(
-			p *checkpoints.PausedWorkflow) {
+			p *checkpoints.PausedWorkflow,
+		) {
 			p.Workflow.Stages = []checkpoints.Stage{{}}
 		},
 		"a number that JSON can't hold": func(
-			p *checkpoints.PausedWorkflow) {
+			p *checkpoints.PausedWorkflow,
+		) {
 			p.PriorDurationMS = p.PriorDurationMS / p.PriorDurationMS
 		},
 		"a year beyond its calendar": func(p *checkpoints.PausedWorkflow) {
@@ -364,10 +375,14 @@ func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
 	}
 	p := sample("run-1")
 	p.WFState, p.Workflow.Metadata = values, values
-	p.Workflow.Stages = []checkpoints.Stage{{ID: "s", Name: "S",
-		Step: json.RawMessage(`{"type":"approval", "prompt":"p","output_key":"k"}`), Metadata: values}}
-	p.StageResults = []checkpoints.StageResult{{Status: checkpoints.StageSucceeded,
-		Output: json.RawMessage(`{ "type":"empty" }`)}}
+	p.Workflow.Stages = []checkpoints.Stage{{
+		ID: "s", Name: "S",
+		Step: json.RawMessage(`{"type":"approval", "prompt":"p","output_key":"k"}`), Metadata: values,
+	}}
+	p.StageResults = []checkpoints.StageResult{{
+		Status: checkpoints.StageSucceeded,
+		Output: json.RawMessage(`{ "type":"empty" }`),
+	}}
 	for _, what := range []string{"written", "changed elsewhere", "changed itself"} {
 		document, err := p.Document()
 		if err != nil {
@@ -394,8 +409,10 @@ func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
 		p = back
 		p.Prompt += "?"
 		if what == "changed elsewhere" {
-			changed := map[string]json.RawMessage{"compact": json.RawMessage(`{ "a" : [ 2 ] }`),
-				"new": json.RawMessage("[\n]")}
+			changed := map[string]json.RawMessage{
+				"compact": json.RawMessage(`{ "a" : [ 2 ] }`),
+				"new":     json.RawMessage("[\n]"),
+			}
 			p.WFState, p.Workflow.Metadata, p.Workflow.Stages[0].Metadata = changed, changed, changed
 		}
 	}

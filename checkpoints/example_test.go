@@ -72,14 +72,18 @@ func ExampleClaim_CompleteTx() {
 
 	lease, _, err := registry.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Minute},
 		func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: "main", BaseState: "none", StartedAt: time.Now(),
-				Status: agents.Active}, nil
+			return agents.Entry{
+				SessionID: id, Thread: "main", BaseState: "none", StartedAt: time.Now(),
+				Status: agents.Active,
+			}, nil
 		})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := traces.WriteStarted(ctx, runs.Started{RunID: "r", AgentID: "agent-a", Intent: "deploy",
-		StartedAt: time.Now()}); err != nil {
+	if err := traces.WriteStarted(ctx, runs.Started{
+		RunID: "r", AgentID: "agent-a", Intent: "deploy",
+		StartedAt: time.Now(),
+	}); err != nil {
 		log.Fatal(err)
 	}
 	if err := paused.Save(ctx, sample("r")); err != nil {
@@ -92,10 +96,14 @@ func ExampleClaim_CompleteTx() {
 
 	err = d.Write(ctx, "end run", func(tx *db.Tx) error {
 		outcome := runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: tx.Now()}
-		ended := runs.Ended{RunID: "r", AgentID: "agent-a", EndedAt: tx.Now(),
-			Termination: runs.Termination{Outcome: &outcome}}
-		if err := traces.AppendTx(tx, runs.Batch{AgentID: "agent-a", RunID: "r",
-			Records: []runs.Record{ended}}); err != nil {
+		ended := runs.Ended{
+			RunID: "r", AgentID: "agent-a", EndedAt: tx.Now(),
+			Termination: runs.Termination{Outcome: &outcome},
+		}
+		if err := traces.AppendTx(tx, runs.Batch{
+			AgentID: "agent-a", RunID: "r",
+			Records: []runs.Record{ended},
+		}); err != nil {
 			return err
 		}
 		if err := claim.CompleteTx(tx); err != nil { // ErrLeaseLost would undo the end of the run, too

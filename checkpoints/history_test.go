@@ -217,8 +217,10 @@ func (r *recorder) add(client int, d did, g got, call, end int64) {
 	}
 	for i, id := range ids {
 		d.RunID = id
-		r.ops = append(r.ops, porcupine.Operation{ClientId: client + 1_000_000*i, Input: d, Output: g, Call: call,
-			Return: end})
+		r.ops = append(r.ops, porcupine.Operation{
+			ClientId: client + 1_000_000*i, Input: d, Output: g, Call: call,
+			Return: end,
+		})
 	}
 }
 
@@ -351,12 +353,24 @@ func TestTheHistoryCheckNoticesWhatCantBe(t *testing.T) {
 		"a living process is robbed": {{save, got{}}, {claim(1), taken(1)}, {recover, recovered(1)}},
 		"a dead one keeps its claim": {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(0)}},
 		"a recovery counts too many": {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(2)}},
-		"an epoch comes twice": {{save, got{}}, {claim(2), taken(7)}, {recover, recovered(1)},
-			{claim(1), taken(7)}},
-		"a stale handle completes": {{save, got{}}, {claim(2), taken(1)}, {recover, recovered(1)},
-			{claim(1), taken(2)}, {by(2, order{Op: "complete", RunID: "a", Epoch: 1}), got{}}},
-		"a document of an older save": {{save, got{}}, {by(1, order{Op: "save", RunID: "a", Prompt: "q"}), got{}},
-			{claim(1), taken(1)}},
+		"an epoch comes twice": {
+			{save, got{}},
+			{claim(2), taken(7)},
+			{recover, recovered(1)},
+			{claim(1), taken(7)},
+		},
+		"a stale handle completes": {
+			{save, got{}},
+			{claim(2), taken(1)},
+			{recover, recovered(1)},
+			{claim(1), taken(2)},
+			{by(2, order{Op: "complete", RunID: "a", Epoch: 1}), got{}},
+		},
+		"a document of an older save": {
+			{save, got{}},
+			{by(1, order{Op: "save", RunID: "a", Prompt: "q"}), got{}},
+			{claim(1), taken(1)},
+		},
 	} {
 		possible := func(history []entry) bool {
 			var log recorder

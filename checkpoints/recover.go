@@ -121,7 +121,8 @@ func (s *Store) recoverTx(tx *db.Tx, free judge) (rearmed int, err error) {
 // claimsToTake gives the runs of those claims that may be taken, out of a page of them, and the run
 // that this ends with.
 func claimsToTake(rx *db.Rx, scope int64, from string, begins bool, free judge) (runs []string, last string,
-	more bool, err error) {
+	more bool, err error,
+) {
 	query, args := sqlClaimsFirst, []any{scope, recoverBatch}
 	if !begins {
 		query, args = sqlClaimsBehind, []any{scope, from, recoverBatch}

@@ -81,7 +81,8 @@ func TestAStaleHandleCompletesNothing(t *testing.T) {
 	for name, away := range map[string]func(t *testing.T, s *checkpoints.Store){
 		"recovered": func(t *testing.T, s *checkpoints.Store) { wantRecovered(t, s, 1) },
 		"recovered and claimed again": func(t *testing.T,
-			s *checkpoints.Store) {
+			s *checkpoints.Store,
+		) {
 			wantRecovered(t, s, 1)
 			mustClaim(t, s, "r")
 		},
@@ -169,8 +170,10 @@ func TestScopesDoNotSeeEachOther(t *testing.T) {
 
 func TestIDsAreWhatTheyAre(t *testing.T) {
 	store := openStore(t)
-	ids := []string{"", ".", "..", "../escaped", "A", "a", "a\nb", "x.inflight", "x/y",
-		strings.Repeat("é", db.MaxID/2), "\U0001F600"}
+	ids := []string{
+		"", ".", "..", "../escaped", "A", "a", "a\nb", "x.inflight", "x/y",
+		strings.Repeat("é", db.MaxID/2), "\U0001F600",
+	}
 	for _, id := range ids {
 		save(t, store, id)
 	}

@@ -457,7 +457,8 @@ func TestFalsifiedAnswersOnATreeAreNoticed(t *testing.T) {
 		"sha256":  change("plain", func(e *expectedID) { e.SHA256 = e.Load.Canonical }),
 		"summary": change("plain", func(e *expectedID) { e.Load.Summary.Prompt += "x" }),
 		"time": change("plain", func(
-			e *expectedID) {
+			e *expectedID,
+		) {
 			e.Load.Summary.CreatedAt = "2026-05-02T10:00:01Z"
 		}),
 		"claim":           change("plain", func(e *expectedID) { e.Claim = json.RawMessage(`"none"`) }),

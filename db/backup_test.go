@@ -92,8 +92,10 @@ func TestBackup_RemovesLeftoversOfKilledOne(t *testing.T) {
 	for !left(t, dir, ".part") {
 	}
 	p.Kill()
-	for _, name := range []string{".selvedge-1.part", ".selvedge-1.part-journal", ".selvedge-2.part-lock",
-		"not.selvedge-1.part"} {
+	for _, name := range []string{
+		".selvedge-1.part", ".selvedge-1.part-journal", ".selvedge-2.part-lock",
+		"not.selvedge-1.part",
+	} {
 		putText("left")(t, filepath.Join(dir, name))
 	}
 	write(t, d, "DROP TABLE junk")
@@ -207,8 +209,10 @@ func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{damaged: db.ErrCorrupt, text: db.ErrNotADatabase,
-		path: db.ErrInvalid, path + "-none": db.ErrNotFound} {
+	for name, want := range map[string]error{
+		damaged: db.ErrCorrupt, text: db.ErrNotADatabase,
+		path: db.ErrInvalid, path + "-none": db.ErrNotFound,
+	} {
 		if _, err := db.Restore(t.Context(), name, path, db.Options{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -67,8 +67,10 @@ func NotThisCursor(cursor string) error {
 
 // CursorExpired is the error for a cursor to something that is gone.
 func CursorExpired(why string) error {
-	return &Error{Op: "read cursor", Hint: "start over without the cursor",
-		Err: fmt.Errorf("%w: %s", ErrCursorExpired, why)}
+	return &Error{
+		Op: "read cursor", Hint: "start over without the cursor",
+		Err: fmt.Errorf("%w: %s", ErrCursorExpired, why),
+	}
 }
 
 // generation distinguishes the files that a path has had: restoring a backup changes it.

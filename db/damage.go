@@ -70,8 +70,10 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (salvaged S
 			problems, err = o.finish(ctx, path)
 			return err
 		})
-	s := Salvaged{Schema: got.Schema, Pages: got.Pages, Damaged: got.Damaged, Notes: got.Notes,
-		Problems: problems}
+	s := Salvaged{
+		Schema: got.Schema, Pages: got.Pages, Damaged: got.Damaged, Notes: got.Notes,
+		Problems: problems,
+	}
 	for _, t := range got.Tables {
 		s.Tables = append(s.Tables, SalvagedTable(t))
 	}

@@ -77,33 +77,54 @@ func TestCheck_NoticesMissingOrChangedSchema(t *testing.T) {
 		check      string
 		detail     string
 	}{
-		"a dropped table": {[]string{"DROP TABLE run_leavings"}, "schema",
-			"table run_leavings is missing"},
-		"a dropped index": {[]string{"DROP INDEX runs_by_end"}, "schema",
-			"index runs_by_end is missing"},
-		"a dropped trigger": {[]string{"DROP TRIGGER runs_count_delete"}, "schema",
-			"trigger runs_count_delete is missing"},
+		"a dropped table": {
+			[]string{"DROP TABLE run_leavings"},
+			"schema",
+			"table run_leavings is missing",
+		},
+		"a dropped index": {
+			[]string{"DROP INDEX runs_by_end"},
+			"schema",
+			"index runs_by_end is missing",
+		},
+		"a dropped trigger": {
+			[]string{"DROP TRIGGER runs_count_delete"},
+			"schema",
+			"trigger runs_count_delete is missing",
+		},
 		"a dropped view": {[]string{"DROP VIEW v_threads"}, "schema", "view v_threads is missing"},
-		"an index of another column": {[]string{"DROP INDEX runs_by_end",
-			"CREATE INDEX runs_by_end ON runs (scope)"}, "schema", "index runs_by_end is not as"},
+		"an index of another column": {[]string{
+			"DROP INDEX runs_by_end",
+			"CREATE INDEX runs_by_end ON runs (scope)",
+		}, "schema", "index runs_by_end is not as"},
 		"a trigger that does less": {[]string{
 			"DROP TRIGGER runs_count_delete",
 			"CREATE TRIGGER runs_count_delete AFTER DELETE ON runs BEGIN SELECT 1; END",
 		}, "schema", "trigger runs_count_delete is not as"},
-		"a view that shows something else": {[]string{"DROP VIEW v_threads",
-			"CREATE VIEW v_threads AS SELECT 1 AS thread"}, "schema", "view v_threads is not as"},
+		"a view that shows something else": {[]string{
+			"DROP VIEW v_threads",
+			"CREATE VIEW v_threads AS SELECT 1 AS thread",
+		}, "schema", "view v_threads is not as"},
 		"a table without a constraint": {[]string{
 			edit, "UPDATE sqlite_schema SET sql = replace(sql, 'CHECK (ended >= 0)', '') WHERE name = 'run_agents'",
 		}, "schema", "table run_agents is not as"},
-		"a column more": {[]string{"ALTER TABLE run_leavings ADD COLUMN more TEXT"}, "schema",
-			"table run_leavings is not as"},
+		"a column more": {
+			[]string{"ALTER TABLE run_leavings ADD COLUMN more TEXT"},
+			"schema",
+			"table run_leavings is not as",
+		},
 		"another schema version": {[]string{"UPDATE goose_db_version SET version_id = 1000 WHERE version_id " +
 			"= (SELECT max(version_id) FROM goose_db_version)"}, "versions", "never got"},
-		"other programs' versions": {[]string{"UPDATE selvedge_file SET min_writer = 3"}, "versions",
-			"writers from 3 on"},
+		"other programs' versions": {
+			[]string{"UPDATE selvedge_file SET min_writer = 3"},
+			"versions",
+			"writers from 3 on",
+		},
 		"no schema version at all": {[]string{"DROP TABLE goose_db_version"}, "versions", "are missing"},
-		"a comment that is another": {[]string{edit,
-			"UPDATE sqlite_schema SET sql = replace(sql, '-- ', '--  ') WHERE name = 'runs'"}, "", ""},
+		"a comment that is another": {[]string{
+			edit,
+			"UPDATE sqlite_schema SET sql = replace(sql, '-- ', '--  ') WHERE name = 'runs'",
+		}, "", ""},
 		"what its user made": {[]string{
 			"CREATE TABLE mine (x)", "CREATE VIEW my_view AS SELECT run_id FROM runs",
 			"CREATE INDEX my_index ON runs (outcome)",
@@ -146,10 +167,14 @@ func putRun(t *testing.T, d *db.DB, sums bool) {
 	t.Helper()
 	var run, record any
 	if sums {
-		run = sumOf("runs", map[string]any{"scope": 1, "agent_id": "a", "run_id": "r", "intent": "mend",
-			"started_at": 5, "status": "in_progress", "others": 1})
-		record = sumOf("run_records", map[string]any{"kind": "started", "parameters": []byte{},
-			"raw": []byte("{}"), "exact": 1, "recorded_at": 7})
+		run = sumOf("runs", map[string]any{
+			"scope": 1, "agent_id": "a", "run_id": "r", "intent": "mend",
+			"started_at": 5, "status": "in_progress", "others": 1,
+		})
+		record = sumOf("run_records", map[string]any{
+			"kind": "started", "parameters": []byte{},
+			"raw": []byte("{}"), "exact": 1, "recorded_at": 7,
+		})
 	}
 	err := d.Write(t.Context(), "put", func(tx *db.Tx) error {
 		if _, err := tx.Exec(someRun, run); err != nil {
@@ -174,18 +199,30 @@ func TestCheckRecomputesEveryChecksum(t *testing.T) {
 	}{
 		"rows as they were written": {sums: true},
 		"rows from before":          {without: 1},
-		"a text": {sums: true, statement: "UPDATE runs SET intent = 'bend'",
-			detail: "row 1 of runs has another checksum"},
-		"a number": {sums: true,
-			statement: "UPDATE run_records SET recorded_at = 8", detail: "row 16777217 of run_records"},
-		"bytes": {sums: true, statement: "UPDATE run_records SET raw = x'7b7c'",
-			detail: "row 16777217 of run_records"},
-		"an empty value that is NULL now": {sums: true,
-			statement: "UPDATE run_records SET parameters = NULL", detail: "row 16777217 of run_records"},
-		"a checksum of a user's own": {sums: true, statement: "UPDATE runs SET checksum = 7",
-			detail: "row 1 of runs"},
-		"a row that its user says is right": {sums: true,
-			statement: "UPDATE runs SET intent = 'bend', checksum = NULL", without: 1},
+		"a text": {
+			sums: true, statement: "UPDATE runs SET intent = 'bend'",
+			detail: "row 1 of runs has another checksum",
+		},
+		"a number": {
+			sums:      true,
+			statement: "UPDATE run_records SET recorded_at = 8", detail: "row 16777217 of run_records",
+		},
+		"bytes": {
+			sums: true, statement: "UPDATE run_records SET raw = x'7b7c'",
+			detail: "row 16777217 of run_records",
+		},
+		"an empty value that is NULL now": {
+			sums:      true,
+			statement: "UPDATE run_records SET parameters = NULL", detail: "row 16777217 of run_records",
+		},
+		"a checksum of a user's own": {
+			sums: true, statement: "UPDATE runs SET checksum = 7",
+			detail: "row 1 of runs",
+		},
+		"a row that its user says is right": {
+			sums:      true,
+			statement: "UPDATE runs SET intent = 'bend', checksum = NULL", without: 1,
+		},
 		"a column that the checksum doesn't cover": {sums: true, statement: "UPDATE runs SET owner_id = NULL"},
 	} {
 		t.Run(name, func(t *testing.T) {

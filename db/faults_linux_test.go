@@ -63,8 +63,10 @@ type seccompAnswer struct {
 func sabotage(numbers ...uint32) (*saboteur, error) {
 	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // the number of the call
 	for i, number := range numbers {
-		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number,
-			Jt: uint8(len(numbers) - i)})
+		filter = append(filter, unix.SockFilter{
+			Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number,
+			Jt: uint8(len(numbers) - i),
+		})
 	}
 	filter = append(filter,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: seccompRetAllow},
@@ -284,24 +286,40 @@ func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
 		synchronous string
 		lines       []string
 	}{
-		"the wait for the disk": {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error",
-			"names -> [a]"}},
-		"then another write": {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error",
-			"add a2 -> nil", "names -> [a a2]"}},
-		"the quota at the wait": {"FULL", []string{"fail fsync EDQUOT 1 1 -> armed", "add b -> disk full",
-			"names -> [a]"}},
-		"the first page": {"FULL", []string{"fail pwrite64 EIO 1 1 -> armed", "add b -> input/output error",
-			"names -> [a]"}},
+		"the wait for the disk": {"FULL", []string{
+			"fail fsync EIO 1 1 -> armed", "add b -> input/output error",
+			"names -> [a]",
+		}},
+		"then another write": {"FULL", []string{
+			"fail fsync EIO 1 1 -> armed", "add b -> input/output error",
+			"add a2 -> nil", "names -> [a a2]",
+		}},
+		"the quota at the wait": {"FULL", []string{
+			"fail fsync EDQUOT 1 1 -> armed", "add b -> disk full",
+			"names -> [a]",
+		}},
+		"the first page": {"FULL", []string{
+			"fail pwrite64 EIO 1 1 -> armed", "add b -> input/output error",
+			"names -> [a]",
+		}},
 		"the last page":  {"FULL", []string{"fail pwrite64 EIO 4 4 -> armed", long, "names -> [a]"}},
 		"a page, NORMAL": {"NORMAL", []string{"fail pwrite64 EIO 2 2 -> armed", long, "names -> [a]"}},
-		"a full disk": {"FULL", []string{"fail pwrite64 ENOSPC 1 999 -> armed", "add b -> disk full",
-			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
-		"a full quota": {"FULL", []string{"fail pwrite64 EDQUOT 1 999 -> armed", "add b -> disk full",
-			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
-		"several callers": {"FULL", []string{"fail fsync EIO 1 1 -> armed",
-			"crowd b c d -> input/output error, input/output error, input/output error", "names -> [a]"}},
-		"several, a full disk": {"FULL", []string{"fail pwrite64 ENOSPC 1 1 -> armed",
-			"crowd a1 a2 a3 -> nil, nil, nil", "names -> [a a1 a2 a3]"}},
+		"a full disk": {"FULL", []string{
+			"fail pwrite64 ENOSPC 1 999 -> armed", "add b -> disk full",
+			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil",
+		}},
+		"a full quota": {"FULL", []string{
+			"fail pwrite64 EDQUOT 1 999 -> armed", "add b -> disk full",
+			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil",
+		}},
+		"several callers": {"FULL", []string{
+			"fail fsync EIO 1 1 -> armed",
+			"crowd b c d -> input/output error, input/output error, input/output error", "names -> [a]",
+		}},
+		"several, a full disk": {"FULL", []string{
+			"fail pwrite64 ENOSPC 1 1 -> armed",
+			"crowd a1 a2 a3 -> nil, nil, nil", "names -> [a a1 a2 a3]",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := story(t, c.synchronous, slices.Concat([]string{"open -> nil", "add a -> nil"}, c.lines)...)

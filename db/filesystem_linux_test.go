@@ -12,8 +12,10 @@ import (
 )
 
 func TestOpenRefusesNetworkFileSystems(t *testing.T) {
-	for kind, name := range map[int64]string{0x6969: "NFS", 0xFF534D42: "SMB", 0xFE534D42: "SMB",
-		0x01021997: "9p"} {
+	for kind, name := range map[int64]string{
+		0x6969: "NFS", 0xFF534D42: "SMB", 0xFE534D42: "SMB",
+		0x01021997: "9p",
+	} {
 		t.Run(fmt.Sprintf("%#x", kind), func(t *testing.T) {
 			db.PretendFilesystem(t, kind)
 			dir := t.TempDir()

@@ -101,7 +101,8 @@ func (s *Stream[R, T]) ReadCursor(rx *Rx, cursor string) (at Place, err error) {
 // It ends when the caller leaves the loop, or with an error: the context's cause, ErrClosed, the
 // error of begin, or ErrCursorExpired once the thing is removed or replaced.
 func Follow[R comparable, T any](ctx context.Context, d *DB, s Stream[R, T],
-	begin func(*Rx) (Place, error)) iter.Seq2[Followed[R, T], error] {
+	begin func(*Rx) (Place, error),
+) iter.Seq2[Followed[R, T], error] {
 	return func(yield func(Followed[R, T], error) bool) {
 		if err := s.follow(ctx, d, begin, yield); !errors.Is(err, errLeft) {
 			yield(Followed[R, T]{}, s.failed(ctx, err))
@@ -117,7 +118,8 @@ func (s *Stream[R, T]) failed(ctx context.Context, err error) error {
 }
 
 func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place, error),
-	yield func(Followed[R, T], error) bool) error {
+	yield func(Followed[R, T], error) bool,
+) error {
 	// Join the tail before the first read, so that no commit between the two is missed.
 	tail, err := joinTail(ctx, d)
 	if err != nil {
@@ -199,8 +201,10 @@ func (s *Stream[R, T]) read(rx *Rx, at Place) (told []Followed[R, T], next Place
 	told, at = s.tell(rx, at, got)
 	if !got.More && got.Status != at.Status {
 		at.Status = got.Status
-		told = append(told, Followed[R, T]{Of: got.Of, What: StatusChanged, Status: got.Status,
-			Cursor: s.Cursor(rx, at)})
+		told = append(told, Followed[R, T]{
+			Of: got.Of, What: StatusChanged, Status: got.Status,
+			Cursor: s.Cursor(rx, at),
+		})
 	}
 	return told, at, got.More, nil
 }
@@ -356,7 +360,8 @@ var errLeft = errors.New("the loop was left")
 
 // tellRest reads one stream to its end, or reports that it was removed.
 func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R],
-	yield func(Followed[R, T], error) bool) error {
+	yield func(Followed[R, T], error) bool,
+) error {
 	for more := true; more; {
 		var told []Followed[R, T]
 		var next Place
@@ -383,7 +388,8 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R],
 }
 
 func (s *Stream[R, T]) tellGone(ctx context.Context, d *DB, was stand[R],
-	yield func(Followed[R, T], error) bool) error {
+	yield func(Followed[R, T], error) bool,
+) error {
 	if was.Out || was.gone {
 		return nil
 	}

@@ -80,8 +80,10 @@ func bellsBetween(rx *db.Rx, behind, last int64) (heads []db.Head[string], err e
 	err = rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ?
 		ORDER BY key`, behind, last)
 	for _, b := range rows {
-		heads = append(heads, db.Head[string]{Of: b.Name,
-			Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
+		heads = append(heads, db.Head[string]{
+			Of:    b.Name,
+			Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status},
+		})
 	}
 	return heads, err
 }
@@ -431,8 +433,10 @@ func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 }
 
 func TestWhatComesBehindAPrefix(t *testing.T) {
-	for prefix, want := range map[string]string{"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000",
-		"é": "ê"} {
+	for prefix, want := range map[string]string{
+		"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000",
+		"é": "ê",
+	} {
 		if got := db.AfterPrefix(prefix); got != want {
 			t.Errorf("behind %q comes %q, not %q", prefix, got, want)
 		}

@@ -24,8 +24,10 @@ func TestPostgresWithWaits_FailureIsTheCallsError(t *testing.T) {
 		_, err := tx.Exec(`UPDATE leases SET note = 'said' WHERE epoch = ?`, lease.Epoch())
 		return err
 	}
-	for name, throws := range map[string]func(){"panic": func() { panic("teller") }, "Goexit": runtime.Goexit,
-		"call": nil} {
+	for name, throws := range map[string]func(){
+		"panic": func() { panic("teller") }, "Goexit": runtime.Goexit,
+		"call": nil,
+	} {
 		held, told, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
 			over <- other.Write(context.WithoutCancel(t.Context()), "hold", func(tx *db.Tx) error {

@@ -27,8 +27,10 @@ const keepRetry = 50 * time.Millisecond
 // stop ends the renewals and returns when they have ended. The lease then runs out by itself;
 // Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew reservation".
 func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
-	return l.db.KeepLease(ctx, Renewal{TTL: l.ttl, Until: l.until, Renew: l.Renew,
-		Named: func(err error) error { return l.failed("keep reservation", err) }})
+	return l.db.KeepLease(ctx, Renewal{
+		TTL: l.ttl, Until: l.until, Renew: l.Renew,
+		Named: func(err error) error { return l.failed("keep reservation", err) },
+	})
 }
 
 // A Renewal says how a lease is renewed, for stores that keep leases in tables of their own.

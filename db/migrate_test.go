@@ -180,8 +180,10 @@ func TestABusyErrorNamesTheProcess(t *testing.T) {
 	p := dbtest.Start(t, "holder", path)
 	p.Expect("open")
 	_, err := db.Open(t.Context(), path,
-		ladderUpTo(t, 3, migration{"00004_all.sql", "-- +goose Up\nSELECT 1;",
-			migrations.Step{Version: 4, MinReader: 4, MinWriter: 4}}))
+		ladderUpTo(t, 3, migration{
+			"00004_all.sql", "-- +goose Up\nSELECT 1;",
+			migrations.Step{Version: 4, MinReader: 4, MinWriter: 4},
+		}))
 	if !errors.Is(err, db.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprint("process ", p.Pid())) {
 		t.Errorf("the error is %v", err)
 	}

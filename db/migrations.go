@@ -51,8 +51,10 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 			return nil, err
 		}
 		up, down, _ := strings.Cut(string(text), "-- +goose Down")
-		list = append(list, Migration{Version: version, Name: name, Applied: version <= schema,
-			SQL: strings.TrimSpace(up), DownSQL: strings.TrimSpace(down)})
+		list = append(list, Migration{
+			Version: version, Name: name, Applied: version <= schema,
+			SQL: strings.TrimSpace(up), DownSQL: strings.TrimSpace(down),
+		})
 	}
 	return list, nil
 }
@@ -127,7 +129,8 @@ func Rehearse(ctx context.Context, path string, o Options) (Migrated, error) {
 // inFile runs fn, which opens the file exclusively. what and hint form the error for the address of
 // a server.
 func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Config) (T, error)) (result T,
-	err error) {
+	err error,
+) {
 	if err := onlyFile(path, what, hint); err != nil {
 		return result, err
 	}

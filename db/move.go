@@ -78,8 +78,10 @@ func Move(ctx context.Context, from, to string, o Options) (moved Moved, err err
 }
 
 func movedOf(r moving.Report) Moved {
-	m := Moved{From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256,
-		Left: r.Left}
+	m := Moved{
+		From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256,
+		Left: r.Left,
+	}
 	for _, t := range r.Tables {
 		m.Tables = append(m.Tables, MovedTable(t))
 	}
@@ -160,7 +162,8 @@ func (o Options) withClockRead() Options {
 }
 
 func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o Options) (Abandoned,
-	error) {
+	error,
+) {
 	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.Now})
 	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
 }

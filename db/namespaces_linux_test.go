@@ -147,8 +147,10 @@ func asUser(t *testing.T, group string) []string {
 	must(t, err)
 	must(t, os.Chmod(dir, 0o755))
 	must(t, os.WriteFile(dir+"/test", program, 0o755))
-	return []string{"setpriv", "--reuid=nobody", "--regid=" + group, "--clear-groups", "sh", "-c",
-		`shift && exec ` + dir + `/test "$@"`, "sh"}
+	return []string{
+		"setpriv", "--reuid=nobody", "--regid=" + group, "--clear-groups", "sh", "-c",
+		`shift && exec ` + dir + `/test "$@"`, "sh",
+	}
 }
 
 // sharedFolder gives the path of a file with this mode, in a folder that a group may write to.

@@ -34,8 +34,10 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := options.check(path); err != nil {
 		return nil, openError(path, err)
 	}
-	d := &DB{options: options.withDefaults(), pollers: pollers{starting: make(chan struct{}, 1)},
-		closed: make(chan struct{})}
+	d := &DB{
+		options: options.withDefaults(), pollers: pollers{starting: make(chan struct{}, 1)},
+		closed: make(chan struct{}),
+	}
 	d.giveNumber = d.callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
 	if err != nil {
@@ -81,8 +83,10 @@ func openError(path string, err error) error {
 		entity = "database"
 		path, _ = WithoutSecrets(path)
 	}
-	e := &Error{Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err),
-		Err: err}
+	e := &Error{
+		Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err),
+		Err: err,
+	}
 	switch {
 	case e.Hint != "" || entity != "file":
 	case errors.Is(err, ErrNotADatabase):

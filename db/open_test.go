@@ -107,8 +107,10 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for pragma, want := range map[string]string{"foreign_keys": "1", "trusted_schema": "0",
-				"cell_size_check": "1"} {
+			for pragma, want := range map[string]string{
+				"foreign_keys": "1", "trusted_schema": "0",
+				"cell_size_check": "1",
+			} {
 				if got[pragma] != want {
 					t.Errorf("a reader's %s is %s, not %s", pragma, got[pragma], want)
 				}
@@ -135,8 +137,10 @@ func TestSQLiteIsNewEnough(t *testing.T) {
 }
 
 func TestOpenTakesAnyPath(t *testing.T) {
-	for _, name := range []string{"with space.db", "50%.db", "a?b=c#d.db", "ünï.db", "semi;colon&.db",
-		"'quote\".db"} {
+	for _, name := range []string{
+		"with space.db", "50%.db", "a?b=c#d.db", "ünï.db", "semi;colon&.db",
+		"'quote\".db",
+	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			d := dbtest.OpenAt(t, filepath.Join(dir, name), db.Options{})
@@ -210,12 +214,20 @@ func TestOpenRefusesAndChangesNothing(t *testing.T) {
 		says    string
 	}{
 		{"text", putText("hello, I am a diary\n"), db.Options{}, db.ErrNotADatabase, "no SQLite header"},
-		{"a long text", putText(strings.Repeat("diary ", 1000)), db.Options{}, db.ErrNotADatabase,
-			"no SQLite header"},
+		{
+			"a long text", putText(strings.Repeat("diary ", 1000)),
+			db.Options{},
+			db.ErrNotADatabase,
+			"no SQLite header",
+		},
 		{"half a header", putText("SQLite format 3\x00"), db.Options{}, db.ErrNotADatabase, "no SQLite header"},
 		{"another program's database", putForeign, db.Options{}, db.ErrNotADatabase, "another program"},
-		{"another program's database in WAL mode", putForeignWAL, db.Options{}, db.ErrNotADatabase,
-			"another program"},
+		{
+			"another program's database in WAL mode", putForeignWAL,
+			db.Options{},
+			db.ErrNotADatabase,
+			"another program",
+		},
 		{"a folder", func(t *testing.T, path string) { mustMkdir(t, path) }, db.Options{}, db.ErrInvalid, "folder"},
 		{"newer than we may write", func(t *testing.T, path string) {
 			ours(t, path, "UPDATE selvedge_file SET min_writer = 1000")
@@ -223,10 +235,18 @@ func TestOpenRefusesAndChangesNothing(t *testing.T) {
 		{"newer than we may read", func(t *testing.T, path string) {
 			ours(t, path, "UPDATE selvedge_file SET min_reader = 1000")
 		}, db.Options{ReadOnly: true}, db.ErrSchemaTooNew, "may read"},
-		{"nothing there to read", func(*testing.T, string) {}, db.Options{ReadOnly: true}, db.ErrNotFound,
-			"no such file"},
-		{"nothing there that must exist", func(*testing.T, string) {}, db.Options{MustExist: true}, db.ErrNotFound,
-			"no such file"},
+		{
+			"nothing there to read", func(*testing.T, string) {},
+			db.Options{ReadOnly: true},
+			db.ErrNotFound,
+			"no such file",
+		},
+		{
+			"nothing there that must exist", func(*testing.T, string) {},
+			db.Options{MustExist: true},
+			db.ErrNotFound,
+			"no such file",
+		},
 		{"an empty file to read", putText(""), db.Options{ReadOnly: true}, db.ErrNotADatabase, "empty"},
 		{"negative readers", func(*testing.T, string) {}, db.Options{Readers: -1}, db.ErrInvalid, "readers"},
 		{"an unknown level", func(*testing.T, string) {}, db.Options{Synchronous: 7}, db.ErrInvalid, "synchronous"},

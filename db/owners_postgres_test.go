@@ -121,8 +121,10 @@ func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 		d := dbtest.OpenAt(t, fmt.Sprintf("%s&selvedge.owner_ttl=%ds", address, 600+i),
 			db.Options{Now: func() time.Time { return time.Now().Add(by) }})
 		processes = append(processes, d)
-		for kind, terms := range map[string]db.LeaseTerms{"": {}, " for ten minutes": {TTL: 10 * time.Minute},
-			" detached": {TTL: 10 * time.Minute, Detached: true}} {
+		for kind, terms := range map[string]db.LeaseTerms{
+			"": {}, " for ten minutes": {TTL: 10 * time.Minute},
+			" detached": {TTL: 10 * time.Minute, Detached: true},
+		} {
 			l, err := d.Reserve(t.Context(), "port", names[i]+kind, db.ReserveOptions{LeaseTerms: terms})
 			if err != nil {
 				t.Fatal(err)

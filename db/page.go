@@ -97,7 +97,8 @@ func (r *Room) Take(bytes int) bool {
 // FillPage adds items until the page is full, and reads at most one item more. weigh returns about
 // how many bytes an item takes; next returns the cursor behind one.
 func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int,
-	next func(*T) string) (page Page[T], err error) {
+	next func(*T) string,
+) (page Page[T], err error) {
 	for item, err := range items {
 		if err != nil {
 			return Page[T]{}, err

@@ -104,7 +104,8 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 // plan lists everything that has ended, in short reads, and returns what the policy does not keep,
 // newest first.
 func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, scope int64,
-	err error) {
+	err error,
+) {
 	counts := map[string]int{}
 	var bytes int64
 	early := p.Weigh != nil && policy.Bytes > 0 // else only what goes is weighed

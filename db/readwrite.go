@@ -103,8 +103,10 @@ func (d *DB) write(
 	begin func(engine.Engine, context.Context, string, func(engine.Tx) error) callback.Outcome,
 ) error {
 	if d.options.ReadOnly {
-		return &Error{Op: why, Hint: "open the file without Options.ReadOnly",
-			Err: fmt.Errorf("%w: the file was opened read-only", ErrInvalid)}
+		return &Error{
+			Op: why, Hint: "open the file without Options.ReadOnly",
+			Err: fmt.Errorf("%w: the file was opened read-only", ErrInvalid),
+		}
 	}
 	if err := d.ready(why); err != nil {
 		return err
@@ -120,8 +122,10 @@ func (d *DB) write(
 func (d *DB) ready(why string) error {
 	switch {
 	case d.engine == nil:
-		return &Error{Op: why, Hint: "use the *DB that Open returned",
-			Err: fmt.Errorf("%w: it was never opened", ErrClosed)}
+		return &Error{
+			Op: why, Hint: "use the *DB that Open returned",
+			Err: fmt.Errorf("%w: it was never opened", ErrClosed),
+		}
 	case d.callbacks.Inside(), callback.Outside.Inside():
 		return nested(why)
 	}

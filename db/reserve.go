@@ -157,8 +157,10 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	}
 	l.remember(&tx.Rx, lease)
 	now := Nanos(tx.Now())
-	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now,
-		LeaseColumns: lease}
+	row := reservationRow{
+		Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now,
+		LeaseColumns: lease,
+	}
 	columns := row.columns(scope)
 	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
 	if err == nil && ok {
@@ -271,7 +273,8 @@ func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope i
 // heldTx is held after locking the row. A row with the lease's epoch existed before the lock was
 // requested.
 func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error,
-	clock func() BootTime) (row reservationRow, scope int64, err error) {
+	clock func() BootTime,
+) (row reservationRow, scope int64, err error) {
 	if err := tx.Of(l.db); err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
@@ -423,7 +426,8 @@ const (
 // Reservations lists reservations by kind and name, including those that are over and not taken
 // since.
 func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page Page[Reservation],
-	err error) {
+	err error,
+) {
 	const op = "list reservations"
 	room, err := at.Room()
 	if err != nil {
@@ -512,7 +516,8 @@ func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (remo
 }
 
 func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int, last int64, more bool,
-	err error) {
+	err error,
+) {
 	tx.BootTime() // before the statements
 	scope, ok, err := tx.Rx.Scope(f.Scope)
 	if err != nil || !ok {
@@ -559,8 +564,10 @@ func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, e
 			n, err = tx.Exec(sqlReleaseAny, epoch, id, kind, name)
 		}
 		if err == nil && n == 0 {
-			return &Error{Op: op, Entity: kind, ID: name, Hint: "see what is reserved: migrate reservations list",
-				Err: ErrNotFound}
+			return &Error{
+				Op: op, Entity: kind, ID: name, Hint: "see what is reserved: migrate reservations list",
+				Err: ErrNotFound,
+			}
 		}
 		return err
 	})

@@ -257,8 +257,10 @@ func TestHistory_NoticesImpossibleReservations(t *testing.T) {
 	} {
 		var ops []porcupine.Operation
 		for i, s := range history {
-			ops = append(ops, porcupine.Operation{Input: s.asked, Output: s.answered, Call: int64(2 * i),
-				Return: int64(2*i + 1)})
+			ops = append(ops, porcupine.Operation{
+				Input: s.asked, Output: s.answered, Call: int64(2 * i),
+				Return: int64(2*i + 1),
+			})
 		}
 		if porcupine.CheckOperations(reservedModel, ops) {
 			t.Errorf("%s was not noticed", name)

@@ -35,8 +35,10 @@ func (c *clocks) open(t *testing.T) *db.DB {
 
 func (c *clocks) openAt(t *testing.T, path string) *db.DB {
 	t.Helper()
-	return dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal, Now: c.wall.Now,
-		BootTime: func() db.BootTime { return c.boot }})
+	return dbtest.OpenAt(t, path, db.Options{
+		Synchronous: db.SyncNormal, Now: c.wall.Now,
+		BootTime: func() db.BootTime { return c.boot },
+	})
 }
 
 func (c *clocks) pass(d time.Duration) {
@@ -361,8 +363,11 @@ func TestLease_MissingColumnsJudgedByTheRest(t *testing.T) {
 		{"no time namespace", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: &start}, db.LeaseHeld},
 		{"no end", db.LeaseColumns{Owner: &owner, TTL: &second, Boot: &start}, db.LeaseHeld},
 		{"no start", db.LeaseColumns{Owner: &owner, TTL: &second, Until: &over}, db.LeaseHeld},
-		{"no wall clock, of another start", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")},
-			db.LeaseExpired},
+		{
+			"no wall clock, of another start",
+			db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")},
+			db.LeaseExpired,
+		},
 	} {
 		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
 			state, err := rx.LeaseState(l.lease)
@@ -443,8 +448,10 @@ func TestWhoHoldsItIsSaid(t *testing.T) {
 	d := newClocks().open(t)
 	reserve(t, d, "80", minutes(1, false))
 	reserve(t, d, "81", minutes(1, true))
-	for name, want := range map[string]string{"80": fmt.Sprintf("process %d (", os.Getpid()),
-		"81": "a holder without a process"} {
+	for name, want := range map[string]string{
+		"80": fmt.Sprintf("process %d (", os.Getpid()),
+		"81": "a holder without a process",
+	} {
 		_, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -570,8 +577,10 @@ func TestKeepRenewsUntilTheLeaseIsLost(t *testing.T) {
 	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
 	d := dbtest.OpenAt(t, dbtest.Path(t), db.Options{
 		BootTime: func() db.BootTime {
-			return db.BootTime{Boot: "first",
-				Since: time.Hour + time.Duration(passed.Load())}
+			return db.BootTime{
+				Boot:  "first",
+				Since: time.Hour + time.Duration(passed.Load()),
+			}
 		},
 		Observe: func(o db.Observation) {
 			if o.Why == "renew reservation" && o.Err == nil {

@@ -49,8 +49,10 @@ type Gone struct {
 // Check returns ErrInvalid for a limit that is out of range.
 func (p Policy) Check() error {
 	if p.Age < KeepNone || p.Count < KeepNone || p.Bytes < KeepNone {
-		return &Error{Op: "prune", Hint: "0 is no limit, and db.KeepNone keeps nothing",
-			Err: fmt.Errorf("%w: a limit below 0", ErrInvalid)}
+		return &Error{
+			Op: "prune", Hint: "0 is no limit, and db.KeepNone keeps nothing",
+			Err: fmt.Errorf("%w: a limit below 0", ErrInvalid),
+		}
 	}
 	return nil
 }
@@ -186,8 +188,10 @@ func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 	if err != nil {
 		return err
 	}
-	columns := []any{id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil,
-		Nanos(tx.Now())}
+	columns := []any{
+		id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil,
+		Nanos(tx.Now()),
+	}
 	if source != nil {
 		columns[5] = *source
 	}

@@ -15,14 +15,16 @@ import (
 const serverConnections = 8
 
 func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks,
-	died func()) (*postgres.Engine, error) {
+	died func(),
+) (*postgres.Engine, error) {
 	config := o.server(callbacks)
 	config.Died = died
 	return postgres.Open(ctx, address, config)
 }
 
 func moveServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (engine.Move,
-	error) {
+	error,
+) {
 	return postgres.MoveTo(ctx, address, o.server(callbacks))
 }
 

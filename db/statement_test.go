@@ -409,8 +409,11 @@ func TestATimeIsNotAnArgument(t *testing.T) {
 	now := time.Now()
 	pointer := &now
 	for _, arg := range []any{
-		now, &now, &pointer, sql.NullTime{Time: now, Valid: true}, &sql.NullTime{Time: now, Valid: true},
-		sql.Null[time.Time]{V: now, Valid: true}, sql.Named("at", now),
+		now, &now, &pointer,
+		sql.NullTime{Time: now, Valid: true},
+		&sql.NullTime{Time: now, Valid: true},
+		sql.Null[time.Time]{V: now, Valid: true},
+		sql.Named("at", now),
 	} {
 		transactions(t, d, "time", func(t *testing.T, rx *db.Rx) error {
 			var got string
@@ -422,8 +425,12 @@ func TestATimeIsNotAnArgument(t *testing.T) {
 		})
 	}
 	transactions(t, d, "other arguments", func(t *testing.T, rx *db.Rx) error {
-		for _, arg := range []any{nil, 1, int64(1), "x", []byte("x"), true, 1.5, pointerTo("x"), (*string)(nil),
-			sql.NullString{}, sql.NullTime{}, (*sql.NullTime)(nil), uint8(1)} {
+		for _, arg := range []any{
+			nil, 1, int64(1), "x", []byte("x"), true, 1.5, pointerTo("x"), (*string)(nil),
+			sql.NullString{},
+			sql.NullTime{},
+			(*sql.NullTime)(nil), uint8(1),
+		} {
 			var got any
 			if err := rx.Get(&got, "SELECT ?", arg); err != nil {
 				t.Errorf("%T: %v", arg, err)
@@ -643,8 +650,10 @@ func TestAMissingRowLeavesAStructZero(t *testing.T) {
 
 func TestCheck_UnreadableViewHidesNoRelation(t *testing.T) {
 	d := openNumbers(t, db.Options{})
-	for _, s := range []string{`CREATE TABLE gone (a TEXT) STRICT`, `CREATE VIEW of_gone AS SELECT a FROM gone`,
-		`DROP TABLE gone`} {
+	for _, s := range []string{
+		`CREATE TABLE gone (a TEXT) STRICT`, `CREATE VIEW of_gone AS SELECT a FROM gone`,
+		`DROP TABLE gone`,
+	} {
 		write(t, d, s)
 	}
 	columns := map[string]int{}

@@ -188,7 +188,8 @@ func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended 
 // lost with a server, don't count as work: the rest after them would keep followers waiting for
 // several times as long.
 func (l *poller) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error,
-	fn func(*Rx) error) error {
+	fn func(*Rx) error,
+) error {
 	before := l.worked
 	err := by(ctx, pollWhy, func(rx *Rx) error {
 		began := time.Now()
@@ -398,7 +399,8 @@ func joinOverview[R comparable](
 }
 
 func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey,
-	heads someHeads[R]) (o *overview[R], err error) {
+	heads someHeads[R],
+) (o *overview[R], err error) {
 	use := func() (found bool) {
 		if o, found = d.pollers.overviews[key].(*overview[R]); !found || !o.useful() {
 			return false

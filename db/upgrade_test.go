@@ -126,8 +126,10 @@ func TestUpgrade_FailureLeavesOldSchema(t *testing.T) {
 func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 	path := openFamily(t)
 	o := ladderUpTo(t, 3).WithViews("").WithStep(
-		migrations.Step{Version: 4, MinReader: 3, MinWriter: 3, Removes: []string{"children"},
-			Adds: []string{"parents"}},
+		migrations.Step{
+			Version: 4, MinReader: 3, MinWriter: 3, Removes: []string{"children"},
+			Adds: []string{"parents"},
+		},
 		"-- +goose Up\nCREATE TABLE none (a INTEGER) STRICT;\nDROP TABLE children;\nINSERT INTO parents (id) "+
 			"VALUES (3);")
 	m, err := db.Migrate(t.Context(), path, o)
@@ -147,8 +149,10 @@ func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 	path := openFamily(t)
 	rewrites := ladderWithThird(t, "-- +goose Up\nUPDATE parents SET name = upper(name);")
-	rewrites = ladderUpTo(t, 2).WithStep(migrations.Step{Version: 3, MinReader: 1, MinWriter: 1,
-		Rewrites: []string{"parents"}}, thirdOf(t, rewrites))
+	rewrites = ladderUpTo(t, 2).WithStep(migrations.Step{
+		Version: 3, MinReader: 1, MinWriter: 1,
+		Rewrites: []string{"parents"},
+	}, thirdOf(t, rewrites))
 	m, err := db.Migrate(t.Context(), path, rewrites)
 	if err != nil || m.Backup != path+".schema-2.bak" {
 		t.Fatalf("%+v, %v", m, err)
@@ -161,14 +165,18 @@ func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 		t.Errorf("the copy has %s", got)
 	}
 
-	fails := rewrites.WithStep(migrations.Step{Version: 4, MinReader: 1, MinWriter: 1,
-		Removes: []string{"children"}}, "-- +goose Up\nDELETE FROM children;\nDELETE FROM parents;")
+	fails := rewrites.WithStep(migrations.Step{
+		Version: 4, MinReader: 1, MinWriter: 1,
+		Removes: []string{"children"},
+	}, "-- +goose Up\nDELETE FROM children;\nDELETE FROM parents;")
 	if _, err = db.Migrate(t.Context(), path, fails); err == nil ||
 		!strings.Contains(err.Error(), path+".schema-3.bak") {
 		t.Errorf("the error names no copy: %v", err)
 	}
-	works := rewrites.WithStep(migrations.Step{Version: 4, MinReader: 1, MinWriter: 1,
-		Removes: []string{"children"}}, "-- +goose Up\nDELETE FROM children;")
+	works := rewrites.WithStep(migrations.Step{
+		Version: 4, MinReader: 1, MinWriter: 1,
+		Removes: []string{"children"},
+	}, "-- +goose Up\nDELETE FROM children;")
 	if m, err = db.Migrate(t.Context(), path, works); err != nil || m.Backup != path+".schema-3.bak" {
 		t.Fatalf("%+v, %v", m, err)
 	}

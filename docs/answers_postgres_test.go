@@ -41,8 +41,10 @@ func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 	t.Run("a night of work", TestOperator_QuestionsAreShortQueriesWithAnswers)
 	t.Run("reservations", func(t *testing.T) {
 		n := newNight(t)
-		for kind, o := range map[string]db.ReserveOptions{"port": {Note: "a\x00b\U0010FFFF\U0010FFFF0"},
-			"lock": {LeaseTerms: db.LeaseTerms{TTL: time.Minute}}} {
+		for kind, o := range map[string]db.ReserveOptions{
+			"port": {Note: "a\x00b\U0010FFFF\U0010FFFF0"},
+			"lock": {LeaseTerms: db.LeaseTerms{TTL: time.Minute}},
+		} {
 			_, err := n.db.Reserve(t.Context(), kind, "one", o)
 			n.must(err)
 		}
@@ -108,8 +110,10 @@ func views(t *testing.T, server *sql.DB) (list []string) {
 }
 
 // passing are the columns that change as time passes.
-var passing = []string{"silent_seconds", "held_seconds", "paused_seconds", "claimed_seconds",
-	"waiting_seconds"}
+var passing = []string{
+	"silent_seconds", "held_seconds", "paused_seconds", "claimed_seconds",
+	"waiting_seconds",
+}
 
 func sameAnswers(t *testing.T, file *db.DB, server *sql.DB, answered map[string]int) {
 	t.Helper()

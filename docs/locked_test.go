@@ -35,8 +35,10 @@ func sqlOf(e ast.Expr) string {
 // has to know of which tables.
 func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 	used := map[string]bool{}
-	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal", "legacy",
-		"maintenance", "db"} {
+	for _, room := range []string{
+		"agents", "checkpoints", "runs", "workers", "internal", "legacy",
+		"maintenance", "db",
+	} {
 		texts, locks := map[string]string{}, map[string]token.Position{} // by the folder and the name of a constant
 		err := filepath.WalkDir(filepath.Join("..", room), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||

@@ -14,8 +14,10 @@ import (
 )
 
 // public are the packages that programs import.
-var public = []string{"db", "runs", "runs/live", "agents", "checkpoints", "workers", "maintenance", "legacy",
-	"storetest"}
+var public = []string{
+	"db", "runs", "runs/live", "agents", "checkpoints", "workers", "maintenance", "legacy",
+	"storetest",
+}
 
 // past are words of what was. The calls of the old programs, in seed.go, and their layouts, in
 // layout*.go, say whose they are.

@@ -128,8 +128,10 @@ func (n *night) ask(query string) string {
 
 func (n *night) pause(run string) {
 	n.t.Helper()
-	n.must(n.store.Save(n.t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate",
-		Prompt: "Ship it?", CreatedAt: n.clock.Now()}))
+	n.must(n.store.Save(n.t.Context(), &checkpoints.PausedWorkflow{
+		RunID: run, PausedStageID: "gate",
+		Prompt: "Ship it?", CreatedAt: n.clock.Now(),
+	}))
 }
 
 // work is a night as an operator finds it: a failure, a stalled trace, a hanging tool, questions to

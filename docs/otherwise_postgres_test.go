@@ -18,9 +18,11 @@ import (
 // Times as far apart as columns hold them, and half milliseconds, which two engines might round another way.
 func TestPostgresAnswersDistantTimesAsAFile(t *testing.T) {
 	n, server := besideAServer(t)
-	times := []int64{math.MinInt64, math.MinInt64 + 1, -62135596800e9 / 8, -1_500_000, -1_499_999, -500_000, -1,
+	times := []int64{
+		math.MinInt64, math.MinInt64 + 1, -62135596800e9 / 8, -1_500_000, -1_499_999, -500_000, -1,
 		0, 1, 499_999, 500_000, 4_500_000, 1_000_500_000, 1_778_000_000_000_500_000, math.MaxInt64 - 1,
-		math.MaxInt64}
+		math.MaxInt64,
+	}
 	n.must(n.db.Write(t.Context(), "leave what lasts long", func(tx *db.Tx) error {
 		key := 100
 		for _, from := range times {
@@ -55,8 +57,13 @@ func TestPostgresAnswersDistantTimesAsAFile(t *testing.T) {
 	for _, seconds := range []struct {
 		from, to int64
 		want     float64
-	}{{0, 500_000, 0.001}, {0, 4_500_000, 0.005}, {4_500_000, 0, -0.005}, {0, 499_999, 0},
-		{math.MinInt64, math.MaxInt64, 18446744073.71}} {
+	}{
+		{0, 500_000, 0.001},
+		{0, 4_500_000, 0.005},
+		{4_500_000, 0, -0.005},
+		{0, 499_999, 0},
+		{math.MinInt64, math.MaxInt64, 18446744073.71},
+	} {
 		got := fileRows(t, n.db, fmt.Sprintf(`SELECT seconds FROM v_runs WHERE started_at_ns = %d
 			AND ended_at_ns = %d`, seconds.from, seconds.to), 1)
 		if len(got) != 1 || got[0][0] != seconds.want {
@@ -177,8 +184,10 @@ func TestPostgresAnswersASumBeyondAColumn(t *testing.T) {
 func TestPostgresAnswersADifferenceOfHugeCountsExactly(t *testing.T) {
 	n, server := besideAServer(t)
 	n.create("live", "session")
-	for i, event := range []string{`{"usage":{"input_tokens":1e2}}`,
-		`{"usage":{"input_tokens":9223372036854775807}}`} {
+	for i, event := range []string{
+		`{"usage":{"input_tokens":1e2}}`,
+		`{"usage":{"input_tokens":9223372036854775807}}`,
+	} {
 		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
 			SELECT (key << 32) + ?1, ?1, ?2, 0, ?3
 			FROM live_runs`, i, []string{"turn_end", "agent_end"}[i], []byte(event))
@@ -195,8 +204,10 @@ func TestPostgresAnswersADifferenceOfHugeCountsExactly(t *testing.T) {
 func besideAServer(t *testing.T) (*night, *sql.DB) {
 	t.Helper()
 	server := dbtest.PostgresSchema(t)
-	n := &night{t: t, path: t.TempDir() + "/file.db",
-		clock: dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))}
+	n := &night{
+		t: t, path: t.TempDir() + "/file.db",
+		clock: dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC)),
+	}
 	d, err := db.Open(t.Context(), n.path, db.Options{Now: n.clock.Now})
 	n.must(err)
 	n.db = d

@@ -24,8 +24,10 @@ var word = regexp.MustCompile(`\w+`)
 
 func readDeclarations(t *testing.T) declarations {
 	t.Helper()
-	d := declarations{all: map[string]bool{}, funcs: map[string]bool{}, tests: map[string]bool{},
-		used: map[string]bool{}}
+	d := declarations{
+		all: map[string]bool{}, funcs: map[string]bool{}, tests: map[string]bool{},
+		used: map[string]bool{},
+	}
 	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -26,8 +26,10 @@ var withoutTx = func() map[string]string {
 			"agents.Registry.Prune", "checkpoints.Store.Prune",
 			"workers.Runtimes.Prune", "workers.Runtime.PruneEvents",
 		},
-		"it goes on beyond any transaction": {"runs.Run.Keep", "live.Run.Keep", "agents.Lease.Keep",
-			"checkpoints.Claim.Keep"},
+		"it goes on beyond any transaction": {
+			"runs.Run.Keep", "live.Run.Keep", "agents.Lease.Keep",
+			"checkpoints.Claim.Keep",
+		},
 		"it is the transaction, and HoldTx asks in one": {"agents.Lease.Hold", "checkpoints.Claim.Hold"},
 		"it repeats a transaction that failed":          {"runs.Run.RepeatAppend", "live.Run.RepeatAppend"},
 		"db.Reattach looks in a transaction of its own": {"runs.Store.Reattach", "live.Store.Reattach"},
@@ -167,8 +169,10 @@ func TestOneTransactionHoldsWorkOfEveryStore(t *testing.T) {
 	registry, paused := agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	runtime, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "r"})
 	if err == nil {
-		err = paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: "r",
-			Workflow: checkpoints.Workflow{ID: "w", Start: "s"}})
+		err = paused.Save(ctx, &checkpoints.PausedWorkflow{
+			RunID:    "r",
+			Workflow: checkpoints.Workflow{ID: "w", Start: "s"},
+		})
 	}
 	if err != nil {
 		t.Fatal(err)

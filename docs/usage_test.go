@@ -164,8 +164,10 @@ func TestUsage_StaysWhenAgentPutAside(t *testing.T) {
 func TestViews_TimesSortAndHaveOneWidth(t *testing.T) {
 	n := newNight(t)
 	n.work()
-	for i, nanos := range []int64{-1 << 63, -62_000_000_000, -1_000_000_001, -1_000_000_000, -1, 0, 1,
-		500_000_000, 999_999_999, 1 << 62, 1<<63 - 1} {
+	for i, nanos := range []int64{
+		-1 << 63, -62_000_000_000, -1_000_000_001, -1_000_000_000, -1, 0, 1,
+		500_000_000, 999_999_999, 1 << 62, 1<<63 - 1,
+	} {
 		id := fmt.Sprint("at", i)
 		n.append(runs.Batch{AgentID: "old", RunID: id},
 			runs.Started{RunID: id, AgentID: "old", StartedAt: db.Time(nanos)})
@@ -329,12 +331,14 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 		ask  string
 		want string
 	}{
-		"a model turn": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"},
-				modelTurnOf(`"provider":"acme","model_id":"large-2","error_type":"overloaded","cost_usd":0.25,`+
-					`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
-		}, `SELECT ` + recordColumns + ofTools + ` FROM v_model_turns`,
-			"acme||large-2|130|30|0|20||0.25|reported|||overloaded"},
+		"a model turn": {
+			func(n *night) {
+				n.append(runs.Batch{AgentID: "a", RunID: "r"},
+					modelTurnOf(`"provider":"acme","model_id":"large-2","error_type":"overloaded","cost_usd":0.25,`+
+						`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
+			}, `SELECT ` + recordColumns + ofTools + ` FROM v_model_turns`,
+			"acme||large-2|130|30|0|20||0.25|reported|||overloaded",
+		},
 		"a turn that counts nothing": {func(n *night) {
 			tool := "shell"
 			n.append(runs.Batch{AgentID: "a", RunID: "r"},

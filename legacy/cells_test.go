@@ -45,8 +45,10 @@ var unseen = map[string]string{
 func treesOfAll(t *testing.T) map[Kind]string {
 	t.Helper()
 	dirs := map[Kind]string{}
-	for kind, below := range map[Kind]string{Runs: "", Agents: "heddle", Checkpoints: "", Workers: "store",
-		Live: "small"} {
+	for kind, below := range map[Kind]string{
+		Runs: "", Agents: "heddle", Checkpoints: "", Workers: "store",
+		Live: "small",
+	} {
 		trees, err := replay.Trees(string(kind))
 		if err != nil {
 			t.Fatal(err)
@@ -282,8 +284,10 @@ func (c *cells) update(table string, columns []columnInfo, row []any, set map[in
 // noticed asks first the kinds that the table is likely to belong to.
 func (c *cells) noticed(table string) bool {
 	kinds := Kinds()
-	for kind, prefix := range map[Kind]string{Runs: "run", Agents: "agent", Checkpoints: "checkpoint",
-		Workers: "worker", Live: "live"} {
+	for kind, prefix := range map[Kind]string{
+		Runs: "run", Agents: "agent", Checkpoints: "checkpoint",
+		Workers: "worker", Live: "live",
+	} {
 		if strings.HasPrefix(table, prefix) {
 			kinds = []Kind{kind}
 		}

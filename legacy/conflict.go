@@ -47,6 +47,7 @@ func Resolve(ctx context.Context, d *db.DB, name string, take Take, o Options) (
 // Contested gives what the old program did to agents or runs since they were imported, by their
 // ids, where nobody has decided about it yet. One of which nothing is to be decided has no entry.
 func Contested(ctx context.Context, d *db.DB, kind Kind, scope string,
-	ids ...string) (reasons map[string]string, err error) {
+	ids ...string,
+) (reasons map[string]string, err error) {
 	return tree.Contested(ctx, d, string(kind), scope, ids)
 }

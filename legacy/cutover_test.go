@@ -150,8 +150,10 @@ func TestImport_FollowsOldCheckpointChanges(t *testing.T) {
 		}
 	}
 	store := checkpoints.NewStore(d, checkpoints.Options{})
-	for run, offered := range map[string]bool{"finished": false, "claimed": false, "removed": false,
-		"again": true, "still": true} {
+	for run, offered := range map[string]bool{
+		"finished": false, "claimed": false, "removed": false,
+		"again": true, "still": true,
+	} {
 		if _, ok, err := store.Claim(ctx, run); ok != offered || err != nil {
 			t.Errorf("a claim of %s: %v, %v", run, ok, err)
 		}

@@ -53,8 +53,10 @@ func agentWrites(s *storeFile) []publicWrite {
 	var lease *agents.Lease
 	dead := uint32(1<<22 + 1)
 	entry := func(id, thread string) agents.Entry {
-		return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: s.clock.Now(),
-			Status: agents.Active}
+		return agents.Entry{
+			SessionID: id, Thread: thread, BaseState: "b", StartedAt: s.clock.Now(),
+			Status: agents.Active,
+		}
 	}
 	build := func(id string) agents.Builder {
 		return func(string) (agents.Entry, error) { return entry(id, id), nil }
@@ -78,11 +80,13 @@ func agentWrites(s *storeFile) []publicWrite {
 			return registryOf(s.d).LogContextQuery(ctx, "moved",
 				agents.ContextQuery{Path: "p", QueriedAt: s.clock.Now()})
 		}},
-		{name: "UpdateStatus", touches: moved, says: `status = "complete"`,
+		{
+			name: "UpdateStatus", touches: moved, says: `status = "complete"`,
 			do: func(ctx context.Context) error {
 				return registryOf(s.d).UpdateStatus(ctx, "moved",
 					agents.Complete)
-			}},
+			},
+		},
 		{name: "CreateGeneratedEntry", touches: "agents/made.toml", do: func(ctx context.Context) error {
 			_, err := registryOf(s.d).CreateGeneratedEntry(ctx, build("made"))
 			return err
@@ -105,38 +109,58 @@ func agentWrites(s *storeFile) []publicWrite {
 				build("leased"))
 			return err
 		}},
-		{name: "Lease.Renew", touches: "agents/leased.toml", says: `heartbeat_at = "2026-11-01T12:00:01Z"`,
+		{
+			name: "Lease.Renew", touches: "agents/leased.toml", says: `heartbeat_at = "2026-11-01T12:00:01Z"`,
 			do: func(ctx context.Context) error {
 				s.clock.Advance(time.Second)
 				return lease.Renew(ctx)
-			}},
-		{name: "Lease.Update", touches: "agents/leased.toml", says: `base_state = "c"`,
+			},
+		},
+		{
+			name: "Lease.Update", touches: "agents/leased.toml", says: `base_state = "c"`,
 			do: func(ctx context.Context) error {
 				_, err := lease.Update(ctx, func(e *agents.Entry) { e.BaseState = "c" })
 				return err
-			}},
-		{name: "Lease.LogContextQuery", touches: "agents/leased.toml", says: `path = "q"`,
+			},
+		},
+		{
+			name: "Lease.LogContextQuery", touches: "agents/leased.toml", says: `path = "q"`,
 			do: func(ctx context.Context) error {
 				return lease.LogContextQuery(ctx, agents.ContextQuery{Path: "q", QueriedAt: s.clock.Now()})
-			}},
+			},
+		},
 		{name: "Lease.Hold", silent: nested, do: func(ctx context.Context) error {
 			return lease.Hold(ctx, "look", func(*db.Tx) error { return nil })
 		}},
-		{name: "Lease.Release", touches: "agents/leased.toml", says: `status = "merged"`,
-			do: func(ctx context.Context) error { return lease.Release(ctx, agents.Merged) }},
-		{name: "Save of a dead one", touches: "agents/dead.toml",
-			do: save(func() agents.Entry { return killed("dead") })},
-		{name: "ReapDeadForThread", touches: "agents/dead.toml",
-			do: func(ctx context.Context) error { return one(registryOf(s.d).ReapDeadForThread(ctx, "dead")) }},
-		{name: "Save of the next", touches: "agents/dead-2.toml",
-			do: save(func() agents.Entry { return killed("dead-2") })},
-		{name: "ReapDead", touches: "agents/",
-			do: func(ctx context.Context) error { return some(registryOf(s.d).ReapDead(ctx)) }},
+		{
+			name: "Lease.Release", touches: "agents/leased.toml", says: `status = "merged"`,
+			do: func(ctx context.Context) error { return lease.Release(ctx, agents.Merged) },
+		},
+		{
+			name: "Save of a dead one", touches: "agents/dead.toml",
+			do: save(func() agents.Entry { return killed("dead") }),
+		},
+		{
+			name: "ReapDeadForThread", touches: "agents/dead.toml",
+			do: func(ctx context.Context) error { return one(registryOf(s.d).ReapDeadForThread(ctx, "dead")) },
+		},
+		{
+			name: "Save of the next", touches: "agents/dead-2.toml",
+			do: save(func() agents.Entry { return killed("dead-2") }),
+		},
+		{
+			name: "ReapDead", touches: "agents/",
+			do: func(ctx context.Context) error { return some(registryOf(s.d).ReapDead(ctx)) },
+		},
 		{name: "a process dies at work", touches: "agents/lost.toml", do: s.diesAtWork(Agents)},
-		{name: "Recover", touches: "agents/lost.toml",
-			do: func(ctx context.Context) error { return one(registryOf(s.d).Recover(ctx)) }},
-		{name: "Delete", touches: "agents/made.toml",
-			do: func(ctx context.Context) error { return registryOf(s.d).Delete(ctx, "made") }},
+		{
+			name: "Recover", touches: "agents/lost.toml",
+			do: func(ctx context.Context) error { return one(registryOf(s.d).Recover(ctx)) },
+		},
+		{
+			name: "Delete", touches: "agents/made.toml",
+			do: func(ctx context.Context) error { return registryOf(s.d).Delete(ctx, "made") },
+		},
 		{name: "Pin", silent: pinned, do: func(ctx context.Context) error {
 			return registryOf(s.d).Pin(ctx,
 				"moved")

@@ -95,19 +95,26 @@ func checkpointWrites(s *storeFile) []publicWrite {
 		}},
 		{name: "Claim", touches: "m-1.", do: take("m-1")},
 		{name: "Claim.Renew", silent: ownership, do: func(ctx context.Context) error { return claim.Renew(ctx) }},
-		{name: "Claim.Hold", silent: nested,
-			do: func(ctx context.Context) error { return claim.Hold(ctx, "look", func(*db.Tx) error { return nil }) }},
+		{
+			name: "Claim.Hold", silent: nested,
+			do: func(ctx context.Context) error { return claim.Hold(ctx, "look", func(*db.Tx) error { return nil }) },
+		},
 		{name: "Claim.Release", touches: "m-1.", do: func(ctx context.Context) error { return claim.Release(ctx) }},
 		{name: "Claim again", touches: "m-1.", do: take("m-1")},
-		{name: "Claim.Complete", touches: "m-1.",
-			do: func(ctx context.Context) error { return claim.Complete(ctx) }},
+		{
+			name: "Claim.Complete", touches: "m-1.",
+			do: func(ctx context.Context) error { return claim.Complete(ctx) },
+		},
 		{name: "Save the decided one", touches: "m-6.", do: save("m-6", "go?")},
 		{name: "Claim of the decided one", touches: "m-6.", do: take("m-6")},
-		{name: "Claim.Decide", touches: "m-6.",
-			do: func(ctx context.Context) error { return claim.Decide(ctx, checkpoints.Decision{Decision: "yes"}) }},
+		{
+			name: "Claim.Decide", touches: "m-6.",
+			do: func(ctx context.Context) error { return claim.Decide(ctx, checkpoints.Decision{Decision: "yes"}) },
+		},
 		{name: "Claim of the next", touches: "m-2.", do: take("m-2")},
 		{name: "Complete", touches: "m-2.", do: func(
-			ctx context.Context) error {
+			ctx context.Context,
+		) error {
 			return pausesOf(s.d).Complete(ctx, "m-2")
 		}},
 		{name: "Save a third", touches: "m-3.", do: save("m-3", "go?")},
@@ -122,11 +129,14 @@ func checkpointWrites(s *storeFile) []publicWrite {
 		{name: "Save a fifth", touches: "m-5.", do: save("m-5", "go?")},
 		{name: "a process dies at work", touches: "m-5.", do: s.diesAtWork(Checkpoints)},
 		{name: "Recover", touches: "m-5.", do: func(
-			ctx context.Context) error {
+			ctx context.Context,
+		) error {
 			return one(pausesOf(s.d).Recover(ctx))
 		}},
-		{name: "RecoverOrphaned", touches: "",
-			do: func(ctx context.Context) error { return some(pausesOf(s.d).RecoverOrphaned(ctx)) }},
+		{
+			name: "RecoverOrphaned", touches: "",
+			do: func(ctx context.Context) error { return some(pausesOf(s.d).RecoverOrphaned(ctx)) },
+		},
 		{name: "Pin", silent: pinned, do: func(ctx context.Context) error { return pausesOf(s.d).Pin(ctx, "m-1") }},
 		{name: "Unpin", silent: pinned, do: func(ctx context.Context) error {
 			return pausesOf(s.d).Unpin(ctx,

@@ -73,36 +73,50 @@ func liveWrites(s *storeFile) []publicWrite {
 				live.Batch{Events: []live.Event{live.AgentEnd("done")}, Key: "key"})
 			return err
 		}},
-		{name: "MarkFailed", touches: moved, says: `"error": "no disk"`,
-			do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkFailed(ctx, "m-1", "no disk")) }},
+		{
+			name: "MarkFailed", touches: moved, says: `"error": "no disk"`,
+			do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkFailed(ctx, "m-1", "no disk")) },
+		},
 		{name: "Begin", touches: moved, do: func(ctx context.Context) (err error) {
 			heldLive, err = sessionsOf(s.d).Begin(ctx, live.Start{ID: "m-3", SessionID: "moved", Prompt: "go"})
 			return err
 		}},
-		{name: "Run.Append", touches: moved,
-			do: func(ctx context.Context) error { _, err := heldLive.Append(ctx, live.TextDelta("c")); return err }},
-		{name: "Run.Release", silent: ownership,
-			do: func(ctx context.Context) error { return heldLive.Release(ctx) }},
+		{
+			name: "Run.Append", touches: moved,
+			do: func(ctx context.Context) error { _, err := heldLive.Append(ctx, live.TextDelta("c")); return err },
+		},
+		{
+			name: "Run.Release", silent: ownership,
+			do: func(ctx context.Context) error { return heldLive.Release(ctx) },
+		},
 		{name: "Resume", silent: ownership, do: func(ctx context.Context) (err error) {
 			heldLive, err = sessionsOf(s.d).Resume(ctx, "m-3")
 			return err
 		}},
-		{name: "Run.End", touches: moved, says: `"status": "completed"`,
-			do: func(ctx context.Context) error { return heldLive.End(ctx, live.AgentEnd("over")) }},
+		{
+			name: "Run.End", touches: moved, says: `"status": "completed"`,
+			do: func(ctx context.Context) error { return heldLive.End(ctx, live.AgentEnd("over")) },
+		},
 		{name: "a process dies at work", touches: moved, do: s.diesAtWork(Live)},
-		{name: "Recover", silent: ownership,
-			do: func(ctx context.Context) error { return one(sessionsOf(s.d).Recover(ctx)) }},
+		{
+			name: "Recover", silent: ownership,
+			do: func(ctx context.Context) error { return one(sessionsOf(s.d).Recover(ctx)) },
+		},
 		{name: "CreateRunWithID of another", touches: "runs/other.json", do: func(ctx context.Context) error {
 			_, err := sessionsOf(s.d).CreateRunWithID(ctx, "m-5", "other", "go")
 			return err
 		}},
-		{name: "MarkCancelled", touches: "runs/other.json", says: `"status": "cancelled"`,
-			do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkCancelled(ctx, "m-5")) }},
-		{name: "RunHandle.Cancel", touches: moved, says: `"status": "cancelled"`,
+		{
+			name: "MarkCancelled", touches: "runs/other.json", says: `"status": "cancelled"`,
+			do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkCancelled(ctx, "m-5")) },
+		},
+		{
+			name: "RunHandle.Cancel", touches: moved, says: `"status": "cancelled"`,
 			do: func(ctx context.Context) error {
 				_, err := cancelling(s.d).Cancel(ctx)
 				return err
-			}},
+			},
+		},
 		{name: "Pin", silent: pinned, do: func(ctx context.Context) error {
 			return sessionsOf(s.d).Pin(ctx,
 				"m-1")

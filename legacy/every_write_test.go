@@ -61,8 +61,10 @@ func (s *storeFile) diesAtWork(kind Kind) func(context.Context) error {
 // dieAtWork is the program of diesAtWork.
 func dieAtWork(args []string) error {
 	ctx := context.Background()
-	d, err := db.Open(ctx, args[0], db.Options{Now: func() time.Time { return backAt },
-		Synchronous: db.SyncNormal})
+	d, err := db.Open(ctx, args[0], db.Options{
+		Now:         func() time.Time { return backAt },
+		Synchronous: db.SyncNormal,
+	})
 	if err != nil {
 		return err
 	}
@@ -74,8 +76,10 @@ func dieAtWork(args []string) error {
 	case Agents:
 		_, _, err = registryOf(d).TryLeaseThread(ctx, "lost", db.LeaseTerms{TTL: time.Hour},
 			func(string) (agents.Entry, error) {
-				return agents.Entry{SessionID: "lost", Thread: "lost", BaseState: "b", StartedAt: backAt,
-					Status: agents.Active}, nil
+				return agents.Entry{
+					SessionID: "lost", Thread: "lost", BaseState: "b", StartedAt: backAt,
+					Status: agents.Active,
+				}, nil
 			})
 	case Checkpoints:
 		_, _, err = pausesOf(d).Claim(ctx, "m-5")

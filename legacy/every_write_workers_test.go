@@ -117,10 +117,14 @@ func workerWrites(s *storeFile) []publicWrite {
 			_, err := runtime.RepeatInput(ctx, first, workers.SystemInput("again"), 1<<40)
 			return err
 		}},
-		{name: "StopWorker", touches: dir, says: `"status": "stopped"`,
-			do: func(ctx context.Context) error { _, err := runtime.StopWorker(ctx, first, &reason); return err }},
-		{name: "CancelWorker", touches: dir, says: `"status": "cancelled"`,
-			do: func(ctx context.Context) error { _, err := runtime.CancelWorker(ctx, second, nil); return err }},
+		{
+			name: "StopWorker", touches: dir, says: `"status": "stopped"`,
+			do: func(ctx context.Context) error { _, err := runtime.StopWorker(ctx, first, &reason); return err },
+		},
+		{
+			name: "CancelWorker", touches: dir, says: `"status": "cancelled"`,
+			do: func(ctx context.Context) error { _, err := runtime.CancelWorker(ctx, second, nil); return err },
+		},
 		{name: "PruneEvents", touches: dir, do: func(ctx context.Context) error {
 			n, err := runtime.PruneEvents(ctx, workers.EventCursor{RuntimeID: "moved", NextEventID: 3})
 			return one(int(n)-1, err)
@@ -138,9 +142,13 @@ func workerWrites(s *storeFile) []publicWrite {
 			_, err := runtimesOf(s.d).Prune(ctx, db.Policy{Age: db.KeepNone})
 			return err
 		}},
-		{name: "StopRuntime", touches: dir, says: `"runtime_stopped"`,
-			do: func(ctx context.Context) error { _, err := runtime.StopRuntime(ctx); return err }},
-		{name: "Runtimes.Delete", touches: dir,
-			do: func(ctx context.Context) error { return runtimesOf(s.d).Delete(ctx, "moved") }},
+		{
+			name: "StopRuntime", touches: dir, says: `"runtime_stopped"`,
+			do: func(ctx context.Context) error { _, err := runtime.StopRuntime(ctx); return err },
+		},
+		{
+			name: "Runtimes.Delete", touches: dir,
+			do: func(ctx context.Context) error { return runtimesOf(s.d).Delete(ctx, "moved") },
+		},
 	}
 }

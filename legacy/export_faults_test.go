@@ -99,8 +99,10 @@ func TestExport_NamesRuntimeOldProgramRefuses(t *testing.T) {
 func TestExport_QuarantinedFileReturnsOrIsNamed(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dir := t.TempDir()
-	files := folder{"agents/whole.toml": wholeEntry, "agents/broken.toml": "session_id = ",
-		"agents/empty.toml": ""}
+	files := folder{
+		"agents/whole.toml": wholeEntry, "agents/broken.toml": "session_id = ",
+		"agents/empty.toml": "",
+	}
 	files.below(t, dir)
 	if err := syscall.Mkfifo(filepath.Join(dir, "agents/pipe.toml"), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,10 +147,14 @@ func TestDrop_LookalikeIsNoPiece(t *testing.T) {
 	}{
 		"a torn line": {Runs, "runs/a/r.jsonl", `{"record":"turn",`, "a/r.jsonl"},
 		"a line":      {Runs, "runs/a/r.jsonl", `{"record":"turn",` + "\n", "a/r.jsonl"},
-		"an empty object": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",{}]",
-			"runs/s.json"},
-		"nothing at all": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",null]",
-			"runs/s.json"},
+		"an empty object": {
+			Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",{}]",
+			"runs/s.json",
+		},
+		"nothing at all": {
+			Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",null]",
+			"runs/s.json",
+		},
 		"a document's part": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p") + ",{", "runs/s.json"},
 	} {
 		d, dir := emptyFile(t), t.TempDir()
@@ -173,8 +179,10 @@ func TestDrop_LookalikeIsNoPiece(t *testing.T) {
 }
 
 func TestExport_TornLineBeforeRunContinuesReturns(t *testing.T) {
-	for name, text := range map[string]string{"in a file": startedLine("a", "r") + `{"record":"turn",`,
-		"alone": `{"record":"turn",`} {
+	for name, text := range map[string]string{
+		"in a file": startedLine("a", "r") + `{"record":"turn",`,
+		"alone":     `{"record":"turn",`,
+	} {
 		for _, goesOn := range []bool{false, true} {
 			d := emptyFile(t)
 			importInto(t, d, "", folder{"a/r.jsonl": text}.make(t))

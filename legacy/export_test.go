@@ -25,8 +25,10 @@ func write(t *testing.T, d *db.DB, agent, run string, records ...runs.Record) {
 }
 
 func start(agent, run string) runs.Started {
-	return runs.Started{AgentID: agent, RunID: run, Intent: "i",
-		StartedAt: time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)}
+	return runs.Started{
+		AgentID: agent, RunID: run, Intent: "i",
+		StartedAt: time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC),
+	}
 }
 
 func TestExport_StoreRunsMatchOriginal(t *testing.T) {

@@ -70,8 +70,10 @@ func TestAGrowingFileIsPickedUpWhereItWas(t *testing.T) {
 			slices.Sorted(slices.Values(got))) {
 			t.Errorf("round %d: in quarantine is %q, and %q after one import", round, got, want)
 		}
-		for _, column := range []string{"status || coalesce(turn_count, -1) || others || coalesce(ended_at, 0)",
-			"coalesce(intent, '')"} {
+		for _, column := range []string{
+			"status || coalesce(turn_count, -1) || others || coalesce(ended_at, 0)",
+			"coalesce(intent, '')",
+		} {
 			if want, got := column1(t, once, column), column1(t, grown, column); want != got {
 				t.Errorf("round %d: %s is %s, and %s after one import of\n%s", round, column, got, want, text)
 			}
@@ -307,8 +309,10 @@ func TestImport_StoppedKeepsReportAndResumes(t *testing.T) {
 }
 
 func TestProgressReachesItsTotal(t *testing.T) {
-	dir := folder{"a/r.jsonl": startedLine("a", "r") + "torn", "b/s.jsonl": startedLine("b", "s"),
-		"b/t.jsonl": ""}.make(t)
+	dir := folder{
+		"a/r.jsonl": startedLine("a", "r") + "torn", "b/s.jsonl": startedLine("b", "s"),
+		"b/t.jsonl": "",
+	}.make(t)
 	d := emptyFile(t)
 	for range 2 {
 		var last Progress

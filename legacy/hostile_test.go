@@ -38,8 +38,10 @@ func traps(t *testing.T) []trap {
 		{"stdin", link("/dev/stdin"), "is a link that leads"},
 		{"kmsg", link("/proc/kmsg"), "is a link that leads out of the tree, to /proc/kmsg"},
 		{"secret", link(secret), "is a link that leads out of the tree, to " + secret},
-		{"circle", func(path string) error { return os.Symlink(filepath.Base(path), path) },
-			"is a link that leads in a circle"},
+		{
+			"circle", func(path string) error { return os.Symlink(filepath.Base(path), path) },
+			"is a link that leads in a circle",
+		},
 		{"folder", func(path string) error { return os.Mkdir(path, 0o700) }, "is a folder"},
 	}
 }
@@ -100,8 +102,10 @@ func TestTrapsAreNamedAndTheRestIsTaken(t *testing.T) {
 }
 
 // wholeNoun is a record that the whole thing in a tree of trapPlaces has, once.
-var wholeNoun = map[Kind]string{Runs: "started", Agents: "agent", Checkpoints: "checkpoint",
-	Workers: "runtime", Live: "run"}
+var wholeNoun = map[Kind]string{
+	Runs: "started", Agents: "agent", Checkpoints: "checkpoint",
+	Workers: "runtime", Live: "run",
+}
 
 // trapPlaces makes a tree with one whole thing in it, and gives the paths where else files of a
 // name would be read.
@@ -251,8 +255,10 @@ func TestLimits_StayIfFileUnreadable(t *testing.T) {
 		trap{"half a file", write("[runs]\nmax_per_agent = "), "can't be understood"},
 		trap{"another type", write("[runs]\nmax_per_agent = \"many\"\n"), "can't be understood"},
 		trap{"no text", write("\xff"), "can't be understood"},
-		trap{"too much", func(path string) error { return errors.Join(write("")(path), os.Truncate(path, 2<<30)) },
-			"is larger than"},
+		trap{
+			"too much", func(path string) error { return errors.Join(write("")(path), os.Truncate(path, 2<<30)) },
+			"is larger than",
+		},
 	)
 	for _, trap := range after {
 		d := emptyFile(t)

@@ -15,8 +15,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"import": importProgram, "verify": verifyProgram,
-		"measure": measureProgram, "export on a failing disk": failingExport, "die at work": dieAtWork})
+	dbtest.Main(m, map[string]dbtest.Program{
+		"import": importProgram, "verify": verifyProgram,
+		"measure": measureProgram, "export on a failing disk": failingExport, "die at work": dieAtWork,
+	})
 }
 
 // killBatch makes an import of many transactions out of a small tree.

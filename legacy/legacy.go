@@ -57,8 +57,10 @@ func (k Kind) layout() (tree.Layout, error) {
 	case Live:
 		return live.Layout{}, nil
 	}
-	return nil, &db.Error{Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them",
-		Err: fmt.Errorf("%w: there is no such kind", db.ErrInvalid)}
+	return nil, &db.Error{
+		Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them",
+		Err: fmt.Errorf("%w: there is no such kind", db.ErrInvalid),
+	}
 }
 
 // Options are the choices of an import, a verification or an export. The zero value is the default.
@@ -132,7 +134,8 @@ func RemoveLeft(path string) (removed []string) { return tree.RemoveLeft(path) }
 // VerifyAll is Verify for all that [Recognise] found in dir: what one of the trees does not read of
 // dir another one may. total is the sum of the reports.
 func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report,
-	reports []Report, err error) {
+	reports []Report, err error,
+) {
 	var given []tree.Given
 	for _, f := range found {
 		l, err := f.Kind.layout()

@@ -29,8 +29,10 @@ func becomesAFolder(t *testing.T, path string) (back func()) {
 
 func TestImport_UnreadableSessionLosesNothing(t *testing.T) {
 	whole, bad := "runs/web-1.json", "runs/web-2.json"
-	files := folder{whole: "[" + liveRecord("run-1", "web-1", "p") + "]",
-		bad: "[" + liveRecord("run-2", "web-2", "p") + `,{"snapshot":7}]`}
+	files := folder{
+		whole: "[" + liveRecord("run-1", "web-1", "p") + "]",
+		bad:   "[" + liveRecord("run-2", "web-2", "p") + `,{"snapshot":7}]`,
+	}
 	for _, unread := range []string{whole, bad} {
 		dir := t.TempDir()
 		files.below(t, dir)
@@ -73,8 +75,10 @@ func TestImport_ChangedSessionStaysOutWhileOursTouched(t *testing.T) {
 func TestCopiedRun_ChangeIsReread(t *testing.T) {
 	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
 	real, copied := "runs/web-1.json", "runs/copy of web-1.json"
-	files := folder{real: "[" + liveRecord("run-1", "web-1", "once") + "]",
-		copied: "[" + liveRecord("run-1", "web-1", "once") + "]"}
+	files := folder{
+		real:   "[" + liveRecord("run-1", "web-1", "once") + "]",
+		copied: "[" + liveRecord("run-1", "web-1", "once") + "]",
+	}
 	files.below(t, dir)
 	importLive(t, d, "", dir)
 	folder{real: "[" + liveRecord("run-1", "web-1", "now") + "]"}.below(t, dir)

@@ -130,8 +130,10 @@ func (v *liveVerdict) wrong(format string, args ...any) {
 func (a *liveAnswers) compare(t *testing.T, expected []byte) ([]string, replay.Tally) {
 	var recorded recordedLive
 	decodeNumbers(t, expected, &recorded)
-	v := &liveVerdict{tally: replay.Tally{Judged: map[int]int{}}, byStatus: map[string]int{},
-		byType: map[string]int{}}
+	v := &liveVerdict{
+		tally: replay.Tally{Judged: map[int]int{}}, byStatus: map[string]int{},
+		byType: map[string]int{},
+	}
 	counted := map[string]bool{}
 	for _, s := range recorded.Sessions {
 		path := s.path(a.dir)
@@ -159,7 +161,8 @@ func (a *liveAnswers) compare(t *testing.T, expected []byte) ([]string, replay.T
 }
 
 func (a *liveAnswers) compareSession(t *testing.T, v *liveVerdict, s *recordedSession, answer *liveAnswer,
-	first bool) {
+	first bool,
+) {
 	var runs recordedRuns
 	if s.RunRecords[0] == '{' {
 		decodeNumbers(t, s.RunRecords, &runs)

@@ -56,8 +56,10 @@ func TestCopiedSession_TakesNothingAndLeavesUnchanged(t *testing.T) {
 }
 
 func TestImport_FileNamedAfterSessionHasRuns(t *testing.T) {
-	files := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "now") + "]",
-		"runs/copy of web-1.json": "[" + liveRecord("run-1", "web-1", "once") + "]"}
+	files := folder{
+		"runs/web-1.json":         "[" + liveRecord("run-1", "web-1", "now") + "]",
+		"runs/copy of web-1.json": "[" + liveRecord("run-1", "web-1", "once") + "]",
+	}
 	report, out, _ := bringLive(t, files)
 	if len(report.Quarantined) != 1 || report.Quarantined[0].File != "runs/copy of web-1.json" {
 		t.Errorf("in quarantine: %+v", report.Quarantined)
@@ -78,8 +80,10 @@ func TestImport_SessionWithTakenIDsIsSeparate(t *testing.T) {
 		!strings.Contains(report.Apart[0].Reason, "live/web-2") {
 		t.Errorf("%+v", report)
 	}
-	for path, words := range map[string][]string{"runs/web-1.json": {`"first"`},
-		"runs/web-2.json": {`"second"`, `"third"`}} {
+	for path, words := range map[string][]string{
+		"runs/web-1.json": {`"first"`},
+		"runs/web-2.json": {`"second"`, `"third"`},
+	} {
 		for _, word := range words {
 			if !strings.Contains(out[strings.TrimPrefix(path, "runs/")], word) {
 				t.Errorf("%s leaves as %q", path, out[strings.TrimPrefix(path, "runs/")])

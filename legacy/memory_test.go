@@ -36,8 +36,13 @@ func measureProgram(args []string) error {
 		name string
 		do   func(context.Context, *db.DB, Kind, string, Options) (Report, error)
 		dir  string
-	}{{"import", Import, args[1]}, {"import again", Import, args[1]}, {"verify", Verify, args[1]},
-		{"export", Export, out}, {"import of the export", Import, out}} {
+	}{
+		{"import", Import, args[1]},
+		{"import again", Import, args[1]},
+		{"verify", Verify, args[1]},
+		{"export", Export, out},
+		{"import of the export", Import, out},
+	} {
 		peak = 0
 		if _, err := work.do(ctx, d, Runs, work.dir, o); err != nil {
 			return fmt.Errorf("%s: %w", work.name, err)
@@ -104,8 +109,10 @@ func bulkTree(t *testing.T, files, turns int) string {
 // TestMemoryStaysFlatOnATreeOfAnySize imports 4 MB and 32 MB, as many small files and as one large one.
 func TestMemoryStaysFlatOnATreeOfAnySize(t *testing.T) {
 	small := measure(t, bulkTree(t, 20, 100))
-	for name, dir := range map[string]string{"many files": bulkTree(t, 800, 20),
-		"one large file": bulkTree(t, 1, 16000)} {
+	for name, dir := range map[string]string{
+		"many files":     bulkTree(t, 800, 20),
+		"one large file": bulkTree(t, 1, 16000),
+	} {
 		large := measure(t, dir)
 		for work, peak := range large {
 			if peak > max(2*small[work], 40<<20) {

@@ -27,8 +27,10 @@ func verified(t *testing.T, d *db.DB, kind Kind, dir string) Report {
 }
 
 func TestAVerificationSaysWhatItRead(t *testing.T) {
-	files := folder{"runs/a/r.jsonl": startedLine("a", "r") + turnLine(0) + turnLine(1) + endedLine("a", "r"),
-		"config.toml": "[runs]\nmax_per_agent = 7\n"}
+	files := folder{
+		"runs/a/r.jsonl": startedLine("a", "r") + turnLine(0) + turnLine(1) + endedLine("a", "r"),
+		"config.toml":    "[runs]\nmax_per_agent = 7\n",
+	}
 	dir := t.TempDir()
 	files.below(t, dir)
 	d := emptyFile(t)
@@ -49,8 +51,10 @@ func TestAVerificationSaysWhatItRead(t *testing.T) {
 func TestAFolderStaysThatHoldsMoreThanTheFile(t *testing.T) {
 	record := "[" + liveRecord("run-1", "web-1", "p") + "]"
 	whole := map[Kind]folder{
-		Runs: {"runs/a/r.jsonl": startedLine("a", "r"), "config.toml": "[runs]\nmax_age_days = 9\n",
-			"runs/.nobackup": "mark"},
+		Runs: {
+			"runs/a/r.jsonl": startedLine("a", "r"), "config.toml": "[runs]\nmax_age_days = 9\n",
+			"runs/.nobackup": "mark",
+		},
 		Checkpoints: {"r-1.json": `{"run_id":"r-1"}`},
 		Live:        {"runs/web-1.json": record},
 	}

@@ -37,8 +37,10 @@ func TestRandomTrees(t *testing.T) {
 }
 
 func randomTree(t *testing.T, random *rand.Rand) string {
-	ids := []string{"a", "a:b", "a_b", "a/b", "a|b", ".a", "a.", "..", "", " a ", "A", "é", "\x01", "a\nb",
-		`a\b`}
+	ids := []string{
+		"a", "a:b", "a_b", "a/b", "a|b", ".a", "a.", "..", "", " a ", "A", "é", "\x01", "a\nb",
+		`a\b`,
+	}
 	names := append([]string{"a\xffb", `a\xFFb`, "a_b ", "_"}, ids[:3]...)
 	pick := func(list []string) string { return list[random.IntN(len(list))] }
 	dir := t.TempDir()

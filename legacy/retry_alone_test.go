@@ -32,8 +32,10 @@ func TestARetriedTraceLeavesItsSiblingsAsTheyAre(t *testing.T) {
 
 func TestRetry_EntryAvoidsIDsOfTreeFiles(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
-	c := collision{kind: Agents, path: "agents/Odd.toml", here: agentEntry("a-1", "active", 1),
-		file: agentEntry("a-1", "active", 2)}
+	c := collision{
+		kind: Agents, path: "agents/Odd.toml", here: agentEntry("a-1", "active", 1),
+		file: agentEntry("a-1", "active", 2),
+	}
 	dir, q := c.collide(t, d)
 	folder{"agents/a-1.toml": agentEntry("a-1", "active", 3)}.below(t, dir)
 	report, err := Import(ctx, d, Agents, dir, Options{})

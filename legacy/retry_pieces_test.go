@@ -184,8 +184,10 @@ func TestARuntimeWhoseIdIsFreeAgainIsTaken(t *testing.T) {
 func TestRetry_RuntimePieceTakesItsFolder(t *testing.T) {
 	ctx, at := context.Background(), "runtimes/"+idName("r")+"/"
 	d, dir := emptyFile(t), t.TempDir()
-	bad := folder{at + "runtime.json": wholeRuntime(""),
-		at + "events.jsonl": startedEvent + "{no event\n{none either\n"}
+	bad := folder{
+		at + "runtime.json": wholeRuntime(""),
+		at + "events.jsonl": startedEvent + "{no event\n{none either\n",
+	}
 	bad.below(t, dir)
 	report := importLater(t, d, "", dir)
 	if len(report.Quarantined) != 2 {

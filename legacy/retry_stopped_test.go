@@ -40,7 +40,8 @@ func (h hooked) Root(dir tree.Folder) (tree.Folder, error) {
 }
 
 func (h hooked) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error) error {
+	ignored func(path, reason string) error,
+) error {
 	if h.walk != nil {
 		if err := h.walk(); err != nil {
 			return err

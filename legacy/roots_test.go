@@ -14,8 +14,10 @@ import (
 
 func TestImport_SecondRootWithSameIDsNeedsScope(t *testing.T) {
 	mine := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(0), "a/s.jsonl": startedLine("a", "s")}
-	theirs := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(1), "a/s.jsonl": startedLine("a", "s"),
-		"a/t.jsonl": startedLine("a", "t") + "torn"}
+	theirs := folder{
+		"a/r.jsonl": startedLine("a", "r") + turnLine(1), "a/s.jsonl": startedLine("a", "s"),
+		"a/t.jsonl": startedLine("a", "t") + "torn",
+	}
 	first, second := mine.make(t), theirs.make(t)
 	d := emptyFile(t)
 	importInto(t, d, "", first)
@@ -28,8 +30,10 @@ func TestImport_SecondRootWithSameIDsNeedsScope(t *testing.T) {
 		wantQuarantine(t, d, "", "conflict a/r.jsonl@0: "+theirs["a/r.jsonl"], "tail a/t.jsonl@98: torn")
 	}
 	wantNames(t, d, "", "a/r", "a/s", "a/t")
-	sameFiles(t, "the first root", folder{"a/r.jsonl": mine["a/r.jsonl"], "a/s.jsonl": mine["a/s.jsonl"],
-		"a/t.jsonl": theirs["a/t.jsonl"]}, exported(t, d, ""))
+	sameFiles(t, "the first root", folder{
+		"a/r.jsonl": mine["a/r.jsonl"], "a/s.jsonl": mine["a/s.jsonl"],
+		"a/t.jsonl": theirs["a/t.jsonl"],
+	}, exported(t, d, ""))
 	importInto(t, d, "second", second)
 	sameFiles(t, "the second scope", theirs, exported(t, d, "second"))
 

@@ -73,8 +73,10 @@ func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
 		{"", nil, "", 0},
 		{rest, nil, rest, 0},
 		{rest + "[runs]\nmax_per_agent = 7 # few\n", nil, rest + "[runs]\nmax_per_agent = 7 # few\n", 0},
-		{rest + "[runs]\nmax_per_agent = 7 # few\n", &db.Policy{Count: 9, Age: 24 * time.Hour},
-			rest + "[runs]\nmax_age_days = 1\nmax_per_agent = 9 # few\n", 0},
+		{
+			rest + "[runs]\nmax_per_agent = 7 # few\n", &db.Policy{Count: 9, Age: 24 * time.Hour},
+			rest + "[runs]\nmax_age_days = 1\nmax_per_agent = 9 # few\n", 0,
+		},
 		{"[runs", nil, "[runs", 0},
 		{days("106752"), nil, days("106752"), 0}, // more than nanoseconds can say
 		{days("999999"), nil, days("999999"), 0},
@@ -113,8 +115,10 @@ func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
 
 func TestExportSettings_EffectiveOnesWin(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
-	for _, config := range []string{"# one\n", "# two\n[runs]\nmax_per_agent = 7\n",
-		"# two\n[runs]\nmax_per_agent = 7\n"} {
+	for _, config := range []string{
+		"# one\n", "# two\n[runs]\nmax_per_agent = 7\n",
+		"# two\n[runs]\nmax_per_agent = 7\n",
+	} {
 		importInto(t, d, "", folder{"a/r.jsonl": startedLine("a", "r"), "../config.toml": config}.make(t))
 	}
 	out := filepath.Join(t.TempDir(), "out")
@@ -135,11 +139,17 @@ func TestExport_LimitsRoundedUpAreNamed(t *testing.T) {
 		{db.Policy{Age: 12 * time.Hour}, runs.RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: 1}, 1},
 		{db.Policy{Age: 36 * time.Hour, Count: 3}, runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 2}, 1},
 		{db.Policy{Age: 48 * time.Hour, Count: 3}, runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 2}, 0},
-		{db.Policy{Age: math.MaxInt64, Count: 3},
-			runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: math.MaxInt64/(24*int64(time.Hour)) + 1}, 1},
+		{
+			db.Policy{Age: math.MaxInt64, Count: 3},
+			runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: math.MaxInt64/(24*int64(time.Hour)) + 1},
+			1,
+		},
 		{db.Policy{Age: db.KeepNone, Count: db.KeepNone}, runs.RetentionConfig{}, 0},
-		{db.Policy{Count: 3, Age: 24 * time.Hour, Bytes: 1 << 20},
-			runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 1}, 1},
+		{
+			db.Policy{Count: 3, Age: 24 * time.Hour, Bytes: 1 << 20},
+			runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 1},
+			1,
+		},
 	} {
 		d := emptyFile(t)
 		if err := d.SetRetention(context.Background(), "", db.StoreRuns, c.policy); err != nil {

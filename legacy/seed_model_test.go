@@ -215,8 +215,10 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 		case door.Started:
 			text := jsonOf(r).(map[string]any)
 			ended, open := s.json["ended_at"]
-			s.json = map[string]any{"run_id": r.RunID, "agent_id": r.AgentID, "intent": r.Intent,
-				"started_at": text["started_at"]}
+			s.json = map[string]any{
+				"run_id": r.RunID, "agent_id": r.AgentID, "intent": r.Intent,
+				"started_at": text["started_at"],
+			}
 			if open {
 				s.json["ended_at"] = ended
 			}
@@ -362,8 +364,10 @@ func (m *treeModel) adopt() (adopted int) {
 		if s == nil || s.status != "in_progress" {
 			continue
 		}
-		line, err := door.Encode(door.Ended{RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string),
-			EndedAt: m.now})
+		line, err := door.Encode(door.Ended{
+			RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string),
+			EndedAt: m.now,
+		})
 		if err != nil {
 			panic(err)
 		}
@@ -472,8 +476,10 @@ func anyList(list []string) []any {
 
 // totals are over regular files of real folders.
 func (m *treeModel) totals() map[string]any {
-	t := map[string]int64{"files": 0, "bytes": 0, "started": 0, "turns": 0, "ended": 0, "skipped_lines": 0,
-		"files_stopped_early": 0, "traces_with_summary": 0}
+	t := map[string]int64{
+		"files": 0, "bytes": 0, "started": 0, "turns": 0, "ended": 0, "skipped_lines": 0,
+		"files_stopped_early": 0, "traces_with_summary": 0,
+	}
 	for _, f := range m.files {
 		if f.link || f.real == nil {
 			continue

@@ -33,8 +33,10 @@ func TestTheFolderAboveARegistryIsNone(t *testing.T) {
 
 func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "p") + "]", "web-1.json": "{}", "traces/t": "",
-		"notes.txt": ""}.below(t, dir)
+	folder{
+		"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "p") + "]", "web-1.json": "{}", "traces/t": "",
+		"notes.txt": "",
+	}.below(t, dir)
 	if err := os.Symlink("v1", filepath.Join(dir, "v1")); err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +58,11 @@ func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
 func TestExport_FaultIsOneDiagnosticAfterRepeats(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	at := "runtimes/" + idName("r") + "/"
-	folder{at + "runtime.json": wholeRuntime(""),
+	folder{
+		at + "runtime.json": wholeRuntime(""),
 		at + "events.jsonl": startedEvent + `{"id":2,"kind":{"kind":"worker_deleted"},"message":"m"}` +
-			"\n"}.below(t, dir)
+			"\n",
+	}.below(t, dir)
 	for range 3 {
 		d := emptyFile(t)
 		if _, err := Import(ctx, d, Workers, dir, Options{}); err != nil {

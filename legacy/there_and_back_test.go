@@ -79,7 +79,8 @@ func TestTrees_ThereChangedAndBack(t *testing.T) {
 }
 
 func thereAndBack(t *testing.T, kind Kind, tree replay.Tree, changes func(folder) []backChange,
-	tried *backTried) {
+	tried *backTried,
+) {
 	ctx, clock := context.Background(), dbtest.NewClock(backAt)
 	d := dbtest.OpenAt(t, dbtest.Path(t), db.Options{Now: clock.Now, Synchronous: db.SyncNormal})
 	dir := treeFolder(t, kind, tree)
@@ -283,8 +284,10 @@ func runChanges(files folder) []backChange {
 	return []backChange{
 		{
 			"a run is started", func(ctx context.Context, d *db.DB) error {
-				return store(d).WriteStarted(ctx, runs.Started{RunID: "m-1", AgentID: "moved", Intent: "go",
-					StartedAt: backAt})
+				return store(d).WriteStarted(ctx, runs.Started{
+					RunID: "m-1", AgentID: "moved", Intent: "go",
+					StartedAt: backAt,
+				})
 			}, func(files folder) {
 				files[path] = `{"record":"started","run_id":"m-1","agent_id":"moved","intent":"go","started_at":"` +
 					backText + `"}` + "\n"
@@ -310,7 +313,8 @@ func runChanges(files folder) []backChange {
 		},
 		{
 			"one that came is removed", func(ctx context.Context,
-				d *db.DB) error {
+				d *db.DB,
+			) error {
 				return store(d).Delete(ctx, refOf(over))
 			},
 			where(over, func(files folder) { delete(files, over) }),
@@ -412,8 +416,10 @@ func agentChanges(files folder) []backChange {
 	return []backChange{
 		{
 			"an entry is saved", func(ctx context.Context, d *db.DB) error {
-				return registry(d).Save(ctx, agents.Entry{SessionID: "moved", Thread: "main", BaseState: "b",
-					StartedAt: backAt, Status: agents.Active})
+				return registry(d).Save(ctx, agents.Entry{
+					SessionID: "moved", Thread: "main", BaseState: "b",
+					StartedAt: backAt, Status: agents.Active,
+				})
 			}, func(files folder) { files[path] = entry },
 		},
 		{
@@ -427,7 +433,8 @@ func agentChanges(files folder) []backChange {
 		},
 		{
 			"one that came is removed", func(ctx context.Context,
-				d *db.DB) error {
+				d *db.DB,
+			) error {
 				return registry(d).Delete(ctx, idOf(gone))
 			},
 			where(gone, func(files folder) { delete(files, gone) }),
@@ -536,8 +543,10 @@ func workerChanges(files folder) []backChange {
 		return id
 	}
 	open := func(ctx context.Context, d *db.DB, do func(r *workers.Runtime, w workers.WorkerRef) error) error {
-		r, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(runtime),
-			MustExist: true})
+		r, err := workers.Open(ctx, d, workers.RuntimeOptions{
+			RuntimeID: workers.RuntimeID(runtime),
+			MustExist: true,
+		})
 		if err != nil {
 			return err
 		}

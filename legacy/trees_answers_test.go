@@ -99,8 +99,10 @@ func (x *importedTree) answers(m *treeModel, limits []runs.RetentionConfig) map[
 	for _, f := range m.files {
 		held, ok := m.holders[f.path()]
 		traces[f.path()] = nil
-		inventories[f.path()] = jsonOf(map[string]int64{"blank": 0, "started": 0, "turn": 0, "ended": 0,
-			"skipped": 0})
+		inventories[f.path()] = jsonOf(map[string]int64{
+			"blank": 0, "started": 0, "turn": 0, "ended": 0,
+			"skipped": 0,
+		})
 		if !ok {
 			continue
 		}

@@ -95,9 +95,12 @@ func (v *verdictList) same(what string, want, got any) {
 
 // check compares the model's answers with the recorded ones.
 func (r *recordedTree) check(v *verdictList, seed map[string]any, totals map[string]any,
-	retention runs.RetentionConfig) {
-	v.same("retention", r.Retention, map[string]any{"max_per_agent": jsonOf(retention.MaxPerAgent),
-		"max_age_days": jsonOf(retention.MaxAgeDays)})
+	retention runs.RetentionConfig,
+) {
+	v.same("retention", r.Retention, map[string]any{
+		"max_per_agent": jsonOf(retention.MaxPerAgent),
+		"max_age_days":  jsonOf(retention.MaxAgeDays),
+	})
 	v.same("totals", r.Totals, totals)
 	lists := seed["lists"].(map[string]any)
 	for _, a := range r.Agents {
@@ -167,7 +170,8 @@ func sortAdopted(list []any) {
 }
 
 func (r *recordedTree) checkTrace(v *verdictList, path string, seed map[string]any, recorded json.RawMessage,
-	inventory map[string]any) {
+	inventory map[string]any,
+) {
 	trace, _ := seed["traces"].(map[string]any)[path].(map[string]any)
 	switch {
 	case recorded == nil: // too long to be recorded

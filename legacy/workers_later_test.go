@@ -383,8 +383,10 @@ func TestAFolderThatALaterVersionTookOver(t *testing.T) {
 
 func TestImport_UnreadableRuntimeFolderIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	folder{"runtime.json": "{\"backend\":",
-		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}.below(t, dir)
+	folder{
+		"runtime.json":          "{\"backend\":",
+		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", ""),
+	}.below(t, dir)
 	if _, ok, err := recognised(Workers, dir); ok || err != nil {
 		t.Errorf("auto sees it: %v", err)
 	}
@@ -397,8 +399,10 @@ func TestImport_UnreadableRuntimeFolderIsKept(t *testing.T) {
 
 func TestExport_SecondEqualRuntimeKeepsItsOwn(t *testing.T) {
 	d := emptyFile(t)
-	files := folder{"runtime.json": aloneRuntime, "events.jsonl": startedEvent,
-		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}
+	files := folder{
+		"runtime.json": aloneRuntime, "events.jsonl": startedEvent,
+		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", ""),
+	}
 	for _, more := range []folder{{}, {"workers/1/observations.jsonl": observationLine(1)}} {
 		dir := filepath.Join(t.TempDir(), "store")
 		files.below(t, dir)

@@ -38,8 +38,10 @@ SELECT pg_temp.spoil()`, sum.Table, column, sum.Column))
 			}
 		}
 	}
-	for _, of := range []string{"runs", "run_records", "live_runs", "live_events", "agents", "checkpoints",
-		"worker_runtimes", "workers", "scopes"} {
+	for _, of := range []string{
+		"runs", "run_records", "live_runs", "live_events", "agents", "checkpoints",
+		"worker_runtimes", "workers", "scopes",
+	} {
 		if !slices.Contains(changed, of) {
 			t.Errorf("nothing was changed in %s", of)
 		}

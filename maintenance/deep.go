@@ -207,9 +207,11 @@ func (f *frame) add(record runs.Record) {
 
 func (c *deep) compareRun(r runs.RunSummary, said frame) {
 	differs := func(what string) {
-		c.found = append(c.found, db.Problem{Check: derived,
+		c.found = append(c.found, db.Problem{
+			Check: derived,
 			Detail: fmt.Sprintf("run %q of agent %q says another %s than its trace", r.Ref.RunID, r.Ref.AgentID,
-				what)})
+				what),
+		})
 	}
 	if s := said.started; s != nil && (s.Intent != r.Intent || !s.StartedAt.Equal(r.StartedAt)) {
 		differs("intent or start")
@@ -272,8 +274,10 @@ func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 	var document *checkpoints.PausedWorkflow
 	if err == nil {
 		if document, err = checkpoints.Decode(text); err != nil {
-			err = &db.Error{Op: "load checkpoint", Entity: "checkpoint", ID: listed.RunID,
-				Err: fmt.Errorf("%w: %w", db.ErrCorrupt, err)}
+			err = &db.Error{
+				Op: "load checkpoint", Entity: "checkpoint", ID: listed.RunID,
+				Err: fmt.Errorf("%w: %w", db.ErrCorrupt, err),
+			}
 		}
 	}
 	switch {
@@ -281,9 +285,11 @@ func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 		c.failed(err)
 	case document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt ||
 		!document.CreatedAt.Equal(listed.CreatedAt):
-		c.found = append(c.found, db.Problem{Check: derived,
+		c.found = append(c.found, db.Problem{
+			Check: derived,
 			Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document",
-				listed.RunID)})
+				listed.RunID),
+		})
 	}
 }
 

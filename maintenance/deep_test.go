@@ -17,16 +17,22 @@ import (
 	"selvedge/test/dbtest"
 )
 
-var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){"check": maintenance.Examine,
-	"deep": maintenance.Check}
+var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){
+	"check": maintenance.Examine,
+	"deep":  maintenance.Check,
+}
 
 func TestACheckComparesACheckpointWithItsDocument(t *testing.T) {
-	for _, set := range []string{`prompt = 'sign here'`, `paused_stage_id = 'other'`,
-		`created_at = created_at + 1`} {
+	for _, set := range []string{
+		`prompt = 'sign here'`, `paused_stage_id = 'other'`,
+		`created_at = created_at + 1`,
+	} {
 		d := dbtest.Open(t, db.Options{})
 		s := checkpoints.NewStore(d, checkpoints.Options{})
-		if err := s.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: "r", PausedStageID: "gate",
-			Prompt: "deploy?", CreatedAt: time.Unix(1e9, 5)}); err != nil {
+		if err := s.Save(t.Context(), &checkpoints.PausedWorkflow{
+			RunID: "r", PausedStageID: "gate",
+			Prompt: "deploy?", CreatedAt: time.Unix(1e9, 5),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {

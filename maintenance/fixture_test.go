@@ -83,8 +83,10 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 	t.Helper()
 	for i := range 4 {
 		agent, run := fmt.Sprintf("agent-%d", i%3), named("run")
-		err := s.WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: words(r, 60),
-			StartedAt: theTime.Add(time.Duration(i) * time.Second)})
+		err := s.WriteStarted(ctx, runs.Started{
+			RunID: run, AgentID: agent, Intent: words(r, 60),
+			StartedAt: theTime.Add(time.Duration(i) * time.Second),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,17 +98,23 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 			turn.Output, _ = json.Marshal(words(r, 300+r.IntN(200)+5000*(n/11)*(i/3)))
 			turns = append(turns, turn)
 		}
-		if err := s.Append(ctx, runs.Batch{AgentID: agent, RunID: run, Records: turns,
-			Key: words(r, 12)}); err != nil {
+		if err := s.Append(ctx, runs.Batch{
+			AgentID: agent, RunID: run, Records: turns,
+			Key: words(r, 12),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
 			continue
 		}
-		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: words(r, 30),
-			Timestamp: theTime}}
-		if err := s.WriteEnded(ctx, runs.Ended{RunID: run, AgentID: agent, EndedAt: theTime,
-			Termination: done}); err != nil {
+		done := runs.Termination{Outcome: &runs.AgentOutcome{
+			Status: runs.OutcomeSuccess, Summary: words(r, 30),
+			Timestamp: theTime,
+		}}
+		if err := s.WriteEnded(ctx, runs.Ended{
+			RunID: run, AgentID: agent, EndedAt: theTime,
+			Termination: done,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,8 +167,10 @@ func fillCheckpoints(ctx context.Context, t testing.TB, s *checkpoints.Store, r 
 	for i := range 5 {
 		id := named("paused")
 		err := s.Save(ctx, &checkpoints.PausedWorkflow{
-			RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: words(r, 30), Start: "gate",
-				MaxIterations: 100},
+			RunID: id, Workflow: checkpoints.Workflow{
+				ID: "flow", Name: words(r, 30), Start: "gate",
+				MaxIterations: 100,
+			},
 			PausedStageID: "gate", Prompt: words(r, 400*(1+i*4)), OutputKey: "approval", CreatedAt: theTime,
 		})
 		if err != nil {
@@ -176,8 +186,10 @@ func fillCheckpoints(ctx context.Context, t testing.TB, s *checkpoints.Store, r 
 
 func fillWorkers(ctx context.Context, t testing.TB, d *db.DB, scope string, r *rand.Rand) {
 	t.Helper()
-	rt, err := workers.Open(ctx, d, workers.RuntimeOptions{Scope: scope,
-		RuntimeID: workers.RuntimeID(named("runtime"))})
+	rt, err := workers.Open(ctx, d, workers.RuntimeOptions{
+		Scope:     scope,
+		RuntimeID: workers.RuntimeID(named("runtime")),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

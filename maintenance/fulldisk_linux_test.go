@@ -154,7 +154,8 @@ func filledHere(t *testing.T, path string) *fullDisk {
 			t.Error(err)
 		}
 	})
-	return &fullDisk{path: path, traces: f.traces, db: f.db, ended: f.ended, open: f.open,
+	return &fullDisk{
+		path: path, traces: f.traces, db: f.db, ended: f.ended, open: f.open,
 		does: func(what string) string {
 			err := f.add(t.Context())
 			if what == "let go" {
@@ -167,7 +168,8 @@ func filledHere(t *testing.T, path string) *fullDisk {
 				return "full"
 			}
 			return err.Error()
-		}}
+		},
+	}
 }
 
 func filledElsewhere(t *testing.T, path string) *fullDisk {
@@ -196,8 +198,10 @@ func filledElsewhere(t *testing.T, path string) *fullDisk {
 func TestFullDisk_HasAWayOut(t *testing.T) {
 	t.Parallel()
 	for _, size := range []string{"12m", "24m", "48m"} {
-		for name, filled := range map[string]func(*testing.T, string) *fullDisk{"own": filledHere,
-			"other": filledElsewhere} {
+		for name, filled := range map[string]func(*testing.T, string) *fullDisk{
+			"own":   filledHere,
+			"other": filledElsewhere,
+		} {
 			t.Run(size+" "+name, func(t *testing.T) {
 				t.Parallel()
 				dbtest.OnDisks(t, size, func(t *testing.T, dir string) {
@@ -239,8 +243,10 @@ func (f *fullDisk) emptied(t *testing.T) {
 	for _, id := range f.open[1 : len(f.open)/2] {
 		must(f.traces.Delete(ctx, ref(id)))
 	}
-	removed, err := runs.NewStore(f.db, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 2,
-		MaxAgeDays: 30}}).GC(ctx)
+	removed, err := runs.NewStore(f.db, runs.Options{Retention: &runs.RetentionConfig{
+		MaxPerAgent: 2,
+		MaxAgeDays:  30,
+	}}).GC(ctx)
 	if err != nil || removed == 0 {
 		t.Errorf("gc removed %d, %v", removed, err)
 	}

@@ -83,7 +83,8 @@ func deep(t *testing.T, long func(int) string) string {
 }
 
 func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, keys []string,
-	tree string) error {
+	tree string,
+) error {
 	var errs []error
 	expect := func(what string, ok bool, err error) {
 		if err != nil {
@@ -127,13 +128,17 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 	appended := func(key, intent string) error {
 		return store.Append(ctx, runs.Batch{
 			AgentID: run.AgentID, RunID: run.RunID, Key: key,
-			Records: []runs.Record{runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: intent,
-				StartedAt: theTime}},
+			Records: []runs.Record{runs.Started{
+				RunID: run.RunID, AgentID: run.AgentID, Intent: intent,
+				StartedAt: theTime,
+			}},
 		})
 	}
 	for range 2 {
-		begun, err := store.Begin(ctx, runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: "again",
-			StartedAt: theTime})
+		begun, err := store.Begin(ctx, runs.Started{
+			RunID: run.RunID, AgentID: run.AgentID, Intent: "again",
+			StartedAt: theTime,
+		})
 		expect("begin a run", true, err)
 		for _, key := range keys {
 			expect("append with a key", true, store.Append(ctx,

@@ -94,7 +94,8 @@ WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY s.nam
 // noticesEveryCell changes a value of each column of each table of a target before it is compared:
 // a little, from NULL to what is as good as nothing, and to NULL.
 func noticesEveryCell(t *testing.T, to string, bytes func(hex string) string,
-	exec func(to, statements string)) {
+	exec func(to, statements string),
+) {
 	ctx := t.Context()
 	from := dbtest.Path(t)
 	filled(t, from, 1)
@@ -131,8 +132,10 @@ func noticesEveryCell(t *testing.T, to string, bytes func(hex string) string,
 		value func(cell) string
 	}{
 		{"another value", func(c cell) bool { return c.key == 0 }, " IS NOT NULL", another},
-		{"no value in place of NULL", func(c cell) bool { return c.nullable }, " IS NULL",
-			func(c cell) string { return nothing[c.kind] }},
+		{
+			"no value in place of NULL", func(c cell) bool { return c.nullable }, " IS NULL",
+			func(c cell) string { return nothing[c.kind] },
+		},
 		{"NULL", func(c cell) bool { return c.nullable }, " IS NOT NULL", func(cell) string { return "NULL" }},
 		{"another first key", func(c cell) bool { return c.key == 1 }, " IS NOT NULL", another},
 		{"another second key", func(c cell) bool { return c.key == 2 }, " IS NOT NULL", another},

@@ -37,8 +37,10 @@ func followsOn(t *testing.T, place string) {
 		t.Fatal(err)
 	}
 	gone, err := traces.CursorBefore(ctx, runs.RunRef{AgentID: "a", RunID: "gone"}, 0)
-	over := runs.Ended{RunID: "gone", AgentID: "a", EndedAt: theTime,
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}}}
+	over := runs.Ended{
+		RunID: "gone", AgentID: "a", EndedAt: theTime,
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}},
+	}
 	if err = errors.Join(err, traces.WriteEnded(ctx, over),
 		traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "gone"})); err != nil {
 		t.Fatal(err)
@@ -87,7 +89,8 @@ func itemOfLive(f live.Followed) string { return fmt.Sprint(f.Item.Sequence) }
 
 // told gives the first n items that a follower hears of, and the cursor of the last.
 func told[R comparable, T any](t *testing.T, items iter.Seq2[db.Followed[R, T], error], n int,
-	spelled func(db.Followed[R, T]) string) (list []string, cursor string) {
+	spelled func(db.Followed[R, T]) string,
+) (list []string, cursor string) {
 	t.Helper()
 	for item, err := range items {
 		if err != nil && !errors.Is(err, context.Canceled) {

@@ -324,8 +324,10 @@ func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
 	store := runs.NewStore(d, runs.Options{})
 	for i := range 120 { // some more than the pages that are too few to be looked at
 		if err := store.WriteStarted(t.Context(),
-			runs.Started{RunID: fmt.Sprint("r", i), AgentID: "a",
-				Intent: strings.Repeat("intent ", 140)}); err != nil {
+			runs.Started{
+				RunID: fmt.Sprint("r", i), AgentID: "a",
+				Intent: strings.Repeat("intent ", 140),
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}

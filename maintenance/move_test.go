@@ -86,12 +86,16 @@ func odd(t *testing.T, path string) {
 	ctx := t.Context()
 	d := dbtest.OpenAt(t, path, db.Options{Now: atTheTime})
 	s := runs.NewStore(d, runs.Options{})
-	if err := s.WriteStarted(ctx, runs.Started{RunID: "odd", AgentID: "agent", Intent: "a\x00b\U0010FFFFc",
-		StartedAt: theTime}); err != nil {
+	if err := s.WriteStarted(ctx, runs.Started{
+		RunID: "odd", AgentID: "agent", Intent: "a\x00b\U0010FFFFc",
+		StartedAt: theTime,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.WriteStarted(ctx, runs.Started{RunID: "later", AgentID: "agent",
-		StartedAt: theTime}); err != nil {
+	if err := s.WriteStarted(ctx, runs.Started{
+		RunID: "later", AgentID: "agent",
+		StartedAt: theTime,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Write(ctx, "an odd row", func(tx *db.Tx) error {

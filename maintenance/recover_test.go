@@ -121,8 +121,10 @@ func TestRecovery_TakesDeadSparesLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 1, Live: 2, Agents: 1,
-		Reservations: 1}}; !slices.Equal(done, want) {
+	if want := []maintenance.Recovery{{
+		Checkpoints: 1, Runs: 1, Live: 2, Agents: 1,
+		Reservations: 1,
+	}}; !slices.Equal(done, want) {
 		t.Errorf("it did %+v", done)
 	}
 	var want []string

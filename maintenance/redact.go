@@ -148,7 +148,8 @@ func (r Redaction) check() error {
 
 // each goes over the tables and says of each what was found, and the keys of its rows.
 func (r Redaction) each(ctx context.Context, d *db.DB, step string,
-	visit func(*redactedTable, RedactedTable, [][]any) error) error {
+	visit func(*redactedTable, RedactedTable, [][]any) error,
+) error {
 	if err := r.check(); err != nil {
 		return err
 	}

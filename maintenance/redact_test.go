@@ -270,8 +270,10 @@ func TestRedact_PatternInIDsIsNamed(t *testing.T) {
 	if err != nil || done.Kept() == 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	for name, r := range map[string]maintenance.Redaction{"nothing": {},
-		"everything": {Pattern: regexp.MustCompile(`x*`)}} {
+	for name, r := range map[string]maintenance.Redaction{
+		"nothing":    {},
+		"everything": {Pattern: regexp.MustCompile(`x*`)},
+	} {
 		if _, err := maintenance.PlanRedaction(t.Context(), d, r); !errors.Is(err, db.ErrInvalid) ||
 			db.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
@@ -302,8 +304,10 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 		Workflow: checkpoints.Workflow{ID: "flow", Start: "s", MaxIterations: 1, Stages: []checkpoints.Stage{{
 			ID: "s", Step: []byte(`{"type":"pattern","pattern":"pipeline","task":"hush","agents":[],"config":{"pattern":"hush"}}`),
 		}}},
-		StageResults: []checkpoints.StageResult{{StageID: "s", Status: checkpoints.StageSucceeded,
-			Output: []byte(`{"type":"approval","response":` + secrets + `}`)}},
+		StageResults: []checkpoints.StageResult{{
+			StageID: "s", Status: checkpoints.StageSucceeded,
+			Output: []byte(`{"type":"approval","response":` + secrets + `}`),
+		}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -356,8 +360,10 @@ func TestRedact_AgentErasesItsLiveRunsAndCheckpoints(t *testing.T) {
 		}
 	}
 	for _, run := range []string{"two", "its", "not its"} {
-		if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate",
-			Prompt: "say whisper", CreatedAt: theTime}); err != nil {
+		if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{
+			RunID: run, PausedStageID: "gate",
+			Prompt: "say whisper", CreatedAt: theTime,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -423,10 +429,14 @@ func TestRedact_FindsSecretInsideJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turn := runs.Turn{Prompt: &text, Parameters: quoted,
-				Output: []byte(`{"content":[` + string(quoted) + `,"stays"]}`)}
-			if err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r",
-				Records: []runs.Record{turn}}); err != nil {
+			turn := runs.Turn{
+				Prompt: &text, Parameters: quoted,
+				Output: []byte(`{"content":[` + string(quoted) + `,"stays"]}`),
+			}
+			if err := s.Append(t.Context(), runs.Batch{
+				AgentID: "a", RunID: "r",
+				Records: []runs.Record{turn},
+			}); err != nil {
 				t.Fatal(err)
 			}
 			r := maintenance.Redaction{Pattern: regexp.MustCompile(`sk/live-\d`)}

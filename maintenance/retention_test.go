@@ -56,8 +56,10 @@ func (h *house) add(id string, ends bool) (worker workers.WorkerRef) {
 	runtime := must(workers.Open(t.Context(), h.d, workers.RuntimeOptions{RuntimeID: "runtime"}))(t)
 	ok(t, traces.WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "agent", Intent: "be pruned"}))
 	must(lives.CreateRunWithID(t.Context(), id, "session", "be pruned"))(t)
-	agent := agents.Entry{SessionID: "agent-" + id, Thread: "thread", BaseState: "base",
-		StartedAt: h.clock.Now(), Status: agents.Active}
+	agent := agents.Entry{
+		SessionID: "agent-" + id, Thread: "thread", BaseState: "base",
+		StartedAt: h.clock.Now(), Status: agents.Active,
+	}
 	worker = must(runtime.CreateWorker(t.Context(),
 		workers.CreateWorkerRequest{Intent: workers.TaskIntent(id)}))(t).WorkerRef
 	must(runtime.SendInput(t.Context(), worker, workers.UserInput("be pruned")))(t)
@@ -249,8 +251,10 @@ func TestPinsAreListedInPages(t *testing.T) {
 			break
 		}
 	}
-	want := []string{"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent",
-		"workers:worker-00000002:runtime"}
+	want := []string{
+		"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent",
+		"workers:worker-00000002:runtime",
+	}
 	if !slices.Equal(list, want) {
 		t.Errorf("pinned are %v", list)
 	}
@@ -273,8 +277,10 @@ func TestEveryStoreKeepsByEachLimit(t *testing.T) {
 			h.clock.Advance(10 * 24 * time.Hour) // agents leave the registry a week after their end
 			before := h.left()
 			for _, store := range db.Stores() {
-				all := maintenance.PruneOptions{Stores: []string{store}, Policy: &db.Policy{Age: db.KeepNone},
-					DryRun: true}
+				all := maintenance.PruneOptions{
+					Stores: []string{store}, Policy: &db.Policy{Age: db.KeepNone},
+					DryRun: true,
+				}
 				sizes := map[string]int64{}
 				all.Each = func(_ string, gone db.Gone) { sizes[strings.TrimPrefix(gone.ID, "agent-")] += gone.Bytes }
 				_, err := maintenance.Prune(t.Context(), h.d, all)

@@ -13,15 +13,19 @@ type Checksum struct {
 // Checksums are those of the schema.
 var Checksums = []Checksum{
 	{Table: "scopes", Column: "checksum", Covered: []string{"name"}},
-	{Table: "owners", Column: "checksum",
-		Covered: []string{"token", "pid", "boot_id", "program", "registered_at", "pid_ns"}},
+	{
+		Table: "owners", Column: "checksum",
+		Covered: []string{"token", "pid", "boot_id", "program", "registered_at", "pid_ns"},
+	},
 	{Table: "leases", Column: "checksum", Covered: []string{
 		"scope", "kind", "name", "note", "reserved_at", "renewed_at", "owner_id", "lease_ttl", "lease_until",
 		"lease_boot_id",
 		"lease_time_ns", "lease_wall_until",
 	}},
-	{Table: "import_sources", Column: "checksum",
-		Covered: []string{"scope", "kind", "root", "first_at", "last_at"}},
+	{
+		Table: "import_sources", Column: "checksum",
+		Covered: []string{"scope", "kind", "root", "first_at", "last_at"},
+	},
 	{Table: "import_files", Column: "checksum", Covered: []string{
 		"source", "path", "state", "entity_group", "entity_id", "entity_row", "last_sequence", "size", "consumed",
 		"prefix_sha256",
@@ -58,12 +62,18 @@ var Checksums = []Checksum{
 		"event_count",
 		"event_count_exact", "kept_events", "kept_bytes", "places", "first_place",
 	}},
-	{Table: "live_texts", Column: "checksum",
-		Covered: []string{"run", "prompt", "result_text", "error", "further"}},
-	{Table: "live_events", Column: "checksum",
-		Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"}},
-	{Table: "live_append_keys", Column: "checksum",
-		Covered: []string{"run", "append_key", "sequence", "digest"}},
+	{
+		Table: "live_texts", Column: "checksum",
+		Covered: []string{"run", "prompt", "result_text", "error", "further"},
+	},
+	{
+		Table: "live_events", Column: "checksum",
+		Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"},
+	},
+	{
+		Table: "live_append_keys", Column: "checksum",
+		Covered: []string{"run", "append_key", "sequence", "digest"},
+	},
 	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
 	{Table: "worker_runtimes", Column: "checksum", Covered: []string{
 		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items",
@@ -81,12 +91,18 @@ var Checksums = []Checksum{
 		"capabilities",
 		"requested_capabilities", "workspace_refs", "mount_refs",
 	}},
-	{Table: "worker_events", Column: "checksum",
-		Covered: []string{"id", "event_id", "worker", "kind", "message", "recorded_at", "raw"}},
-	{Table: "worker_entries", Column: "checksum",
-		Covered: []string{"id", "sequence", "role", "content", "event_id", "recorded_at", "raw", "batch"}},
-	{Table: "worker_diagnostics", Column: "checksum",
-		Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "recorded_at", "raw"}},
+	{
+		Table: "worker_events", Column: "checksum",
+		Covered: []string{"id", "event_id", "worker", "kind", "message", "recorded_at", "raw"},
+	},
+	{
+		Table: "worker_entries", Column: "checksum",
+		Covered: []string{"id", "sequence", "role", "content", "event_id", "recorded_at", "raw", "batch"},
+	},
+	{
+		Table: "worker_diagnostics", Column: "checksum",
+		Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "recorded_at", "raw"},
+	},
 	{Table: "worker_runtime_documents", Column: "checksum", Covered: []string{"runtime", "document"}},
 	{Table: "worker_documents", Column: "checksum", Covered: []string{"worker", "document"}},
 	{Table: "agents", Column: "checksum", Covered: []string{
@@ -101,8 +117,10 @@ var Checksums = []Checksum{
 		"probe_source",
 		"probe_confidence", "attach_reason", "exact", "document", "pid_ns", "recorded_at",
 	}},
-	{Table: "agent_context_queries", Column: "checksum",
-		Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"}},
+	{
+		Table: "agent_context_queries", Column: "checksum",
+		Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"},
+	},
 	{Table: "checkpoints", Column: "row_checksum", Covered: []string{
 		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size",
 		"checksum", "problem",
@@ -113,12 +131,18 @@ var Checksums = []Checksum{
 		"created_at_text", "saved_at",
 		"size", "claimed_at", "completed_at", "epoch", "owner_pid", "owner_program",
 	}},
-	{Table: "retention", Column: "checksum",
-		Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"}},
-	{Table: "moves", Column: "checksum",
-		Covered: []string{"token", "direction", "place", "began_at", "ended_at", "outcome", "moved", "proof"}},
-	{Table: "retention_pins", Column: "checksum",
-		Covered: []string{"scope", "store", "id", "owner", "pinned_at"}},
+	{
+		Table: "retention", Column: "checksum",
+		Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"},
+	},
+	{
+		Table: "moves", Column: "checksum",
+		Covered: []string{"token", "direction", "place", "began_at", "ended_at", "outcome", "moved", "proof"},
+	},
+	{
+		Table: "retention_pins", Column: "checksum",
+		Covered: []string{"scope", "store", "id", "owner", "pinned_at"},
+	},
 }
 
 // KeptByTriggers are the tables whose rows triggers write while those of other tables are written.

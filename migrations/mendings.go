@@ -155,14 +155,22 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs)
 WHERE c.row_checksum IS NOT NULL AND d.checksum IS NOT NULL`,
 		},
 
-		{Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost",
-			Lacks: "worker_requests"},
-		{Table: "worker_events", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`,
-			Reason: "its runtime is lost", Lacks: "worker_runtimes"},
-		{Table: "worker_diagnostics", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`,
-			Reason: "its runtime is lost", Lacks: "worker_runtimes"},
-		{Table: "worker_entries", Where: `id >> 24 NOT IN (SELECT key FROM workers)`, Reason: "its worker is lost",
-			Lacks: "workers"},
+		{
+			Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost",
+			Lacks: "worker_requests",
+		},
+		{
+			Table: "worker_events", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`,
+			Reason: "its runtime is lost", Lacks: "worker_runtimes",
+		},
+		{
+			Table: "worker_diagnostics", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`,
+			Reason: "its runtime is lost", Lacks: "worker_runtimes",
+		},
+		{
+			Table: "worker_entries", Where: `id >> 24 NOT IN (SELECT key FROM workers)`, Reason: "its worker is lost",
+			Lacks: "workers",
+		},
 		{Dense: &Dense{Table: "worker_entries", Place: "id", Shift: 24, First: 1, Kept: "sequence"}},
 		{Dense: &Dense{Table: "worker_diagnostics", Place: "id", Shift: 40, First: 1, Kept: "diagnostic_id"}},
 		{Statement: `UPDATE workers SET transcript_len = (SELECT count(*) FROM worker_entries WHERE id >= key << 24

@@ -69,10 +69,14 @@ var TextColumns = []Texts{
 		Words: []string{"status", "created_at_ms", "updated_at_ms", "event_count_exact"},
 		Run:   `scope = ? AND run_id = ?`, Agent: inSession,
 	},
-	{Table: "live_texts", Key: []string{"run"}, Plain: []string{"prompt", "result_text", "error"},
-		JSON: []string{"further"}, Run: textsOf, Agent: textsInSession},
-	{Table: "live_events", Key: []string{"id"}, JSON: []string{"event", "raw"}, Words: []string{"type"},
-		Run: eventsOf, Agent: eventsInSession},
+	{
+		Table: "live_texts", Key: []string{"run"}, Plain: []string{"prompt", "result_text", "error"},
+		JSON: []string{"further"}, Run: textsOf, Agent: textsInSession,
+	},
+	{
+		Table: "live_events", Key: []string{"id"}, JSON: []string{"event", "raw"}, Words: []string{"type"},
+		Run: eventsOf, Agent: eventsInSession,
+	},
 	{
 		Table: "live_imports", Key: []string{"run", "source"}, JSON: []string{"text"}, Names: []string{"path"},
 		Words: []string{"digest", "stamp"}, Run: textsOf, Agent: textsInSession,
@@ -116,8 +120,10 @@ var TextColumns = []Texts{
 		Run: `scope = ? AND run_id = ?`, Agent: ofRunsByAgent,
 	},
 
-	{Table: "worker_runtimes", Key: []string{"key"}, Plain: []string{"display_name"},
-		Names: []string{"runtime_id"}, Words: []string{"status"}},
+	{
+		Table: "worker_runtimes", Key: []string{"key"}, Plain: []string{"display_name"},
+		Names: []string{"runtime_id"}, Words: []string{"status"},
+	},
 	{Table: "workers", Key: []string{"key"}, Names: []string{"worker_id"}, Words: []string{"status"}},
 	{
 		Table: "worker_requests", Key: []string{"worker"},
@@ -125,12 +131,18 @@ var TextColumns = []Texts{
 		JSON:  []string{"requested_capabilities", "workspace_refs", "mount_refs"},
 		Words: []string{"intent", "profile"},
 	},
-	{Table: "worker_events", Key: []string{"id"}, Plain: []string{"message"}, JSON: []string{"raw"},
-		Words: []string{"kind"}},
-	{Table: "worker_entries", Key: []string{"id"}, Plain: []string{"content"}, JSON: []string{"raw"},
-		Words: []string{"role"}},
-	{Table: "worker_diagnostics", Key: []string{"id"}, Plain: []string{"message"}, JSON: []string{"raw"},
-		Words: []string{"severity", "code"}},
+	{
+		Table: "worker_events", Key: []string{"id"}, Plain: []string{"message"}, JSON: []string{"raw"},
+		Words: []string{"kind"},
+	},
+	{
+		Table: "worker_entries", Key: []string{"id"}, Plain: []string{"content"}, JSON: []string{"raw"},
+		Words: []string{"role"},
+	},
+	{
+		Table: "worker_diagnostics", Key: []string{"id"}, Plain: []string{"message"}, JSON: []string{"raw"},
+		Words: []string{"severity", "code"},
+	},
 	{Table: "worker_runtime_documents", Key: []string{"runtime"}, JSON: []string{"document"}},
 	{Table: "worker_documents", Key: []string{"worker"}, JSON: []string{"document"}},
 
@@ -165,8 +177,10 @@ var TextColumns = []Texts{
 
 	{Table: "retention", Words: []string{"store"}},
 	{Table: "retention_pins", Names: []string{"id", "owner"}, Words: []string{"store"}},
-	{Table: "leases", Key: []string{"epoch"}, Plain: []string{"note"}, Names: []string{"kind", "name"},
-		Words: []string{"lease_boot_id"}},
+	{
+		Table: "leases", Key: []string{"epoch"}, Plain: []string{"note"}, Names: []string{"kind", "name"},
+		Words: []string{"lease_boot_id"},
+	},
 	{Table: "moves", Names: []string{"place"}, Words: []string{"token", "direction", "outcome", "proof"}},
 	{Table: "scopes", Names: []string{"name"}},
 	{Table: "owners", Words: []string{"token", "boot_id", "program"}},

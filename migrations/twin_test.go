@@ -17,8 +17,10 @@ var (
 	// What says the same to both, but for the names of types.
 	addColumn = regexp.MustCompile(`^ALTER TABLE \w+ ADD COLUMN ("?\w+"?) (INTEGER|TEXT|BLOB|REAL)\b`)
 	asItIs    = regexp.MustCompile(`^(ALTER TABLE \w+ DROP COLUMN|CREATE (UNIQUE )?INDEX|DROP INDEX)\b`)
-	types     = map[string]string{"INTEGER": "BIGINT", "TEXT": `TEXT COLLATE "C"`, "BLOB": "BYTEA",
-		"REAL": "DOUBLE PRECISION"}
+	types     = map[string]string{
+		"INTEGER": "BIGINT", "TEXT": `TEXT COLLATE "C"`, "BLOB": "BYTEA",
+		"REAL": "DOUBLE PRECISION",
+	}
 )
 
 // twin is a step of a file as it is for a server; ok is false where it does more than add columns

@@ -69,8 +69,10 @@ func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
 const opAppend = "append records"
 
 func prepare(b Batch) (traces.Prepared, error) {
-	out := traces.Batch{Ref: traces.Ref{AgentID: b.AgentID, RunID: b.RunID}, Key: b.Key, Repeat: b.Repeat,
-		Parent: traces.Ref(b.Parent), Records: make([]traces.Record, len(b.Records))}
+	out := traces.Batch{
+		Ref: traces.Ref{AgentID: b.AgentID, RunID: b.RunID}, Key: b.Key, Repeat: b.Repeat,
+		Parent: traces.Ref(b.Parent), Records: make([]traces.Record, len(b.Records)),
+	}
 	for i, r := range b.Records {
 		switch r.(type) { // a pointer to one is none
 		case Started, Turn, Ended, Unknown:

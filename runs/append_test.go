@@ -15,8 +15,10 @@ import (
 
 func TestIDsAreKeptAsTheyAre(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	ids := []string{"a/b", "a_b", ".x.", "x", "", "...", "_", `a\b`, "é", "E", "e", " e", "%_",
-		strings.Repeat("long", 256)}
+	ids := []string{
+		"a/b", "a_b", ".x.", "x", "", "...", "_", `a\b`, "é", "E", "e", " e", "%_",
+		strings.Repeat("long", 256),
+	}
 	for _, agent := range ids {
 		for _, run := range ids {
 			must(t, s.WriteStarted(t.Context(), started(run, agent, start)))
@@ -75,8 +77,10 @@ func TestAnEmptyAppendMakesNothing(t *testing.T) {
 
 func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k",
-		Records: []runs.Record{started("r", "a", start), turn(0, "once")}}
+	batch := runs.Batch{
+		AgentID: "a", RunID: "r", Key: "k",
+		Records: []runs.Record{started("r", "a", start), turn(0, "once")},
+	}
 	for range 3 {
 		must(t, s.Append(t.Context(), batch))
 	}
@@ -106,8 +110,10 @@ func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 func TestAKeyTellsRecordsApartByWhatTheySay(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	batch := func(parameters string) runs.Batch {
-		return runs.Batch{AgentID: "a", RunID: "r", Key: "k",
-			Records: []runs.Record{runs.Turn{Parameters: json.RawMessage(parameters)}}}
+		return runs.Batch{
+			AgentID: "a", RunID: "r", Key: "k",
+			Records: []runs.Record{runs.Turn{Parameters: json.RawMessage(parameters)}},
+		}
 	}
 	must(t, s.Append(t.Context(), batch(`{"a":1,"b":2}`)))
 	must(t, s.Append(t.Context(), batch(`{ "b":2, "a":1 }`)))
@@ -153,8 +159,10 @@ func TestTheLastStartAndTheLastEndWin(t *testing.T) {
 
 func TestOddTimesAreExactInAnswers(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
-	times := []string{"+262142-12-31T23:59:59.999999999Z", "2300-01-01T00:00:00Z", "2016-12-31T23:59:60.5Z",
-		"2016-12-31T23:59:59.999Z", "1600-02-29T00:00:00Z", "-0001-01-01T00:00:00Z"}
+	times := []string{
+		"+262142-12-31T23:59:59.999999999Z", "2300-01-01T00:00:00Z", "2016-12-31T23:59:60.5Z",
+		"2016-12-31T23:59:59.999Z", "1600-02-29T00:00:00Z", "-0001-01-01T00:00:00Z",
+	}
 	for _, text := range times {
 		importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: text}, fmt.Sprintf(
 			`{"record":"started","run_id":%q,"agent_id":"a","intent":"","started_at":%q}

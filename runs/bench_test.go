@@ -95,8 +95,10 @@ func fill(b *testing.B, d *db.DB, s *runs.Store, count int) {
 func BenchmarkList(b *testing.B) {
 	for _, count := range []int{1_000, 10_000, 100_000} {
 		d := dbtest.Open(b, db.Options{Synchronous: db.SyncNormal})
-		s := runs.NewStore(d, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1 << 20,
-			MaxAgeDays: 36500}})
+		s := runs.NewStore(d, runs.Options{Retention: &runs.RetentionConfig{
+			MaxPerAgent: 1 << 20,
+			MaxAgeDays:  36500,
+		}})
 		fill(b, d, s, count)
 		b.Run(fmt.Sprintf("first-50-of-%d", count), func(b *testing.B) {
 			for b.Loop() {

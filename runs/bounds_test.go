@@ -88,7 +88,8 @@ func TestRetention_TransactionBoundedByRunsAndTime(t *testing.T) {
 			path := dbtest.Path(t)
 			other := dbtest.OpenAt(t, path, db.Options{})
 			left, turns := count, 0
-			d := dbtest.OpenAt(t, path, db.Options{Now: func() time.Time { return noon },
+			d := dbtest.OpenAt(t, path, db.Options{
+				Now: func() time.Time { return noon },
 				Observe: func(o db.Observation) {
 					if !o.Write || o.Why != opGC {
 						return
@@ -102,7 +103,8 @@ func TestRetention_TransactionBoundedByRunsAndTime(t *testing.T) {
 					if n < left {
 						left, turns = n, turns+1
 					}
-				}})
+				},
+			})
 			s := NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
 			begun(t, s, count, true)
 			if removed, err := s.GC(t.Context()); removed != count || err != nil {

@@ -79,8 +79,10 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 		busy, err = tx.OwnerAlive(*row.OwnerID)
 	}
 	if err == nil && busy {
-		err = &db.Error{Op: opDelete, Entity: "run", ID: run.RunID, Hint: "end the run first",
-			Err: fmt.Errorf("%w: a process writes to it", db.ErrConflict)}
+		err = &db.Error{
+			Op: opDelete, Entity: "run", ID: run.RunID, Hint: "end the run first",
+			Err: fmt.Errorf("%w: a process writes to it", db.ErrConflict),
+		}
 	}
 	return row.Key, err
 }

@@ -24,8 +24,10 @@ func rowsIn(t *testing.T, s *runs.Store, table string) (n int) {
 }
 
 func over(run string, at time.Time) []runs.Record {
-	return []runs.Record{started(run, "a", at), turn(0, "p"),
-		ended(run, "a", runs.OutcomeSuccess, at.Add(time.Minute))}
+	return []runs.Record{
+		started(run, "a", at), turn(0, "p"),
+		ended(run, "a", runs.OutcomeSuccess, at.Add(time.Minute)),
+	}
 }
 
 func TestDelete_TakesRunAndItsRows(t *testing.T) {
@@ -276,13 +278,17 @@ func TestAZeroTimeIsThatOfTheTransaction(t *testing.T) {
 	clock := dbtest.NewClock(start.Add(time.Hour))
 	s := runs.NewStore(dbtest.Open(t, db.Options{Now: clock.Now}), runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k",
-		Records: []runs.Record{runs.Started{RunID: "r", AgentID: "a"}}}
+	batch := runs.Batch{
+		AgentID: "a", RunID: "r", Key: "k",
+		Records: []runs.Record{runs.Started{RunID: "r", AgentID: "a"}},
+	}
 	must(t, s.Append(t.Context(), batch))
 	clock.Advance(time.Hour)
 	must(t, s.Append(t.Context(), batch)) // the key says that it is the same, at another time too
-	must(t, s.WriteEnded(t.Context(), runs.Ended{RunID: "r", AgentID: "a",
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}}))
+	must(t, s.WriteEnded(t.Context(), runs.Ended{
+		RunID: "r", AgentID: "a",
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}},
+	}))
 	run, err := s.Get(t.Context(), ref)
 	must(t, err)
 	if !run.StartedAt.Equal(start.Add(time.Hour)) || !run.EndedAt.Equal(start.Add(2*time.Hour)) {

@@ -29,8 +29,10 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	s := NewStore(d, Options{})
 	ref := RunRef{AgentID: "a", RunID: "r"}
 	keyed := func(i int) Batch {
-		return Batch{AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
-			Records: []Record{Turn{Index: uint64(i), VerifierVerdict: VerdictPass}}}
+		return Batch{
+			AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
+			Records: []Record{Turn{Index: uint64(i), VerifierVerdict: VerdictPass}},
+		}
 	}
 	must := func(err error) {
 		t.Helper()
@@ -186,8 +188,10 @@ func TestRemoval_OldSpentKeysAreRenewed(t *testing.T) {
 			repeat := func() {
 				t.Helper()
 				for i := range 7 {
-					must(s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: fmt.Sprint("key-", i),
-						Records: []Record{Turn{VerifierVerdict: VerdictPass}}}))
+					must(s.Append(t.Context(), Batch{
+						AgentID: "a", RunID: "r", Key: fmt.Sprint("key-", i),
+						Records: []Record{Turn{VerifierVerdict: VerdictPass}},
+					}))
 				}
 			}
 			end := func(ref RunRef) {

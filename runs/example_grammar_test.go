@@ -93,8 +93,10 @@ func ExampleStore_FollowAll() {
 	defer done()
 
 	news := traces.FollowAll(ctx, runs.Filter{})
-	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-2", AgentID: "agent-b",
-		StartedAt: eight}); err != nil {
+	if err := traces.WriteStarted(ctx, runs.Started{
+		RunID: "run-2", AgentID: "agent-b",
+		StartedAt: eight,
+	}); err != nil {
 		log.Fatal(err)
 	}
 	for item, err := range news {

@@ -30,8 +30,10 @@ func Example() {
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
 
-	err := traces.WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build",
-		StartedAt: eight})
+	err := traces.WriteStarted(ctx, runs.Started{
+		RunID: "run-1", AgentID: "agent-a", Intent: "fix the build",
+		StartedAt: eight,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -45,8 +47,10 @@ func Example() {
 	}
 	err = traces.WriteEnded(ctx, runs.Ended{
 		RunID: "run-1", AgentID: "agent-a", EndedAt: eight.Add(time.Minute),
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess,
-			Summary: "green again"}},
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{
+			Status:  runs.OutcomeSuccess,
+			Summary: "green again",
+		}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -90,8 +94,10 @@ func ExampleStore_Append() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
-	batch := runs.Batch{AgentID: "agent-a", RunID: "run-1", Key: "request-17",
-		Records: []runs.Record{runs.Turn{Index: 0}}}
+	batch := runs.Batch{
+		AgentID: "agent-a", RunID: "run-1", Key: "request-17",
+		Records: []runs.Record{runs.Turn{Index: 0}},
+	}
 	for range 2 { // the second time as if the first answer had been lost
 		if err := traces.Append(ctx, batch); err != nil {
 			log.Fatal(err)
@@ -107,8 +113,10 @@ func ExampleStore_Page() {
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
 	for i := range 5 {
-		err := traces.WriteStarted(ctx, runs.Started{RunID: fmt.Sprint("run-", i), AgentID: "agent-a",
-			StartedAt: eight.Add(time.Duration(i) * time.Hour)})
+		err := traces.WriteStarted(ctx, runs.Started{
+			RunID: fmt.Sprint("run-", i), AgentID: "agent-a",
+			StartedAt: eight.Add(time.Duration(i) * time.Hour),
+		})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -138,8 +146,10 @@ func ExampleStore_AdoptOrphans() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
-	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a",
-		StartedAt: eight}); err != nil {
+	if err := traces.WriteStarted(ctx, runs.Started{
+		RunID: "run-1", AgentID: "agent-a",
+		StartedAt: eight,
+	}); err != nil {
 		log.Fatal(err)
 	}
 	for range 2 {
@@ -155,15 +165,19 @@ func ExampleStore_Follow() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
-	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a",
-		StartedAt: eight}); err != nil {
+	if err := traces.WriteStarted(ctx, runs.Started{
+		RunID: "run-1", AgentID: "agent-a",
+		StartedAt: eight,
+	}); err != nil {
 		log.Fatal(err)
 	}
 	go func() {
 		err := traces.AppendTurns(ctx, "agent-a", "run-1", []runs.Turn{{Index: 0}, {Index: 1}})
 		if err == nil {
-			err = traces.WriteEnded(ctx, runs.Ended{RunID: "run-1", AgentID: "agent-a",
-				EndedAt: eight.Add(time.Minute)})
+			err = traces.WriteEnded(ctx, runs.Ended{
+				RunID: "run-1", AgentID: "agent-a",
+				EndedAt: eight.Add(time.Minute),
+			})
 		}
 		if err != nil {
 			log.Print(err)

@@ -101,8 +101,10 @@ func TestFollow_PassesEndAndUnknownLines(t *testing.T) {
 			[]traces.Line{traces.ReadLine([]byte("garbage")), traces.ReadLine(nil)})
 	}))
 	must(t, s.AppendRecords(t.Context(), "a", "r",
-		[]runs.Record{started("r", "a", start), laterRecord("model_turn"),
-			ended("r", "a", runs.OutcomeSuccess, start)}))
+		[]runs.Record{
+			started("r", "a", start), laterRecord("model_turn"),
+			ended("r", "a", runs.OutcomeSuccess, start),
+		}))
 	var got []string
 	for r, err := range records(s.Follow(t.Context(), ref, "")) {
 		must(t, err)
@@ -125,8 +127,10 @@ func TestFollowSurvivesItsWriters(t *testing.T) {
 	path := dbtest.Path(t)
 	s := storeAt(t, path)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r",
-		Records: []runs.Record{laterRecord("first")}}))
+	must(t, s.Append(t.Context(), runs.Batch{
+		AgentID: "a", RunID: "r",
+		Records: []runs.Record{laterRecord("first")},
+	}))
 	p, round := dbtest.Start(t, "appender", path, "r"), 0
 	sequence, index := int64(0), uint64(0)
 	for r, err := range records(s.Follow(t.Context(), ref, "")) {

@@ -167,8 +167,10 @@ func TestFollowersHearOfEachNewStatusOnce(t *testing.T) {
 		t.Errorf("they heard %v and %v, not %v", one, many, want)
 	}
 	must(t, s.AppendRecords(t.Context(), "a", "r",
-		[]runs.Record{turn(0, "late"), ended("r", "a", runs.OutcomeSuccess, start),
-			runs.Ended{RunID: "r", AgentID: "a", EndedAt: start}}))
+		[]runs.Record{
+			turn(0, "late"), ended("r", "a", runs.OutcomeSuccess, start),
+			runs.Ended{RunID: "r", AgentID: "a", EndedAt: start},
+		}))
 	if after, _ := told(s.Follow(t.Context(), ref, cursor)); !slices.Equal(after,
 		[]string{"turn", "ended", "ended", "incomplete"}) {
 		t.Errorf("behind its cursor a follower heard %v", after)

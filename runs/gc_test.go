@@ -52,8 +52,10 @@ func TestGCLeavesNothingBehind(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	for i := range 3 {
 		ofAgent(t, s, "a", fmt.Sprint(i), start, start)
-		must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: fmt.Sprint(i), Key: "k",
-			Records: []runs.Record{turn(1, "p")}}))
+		must(t, s.Append(t.Context(), runs.Batch{
+			AgentID: "a", RunID: fmt.Sprint(i), Key: "k",
+			Records: []runs.Record{turn(1, "p")},
+		}))
 	}
 	if removed, err := gc(t, d, runs.RetentionConfig{MaxAgeDays: 30}); err != nil || removed != 3 {
 		t.Fatalf("removed %d (%v), not 3", removed, err)
@@ -138,8 +140,10 @@ func TestGCByAgeBeyondTheYearsOfAColumn(t *testing.T) {
 
 func TestGCRefusesAgesBeyondTheCalendar(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
-	for _, days := range []int64{100_000_000_000, 106_751_991_167, 106_751_991_168, math.MaxInt64,
-		math.MinInt64, -100_000_000_000} {
+	for _, days := range []int64{
+		100_000_000_000, 106_751_991_167, 106_751_991_168, math.MaxInt64,
+		math.MinInt64, -100_000_000_000,
+	} {
 		limits := runs.RetentionConfig{MaxPerAgent: 0, MaxAgeDays: days}
 		fresh := runs.NewStore(d, runs.Options{Scope: "where nothing was ever written", Retention: &limits})
 		if removed, err := fresh.GC(t.Context()); removed != 0 || err != nil {
@@ -159,8 +163,10 @@ func TestGCRefusesAgesBeyondTheCalendar(t *testing.T) {
 // As the original sees them: it takes cancelled runs and pending cancellations for open ones.
 func TestGCLeavesCancelledRuns(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
-	for _, end := range []runs.Unknown{cancelled("2021-03-01T08:00:00Z"),
-		laterRecord("cancellation_requested")} {
+	for _, end := range []runs.Unknown{
+		cancelled("2021-03-01T08:00:00Z"),
+		laterRecord("cancellation_requested"),
+	} {
 		must(t, s.AppendRecords(t.Context(), "a", end.Kind,
 			[]runs.Record{started(end.Kind, "a", start.Add(-1000*day)), end}))
 	}

@@ -209,8 +209,10 @@ func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
 	if err != nil {
 		return err
 	}
-	return r.store.AppendTx(tx, Batch{AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records,
-		Repeat: repeat})
+	return r.store.AppendTx(tx, Batch{
+		AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records,
+		Repeat: repeat,
+	})
 }
 
 // lock locks the run's row: who locks the lease's too does so behind it.

@@ -251,8 +251,10 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 		must(t, err)
 	}
 	adopt(t, s, 1)
-	for run, want := range map[string]runs.RunStatus{"released": runs.StatusInProgress,
-		"from before": runs.StatusInProgress, "asks": runs.StatusInProgress, "works": runs.StatusIncomplete} {
+	for run, want := range map[string]runs.RunStatus{
+		"released":    runs.StatusInProgress,
+		"from before": runs.StatusInProgress, "asks": runs.StatusInProgress, "works": runs.StatusIncomplete,
+	} {
 		if got, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: run}); err != nil || got.Status != want {
 			t.Errorf("%s is %s, %v", run, got.Status, err)
 		}

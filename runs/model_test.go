@@ -281,8 +281,10 @@ func (m *seedModel) adoptOrphans() (adopted int, err error) {
 		if (seedName(agent) != f.agent || seedName(run) != f.run) && m.rules.apply(19) {
 			agent, run = f.agent, f.run
 		}
-		if m.appendRecords(agent, run, []runs.Record{runs.Ended{RunID: s.RunID, AgentID: s.AgentID,
-			EndedAt: now}}) == nil {
+		if m.appendRecords(agent, run, []runs.Record{runs.Ended{
+			RunID: s.RunID, AgentID: s.AgentID,
+			EndedAt: now,
+		}}) == nil {
 			adopted++
 		}
 	}

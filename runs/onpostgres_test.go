@@ -44,8 +44,10 @@ func TestPostgresARunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 	}
 	beginner := at(0)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	run, err := runs.NewStore(beginner, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour,
-		Detached: true}}).Begin(t.Context(), started("r", "a", start))
+	run, err := runs.NewStore(beginner, runs.Options{Lease: db.LeaseTerms{
+		TTL:      time.Hour,
+		Detached: true,
+	}}).Begin(t.Context(), started("r", "a", start))
 	must(t, err)
 	must(t, beginner.Close())
 	holder, remover := at(50*time.Minute), at(70*time.Minute)

@@ -29,30 +29,44 @@ func TestPlans(t *testing.T) {
 		return query + summaryOrder + ` LIMIT ` + db.BoundLimit
 	}
 	for _, c := range []struct{ name, query, want string }{
-		{"the list of an agent", page(Filter{Agent: new("a")}, false),
+		{
+			"the list of an agent", page(Filter{Agent: new("a")}, false),
 			"SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>? AND started_at<?)\n" +
-				seek},
-		{"the list of a scope", page(Filter{}, false),
-			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at>? AND started_at<?)\n" + seek},
-		{"runs that started together", page(Filter{}, true),
-			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at=? AND (run_id,agent_id)>(?,?))\n" + seek},
-		{"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false),
-			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek},
+				seek,
+		},
+		{
+			"the list of a scope", page(Filter{}, false),
+			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at>? AND started_at<?)\n" + seek,
+		},
+		{
+			"runs that started together", page(Filter{}, true),
+			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at=? AND (run_id,agent_id)>(?,?))\n" + seek,
+		},
+		{
+			"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false),
+			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek,
+		},
 		{"one run", traces.SQLFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? " +
 			"AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? " +
 			"AND run_id=?)"},
 		{"runs by prefix", sqlFindRuns, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND " +
 			"run_id>? AND run_id<?)"},
-		{"agents with too many runs", sqlFullAgents,
-			"SEARCH run_agents USING PRIMARY KEY (scope=? AND agent_id>?)"},
-		{"runs that ended too long ago", sqlEndedBefore,
+		{
+			"agents with too many runs", sqlFullAgents,
+			"SEARCH run_agents USING PRIMARY KEY (scope=? AND agent_id>?)",
+		},
+		{
+			"runs that ended too long ago", sqlEndedBefore,
 			"SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at>? AND ended_at<?)\nCORRELATED SCALAR " +
-				"SUBQUERY 1\n" + pin + "\nCORRELATED SCALAR SUBQUERY 2\n" + lease},
-		{"the oldest runs of an agent", sqlOldestOfAgent,
+				"SUBQUERY 1\n" + pin + "\nCORRELATED SCALAR SUBQUERY 2\n" + lease,
+		},
+		{
+			"the oldest runs of an agent", sqlOldestOfAgent,
 			"CO-ROUTINE runs\nSEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND " +
 				"started_at>?)\nSCAN runs\nCORRELATED SCALAR SUBQUERY 2\n" + pin + "\nCORRELATED SCALAR SUBQUERY 3\n" +
-				lease},
+				lease,
+		},
 		{"the newest ends", sqlNewestEnded, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)"},
 		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
 		{"what a run waits for", sqlWaits, "COMPOUND QUERY\nLEFT-MOST SUBQUERY\nSEARCH checkpoints USING " +

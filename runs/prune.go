@@ -78,7 +78,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 
 // endSilent ends the open runs that are older than the policy's age and that nobody will end.
 func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err error) {
-	e := ending{store: s, op: opGC, dry: policy.DryRun,
+	e := ending{
+		store: s, op: opGC, dry: policy.DryRun,
 		spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
 			before := rx.Now().Add(-policy.Age)
 			if slices.Contains(policy.Pinned, ref.RunID) {
@@ -110,7 +111,8 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 				}
 			}
 			return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
-		}}
+		},
+	}
 	return e.run(ctx)
 }
 

@@ -19,8 +19,10 @@ func TestRetentionIsPlannedInShortReads(t *testing.T) {
 	for a := range 5 {
 		for r := range 3 {
 			agent, id, at := fmt.Sprint("agent-", a), fmt.Sprint("run-", r), noon.Add(time.Duration(r)*time.Hour)
-			records := []Record{Started{RunID: id, AgentID: agent, StartedAt: at},
-				Ended{RunID: id, AgentID: agent, EndedAt: at}}
+			records := []Record{
+				Started{RunID: id, AgentID: agent, StartedAt: at},
+				Ended{RunID: id, AgentID: agent, EndedAt: at},
+			}
 			if err := s.AppendRecords(t.Context(), agent, id, records); err != nil {
 				t.Fatal(err)
 			}

@@ -13,15 +13,19 @@ import (
 var morning = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
 
 func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
-	metrics := OutcomeMetrics{Turns: 3, ToolCalls: 2, DurationMs: 12.5, Retries: 1, ActionsSucceeded: 4,
-		ActionsFailed: math.MaxUint32}
+	metrics := OutcomeMetrics{
+		Turns: 3, ToolCalls: 2, DurationMs: 12.5, Retries: 1, ActionsSucceeded: 4,
+		ActionsFailed: math.MaxUint32,
+	}
 	for _, c := range []struct {
 		record Record
 		want   string
 	}{
 		{
-			Started{RunID: "r", AgentID: "name:a", Intent: "<fix> & \"go\"\n\u2028\x00",
-				StartedAt: morning.Add(1500 * time.Microsecond)},
+			Started{
+				RunID: "r", AgentID: "name:a", Intent: "<fix> & \"go\"\n\u2028\x00",
+				StartedAt: morning.Add(1500 * time.Microsecond),
+			},
 			`{"record":"started","run_id":"r","agent_id":"name:a","intent":"<fix> & \"go\"\n` + "\u2028" +
 				`\u0000","started_at":"2026-05-04T08:00:00.001500Z"}`,
 		},
@@ -40,8 +44,10 @@ func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
 			`{"record":"turn","index":18446744073709551615,"prompt":"","tool":"t","parameters":{"a":[],"b":100.0},"cli_outcome":{"kind":"exited","code":-1},"verifier_verdict":"pass","policy_rejected":{"rule":"r","param":"p"}}`,
 		},
 		{
-			Turn{CliOutcome: &CliOutcome{Kind: CliTimeout, Code: 7}, VerifierVerdict: VerdictFail,
-				PolicyRejected: &PolicyRejection{}},
+			Turn{
+				CliOutcome: &CliOutcome{Kind: CliTimeout, Code: 7}, VerifierVerdict: VerdictFail,
+				PolicyRejected: &PolicyRejection{},
+			},
 			`{"record":"turn","index":0,"cli_outcome":{"kind":"timeout"},"verifier_verdict":"fail","policy_rejected":{"rule":""}}`,
 		},
 		{
@@ -51,14 +57,18 @@ func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
 		{
 			Ended{RunID: "r", AgentID: "a", EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{
 				Status: OutcomeDone, Summary: "s", Metrics: metrics,
-				Evidence: []Evidence{{Kind: EvidenceEvaluator, Description: "d"},
-					{Kind: EvidenceStopReason, Data: json.RawMessage(`{"b":1,"a":2}`)}},
+				Evidence: []Evidence{
+					{Kind: EvidenceEvaluator, Description: "d"},
+					{Kind: EvidenceStopReason, Data: json.RawMessage(`{"b":1,"a":2}`)},
+				},
 			}}},
 			`{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"outcome","status":"done","outcome":{"status":"done","summary":"s","evidence":[{"kind":"evaluator","description":"d","data":null},{"kind":"stop_reason","description":"","data":{"a":2,"b":1}}],` +
 				`"metrics":{"turns":3,"tool_calls":2,"duration_ms":12.5,"retries":1,"actions_succeeded":4,"actions_failed":4294967295},"timestamp":"2026-05-04T08:00:00Z"}},"ended_at":"2026-05-04T08:00:00Z"}`,
 		},
-		{Unknown{Kind: "model_turn", Raw: json.RawMessage("{\"record\":\"model_turn\",\n \"z\":1,\"a\":2}")},
-			`{"record":"model_turn","z":1,"a":2}`},
+		{
+			Unknown{Kind: "model_turn", Raw: json.RawMessage("{\"record\":\"model_turn\",\n \"z\":1,\"a\":2}")},
+			`{"record":"model_turn","z":1,"a":2}`,
+		},
 	} {
 		got, err := c.record.MarshalJSON()
 		if err != nil {
@@ -81,8 +91,10 @@ func TestEncode_RefusesWhatOriginalCannotRead(t *testing.T) {
 	}
 	for complaint, record := range map[string]Record{
 		"run_id is not UTF-8": Started{RunID: "\xff", StartedAt: morning},
-		"outcome_description is not UTF-8": Started{OutcomeDescription: new("\xff"),
-			StartedAt: morning},
+		"outcome_description is not UTF-8": Started{
+			OutcomeDescription: new("\xff"),
+			StartedAt:          morning,
+		},
 		"started_at is outside the years": Started{StartedAt: time.Date(262143, 1, 1, 0, 0, 0, 0,
 			time.UTC)},
 		"prompt is not UTF-8":                      Turn{Prompt: new("\xff")},
@@ -91,18 +103,24 @@ func TestEncode_RefusesWhatOriginalCannotRead(t *testing.T) {
 		"parameters is not JSON that the original": Turn{Parameters: deep},
 		"cli_outcome.kind \"\" is not":             Turn{CliOutcome: &CliOutcome{}},
 		"verifier_verdict \"Verdict(9)\"":          Turn{VerifierVerdict: 9},
-		"termination.status is set": Ended{EndedAt: morning,
-			Termination: Termination{Status: OutcomeDone}},
+		"termination.status is set": Ended{
+			EndedAt:     morning,
+			Termination: Termination{Status: OutcomeDone},
+		},
 		"termination.status \"aborted\"": outcome(func(o *AgentOutcome) { o.Status = "aborted" }),
 		"metrics.duration_ms is not finite": outcome(
 			func(o *AgentOutcome) { o.Metrics.DurationMs = math.NaN() }),
 		"evidence.kind \"\" is not": outcome(
 			func(o *AgentOutcome) { o.Evidence = []Evidence{{}} }),
-		"raw is a turn record": Unknown{Kind: "turn",
-			Raw: json.RawMessage(`{"record":"turn","index":0,"verifier_verdict":"pass"}`)},
+		"raw is a turn record": Unknown{
+			Kind: "turn",
+			Raw:  json.RawMessage(`{"record":"turn","index":0,"verifier_verdict":"pass"}`),
+		},
 		"raw is not a JSON object": Unknown{Kind: "x", Raw: json.RawMessage(`["x"]`)},
-		"kind is \"x\", but the object says \"later\"": Unknown{Kind: "x",
-			Raw: json.RawMessage(`{"record":"later"}`)},
+		"kind is \"x\", but the object says \"later\"": Unknown{
+			Kind: "x",
+			Raw:  json.RawMessage(`{"record":"later"}`),
+		},
 	} {
 		if line, err := record.MarshalJSON(); err == nil || !strings.Contains(err.Error(), complaint) {
 			t.Errorf("%+v: encoded to %s, %v; want %q", record, line, err, complaint)

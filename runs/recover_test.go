@@ -166,8 +166,10 @@ func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 		db.ErrNotFound) {
 		t.Errorf("what was removed came back: %v", err)
 	}
-	for run, want := range map[string][]string{"without a start": {"turn"}, "ended": {"started", "ended"},
-		"open": {"started", "ended"}} {
+	for run, want := range map[string][]string{
+		"without a start": {"turn"}, "ended": {"started", "ended"},
+		"open": {"started", "ended"},
+	} {
 		if got := kinds(t, s, "a", run); !slices.Equal(got, want) {
 			t.Errorf("%s: the trace is %v", run, got)
 		}

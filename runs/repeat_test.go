@@ -51,8 +51,10 @@ func TestAKeyOutlivesItsRunForThirtyDays(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Now: clock.Now, Synchronous: db.SyncNormal})
 	s := runs.NewStore(d, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k",
-		Records: []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}}
+	batch := runs.Batch{
+		AgentID: "a", RunID: "r", Key: "k",
+		Records: []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)},
+	}
 	other := batch
 	other.Records = []runs.Record{turn(1, "q")}
 	must(t, s.Append(t.Context(), batch))

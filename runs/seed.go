@@ -62,8 +62,10 @@ func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary
 		if err != nil || !ok {
 			return err
 		}
-		where := conditions{text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`,
-			args: []any{scope, agentID}}
+		where := conditions{
+			text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`,
+			args: []any{scope, agentID},
+		}
 		for run, err := range where.summaries(rx, summaryOrder) {
 			if err != nil {
 				return err
@@ -86,7 +88,8 @@ func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record
 
 // GetRunTraceFor is GetRunTrace for the run of one agent.
 func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (records []Record, found bool,
-	err error) {
+	err error,
+) {
 	return s.wholeTrace(ctx, traces.SQLRunOfAgent, runID, agentID)
 }
 
@@ -113,7 +116,8 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 //
 // It works in short transactions; what it ended before an error stays ended.
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
-	e := ending{store: s, op: "adopt orphans",
+	e := ending{
+		store: s, op: "adopt orphans",
 		spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
 			if run.OwnerID != nil {
 				own, err := rx.Owns(*run.OwnerID)
@@ -130,7 +134,8 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 				return held, err
 			}
 			return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
-		}}
+		},
+	}
 	return e.run(ctx)
 }
 
@@ -175,7 +180,8 @@ const (
 
 // wholeTrace reads a trace without records of later versions.
 func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool,
-	err error) {
+	err error,
+) {
 	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
 		records, found = nil, false
 		scope, ok, err := rx.Scope(s.scope)

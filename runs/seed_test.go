@@ -50,8 +50,10 @@ func turn(index uint64, prompt string) runs.Turn {
 func ended(runID, agentID string, status runs.OutcomeStatus, when time.Time) runs.Ended {
 	return runs.Ended{
 		RunID: runID, AgentID: agentID, EndedAt: when,
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: "done",
-			Timestamp: when}},
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{
+			Status: status, Summary: "done",
+			Timestamp: when,
+		}},
 	}
 }
 

@@ -31,8 +31,10 @@ type Options struct {
 // NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
 // its first run.
 func NewStore(d *db.DB, options Options) *Store {
-	s := &Store{db: d, scope: options.Scope, root: options.Root, lease: options.Lease,
-		retention: DefaultRetention()}
+	s := &Store{
+		db: d, scope: options.Scope, root: options.Root, lease: options.Lease,
+		retention: DefaultRetention(),
+	}
 	if options.Retention != nil {
 		s.retention = *options.Retention
 	}

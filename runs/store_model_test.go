@@ -63,8 +63,10 @@ var (
 	someAgent = rapid.SampledFrom([]string{"a", "b", "_"})
 	someRun   = rapid.SampledFrom([]string{"r1", "r2", "r3", "R1"})
 	someText  = rapid.SampledFrom([]string{"", "p", "é\n\u2028", "\x00"})
-	someJSON  = rapid.SampledFrom([]string{"", "null", "{}", `{"b":1,"a":[2.50]}`, " [1, 2]\n", `"\u0041"`,
-		"1e4"})
+	someJSON  = rapid.SampledFrom([]string{
+		"", "null", "{}", `{"b":1,"a":[2.50]}`, " [1, 2]\n", `"\u0041"`,
+		"1e4",
+	})
 )
 
 func someTime(rt *rapid.T) time.Time {
@@ -72,11 +74,15 @@ func someTime(rt *rapid.T) time.Time {
 }
 
 func someRecord(rt *rapid.T) runs.Record {
-	switch rapid.SampledFrom([]string{"started", "turn", "turn", "turn", "ended", "cancelled",
-		"later"}).Draw(rt, "kind") {
+	switch rapid.SampledFrom([]string{
+		"started", "turn", "turn", "turn", "ended", "cancelled",
+		"later",
+	}).Draw(rt, "kind") {
 	case "started":
-		return runs.Started{RunID: someRun.Draw(rt, "run"), AgentID: someAgent.Draw(rt, "agent"),
-			Intent: someText.Draw(rt, "intent"), StartedAt: someTime(rt)}
+		return runs.Started{
+			RunID: someRun.Draw(rt, "run"), AgentID: someAgent.Draw(rt, "agent"),
+			Intent: someText.Draw(rt, "intent"), StartedAt: someTime(rt),
+		}
 	case "ended":
 		e := runs.Ended{RunID: someRun.Draw(rt, "run"), AgentID: someAgent.Draw(rt, "agent"), EndedAt: someTime(rt)}
 		if rapid.Bool().Draw(rt, "outcome") {
@@ -86,8 +92,10 @@ func someRecord(rt *rapid.T) runs.Record {
 	case "cancelled":
 		return cancelled(traces.FormatTime(someTime(rt)))
 	case "later":
-		return laterRecord(rapid.SampledFrom([]string{"model_turn", "cancellation_requested",
-			"cancellation_result"}).Draw(rt, "word"))
+		return laterRecord(rapid.SampledFrom([]string{
+			"model_turn", "cancellation_requested",
+			"cancellation_result",
+		}).Draw(rt, "word"))
 	}
 	turn := runs.Turn{
 		Index:           rapid.Uint64().Draw(rt, "index"),

@@ -26,8 +26,10 @@ const (
 	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, and no end was written
 )
 
-var statuses = []RunStatus{StatusInProgress, StatusCompleted, StatusIncomplete, StatusCancelled,
-	StatusCancellationPending}
+var statuses = []RunStatus{
+	StatusInProgress, StatusCompleted, StatusIncomplete, StatusCancelled,
+	StatusCancellationPending,
+}
 
 // RunSummary describes a run without its trace. The ids, the intent and the start are those of the
 // last started record; status and end are those of the last record that ends the run.

@@ -17,7 +17,8 @@ const opTrace = "read trace"
 func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
 	return func(yield func(TraceRecord, error) bool) {
 		for r, err := range db.AllPages(func(at db.At) (db.Page[Followed],
-			error) {
+			error,
+		) {
 			return s.TracePage(ctx, run, at)
 		}) {
 			if !yield(r.Item, err) {

@@ -152,8 +152,10 @@ func TestFindGoesByPrefix(t *testing.T) {
 	for _, id := range []string{"ab", "abc", "abé", "ab\U0010ffff", "ac", "b", "a%", "a"} {
 		must(t, s.AppendTurns(t.Context(), "agent", id, []runs.Turn{turn(0, "p")}))
 	}
-	for prefix, want := range map[string]int{"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0,
-		"ab\U0010ffff": 1} {
+	for prefix, want := range map[string]int{
+		"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0,
+		"ab\U0010ffff": 1,
+	} {
 		got, err := s.Find(t.Context(), prefix, 100)
 		if err != nil || len(got) != want {
 			t.Errorf("%q finds %v (%v), not %d runs", prefix, got, err, want)

@@ -71,10 +71,14 @@ type player struct {
 func newPlayer(t *testing.T) *player {
 	p := &player{t: t, clock: dbtest.NewClock(time.Now().UTC()), car: t.TempDir(), seedCar: t.TempDir()}
 	p.compare = replay.Comparison{Now: p.clock.Now}
-	p.seed = &seedModel{shelf: folder{filepath.Join(p.seedCar, "runs")}, limits: runs.DefaultRetention(),
-		now: p.clock.Now}
-	p.ours = &seedModel{limits: runs.DefaultRetention(), now: p.clock.Now,
-		rules: seedRules{on: true, used: map[int]bool{}}}
+	p.seed = &seedModel{
+		shelf: folder{filepath.Join(p.seedCar, "runs")}, limits: runs.DefaultRetention(),
+		now: p.clock.Now,
+	}
+	p.ours = &seedModel{
+		limits: runs.DefaultRetention(), now: p.clock.Now,
+		rules: seedRules{on: true, used: map[int]bool{}},
+	}
 	p.ours.shelf = &table{rows: map[runs.RunRef][]byte{}, rules: &p.ours.rules}
 	p.open(dbtest.Path(t))
 	return p

@@ -26,8 +26,10 @@ func (r *Runtime) CreateWorkerTx(tx *db.Tx, request CreateWorkerRequest) (detail
 	id := WorkerID(workers.GeneratedID(uint64(row.NextWorkerSequence)))
 	row.NextWorkerSequence++
 	now := db.Nanos(tx.Now())
-	w := &workers.WorkerRow{WorkerID: string(id), Status: workers.Running, NextSequence: 1,
-		LastEventID: row.NextEventID, CreatedAt: &now}
+	w := &workers.WorkerRow{
+		WorkerID: string(id), Status: workers.Running, NextSequence: 1,
+		LastEventID: row.NextEventID, CreatedAt: &now,
+	}
 	if err := row.AddWorker(tx, w, request.stored()); err != nil {
 		return detail, err
 	}

@@ -19,10 +19,14 @@ func TestTexts_ReadAndRefusedLikeOriginal(t *testing.T) {
 		{"input", `["user","c"]`, ""},
 		{"input", `["user"]`, "invalid length 1, expected struct WorkerInput with 2 elements"},
 		{"input", `{"kind":{"user":{}},"content":"c"}`, "invalid type: map, expected unit"},
-		{"input", `{"kind":{"nobody":null},"content":"c"}`,
-			"unknown variant `nobody`, expected `user` or `system`"},
-		{"input", `{"kind":{"user":null,"system":null},"content":"c"}`,
-			"invalid value: map, expected map with a single key"},
+		{
+			"input", `{"kind":{"nobody":null},"content":"c"}`,
+			"unknown variant `nobody`, expected `user` or `system`",
+		},
+		{
+			"input", `{"kind":{"user":null,"system":null},"content":"c"}`,
+			"invalid value: map, expected map with a single key",
+		},
 		{"input", `{"kind":{},"content":"c"}`, "invalid value: map, expected map with a single key"},
 		{"input", `{"kind":"user","content":"c","more":1e999}`, ""},
 		{"input", `{"kind":"user","content":"c","more":"\ud800"}`, ""},
@@ -42,18 +46,26 @@ func TestTexts_ReadAndRefusedLikeOriginal(t *testing.T) {
 		{"intent", `{"kind":"assistant","more":` + deep + `}`, "recursion limit exceeded"},
 
 		{"request", `{"intent":["assistant"],"profile":["named","v"],"config_bundle":["b"],"requested_capabilities":[["read"],{"name":"x","y":1e999}]}`, ""},
-		{"request", `{"intent":["assistant"],"profile":["named","v"],"config_bundle":[]}`,
-			"invalid length 0, expected struct ConfigBundleRef with 1 element"},
-		{"request", `{"intent":["assistant"],"profile":["named","v"],"mount_refs":null}`,
-			"invalid type: null, expected a sequence"},
+		{
+			"request", `{"intent":["assistant"],"profile":["named","v"],"config_bundle":[]}`,
+			"invalid length 0, expected struct ConfigBundleRef with 1 element",
+		},
+		{
+			"request", `{"intent":["assistant"],"profile":["named","v"],"mount_refs":null}`,
+			"invalid type: null, expected a sequence",
+		},
 
 		{line, `{"id":1,"kind":["runtime_started"],"message":"m"}`, ""},
-		{line, `{"id":1,"kind":["runtime_started",null],"message":"m"}`,
-			"invalid length 1, expected 0 elements in sequence"},
+		{
+			line, `{"id":1,"kind":["runtime_started",null],"message":"m"}`,
+			"invalid length 1, expected 0 elements in sequence",
+		},
 		{line, `{"id":1,"worker_ref":{"runtime_id":"r","worker_id":"w","more":"\udc00"},"kind":{"kind":"worker_created"},"message":"m"}`, ""},
 		{line, `{"id":1,"kind":{"kind":"runtime_started"},"message":"m","more":[01]}`, "invalid number"},
-		{line, `{"id":1,"kind":{"kind":"runtime_started","more":"\udc00"},"message":"m"}`,
-			"lone leading surrogate in hex escape"},
+		{
+			line, `{"id":1,"kind":{"kind":"runtime_started","more":"\udc00"},"message":"m"}`,
+			"lone leading surrogate in hex escape",
+		},
 
 		{document, `{"schema_version":4294967296}`, "invalid value: integer `4294967296`, expected u32"},
 		{document, "{\"x\":\"\xff\"}", "stream did not contain valid UTF-8"}, // the original skips this too

@@ -33,11 +33,15 @@ func (e *RuntimeError) Error() string { return e.text }
 func (e *RuntimeError) Unwrap() error {
 	switch e.Kind {
 	case KindRuntimeStopped:
-		return &db.Error{Op: opCall, Entity: "runtime",
-			Hint: "open another runtime: one that was stopped stays so", Err: db.ErrConflict}
+		return &db.Error{
+			Op: opCall, Entity: "runtime",
+			Hint: "open another runtime: one that was stopped stays so", Err: db.ErrConflict,
+		}
 	case KindWorkerNotFound:
-		return &db.Error{Op: opCall, Entity: "worker", Hint: "see what there is: migrate workers list",
-			Err: db.ErrNotFound}
+		return &db.Error{
+			Op: opCall, Entity: "worker", Hint: "see what there is: migrate workers list",
+			Err: db.ErrNotFound,
+		}
 	case KindStoreCorrupt:
 		return db.ErrCorrupt
 	}

@@ -100,7 +100,8 @@ func (r *Runtime) EventsPageTx(rx *db.Rx, at db.At) (page db.Page[Followed], err
 func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] {
 	return func(yield func(RuntimeEvent, error) bool) {
 		for f, err := range db.AllPages(func(at db.At) (db.Page[Followed],
-			error) {
+			error,
+		) {
 			return r.EventsPage(ctx, at)
 		}) {
 			if err == nil && f.What == db.Gap {

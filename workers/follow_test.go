@@ -41,7 +41,8 @@ func told(f workers.Followed) string {
 
 // toldUntil follows up to an item.
 func toldUntil(t *testing.T, items iter.Seq2[workers.Followed, error], last string) (list []string,
-	cursor string) {
+	cursor string,
+) {
 	t.Helper()
 	return dbtest.ToldUntil(t, items, told, last)
 }

@@ -20,8 +20,10 @@ func TestFind_WorkersByIDPrefix(t *testing.T) {
 	for range 17 {
 		must(r.CreateWorker(ctx, taskRequest("x")))(t)
 	}
-	for prefix, want := range map[string]int{"": 17, "worker-0000000": 15, "worker-0000001": 2,
-		"worker-00000011": 1, "x": 0} {
+	for prefix, want := range map[string]int{
+		"": 17, "worker-0000000": 15, "worker-0000001": 2,
+		"worker-00000011": 1, "x": 0,
+	} {
 		found := must(r.Find(ctx, prefix, 0))(t)
 		if len(found) != want {
 			t.Errorf("%q finds %d workers", prefix, len(found))
@@ -424,8 +426,10 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, events := r.EventsPageTx(&tx.Rx, db.At{})
 		_, runtime := all.GetTx(&tx.Rx, "r")
 		_, runtimes := all.PageTx(&tx.Rx, workers.RuntimeFilter{}, db.At{})
-		for i, err := range []error{created, sent, stopped, ended, got, page, found, said, events, runtime,
-			runtimes, r.DeleteTx(tx, w), all.DeleteTx(tx, "r")} {
+		for i, err := range []error{
+			created, sent, stopped, ended, got, page, found, said, events, runtime,
+			runtimes, r.DeleteTx(tx, w), all.DeleteTx(tx, "r"),
+		} {
 			if !errors.Is(err, db.ErrInvalid) {
 				return fmt.Errorf("call %d gave %w", i, err)
 			}

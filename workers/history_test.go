@@ -153,11 +153,14 @@ func inputter(args []string) error {
 }
 
 func obey(ctx context.Context, d *db.DB, r *workers.Runtime, c heard, batches map[place]int64) (answer,
-	error) {
+	error,
+) {
 	ref := workers.WorkerRef{RuntimeID: sharedRuntime, WorkerID: workers.WorkerID(c.Worker)}
 	heardOf := func(ack workers.WorkerInteractionAck) answer {
-		return answer{Status: string(ack.Status),
-			Place: place{Event: ack.EventID, Sequence: ack.TranscriptSequence}}
+		return answer{
+			Status: string(ack.Status),
+			Place:  place{Event: ack.EventID, Sequence: ack.TranscriptSequence},
+		}
 	}
 	ended := func(ack workers.WorkerLifecycleAck, err error) (answer, error) {
 		return answer{Status: string(ack.Status), Place: place{Event: ack.EventID}}, err
@@ -252,8 +255,10 @@ func (c *caller) call(h *telling) {
 		panic(err)
 	}
 	dies, stops := c.random.IntN(12) == 0, c.random.IntN(6) == 0
-	op := porcupine.Operation{ClientId: c.client, Input: next, Call: int64(time.Since(h.begun)),
-		Return: math.MaxInt64}
+	op := porcupine.Operation{
+		ClientId: c.client, Input: next, Call: int64(time.Since(h.begun)),
+		Return: math.MaxInt64,
+	}
 	c.process.Send(string(line))
 	var disturbed sync.WaitGroup
 	if dies {

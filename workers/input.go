@@ -21,7 +21,8 @@ func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (W
 // gives for its error. Where the first try was kept after all, nothing is done, and the answer is
 // what that one's would have been. It looks at the whole transcript of the worker.
 func (r *Runtime) RepeatInput(ctx context.Context, worker WorkerRef, input WorkerInput,
-	batch int64) (ack WorkerInteractionAck, err error) {
+	batch int64,
+) (ack WorkerInteractionAck, err error) {
 	err = r.db.WriteLocked(ctx, opInput, func(tx *db.Tx) error {
 		ack, err = r.RepeatInputTx(tx, worker, input, batch)
 		return err
@@ -31,12 +32,14 @@ func (r *Runtime) RepeatInput(ctx context.Context, worker WorkerRef, input Worke
 
 // RepeatInputTx is RepeatInput inside a transaction of the caller's.
 func (r *Runtime) RepeatInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput,
-	batch int64) (WorkerInteractionAck, error) {
+	batch int64,
+) (WorkerInteractionAck, error) {
 	return r.sendInput(tx, worker, input, batch)
 }
 
 func (r *Runtime) sendInput(tx *db.Tx, worker WorkerRef, input WorkerInput,
-	repeat int64) (ack WorkerInteractionAck, err error) {
+	repeat int64,
+) (ack WorkerInteractionAck, err error) {
 	row, w, err := r.both(tx, opInput, worker)
 	if err != nil {
 		return ack, err
@@ -48,8 +51,10 @@ func (r *Runtime) sendInput(tx *db.Tx, worker WorkerRef, input WorkerInput,
 		}
 		if found {
 			e := kept.Entry(workers.Ref{})
-			return WorkerInteractionAck{WorkerRef: worker, Status: WorkerStatus(w.Status),
-				TranscriptSequence: e.Sequence, EventID: e.EventID}, nil
+			return WorkerInteractionAck{
+				WorkerRef: worker, Status: WorkerStatus(w.Status),
+				TranscriptSequence: e.Sequence, EventID: e.EventID,
+			}, nil
 		}
 	}
 	if err := r.ensureRunning(row); err != nil {
@@ -81,8 +86,10 @@ func (r *Runtime) sendInput(tx *db.Tx, worker WorkerRef, input WorkerInput,
 	if err != nil {
 		return ack, err
 	}
-	return WorkerInteractionAck{WorkerRef: worker, Status: WorkerRunning, TranscriptSequence: sequence,
-		EventID: event}, nil
+	return WorkerInteractionAck{
+		WorkerRef: worker, Status: WorkerRunning, TranscriptSequence: sequence,
+		EventID: event,
+	}, nil
 }
 
 func (i WorkerInput) check() error {

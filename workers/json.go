@@ -128,13 +128,17 @@ func (request *CreateWorkerRequest) stored() workers.Request {
 }
 
 func eventOf(e workers.Event) RuntimeEvent {
-	return RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: RuntimeEventKind(e.Kind),
-		Message: e.Message}
+	return RuntimeEvent{
+		ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: RuntimeEventKind(e.Kind),
+		Message: e.Message,
+	}
 }
 
 func entryOf(e workers.Entry) TranscriptEntry {
-	return TranscriptEntry{Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: TranscriptRole(e.Role),
-		Content: e.Content, EventID: e.EventID}
+	return TranscriptEntry{
+		Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: TranscriptRole(e.Role),
+		Content: e.Content, EventID: e.EventID,
+	}
 }
 
 func diagnosticOf(d workers.Diagnostic) RuntimeDiagnostic {

@@ -28,7 +28,8 @@ func (r *Runtime) CancelWorkerTx(tx *db.Tx, worker WorkerRef, reason *string) (W
 }
 
 func (r *Runtime) end(tx *db.Tx, op string, worker WorkerRef, as WorkerStatus,
-	reason *string) (ack WorkerLifecycleAck, err error) {
+	reason *string,
+) (ack WorkerLifecycleAck, err error) {
 	if reason != nil && !utf8.ValidString(*reason) {
 		return ack, invalidRequest("the reason is not valid UTF-8")
 	}

@@ -12,7 +12,8 @@ type ending func(*workers.Runtime, context.Context, workers.WorkerRef, *string) 
 
 // firstEndStays ends a worker one way and then the other.
 func firstEndStays(t *testing.T, first, second ending, want workers.WorkerStatus,
-	kind workers.RuntimeEventKind) {
+	kind workers.RuntimeEventKind,
+) {
 	t.Helper()
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	cursor := must(r.EventCursorFromStart(ctx))(t)

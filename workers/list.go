@@ -63,7 +63,8 @@ func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err e
 // Page gives a page of the workers that pass the filter, in the order of their ids, as docs/CLI.md
 // promises. Those that run are found in an index; those that ended are picked out.
 func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary],
-	err error) {
+	err error,
+) {
 	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
 		page, err = r.PageTx(rx, filter, at)
 		return err
@@ -124,7 +125,8 @@ func (r *Runtime) All(ctx context.Context, filter WorkerFilter) iter.Seq2[Worker
 
 // list gives at most limit workers behind an id.
 func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string,
-	limit int64) (iter.Seq2[WorkerSummary, error], error) {
+	limit int64,
+) (iter.Seq2[WorkerSummary, error], error) {
 	query, args := workers.SelectSummaries, []any{r.key}
 	switch filter.Status {
 	case "":

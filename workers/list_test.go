@@ -19,8 +19,10 @@ func TestPages_AgreeWithIterator(t *testing.T) {
 			must(r.StopWorker(ctx, w, nil))(t)
 		}
 	}
-	for filter, want := range map[workers.WorkerStatus]int{"": 7, workers.WorkerRunning: 3,
-		workers.WorkerStopped: 4, workers.WorkerCancelled: 0} {
+	for filter, want := range map[workers.WorkerStatus]int{
+		"": 7, workers.WorkerRunning: 3,
+		workers.WorkerStopped: 4, workers.WorkerCancelled: 0,
+	} {
 		var paged, iterated []string
 		page := db.At{Limit: 2}
 		for {

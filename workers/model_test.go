@@ -62,8 +62,10 @@ func drawCall(rt *rapid.T, id string, first bool) *replay.Call {
 	if rapid.IntRange(0, 9).Draw(rt, "foreign") == 0 {
 		runtime = "another"
 	}
-	ref := map[string]any{"runtime_id": runtime,
-		"worker_id": fmt.Sprintf("worker-%08x", rapid.IntRange(0, 4).Draw(rt, "worker"))}
+	ref := map[string]any{
+		"runtime_id": runtime,
+		"worker_id":  fmt.Sprintf("worker-%08x", rapid.IntRange(0, 4).Draw(rt, "worker")),
+	}
 	number := func(name string, most int) json.Number {
 		return json.Number(fmt.Sprint(rapid.IntRange(0, most).Draw(rt, name)))
 	}
@@ -75,21 +77,27 @@ func drawCall(rt *rapid.T, id string, first bool) *replay.Call {
 		"event_cursor_now", "stop_runtime",
 	}).Draw(rt, "op"); op {
 	case "create_worker":
-		request := map[string]any{"intent": map[string]any{"kind": "task",
-			"objective": text.Draw(rt, "objective")}, "profile": map[string]any{"kind": "runtime_default"}}
+		request := map[string]any{"intent": map[string]any{
+			"kind":      "task",
+			"objective": text.Draw(rt, "objective"),
+		}, "profile": map[string]any{"kind": "runtime_default"}}
 		if rapid.Bool().Draw(rt, "bundle") {
 			request["config_bundle"] = map[string]any{"id": "b"}
 		}
 		return call(op, map[string]any{"request": request})
 	case "send_input":
-		input := map[string]any{"kind": rapid.SampledFrom([]string{"user", "system"}).Draw(rt, "kind"),
-			"content": text.Draw(rt, "content")}
+		input := map[string]any{
+			"kind":    rapid.SampledFrom([]string{"user", "system"}).Draw(rt, "kind"),
+			"content": text.Draw(rt, "content"),
+		}
 		return call(op, map[string]any{"worker_ref": ref, "input": input})
 	case "transcript_projection":
 		return call(op, map[string]any{"worker_ref": ref, "start": number("start", 6), "limit": number("limit", 5)})
 	case "read_events":
-		return call(op, map[string]any{"cursor": map[string]any{"runtime_id": runtime,
-			"next_event_id": number("next", 30)}, "limit": number("limit", 6)})
+		return call(op, map[string]any{"cursor": map[string]any{
+			"runtime_id":    runtime,
+			"next_event_id": number("next", 30),
+		}, "limit": number("limit", 6)})
 	case "stop_runtime":
 		if rapid.IntRange(0, 4).Draw(rt, "really") > 0 {
 			return call("summary", map[string]any{})

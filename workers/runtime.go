@@ -73,8 +73,10 @@ func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
 		return nil, &db.Error{Op: opOpen, Entity: "runtime", Err: err}
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
-		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id),
-			Err: db.Invalid("make it valid UTF-8", "its name is not valid UTF-8")}
+		return nil, &db.Error{
+			Op: opOpen, Entity: "runtime", ID: string(r.id),
+			Err: db.Invalid("make it valid UTF-8", "its name is not valid UTF-8"),
+		}
 	}
 	return r, nil
 }
@@ -103,8 +105,10 @@ func (r *Runtime) find(rx *db.Rx, scopeName string) (bool, error) {
 }
 
 func limitsOf(row *workers.RuntimeRow) RuntimeLimits {
-	return RuntimeLimits{MaxTranscriptProjectionItems: uint64(row.MaxTranscript),
-		MaxEventBatchItems: uint64(row.MaxEvents)}
+	return RuntimeLimits{
+		MaxTranscriptProjectionItems: uint64(row.MaxTranscript),
+		MaxEventBatchItems:           uint64(row.MaxEvents),
+	}
 }
 
 // findOrStart makes the runtime, unless it is there.
@@ -145,8 +149,10 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 func (r *Runtime) gone(op string) error { return runtimeGone(op, r.id) }
 
 func runtimeGone(op string, id RuntimeID) error {
-	return &db.Error{Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound,
-		Hint: "look at the scope, and at the id"}
+	return &db.Error{
+		Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound,
+		Hint: "look at the scope, and at the id",
+	}
 }
 
 // row reads the runtime's row.
@@ -198,7 +204,8 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 // both reads the runtime's row and a worker's, whatever runtime the ref names: that is checked
 // later. w is nil where there is no such worker.
 func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.RuntimeRow, w *workers.WorkerRow,
-	err error) {
+	err error,
+) {
 	if err := tx.Of(r.db); err != nil {
 		return nil, nil, err
 	}

@@ -103,7 +103,8 @@ func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*workers.RuntimeRow
 
 // Page gives a page of the runtimes that pass the filter, in the order of their ids, as docs/CLI.md promises.
 func (s *Runtimes) Page(ctx context.Context, filter RuntimeFilter, at db.At) (page db.Page[RuntimeSummary],
-	err error) {
+	err error,
+) {
 	err = s.db.Read(ctx, opListRuntimes, func(rx *db.Rx) error {
 		page, err = s.PageTx(rx, filter, at)
 		return err
@@ -113,7 +114,8 @@ func (s *Runtimes) Page(ctx context.Context, filter RuntimeFilter, at db.At) (pa
 
 // PageTx is Page inside a transaction.
 func (s *Runtimes) PageTx(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page[RuntimeSummary],
-	err error) {
+	err error,
+) {
 	page, err = s.page(rx, filter, at)
 	if err != nil {
 		return page, &db.Error{Op: opListRuntimes, Hint: db.Hint(err), Err: err}

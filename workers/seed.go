@@ -50,7 +50,8 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 // told of in the diagnostics. Refused are a task with a blank objective, a capability with a blank
 // name, and any worker once the runtime is stopped.
 func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (detail WorkerDetail,
-	err error) {
+	err error,
+) {
 	err = r.db.WriteLocked(ctx, opCreate, func(tx *db.Tx) error {
 		detail, err = r.CreateWorkerTx(tx, request)
 		return err
@@ -67,7 +68,8 @@ func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest)
 // another runtime, one that is not there, and one that does not run. One whose outcome is unknown
 // is repeated by [Runtime.RepeatInput].
 func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef,
-	input WorkerInput) (ack WorkerInteractionAck, err error) {
+	input WorkerInput,
+) (ack WorkerInteractionAck, err error) {
 	err = r.db.WriteLocked(ctx, opInput, func(tx *db.Tx) error {
 		ack, err = r.SendInputTx(tx, worker, input)
 		return err
@@ -82,18 +84,21 @@ func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef,
 // stays as it is, and the answer tells how. Refused are, in this order: any worker once the runtime
 // is stopped, one of another runtime, and one that is not there.
 func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (ack WorkerLifecycleAck,
-	err error) {
+	err error,
+) {
 	return r.endWorker(ctx, opStop, worker, WorkerStopped, reason)
 }
 
 // CancelWorker cancels a worker; all that is said of StopWorker holds. A nil reason is "worker cancelled".
 func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef,
-	reason *string) (ack WorkerLifecycleAck, err error) {
+	reason *string,
+) (ack WorkerLifecycleAck, err error) {
 	return r.endWorker(ctx, opCancel, worker, WorkerCancelled, reason)
 }
 
 func (r *Runtime) endWorker(ctx context.Context, op string, worker WorkerRef, as WorkerStatus,
-	reason *string) (ack WorkerLifecycleAck, err error) {
+	reason *string,
+) (ack WorkerLifecycleAck, err error) {
 	err = r.db.WriteEnd(ctx, op, func(tx *db.Tx) error {
 		ack, err = r.end(tx, op, worker, as, reason)
 		return err
@@ -144,7 +149,8 @@ func (r *Runtime) WorkerDetail(ctx context.Context, worker WorkerRef) (WorkerDet
 // worker; 0 is allowed, and gives no entries. [Runtime.TranscriptPage] gives pages of any
 // transcript.
 func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef,
-	query TranscriptQuery) (p TranscriptProjection, err error) {
+	query TranscriptQuery,
+) (p TranscriptProjection, err error) {
 	if query.Limit > r.limits.MaxTranscriptProjectionItems {
 		return p, limitTooLarge(query.Limit, r.limits.MaxTranscriptProjectionItems)
 	}
@@ -156,14 +162,17 @@ func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef,
 }
 
 func (r *Runtime) projection(rx *db.Rx, worker WorkerRef, query TranscriptQuery) (p TranscriptProjection,
-	err error) {
+	err error,
+) {
 	w, err := r.worker(rx, worker)
 	if err != nil {
 		return p, err
 	}
 	total := uint64(w.TranscriptLen)
-	p = TranscriptProjection{WorkerRef: worker, Start: query.Start, Limit: query.Limit, TotalItems: total,
-		Items: []TranscriptEntry{}}
+	p = TranscriptProjection{
+		WorkerRef: worker, Start: query.Start, Limit: query.Limit, TotalItems: total,
+		Items: []TranscriptEntry{},
+	}
 	if query.Start >= total {
 		return p, nil
 	}
@@ -228,7 +237,8 @@ func (r *Runtime) SubscribeEvents(cursor EventCursor) (EventSubscription, error)
 // db.ErrCursorExpired: EventCursorFromStart gives the place to go on from. [Runtime.EventsPage]
 // gives pages of any log, and never skips or repeats.
 func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint64) (batch RuntimeEventBatch,
-	err error) {
+	err error,
+) {
 	if err := r.ensureOwnCursor(cursor); err != nil {
 		return batch, err
 	}
@@ -302,7 +312,8 @@ func (r *Runtime) expired() error {
 // searchEvents goes by the ids of an imported log in which they repeat or go back: from the
 // beginning, whatever is not below the cursor's id.
 func (r *Runtime) searchEvents(rx *db.Rx, row *workers.RuntimeRow, batch RuntimeEventBatch,
-	limit uint64) (RuntimeEventBatch, error) {
+	limit uint64,
+) (RuntimeEventBatch, error) {
 	rows, err := row.Events(rx, 0, db.NoLimit)
 	if err != nil {
 		return batch, err

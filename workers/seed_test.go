@@ -103,8 +103,10 @@ func TestCreateWorker_WithoutConfigBundleUsesDefaults(t *testing.T) {
 
 func TestSendInputAndProjectBoundedTranscript(t *testing.T) {
 	ctx := t.Context()
-	r := openMemory(t, workers.RuntimeOptions{Limits: &workers.RuntimeLimits{MaxTranscriptProjectionItems: 2,
-		MaxEventBatchItems: 16}})
+	r := openMemory(t, workers.RuntimeOptions{Limits: &workers.RuntimeLimits{
+		MaxTranscriptProjectionItems: 2,
+		MaxEventBatchItems:           16,
+	}})
 	detail := must(r.CreateWorker(ctx, taskRequest("chat")))(t)
 	first := must(r.SendInput(ctx, detail.WorkerRef, workers.UserInput("hello")))(t)
 	if first.TranscriptSequence != 1 {

@@ -18,7 +18,8 @@ const (
 // more. db.ErrNotFound: there is no such worker.
 func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[TranscriptEntry, error] {
 	return db.AllPages(func(at db.At) (db.Page[TranscriptEntry],
-		error) {
+		error,
+	) {
 		return r.TranscriptPage(ctx, worker, at)
 	})
 }
@@ -27,7 +28,8 @@ func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[Tr
 // limits. db.ErrNotFound: there is no such worker. db.ErrCursorExpired: the worker that the cursor
 // is of was removed.
 func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef,
-	at db.At) (page db.Page[TranscriptEntry], err error) {
+	at db.At,
+) (page db.Page[TranscriptEntry], err error) {
 	err = r.db.Read(ctx, opTranscript, func(rx *db.Rx) error {
 		page, err = r.TranscriptPageTx(rx, worker, at)
 		return err
@@ -37,7 +39,8 @@ func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef,
 
 // TranscriptPageTx is TranscriptPage inside a transaction.
 func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page db.Page[TranscriptEntry],
-	err error) {
+	err error,
+) {
 	room, err := at.Room()
 	if err == nil {
 		err = rx.Of(r.db)

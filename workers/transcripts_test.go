@@ -294,8 +294,10 @@ func (p *player) on(c *replay.Call) (any, error) {
 	var cursor workers.EventCursor
 	var ref workers.WorkerRef
 	var start, limit uint64
-	for name, into := range map[string]any{"cursor": &cursor, "worker_ref": &ref, "start": &start,
-		"limit": &limit} {
+	for name, into := range map[string]any{
+		"cursor": &cursor, "worker_ref": &ref, "start": &start,
+		"limit": &limit,
+	} {
 		if err := c.Unmarshal(name, into); err != nil {
 			return nil, &workers.DecodeError{Reason: err.Error()}
 		}

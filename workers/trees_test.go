@@ -118,7 +118,8 @@ func workersAnswers(ctx context.Context, r *workers.Runtime) (map[string]any, er
 }
 
 func workersEvents(ctx context.Context, r *workers.Runtime, page uint64) (list [][]any, pages int,
-	err error) {
+	err error,
+) {
 	list = [][]any{}
 	cursor, err := r.EventCursorFromStart(ctx)
 	for err == nil {
@@ -143,7 +144,8 @@ func workersEvents(ctx context.Context, r *workers.Runtime, page uint64) (list [
 }
 
 func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef, page uint64) ([][]any,
-	error) {
+	error,
+) {
 	list := [][]any{}
 	for start := uint64(0); ; {
 		p, err := r.TranscriptProjection(ctx, ref, workers.NewTranscriptQuery(start, page))
@@ -152,8 +154,10 @@ func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.Work
 		}
 		for _, e := range p.Items {
 			head := []rune(e.Content)
-			list = append(list, []any{e.Sequence, e.Role, e.EventID, utf8.RuneCountInString(e.Content),
-				string(head[:min(40, len(head))])})
+			list = append(list, []any{
+				e.Sequence, e.Role, e.EventID, utf8.RuneCountInString(e.Content),
+				string(head[:min(40, len(head))]),
+			})
 		}
 		if p.NextStart == nil {
 			return list, nil

@@ -79,8 +79,10 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		say("diagnostics", diagnostics, err)
 		for range 4 {
 			at := db.At{Limit: 1 + random.IntN(3)}
-			filter := workers.WorkerFilter{Status: []workers.WorkerStatus{"", "", workers.WorkerRunning,
-				"odd"}[random.IntN(4)]}
+			filter := workers.WorkerFilter{Status: []workers.WorkerStatus{
+				"", "", workers.WorkerRunning,
+				"odd",
+			}[random.IntN(4)]}
 			for range 10 {
 				page, err := rt.Page(ctx, filter, at)
 				say(fmt.Sprintf("page %q of %d", filter.Status, at.Limit), page.Items, err)

@@ -161,8 +161,10 @@ func (a *appender) values(index int64) []any {
 	if index == 0 {
 		batch = time.Now().UnixNano()
 	}
-	return []any{"turn", nil, index, nil, "drive_cli", nil, a.output, nil, nil, "pass", nil, nil, nil, 1, batch,
-		time.Now().UnixNano(), sum}
+	return []any{
+		"turn", nil, index, nil, "drive_cli", nil, a.output, nil, nil, "pass", nil, nil, nil, 1, batch,
+		time.Now().UnixNano(), sum,
+	}
 }
 
 func (a *appender) close() error {

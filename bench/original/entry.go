@@ -408,8 +408,10 @@ func (e *Entry) TOML() []byte {
 		}
 	}
 	text("session_id", e.SessionID)
-	for _, name := range []string{"client_instance_id", "native_actor_key", "native_parent_actor_key",
-		"native_instance_key", "heddle_session_id", "thread_id"} {
+	for _, name := range []string{
+		"client_instance_id", "native_actor_key", "native_parent_actor_key",
+		"native_instance_key", "heddle_session_id", "thread_id",
+	} {
 		maybe(name)
 	}
 	text("thread", e.Thread)

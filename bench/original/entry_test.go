@@ -99,8 +99,10 @@ func sideBySide(t *testing.T, list [][]byte, one, other func([]byte) error) (fir
 
 func TestRegistryWritesAndFindsAsTheOriginal(t *testing.T) {
 	r := NewRegistry(t.TempDir(), WithSync)
-	e := Entry{SessionID: "agent-1", Thread: `a "thread"`, BaseState: "b", Status: "active",
-		StartedAt: time.Unix(1, 5).UTC()}
+	e := Entry{
+		SessionID: "agent-1", Thread: `a "thread"`, BaseState: "b", Status: "active",
+		StartedAt: time.Unix(1, 5).UTC(),
+	}
 	if err := r.Reserve(e); err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,10 @@ func TestLines_ReadLikeEncodingJSON(t *testing.T) {
 	if len(list) != 9023 {
 		t.Errorf("%d lines", len(list))
 	}
-	for _, line := range []string{"", "{", "[]", `{"record":"other"}`, `{"record":"turn","index":-1}`,
-		`{"record":"turn"} x`, `{"record":"turn","output":{"a":}}`} {
+	for _, line := range []string{
+		"", "{", "[]", `{"record":"other"}`, `{"record":"turn","index":-1}`,
+		`{"record":"turn"} x`, `{"record":"turn","output":{"a":}}`,
+	} {
 		if _, err := DecodeRecord([]byte(line)); err == nil {
 			t.Errorf("%q was read", line)
 		}

@@ -64,7 +64,8 @@ func (r *WorkerRuntime) CreateWorker(request workers.CreateWorkerRequest) (worke
 // and renamed there, two logs get a line. The original syncs all of them, and the folders of the
 // snapshots; NoSync leaves only that out.
 func (r *WorkerRuntime) SendInput(ref workers.WorkerRef, content string, sync Sync) (sequence uint64,
-	err error) {
+	err error,
+) {
 	w := r.workers[ref.WorkerID]
 	if w == nil {
 		return 0, fmt.Errorf("worker %s is not there", ref.WorkerID)
@@ -120,7 +121,8 @@ func (r *WorkerRuntime) accept(w *worker, content string) (event, sequence uint6
 }
 
 func (r *WorkerRuntime) pushEvent(ref *workers.WorkerRef, kind workers.RuntimeEventKind,
-	message string) uint64 {
+	message string,
+) uint64 {
 	id := uint64(len(r.events) + 1)
 	r.events = append(r.events, workers.RuntimeEvent{ID: id, WorkerRef: ref, Kind: kind, Message: message})
 	return id

@@ -64,8 +64,10 @@ func TestARuntimeLeavesATreeOfTheOriginal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := workers.CreateWorkerRequest{Intent: workers.TaskIntent("mend the build"),
-		Profile: workers.BuiltinProfile("builtin:coder")}
+	bare := workers.CreateWorkerRequest{
+		Intent:  workers.TaskIntent("mend the build"),
+		Profile: workers.BuiltinProfile("builtin:coder"),
+	}
 	full := bare
 	full.ConfigBundle = &workers.ConfigBundleRef{ID: "bundle-1"}
 	full.RequestedCapabilities = []workers.CapabilityRequest{workers.NamedCapability("read")}
@@ -114,8 +116,10 @@ func TestASessionIsSavedAsTheOriginalSavesIt(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	s := NewLiveStore(root)
 	for _, id := range []string{"run-1", "run-2"} {
-		run := s.CreateRun(live.RunSnapshot{ID: id, SessionID: "a/b", Status: live.Created, Prompt: "fix tests",
-			CreatedAtMs: 1000})
+		run := s.CreateRun(live.RunSnapshot{
+			ID: id, SessionID: "a/b", Status: live.Created, Prompt: "fix tests",
+			CreatedAtMs: 1000,
+		})
 		for i := range uint64(3) {
 			s.RecordEvent(run, 2000+i, "a \"word\"")
 		}

@@ -126,8 +126,10 @@ func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter)
 					a.noteContested()
 					why = "contested: " + cut(e.contested, 60)
 				}
-				return []string{e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
-					pidOf(e.Entry), why}
+				return []string{
+					e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
+					pidOf(e.Entry), why,
+				}
 			},
 		})
 	})
@@ -208,7 +210,8 @@ func findAgent(ctx context.Context, registry *agents.Registry, id string) (agent
 }
 
 func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer,
-	error) {
+	error,
+) {
 	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
 	contested, err := legacy.Contested(ctx, d, legacy.Agents, registry.Scope(), e.SessionID)
 	if err != nil {
@@ -222,8 +225,10 @@ func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e a
 		return answer, err
 	}
 	answer.Liveness = held.Live
-	answer.Reservation = &reservationFact{Thread: held.Thread, Since: held.Since, Epoch: held.Epoch,
-		Leased: held.Leased}
+	answer.Reservation = &reservationFact{
+		Thread: held.Thread, Since: held.Since, Epoch: held.Epoch,
+		Leased: held.Leased,
+	}
 	return answer, nil
 }
 
@@ -315,7 +320,8 @@ what it does under a lease is refused from then on.`,
 }
 
 func (a *app) releaseAgent(ctx context.Context, registry *agents.Registry, id string,
-	status agents.Status) error {
+	status agents.Status,
+) error {
 	e, err := findAgent(ctx, registry, id)
 	if err != nil {
 		return err

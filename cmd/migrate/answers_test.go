@@ -93,8 +93,10 @@ func liveFile(t *testing.T) string {
 	defer d.Close()
 	store := live.NewStore(d, live.Options{})
 	run, err := store.CreateRun(t.Context(), "session-1", "fix tests")
-	for _, event := range []live.Event{live.AgentStart("fix tests"), live.AgentEnd("done"),
-		live.ErrorEvent("late")} {
+	for _, event := range []live.Event{
+		live.AgentStart("fix tests"), live.AgentEnd("done"),
+		live.ErrorEvent("late"),
+	} {
 		if err == nil {
 			_, _, err = store.RecordEvent(t.Context(), run.ID, event)
 		}
@@ -265,8 +267,12 @@ func contestedFile(t *testing.T) string {
 
 func TestList_MarksContested(t *testing.T) {
 	path := contestedFile(t)
-	for _, args := range [][]string{{"checkpoints", "list"}, {"checkpoints", "show", "r-1"}, {"agents", "list"},
-		{"agents", "show", "a-1"}} {
+	for _, args := range [][]string{
+		{"checkpoints", "list"},
+		{"checkpoints", "show", "r-1"},
+		{"agents", "list"},
+		{"agents", "show", "a-1"},
+	} {
 		_, stdout, stderr := call(t, append([]string{"--db", path}, args...)...)
 		if !strings.Contains(stdout, "contested") ||
 			!strings.Contains(stderr, "imports resolve ID --take old, or ours") {
@@ -313,8 +319,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"export":       {{"--db", file, "export", "runs", export}},
 		"imports list": {{"--db", file, "imports", "list"}},
 		"imports show": {{"--db", contested, "imports", "show", "4"}},
-		"imports conflicts": {{"--db", contestedFile(t), "imports", "conflicts"},
-			{"--db", contestedFile(t), "imports", "conflicts", "--limit", "1"}},
+		"imports conflicts": {
+			{"--db", contestedFile(t), "imports", "conflicts"},
+			{"--db", contestedFile(t), "imports", "conflicts", "--limit", "1"},
+		},
 		"imports resolve":  {{"--db", contestedFile(t), "imports", "resolve", "r-1", "--take", "old"}},
 		"quarantine list":  {{"--db", file, "quarantine", "list"}},
 		"quarantine show":  {{"--db", file, "quarantine", "show", "1"}},
@@ -331,34 +339,52 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"query":            {{"--db", file, "query", "SELECT 1"}},
 		"datasette":        {{"--db", file, "datasette"}},
 		"runs list":        {{"--db", file, "runs", "list"}},
-		"runs show": {{"--db", file, "runs", "show", "bad-utf8-line"},
-			{"--db", file, "runs", "show", "duplicate-index-key"}},
+		"runs show": {
+			{"--db", file, "runs", "show", "bad-utf8-line"},
+			{"--db", file, "runs", "show", "duplicate-index-key"},
+		},
 		"runs tail": {{"--db", file, "runs", "tail", "duplicate-index-key"}},
-		"agents list": {{"--db", registry, "agents", "list", "--limit", "1"},
-			{"--db", registry, "agents", "list"}, {"--db", contested, "agents", "list"}},
-		"agents show": {{"--db", registry, "agents", "show", "agent-full"},
-			{"--db", contested, "agents", "show", "a-1"}},
+		"agents list": {
+			{"--db", registry, "agents", "list", "--limit", "1"},
+			{"--db", registry, "agents", "list"},
+			{"--db", contested, "agents", "list"},
+		},
+		"agents show": {
+			{"--db", registry, "agents", "show", "agent-full"},
+			{"--db", contested, "agents", "show", "a-1"},
+		},
 		"agents reap":    {{"--db", registry, "agents", "reap", "--thread", "none"}},
 		"agents release": {{"--db", registry, "agents", "release", "agent-plain"}},
 		"workers list":   {{"--db", workers, "workers", "list"}},
 		"workers show":   showEach(t, workers),
-		"workers tail": {{"--db", fewWorkers, "workers", "tail", "--runtime", "runtime-fs-authority",
-			"--all"}},
+		"workers tail": {{
+			"--db", fewWorkers, "workers", "tail", "--runtime", "runtime-fs-authority",
+			"--all",
+		}},
 		"live list": {{"--db", liveFile(t), "live", "list"}},
 		"live show": {{"--db", liveFile(t), "live", "show", "run-"}},
 		"live tail": {{"--db", liveFile(t), "live", "tail", "run-"}},
-		"checkpoints list": {{"--db", waiting, "checkpoints", "list", "--limit", "1"},
-			{"--db", waiting, "checkpoints", "list", "--all"}, {"--db", contested, "checkpoints", "list"}},
-		"checkpoints show": {{"--db", waiting, "checkpoints", "show", "claimed"},
+		"checkpoints list": {
+			{"--db", waiting, "checkpoints", "list", "--limit", "1"},
+			{"--db", waiting, "checkpoints", "list", "--all"},
+			{"--db", contested, "checkpoints", "list"},
+		},
+		"checkpoints show": {
+			{"--db", waiting, "checkpoints", "show", "claimed"},
 			{"--db", contested, "checkpoints", "show", "r-2"},
-			{"--db", checkpointsOf(t, "awkward"), "checkpoints", "show", "torn"}},
+			{"--db", checkpointsOf(t, "awkward"), "checkpoints", "show", "torn"},
+		},
 		// it takes the claim that show shows
 		"checkpoints recover": {{"--db", checkpointsFile(t), "checkpoints", "recover", "--imported"}},
-		"reservations list": {{"--db", reserved, "reservations", "list", "--limit", "1"},
-			{"--db", reserved, "reservations", "list"}},
+		"reservations list": {
+			{"--db", reserved, "reservations", "list", "--limit", "1"},
+			{"--db", reserved, "reservations", "list"},
+		},
 		"reservations release": {{"--db", reserved, "reservations", "release", "port", "8080"}},
-		"retention set": {{"--db", kept, "retention", "set", "runs", "--max-age", "1h", "--keep", "2",
-			"--max-bytes", "1MB"}},
+		"retention set": {{
+			"--db", kept, "retention", "set", "runs", "--max-age", "1h", "--keep", "2",
+			"--max-bytes", "1MB",
+		}},
 		"retention show": {{"--db", kept, "retention", "show"}},
 		"gc":             {{"--db", kept, "gc", "runs", "--keep", "1"}},
 		"compact":        {{"--db", kept, "compact"}},

@@ -98,8 +98,10 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 				case s.Problem != "":
 					asks = "can't be read: " + cut(s.Problem, 60)
 				}
-				return []string{s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
-					claimedBy(s.Claim), asks}
+				return []string{
+					s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
+					claimedBy(s.Claim), asks,
+				}
 			},
 		})
 	})
@@ -158,7 +160,8 @@ shows the document that waits; --status claimed shows the other.`,
 
 // findCheckpoint finds the run that an id on the command line means.
 func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string,
-	state checkpoints.State) (string, error) {
+	state checkpoints.State,
+) (string, error) {
 	var candidates []candidate[string]
 	found, err := store.Find(ctx, id, db.MaxLimit)
 	if err != nil {
@@ -174,7 +177,8 @@ func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string,
 }
 
 func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string,
-	state checkpoints.State) (checkpointAnswer, []byte, error) {
+	state checkpoints.State,
+) (checkpointAnswer, []byte, error) {
 	var answer checkpointAnswer
 	id, err := findCheckpoint(ctx, store, id, state)
 	if err != nil {
@@ -189,8 +193,10 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 			return answer, nil, err
 		}
 		if h := s.Claim; h != nil {
-			answer.Claim = &claimFact{Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program,
-				Alive: h.Alive, Expired: h.Expired}
+			answer.Claim = &claimFact{
+				Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program,
+				Alive: h.Alive, Expired: h.Expired,
+			}
 		}
 		if state != "" && s.State != state {
 			continue
@@ -209,8 +215,10 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
 		document, err = store.DocumentTx(rx, checkpoints.Ref{RunID: id, State: answer.State})
 		if errors.Is(err, db.ErrNotFound) {
-			err = &db.Error{Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound,
-				Hint: "it was claimed or removed meanwhile; try again"}
+			err = &db.Error{
+				Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound,
+				Hint: "it was claimed or removed meanwhile; try again",
+			}
 		}
 		return err
 	})

@@ -83,7 +83,8 @@ const (
 
 // completeFrom completes what the file knows; where the file can't be read, nothing.
 func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix string) ([]string,
-	error)) completer {
+	error),
+) completer {
 	return func(c *cobra.Command, args []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
 		a.running = c
 		ctx, stop := context.WithTimeout(context.Background(), completingTakes)
@@ -128,7 +129,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 	reservations := subcommand(root, "reservations")
 	complete(subcommand(reservations, "list"), "kind", a.completeFrom(kinds))
 	subcommand(reservations, "release").ValidArgsFunction = func(c *cobra.Command, args []string,
-		prefix string) ([]string, cobra.ShellCompDirective) {
+		prefix string,
+	) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
 			return a.completeFrom(kinds)(c, args, prefix)
@@ -159,7 +161,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 	}
 	walk(root)
 	subcommand(root, "delete").ValidArgsFunction = func(c *cobra.Command, args []string,
-		prefix string) ([]string, cobra.ShellCompDirective) {
+		prefix string,
+	) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return db.Stores(), cobra.ShellCompDirectiveNoFileComp
 		}
@@ -183,7 +186,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 				continue
 			}
 			c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string,
-				cobra.ShellCompDirective) {
+				cobra.ShellCompDirective,
+			) {
 				if len(args) > 0 {
 					return nil, cobra.ShellCompDirectiveNoFileComp
 				}
@@ -192,7 +196,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 		}
 	}
 	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string,
-		_ string) (names []string, _ cobra.ShellCompDirective) {
+		_ string,
+	) (names []string, _ cobra.ShellCompDirective) {
 		if c, _, err := root.Find(args); err == nil {
 			for _, sub := range c.Commands() {
 				names = append(names, sub.Name())

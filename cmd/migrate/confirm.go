@@ -13,8 +13,10 @@ func (a *app) confirm(yes bool, format string, args ...any) error {
 	}
 	what := fmt.Sprintf(format, args...)
 	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-		return &fault{kind: kindUsage, hint: "to mean it: " + a.typed("--yes"),
-			err: fmt.Errorf("this would %s, and nobody can be asked here", what)}
+		return &fault{
+			kind: kindUsage, hint: "to mean it: " + a.typed("--yes"),
+			err: fmt.Errorf("this would %s, and nobody can be asked here", what),
+		}
 	}
 	if _, err := fmt.Fprintf(a.stderr, "This will %s. Go on? [y/N] ", what); err != nil {
 		return err

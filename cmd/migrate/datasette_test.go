@@ -23,11 +23,17 @@ func linked(t *testing.T) (file string) {
 	parent := runs.RunRef{AgentID: "boss", RunID: "plan"}
 	tool := "shell"
 	for _, b := range []runs.Batch{
-		{AgentID: "boss", RunID: "plan", Records: []runs.Record{runs.Started{RunID: "plan", AgentID: "boss",
-			Intent: "plan it"}}},
-		{AgentID: "builder", RunID: "build", Parent: parent,
-			Records: []runs.Record{runs.Started{RunID: "build", AgentID: "builder", Intent: "build it"},
-				runs.Turn{Tool: &tool}}},
+		{AgentID: "boss", RunID: "plan", Records: []runs.Record{runs.Started{
+			RunID: "plan", AgentID: "boss",
+			Intent: "plan it",
+		}}},
+		{
+			AgentID: "builder", RunID: "build", Parent: parent,
+			Records: []runs.Record{
+				runs.Started{RunID: "build", AgentID: "builder", Intent: "build it"},
+				runs.Turn{Tool: &tool},
+			},
+		},
 	} {
 		if err := s.Append(t.Context(), b); err != nil {
 			t.Fatal(err)

@@ -96,7 +96,8 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, f deleteFlags
 
 // deletion finds what an id means in a store.
 func (a *app) deletion(c *cobra.Command, d *db.DB, store, id string, f deleteFlags) (thing deletion,
-	err error) {
+	err error,
+) {
 	ctx := c.Context()
 	switch store {
 	case db.StoreRuns:
@@ -106,8 +107,10 @@ func (a *app) deletion(c *cobra.Command, d *db.DB, store, id string, f deleteFla
 			of = &f.agent
 		}
 		ref, err := findRun(ctx, s, id, of)
-		return deletion{"run", ref.RunID, ref.AgentID,
-			func(ctx context.Context) error { return s.Delete(ctx, ref) }}, err
+		return deletion{
+			"run", ref.RunID, ref.AgentID,
+			func(ctx context.Context) error { return s.Delete(ctx, ref) },
+		}, err
 	case db.StoreLive:
 		s := live.NewStore(d, live.Options{Scope: a.scope})
 		run, err := findLive(ctx, s, id)
@@ -116,13 +119,17 @@ func (a *app) deletion(c *cobra.Command, d *db.DB, store, id string, f deleteFla
 	case db.StoreAgents:
 		s := agents.NewRegistry(d, agents.Options{Scope: a.scope})
 		agent, err := findAgent(ctx, s, id)
-		return deletion{"agent", agent.SessionID, "",
-			func(ctx context.Context) error { return s.Delete(ctx, agent.SessionID) }}, err
+		return deletion{
+			"agent", agent.SessionID, "",
+			func(ctx context.Context) error { return s.Delete(ctx, agent.SessionID) },
+		}, err
 	case db.StoreCheckpoints:
 		s := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
 		run, err := findCheckpoint(ctx, s, id, "")
-		return deletion{"checkpoint", run, "",
-			func(ctx context.Context) error { return s.Delete(ctx, checkpoints.Ref{RunID: run}) }}, err
+		return deletion{
+			"checkpoint", run, "",
+			func(ctx context.Context) error { return s.Delete(ctx, checkpoints.Ref{RunID: run}) },
+		}, err
 	case db.StoreWorkers:
 		ids, err := a.runtimes(c, d, f.runtime)
 		if err != nil {
@@ -131,8 +138,10 @@ func (a *app) deletion(c *cobra.Command, d *db.DB, store, id string, f deleteFla
 		var r *workers.Runtime
 		var ref workers.WorkerRef
 		r, ref, err = a.findWorker(ctx, d, ids, id)
-		return deletion{"worker", string(ref.WorkerID), string(ref.RuntimeID),
-			func(ctx context.Context) error { return r.Delete(ctx, ref) }}, err
+		return deletion{
+			"worker", string(ref.WorkerID), string(ref.RuntimeID),
+			func(ctx context.Context) error { return r.Delete(ctx, ref) },
+		}, err
 	}
 	return thing, usage("%q is no store; there are runs, live, agents, checkpoints and workers", store)
 }

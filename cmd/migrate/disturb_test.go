@@ -57,8 +57,10 @@ func TestCheck_EveryImportedTreeIsWhole(t *testing.T) {
 	const document = `{"run_id":"x","workflow":{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[],"max_iterations":100,"metadata":{}},` +
 		`"paused_stage_id":"gate","prompt":"approve?","fields":[],"output_key":"approval","wf_state":{},"stage_results":[],` +
 		`"completed_stage_ids":[],"iterations":1,"prior_duration_ms":0.0,"created_at":"2026-03-02T01:07:13Z"}`
-	for name, text := range map[string]string{"x.inflight": document, "x.json": "", "y.json": document,
-		"y.inflight": "{", "z.inflight": "{"} {
+	for name, text := range map[string]string{
+		"x.inflight": document, "x.json": "", "y.json": document,
+		"y.inflight": "{", "z.inflight": "{",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -108,8 +110,10 @@ var (
 		`-9223372036854775808`, `-9223372036854775809`, `18446744073709551616`, `123456789012345678901234567890`,
 		`0.30000000000000004`, `253402300800000`, `01`, `NaN`,
 	}
-	oddValues = []string{`null`, `true`, `false`, `[]`, `{}`, `[1,"a"]`, `{"a":1,"a":2}`, `""`, `0`, `"1"`,
-		`1e300`}
+	oddValues = []string{
+		`null`, `true`, `false`, `[]`, `{}`, `[1,"a"]`, `{"a":1,"a":2}`, `""`, `0`, `"1"`,
+		`1e300`,
+	}
 )
 
 var (
@@ -204,7 +208,8 @@ var ways = []struct {
 			[]byte("\r\n"))
 	}},
 	{"a mark of the byte order", func(_ *rand.Rand,
-		text []byte) []byte {
+		text []byte,
+	) []byte {
 		return append([]byte("\ufeff"), text...)
 	}},
 	{"nothing", func(*rand.Rand, []byte) []byte { return []byte{} }},
@@ -258,9 +263,11 @@ func rename(r *rand.Rand, dir string, files []string) string {
 	name := filepath.Base(path)
 	ending := filepath.Ext(name)
 	was := strings.TrimSuffix(name, ending)
-	is := one(r, []string{"Zebra", "apple", "_apple", "é", "e\u0301", "İ", "a b", "%41", "a'b", "a\"b",
+	is := one(r, []string{
+		"Zebra", "apple", "_apple", "é", "e\u0301", "İ", "a b", "%41", "a'b", "a\"b",
 		"\U0010FFFF0", "\xff", "\u2028", was + "~", strings.ToUpper(was), strings.Repeat("é", 100), "$1", "-",
-		"0"})
+		"0",
+	})
 	to := filepath.Join(filepath.Dir(path), is+ending)
 	if _, err := os.Lstat(to); err == nil || os.Rename(path, to) != nil {
 		return ""

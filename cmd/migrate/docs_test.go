@@ -232,8 +232,10 @@ func TestTheDemoWorksAndWorksAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		for _, want := range []string{"turn\t8,356\t8,356\t0\t0\t0", "status   completed: failure",
-			"agent,commands,failed,percent", "What to try next"} {
+		for _, want := range []string{
+			"turn\t8,356\t8,356\t0\t0\t0", "status   completed: failure",
+			"agent,commands,failed,percent", "What to try next",
+		} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("the demo does not say %q:\n%s", want, out)
 			}

@@ -93,8 +93,10 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	var foreign error // the file beside a WAL of another: the command fails, and says it among its findings
 	if errors.Is(err, db.ErrReplaced) {
 		answer.Findings = append(answer.Findings,
-			doctorFinding{Check: "WAL", State: stateTodo, Detail: err.Error(),
-				Todo: strings.ReplaceAll(db.Hint(err), "\n", " ")})
+			doctorFinding{
+				Check: "WAL", State: stateTodo, Detail: err.Error(),
+				Todo: strings.ReplaceAll(db.Hint(err), "\n", " "),
+			})
 		foreign, err = err, nil
 	}
 	if err != nil {
@@ -140,8 +142,13 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 		for _, part := range []struct {
 			n    int
 			what string
-		}{{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"},
-			{r.Reservations, "reservation"}} {
+		}{
+			{r.Checkpoints, "claim"},
+			{r.Runs, "run"},
+			{r.Live, "live run"},
+			{r.Agents, "agent"},
+			{r.Reservations, "reservation"},
+		} {
 			if part.n > 0 {
 				list = append(list, fmt.Sprintf("recovered in scope %q: %s that only the dead held", r.Scope,
 					count(part.n, part.what)))
@@ -167,8 +174,10 @@ type examiner struct {
 }
 
 func (x *examiner) say(check string, state doctorState, todo, format string, args ...any) {
-	x.findings = append(x.findings, doctorFinding{Check: check, State: state,
-		Detail: fmt.Sprintf(format, args...), Todo: todo})
+	x.findings = append(x.findings, doctorFinding{
+		Check: check, State: state,
+		Detail: fmt.Sprintf(format, args...), Todo: todo,
+	})
 }
 
 func (a *app) damagedFinding(check, detail string) doctorFinding {

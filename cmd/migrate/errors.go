@@ -124,8 +124,10 @@ func (a *app) report(err error) int {
 	}
 	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
-		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint,
-			heldBy(err)}}); err == nil {
+		if text, err := encodeJSON(errorAnswer{errorDetail{
+			k.word, a.op(), message, hint,
+			heldBy(err),
+		}}); err == nil {
 			(&jsonEscaper{to: a.stderr}).Write(text) //nolint:errcheck // there is nowhere left to tell
 		}
 		return k.exit

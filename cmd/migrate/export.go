@@ -19,7 +19,8 @@ file names can't hold is left out and named; then the exit code is 3.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE: func(c *cobra.Command,
-			args []string) error {
+			args []string,
+		) error {
 			return a.export(c.Context(), args[0], args[1])
 		},
 	}

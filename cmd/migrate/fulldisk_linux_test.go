@@ -39,7 +39,8 @@ func TestTheHintOfAFullDiskMakesRoom(t *testing.T) {
 		for i := from; err == nil && i < to; i++ {
 			id, at := fmt.Sprint("run-", i), time.Date(2020, 1, 1, 0, i, 0, 0, time.UTC)
 			err = traces.AppendRecords(t.Context(), "agent-a", id, []runs.Record{
-				runs.Started{RunID: id, AgentID: "agent-a", StartedAt: at}, runs.Turn{Output: output},
+				runs.Started{RunID: id, AgentID: "agent-a", StartedAt: at},
+				runs.Turn{Output: output},
 				runs.Ended{RunID: id, AgentID: "agent-a", EndedAt: at},
 			})
 		}

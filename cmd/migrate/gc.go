@@ -150,8 +150,10 @@ works on a full disk, too.`,
 			if err != nil {
 				return err
 			}
-			return a.gc(c.Context(), f, maintenance.PruneOptions{Scope: a.scope, Stores: stores, Policy: policy,
-				DryRun: !f.apply})
+			return a.gc(c.Context(), f, maintenance.PruneOptions{
+				Scope: a.scope, Stores: stores, Policy: policy,
+				DryRun: !f.apply,
+			})
 		},
 	}
 	f.add(c)
@@ -237,8 +239,10 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 }
 
 func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
-	s := gcStore{storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes,
-		Ended: one.Ended, Owners: []gcOwner{}}
+	s := gcStore{
+		storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes,
+		Ended: one.Ended, Owners: []gcOwner{},
+	}
 	if byFlags {
 		s.Origin, s.SetAt = "flags", nil
 	}

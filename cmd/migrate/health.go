@@ -164,19 +164,25 @@ func serverFacts(health db.Health) (facts [][2]string) {
 	}
 	facts = append(facts, [2]string{"commits wait for", standbysName(h)})
 	for _, s := range h.Standbys {
-		facts = append(facts, [2]string{"standby",
+		facts = append(facts, [2]string{
+			"standby",
 			printable(strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Name, s.State, s.Sync))) + ", " +
-				humanize.IBytes(uint64(max(0, s.Behind))) + " behind"})
+				humanize.IBytes(uint64(max(0, s.Behind))) + " behind",
+		})
 	}
 	for _, s := range h.Slots {
-		facts = append(facts, [2]string{"unused slot",
-			fmt.Sprintf("%s keeps %s of WAL", printable(s.Name), humanize.IBytes(uint64(max(0, s.Kept))))})
+		facts = append(facts, [2]string{
+			"unused slot",
+			fmt.Sprintf("%s keeps %s of WAL", printable(s.Name), humanize.IBytes(uint64(max(0, s.Kept)))),
+		})
 	}
 	if h.ArchiveFails != "" {
 		facts = append(facts, [2]string{"archive", "refuses " + printable(h.ArchiveFails)})
 	}
-	return append(facts, [2]string{"transaction ids",
-		fmt.Sprintf("%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))})
+	return append(facts, [2]string{
+		"transaction ids",
+		fmt.Sprintf("%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent)),
+	})
 }
 
 // waitName says who waits for whom.

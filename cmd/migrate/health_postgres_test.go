@@ -102,8 +102,10 @@ func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	if exit := run([]string{"--db", address, "health"}, strings.NewReader(""), &people, &notes); exit != 0 {
 		t.Errorf("exit %d: %s", exit, notes.String())
 	}
-	for _, said := range []string{"waits for", "oldest transaction", "elsewhere: none of them is there",
-		"of_nobody keeps", "transaction ids"} {
+	for _, said := range []string{
+		"waits for", "oldest transaction", "elsewhere: none of them is there",
+		"of_nobody keeps", "transaction ids",
+	} {
 		if !strings.Contains(people.String(), said) {
 			t.Errorf("health does not say %q:\n%s", said, people.String())
 		}

@@ -34,7 +34,8 @@ on, and without --yes, where nobody can be asked, the exit code is 2.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE: func(c *cobra.Command,
-			args []string) error {
+			args []string,
+		) error {
 			return a.importTrees(c.Context(), args[0], args[1], f)
 		},
 	}
@@ -73,7 +74,8 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) 
 
 // confirmOther asks whether trees are meant that are not the folders that were imported before.
 func (a *app) confirmOther(ctx context.Context, d *db.DB, trees []legacy.Found, o legacy.Options) (bool,
-	error) {
+	error,
+) {
 	if o.OtherFolder {
 		return true, nil
 	}

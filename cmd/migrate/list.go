@@ -36,7 +36,8 @@ func (f *pageFlags) add(c *cobra.Command, header ...string) {
 	c.Flags().StringSliceVar(&f.columns, "columns", nil,
 		"only these columns, by their `NAMES` with commas between, in that order")
 	complete(c, "columns", func(_ *cobra.Command, _ []string, typed string) ([]string,
-		cobra.ShellCompDirective) {
+		cobra.ShellCompDirective,
+	) {
 		before := typed[:strings.LastIndexByte(typed, ',')+1]
 		var list []string
 		for _, name := range header {

@@ -139,8 +139,10 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 		return live.RunSnapshot{}, err
 	}
 	if len(found) == 0 {
-		return live.RunSnapshot{}, &db.Error{Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound,
-			Hint: "see what there is: migrate live list"}
+		return live.RunSnapshot{}, &db.Error{
+			Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound,
+			Hint: "see what there is: migrate live list",
+		}
 	}
 	var candidates []candidate[string]
 	for _, run := range found {

@@ -120,8 +120,10 @@ func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *strin
 var eventColumns = []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}}
 
 func eventCells(e live.RunEventRecord) []string {
-	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(),
-		cut(string(e.Event.JSON()), textWidth)}
+	return []string{
+		strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(),
+		cut(string(e.Event.JSON()), textWidth),
+	}
 }
 
 func liveItemJSON(e live.Followed) ([]byte, error) {

@@ -122,8 +122,10 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 	answer := moveAnswer{
 		Source: report.From, Target: report.To, State: "complete", Already: report.Already,
 		Counts: map[string]moveCount{}, Differs: []moveRemark{},
-		LeftOut: []moveRemark{}, Proof: &moveProof{Rows: report.Rows, SHA256: report.SHA256,
-			TargetSHA256: report.ToSHA256, Whole: err == nil},
+		LeftOut: []moveRemark{}, Proof: &moveProof{
+			Rows: report.Rows, SHA256: report.SHA256,
+			TargetSHA256: report.ToSHA256, Whole: err == nil,
+		},
 	}
 	for _, t := range report.Tables {
 		answer.Counts[t.Table] = moveCount{t.Read, t.New, t.Already, t.Differs}

@@ -62,8 +62,10 @@ func TestPostgresAnswersWhatTheFileAnswers(t *testing.T) {
 						dir = f.Dir
 					}
 				}
-				p := &pair{t: t, file: dbtest.Path(t),
-					server: server + "&search_path=" + strings.NewReplacer("/", "_", "-", "_", ".", "_").Replace(tree.Name)}
+				p := &pair{
+					t: t, file: dbtest.Path(t),
+					server: server + "&search_path=" + strings.NewReplacer("/", "_", "-", "_", ".", "_").Replace(tree.Name),
+				}
 				p.compare(kind, dir)
 			})
 		}

@@ -28,8 +28,10 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	}
 	switch len(candidates) {
 	case 0:
-		return none, &db.Error{Op: "find", Entity: entity, ID: given, Err: db.ErrNotFound,
-			Hint: "see what there is: migrate " + entity + "s list"}
+		return none, &db.Error{
+			Op: "find", Entity: entity, ID: given, Err: db.ErrNotFound,
+			Hint: "see what there is: migrate " + entity + "s list",
+		}
 	case 1:
 		return candidates[0].item, nil
 	}

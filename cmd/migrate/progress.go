@@ -55,8 +55,10 @@ func (a *app) showingOf(ctx context.Context, of string) (_ context.Context, done
 func (p *progress) begin() {
 	unit := []progressbar.Option{progressbar.OptionShowBytes(true)}
 	if p.of != "" {
-		unit = []progressbar.Option{progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString(p.of)}
+		unit = []progressbar.Option{
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+			progressbar.OptionSetItsString(p.of),
+		}
 	}
 	p.bar = progressbar.NewOptions64(-1, append(unit,
 		progressbar.OptionSetWriter(p.to),

@@ -139,8 +139,10 @@ func TestWhatIsLongerThanTheScreenIsPaged(t *testing.T) {
 			t.Errorf("%d lines on 3: %q, %v", lines, text, err)
 		}
 	}
-	for value, want := range map[string]string{"": "", "cat": "", "sed -n p": "sed -n p",
-		"there-is-no-such-pager": ""} {
+	for value, want := range map[string]string{
+		"": "", "cat": "", "sed -n p": "sed -n p",
+		"there-is-no-such-pager": "",
+	} {
 		t.Setenv("PAGER", value)
 		if got := strings.Join(pagerWords(), " "); got != want {
 			t.Errorf("PAGER=%q is %q", value, got)

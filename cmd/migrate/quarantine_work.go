@@ -135,8 +135,10 @@ func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked
 		return errors.Join(failed, err)
 	}
 	if left := len(answer.Items) - answer.Taken; left > 0 {
-		return &fault{kind: kindPartial, hint: "see why: migrate quarantine list",
-			err: fmt.Errorf("%s still in quarantine", count(left, "piece"))}
+		return &fault{
+			kind: kindPartial, hint: "see why: migrate quarantine list",
+			err: fmt.Errorf("%s still in quarantine", count(left, "piece")),
+		}
 	}
 	return nil
 }
@@ -227,7 +229,8 @@ func (a *app) sideBySide(ours, theirs string) error {
 
 // quarantineOurs is what is here under the id of a piece, its beginning.
 func quarantineOurs(ctx context.Context, d *db.DB, q legacy.Quarantined, most int) (text []byte, ok bool,
-	err error) {
+	err error,
+) {
 	if q.What != "conflict" {
 		return nil, false, nil
 	}

@@ -141,7 +141,8 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 
 // answer runs the statement.
 func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string,
-	args []any) error {
+	args []any,
+) error {
 	rows, err := rx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err

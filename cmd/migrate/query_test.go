@@ -182,16 +182,22 @@ func TestQueryAnswersWhileAnotherHandleWrites(t *testing.T) {
 
 func TestTokensEndWhereTheyDoInSQLite(t *testing.T) {
 	for text, want := range map[string][]string{
-		"SELECT a.b, 1.5e3, x'00', 'it''s'": {"SELECT", "A", ".", "B", ",", "1", ".", "5E3", ",", "'", ",",
-			"'"},
-		"select :a, @b, $c::d, ?12, ?": {"SELECT", ":A", ",", "@B", ",", "$C", ":", ":D", ",", "?12",
-			",", "?"},
+		"SELECT a.b, 1.5e3, x'00', 'it''s'": {
+			"SELECT", "A", ".", "B", ",", "1", ".", "5E3", ",", "'", ",",
+			"'",
+		},
+		"select :a, @b, $c::d, ?12, ?": {
+			"SELECT", ":A", ",", "@B", ",", "$C", ":", ":D", ",", "?12",
+			",", "?",
+		},
 		"select[a;b]`c;`\"d;\"":     {"SELECT", "'", "'", "'"},
 		"select/**/1--x\n+2/* open": {"SELECT", "1", "+", "2"},
 		"select 'open":              {"SELECT", "'"},
 		"SELECT größe FROM t":       {"SELECT", "GRÖSSE", "FROM", "T"},
-		"select a->>'$.b', x, X, xx'a' from t": {"SELECT", "A", "-", ">", ">", "'", ",", "X", ",", "X", ",",
-			"XX", "'", "FROM", "T"},
+		"select a->>'$.b', x, X, xx'a' from t": {
+			"SELECT", "A", "-", ">", ">", "'", ",", "X", ",", "X", ",",
+			"XX", "'", "FROM", "T",
+		},
 		"\ufeffSELECT 2": {"SELECT", "2"},
 		"SELECT 1 -- trailing ; comment\n;\n;;  ": {"SELECT", "1"},
 	} {

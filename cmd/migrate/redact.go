@@ -98,8 +98,10 @@ func (a *app) redact(ctx context.Context, r maintenance.Redaction, dryRun, yes b
 			}
 		}
 		if a.json {
-			answer := redactAnswer{Path: d.Path(), Erased: !dryRun, Tables: []redactTable{},
-				Backups: append([]string{}, done.Backups...)}
+			answer := redactAnswer{
+				Path: d.Path(), Erased: !dryRun, Tables: []redactTable{},
+				Backups: append([]string{}, done.Backups...),
+			}
 			for _, t := range done.Tables {
 				answer.Tables = append(answer.Tables, redactTable(t))
 			}

@@ -134,8 +134,10 @@ func (a *app) finish(c *cobra.Command) {
 			if err == nil || errors.As(err, &f) {
 				return err
 			}
-			return &fault{kind: kindUsage, hint: "see: " + c.CommandPath() + " --help",
-				err: fmt.Errorf("%w, as in: %s", err, c.UseLine())}
+			return &fault{
+				kind: kindUsage, hint: "see: " + c.CommandPath() + " --help",
+				err: fmt.Errorf("%w, as in: %s", err, c.UseLine()),
+			}
 		}
 	}
 	for _, sub := range c.Commands() {

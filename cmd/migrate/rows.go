@@ -34,7 +34,8 @@ var (
 	jsonForm = rowForm{
 		flag: "json", isJSON: true,
 		writer: func(_ *app, columns []string,
-			out io.Writer) rowWriter {
+			out io.Writer,
+		) rowWriter {
 			return &jsonRows{out: out, columns: columns}
 		},
 	}

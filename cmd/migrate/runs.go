@@ -290,14 +290,18 @@ func describeLine(line traces.TraceLine) []string {
 	case traces.Started:
 		return []string{"started", "", "", cut(r.Intent, textWidth)}
 	case traces.Turn:
-		return []string{"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r),
-			cut(value(r.Prompt), textWidth)}
+		return []string{
+			"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r),
+			cut(value(r.Prompt), textWidth),
+		}
 	case traces.Ended:
 		if r.Termination.Incomplete() {
 			return []string{"ended", "", "incomplete", ""}
 		}
-		return []string{"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status),
-			cut(r.Termination.Outcome.Summary, textWidth)}
+		return []string{
+			"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status),
+			cut(r.Termination.Outcome.Summary, textWidth),
+		}
 	case traces.Unknown:
 		if used := new(tally); r.Kind == modelTurn {
 			if u := usedBy(r.Raw); u.Counted() {
@@ -359,7 +363,8 @@ begins so.`, func(ctx context.Context, s *runs.Store, ref runs.RunRef) (bool, er
 }
 
 func (a *app) pinning(name, short, long string,
-	do func(context.Context, *runs.Store, runs.RunRef) (pinned bool, err error)) *cobra.Command {
+	do func(context.Context, *runs.Store, runs.RunRef) (pinned bool, err error),
+) *cobra.Command {
 	var agent string
 	c := &cobra.Command{
 		Use: name + " ID [--agent ID]", Short: short, Long: long, Args: cobra.ExactArgs(1),

@@ -88,8 +88,10 @@ func failing(t *testing.T) map[string]string {
 		"of another certificate": serving(t, func(conn net.Conn) {
 			start(conn)
 			_, _ = conn.Write([]byte("S"))
-			_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate},
-				PrivateKey: key}}, MinVersion: tls.VersionTLS12}).Handshake()
+			_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{
+				Certificate: [][]byte{certificate},
+				PrivateKey:  key,
+			}}, MinVersion: tls.VersionTLS12}).Handshake()
 		}),
 	}
 }

@@ -28,8 +28,10 @@ func checkPlace(flag, place string, typed bool) error {
 	case place == "":
 		return usage("%s is empty", flag)
 	case place == ":memory:":
-		return &fault{kind: kindUsage, hint: "name a file",
-			err: fmt.Errorf("%s :memory: holds nothing once the command has ended", flag)}
+		return &fault{
+			kind: kindUsage, hint: "name a file",
+			err: fmt.Errorf("%s :memory: holds nothing once the command has ended", flag),
+		}
 	case secret && typed:
 		return &fault{
 			kind: kindUsage, hint: "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in " +
@@ -231,8 +233,10 @@ func (a *app) address() string {
 // checkServer refuses on a server what only a file has.
 func (a *app) checkServer() error {
 	if tool := a.otherTools()[a.op()]; tool != "" {
-		return &fault{kind: kindUnsupported, hint: tool,
-			err: fmt.Errorf("%s is for files, and --db is the address of a server", a.op())}
+		return &fault{
+			kind: kindUnsupported, hint: tool,
+			err: fmt.Errorf("%s is for files, and --db is the address of a server", a.op()),
+		}
 	}
 	return nil
 }

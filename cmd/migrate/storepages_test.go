@@ -42,8 +42,10 @@ func yesterday(t *testing.T) (path string) {
 
 	traces, tool := runs.NewStore(d, runs.Options{}), "shell"
 	end := func(run string, status runs.OutcomeStatus, summary string) runs.Ended {
-		return runs.Ended{RunID: run, AgentID: "agent-a",
-			Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: summary}}}
+		return runs.Ended{
+			RunID: run, AgentID: "agent-a",
+			Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: summary}},
+		}
 	}
 	must(traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
 		runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build", StartedAt: start},
@@ -53,13 +55,17 @@ func yesterday(t *testing.T) (path string) {
 		end("run-1", runs.OutcomeSuccess, "green again"),
 	}))
 	must(traces.AppendRecords(ctx, "agent-a", "run-2", []runs.Record{
-		runs.Started{RunID: "run-2", AgentID: "agent-a", Intent: "make a release",
-			StartedAt: start.Add(time.Minute)},
+		runs.Started{
+			RunID: "run-2", AgentID: "agent-a", Intent: "make a release",
+			StartedAt: start.Add(time.Minute),
+		},
 		runs.Turn{Index: 0, Tool: &tool, CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2}},
 		end("run-2", runs.OutcomeFailure, "no space left on the device"),
 	}))
-	must(traces.WriteStarted(ctx, runs.Started{RunID: "run-3", AgentID: "agent-b", Intent: "write docs",
-		StartedAt: start.Add(2 * time.Minute)}))
+	must(traces.WriteStarted(ctx, runs.Started{
+		RunID: "run-3", AgentID: "agent-b", Intent: "write docs",
+		StartedAt: start.Add(2 * time.Minute),
+	}))
 
 	lives := live.NewStore(d, live.Options{})
 	for run, events := range map[string][]string{
@@ -95,8 +101,10 @@ func yesterday(t *testing.T) (path string) {
 
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 	for i := range 3 {
-		must(paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: fmt.Sprint("deploy-", i), PausedStageID: "gate",
-			Prompt: "Deploy this build?", CreatedAt: start}))
+		must(paused.Save(ctx, &checkpoints.PausedWorkflow{
+			RunID: fmt.Sprint("deploy-", i), PausedStageID: "gate",
+			Prompt: "Deploy this build?", CreatedAt: start,
+		}))
 	}
 	claim, _, err := paused.Claim(ctx, "deploy-0")
 	must(err)

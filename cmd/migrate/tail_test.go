@@ -52,8 +52,10 @@ func recordTo(ctx context.Context, path, verb string, args []string) (err error)
 		return err
 	case "end": // AGENT RUN
 		outcome := &runs.AgentOutcome{Status: runs.OutcomeSuccess}
-		return traces.WriteEnded(ctx, runs.Ended{AgentID: args[0], RunID: args[1],
-			Termination: runs.Termination{Outcome: outcome}})
+		return traces.WriteEnded(ctx, runs.Ended{
+			AgentID: args[0], RunID: args[1],
+			Termination: runs.Termination{Outcome: outcome},
+		})
 	case "reserve": // SCOPE KIND NAME: for an hour, whatever becomes of this process
 		o := db.ReserveOptions{Scope: args[0], LeaseTerms: db.LeaseTerms{TTL: time.Hour, Detached: true}}
 		_, err = d.Reserve(ctx, args[1], args[2], o)
@@ -113,7 +115,8 @@ func (all followings) commands() map[string]func(*testscript.TestScript, bool, [
 }
 
 func (all followings) named(ts *testscript.TestScript, neg bool, args []string, atLeast int,
-	use string) *following {
+	use string,
+) *following {
 	if neg || len(args) < atLeast {
 		ts.Fatalf("use: %s", use)
 	}

@@ -80,8 +80,10 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
 	}
 	if !info.IsDir() {
-		return nil, nil, &fault{kind: kindUsage, hint: "DIR is the folder that the old program was given",
-			err: fmt.Errorf("%s is not a folder", dir)}
+		return nil, nil, &fault{
+			kind: kindUsage, hint: "DIR is the folder that the old program was given",
+			err: fmt.Errorf("%s is not a folder", dir),
+		}
 	}
 	if name != autoKind {
 		k, err := kindByName(name)
@@ -106,7 +108,8 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 // workTrees does the work for each tree and gives one answer for all those in dir. The answer says
 // how far it came when there is an error, too.
 func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, o legacy.Options,
-	work treeWork) (treeAnswer, error) {
+	work treeWork,
+) (treeAnswer, error) {
 	var reports []legacy.Report
 	for _, t := range trees {
 		bar := a.newProgress(string(t.Kind))
@@ -153,8 +156,10 @@ func (a *app) finishTrees(answer treeAnswer, done string) error {
 	if len(answer.Quarantined) > 0 {
 		hint = "see what lies in quarantine: migrate quarantine list"
 	}
-	return &fault{kind: kindPartial, hint: hint,
-		err: fmt.Errorf("%s, but not all of it: %s", done, strings.Join(what, ", "))}
+	return &fault{
+		kind: kindPartial, hint: hint,
+		err: fmt.Errorf("%s, but not all of it: %s", done, strings.Join(what, ", ")),
+	}
 }
 
 // shownRemarks is how many remarks of a kind people see; --json has them all.
@@ -222,8 +227,10 @@ func (a *app) printReadable(files []legacy.Readability) error {
 }
 
 func (a *app) printCounts(counts map[string]legacy.Count) error {
-	g := &grid{header: []string{"record", "read", "new", "already", "changed", "quarantined"},
-		right: []int{1, 2, 3, 4, 5}}
+	g := &grid{
+		header: []string{"record", "read", "new", "already", "changed", "quarantined"},
+		right:  []int{1, 2, 3, 4, 5},
+	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		c := counts[name]
 		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already),

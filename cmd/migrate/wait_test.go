@@ -53,8 +53,10 @@ func foreignWriter(t *testing.T, path string) int {
 }
 
 func TestWait_BoundsWriterWaitAndNamesIt(t *testing.T) {
-	for name, hold := range map[string]func(*testing.T, string) int{"stopped": stoppedWriter,
-		"foreign": foreignWriter} {
+	for name, hold := range map[string]func(*testing.T, string) int{
+		"stopped": stoppedWriter,
+		"foreign": foreignWriter,
+	} {
 		t.Run(name, func(t *testing.T) {
 			path := checkpointsFile(t)
 			pid := hold(t, path)

@@ -56,8 +56,11 @@ func TestFind_ExactIDBeatsPrefix(t *testing.T) {
 	if _, err := unique("run", "run", list()); !errors.Is(err, db.ErrNotFound) || classify(err) != kindNotFound {
 		t.Errorf("none: %v", err)
 	}
-	for _, ids := range [][]string{{"run", "run"}, {"run-1", "run-2"},
-		strings.Split(strings.Repeat("run ", 11), " ")[:11]} {
+	for _, ids := range [][]string{
+		{"run", "run"},
+		{"run-1", "run-2"},
+		strings.Split(strings.Repeat("run ", 11), " ")[:11],
+	} {
 		_, err := unique("run", "run", list(ids...))
 		if classify(err) != kindUsage || !strings.Contains(a.meantHint("run", ambiguous(err)),
 			"\nmigrate runs show "+ids[0]+" of 0\nmigrate runs show "+ids[1]+" of 1") {
@@ -104,14 +107,18 @@ func TestAWordIsQuotedWhereAShellWouldReadIt(t *testing.T) {
 func TestReportsOfSeveralKindsAddUp(t *testing.T) {
 	remark := []legacy.Remark{{File: "f", Reason: "r"}}
 	one := legacy.Report{
-		Source: "/home/u", Kind: "runs", Counts: map[string]legacy.Count{"turn": {Read: 3, New: 1, Already: 1,
-			Quarantined: 1}},
+		Source: "/home/u", Kind: "runs", Counts: map[string]legacy.Count{"turn": {
+			Read: 3, New: 1, Already: 1,
+			Quarantined: 1,
+		}},
 		Files: legacy.Files{Found: 1, New: 1, Bytes: 10}, Quarantined: []legacy.Quarantined{{ID: 1}},
 		Ignored: remark,
 	}
 	two := legacy.Report{
-		Source: "/home/u", Kind: "agents", Counts: map[string]legacy.Count{"turn": {Read: 1, Changed: 1},
-			"entry": {Read: 2, New: 2}},
+		Source: "/home/u", Kind: "agents", Counts: map[string]legacy.Count{
+			"turn":  {Read: 1, Changed: 1},
+			"entry": {Read: 2, New: 2},
+		},
 		Files: legacy.Files{Found: 2, Grown: 1, Bytes: 5}, Differs: remark, Truncated: 4,
 	}
 	got := legacy.Sum("/home/u", []legacy.Report{one, two})
@@ -132,8 +139,10 @@ func TestImport_LostServerIsRunAgain(t *testing.T) {
 	a := &app{path: "postgres://ann@db.example/agents"}
 	answer := treeAnswer{Report: legacy.Report{Counts: map[string]legacy.Count{"turn": {Read: 7}}}}
 	for _, lost := range []error{db.ErrIO, db.ErrOutcomeUnknown} {
-		if hint := hintOf(a.stopped(answer, &db.Error{Op: "write", Hint: "nothing was changed",
-			Err: lost})); hint != "see that the server runs; 7 records done; run it again to go on" {
+		if hint := hintOf(a.stopped(answer, &db.Error{
+			Op: "write", Hint: "nothing was changed",
+			Err: lost,
+		})); hint != "see that the server runs; 7 records done; run it again to go on" {
 			t.Errorf("%v: %s", lost, hint)
 		}
 	}

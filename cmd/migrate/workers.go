@@ -25,8 +25,10 @@ func (a *app) workersCommand() *cobra.Command {
 		a.workersTailCommand())
 }
 
-var workerStatuses = []workers.WorkerStatus{workers.WorkerRunning, workers.WorkerStopped,
-	workers.WorkerCancelled}
+var workerStatuses = []workers.WorkerStatus{
+	workers.WorkerRunning, workers.WorkerStopped,
+	workers.WorkerCancelled,
+}
 
 type workersFlags struct {
 	pageFlags
@@ -148,7 +150,8 @@ func (a *app) runtime(ctx context.Context, d *db.DB, id workers.RuntimeID) (*wor
 // workersPage gives a page across runtimes. Its cursor is the runtime, and behind a dot the cursor
 // inside it, which is empty at its beginning.
 func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
-	filter workers.WorkerFilter, at db.At) (list db.Page[workers.WorkerSummary], err error) {
+	filter workers.WorkerFilter, at db.At,
+) (list db.Page[workers.WorkerSummary], err error) {
 	from, inside, err := splitWorkersCursor(at.After)
 	if err != nil {
 		return list, err
@@ -192,8 +195,10 @@ func splitWorkersCursor(cursor string) (id workers.RuntimeID, inside string, err
 	text, inside, ok := strings.Cut(cursor, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || !ok {
-		return "", "", &db.Error{Op: "list workers",
-			Err: fmt.Errorf("%w: %q is not a cursor of this list", db.ErrInvalid, cursor)}
+		return "", "", &db.Error{
+			Op:  "list workers",
+			Err: fmt.Errorf("%w: %q is not a cursor of this list", db.ErrInvalid, cursor),
+		}
 	}
 	return workers.RuntimeID(raw), inside, nil
 }
@@ -238,7 +243,8 @@ type foundWorker struct {
 
 // findWorker finds the worker that an id on the command line means.
 func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
-	given string) (*workers.Runtime, workers.WorkerRef, error) {
+	given string,
+) (*workers.Runtime, workers.WorkerRef, error) {
 	var candidates []candidate[foundWorker]
 	for _, id := range ids {
 		r, err := a.runtime(ctx, d, id)
@@ -259,7 +265,8 @@ func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
 }
 
 func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer,
-	err error) {
+	err error,
+) {
 	answer = workerAnswer{Transcript: []workers.TranscriptEntry{}, Events: []workers.RuntimeEvent{}}
 	if answer.Detail, err = r.WorkerDetail(ctx, ref); err != nil {
 		return answer, err

@@ -83,7 +83,8 @@ func (a *app) workersTail(c *cobra.Command, d *db.DB, args []string, named strin
 
 // workersTailOne follows the log of one runtime; of one worker, where there is one.
 func (a *app) workersTailOne(ctx context.Context, r *workers.Runtime, worker *workers.WorkerRef,
-	f tailFlags) (err error) {
+	f tailFlags,
+) (err error) {
 	from := f.from
 	switch {
 	case from != "" || f.all:
@@ -119,7 +120,8 @@ func (a *app) workersTailOne(ctx context.Context, r *workers.Runtime, worker *wo
 // Events that went unread end it, but for those before the first, where all that are there are
 // wanted.
 func eventsOf(worker *workers.WorkerRef, all iter.Seq2[workers.Followed, error],
-	fromStart bool) iter.Seq2[workers.Followed, error] {
+	fromStart bool,
+) iter.Seq2[workers.Followed, error] {
 	return func(yield func(workers.Followed, error) bool) {
 		for item, err := range all {
 			if err == nil && item.What == db.Gap && !item.Gone && !fromStart {
@@ -139,14 +141,16 @@ func eventsOf(worker *workers.WorkerRef, all iter.Seq2[workers.Followed, error],
 
 // lastOfWorker finds the place before the last events of a worker, at most so many of them.
 func lastOfWorker(ctx context.Context, r *workers.Runtime, worker workers.WorkerRef, lines int) (string,
-	error) {
+	error,
+) {
 	before, err := r.CursorBefore(ctx, math.MaxInt32)
 	if err != nil {
 		return "", err
 	}
 	var last []string // each before an event of the worker
 	for e, err := range db.AllPages(func(at db.At) (db.Page[workers.Followed],
-		error) {
+		error,
+	) {
 		return r.EventsPage(ctx, at)
 	}) {
 		if err != nil {

@@ -77,8 +77,10 @@ func (r *Runtime) Submit(ctx context.Context, task string) error {
 	}
 	err := r.file.Write(ctx, "submit task", func(tx *db.Tx) error {
 		started := runs.Started{RunID: task, AgentID: agentID, Intent: "do " + task, StartedAt: tx.Now()}
-		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{started},
-			Key: "submit"})
+		err := r.traces.AppendTx(tx, runs.Batch{
+			AgentID: agentID, RunID: task, Records: []runs.Record{started},
+			Key: "submit",
+		})
 		if err != nil {
 			return err
 		}
@@ -160,8 +162,10 @@ func held(err error) error {
 func (r *Runtime) reserve(ctx context.Context, task string) (*agents.Lease, error) {
 	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, db.LeaseTerms{TTL: leaseTime},
 		func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(),
-				Status: agents.Active}, nil
+			return agents.Entry{
+				SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(),
+				Status: agents.Active,
+			}, nil
 		})
 	if err != nil {
 		return nil, err
@@ -173,7 +177,8 @@ func (r *Runtime) reserve(ctx context.Context, task string) (*agents.Lease, erro
 }
 
 func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Claim,
-	lease *agents.Lease) error {
+	lease *agents.Lease,
+) error {
 	if _, err := r.crew.SendInput(ctx, r.worker, workers.UserInput("do "+task)); err != nil {
 		return err
 	}
@@ -191,10 +196,14 @@ func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Cla
 	}
 	return lease.Hold(ctx, "end task", func(tx *db.Tx) error {
 		outcome := runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done", Timestamp: tx.Now()}
-		ended := runs.Ended{RunID: task, AgentID: agentID, EndedAt: tx.Now(),
-			Termination: runs.Termination{Outcome: &outcome}}
-		if err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task,
-			Records: []runs.Record{ended}}); err != nil {
+		ended := runs.Ended{
+			RunID: task, AgentID: agentID, EndedAt: tx.Now(),
+			Termination: runs.Termination{Outcome: &outcome},
+		}
+		if err := r.traces.AppendTx(tx, runs.Batch{
+			AgentID: agentID, RunID: task,
+			Records: []runs.Record{ended},
+		}); err != nil {
 			return err
 		}
 		if _, err := r.live.AppendTx(tx, task,
@@ -215,8 +224,10 @@ func (r *Runtime) step(ctx context.Context, task string, lease *agents.Lease, st
 	tool, key := "think", fmt.Sprint("step ", step)
 	turn := runs.Turn{Index: uint64(step), Tool: &tool}
 	err := lease.Hold(ctx, "step", func(tx *db.Tx) error {
-		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{turn},
-			Key: key})
+		err := r.traces.AppendTx(tx, runs.Batch{
+			AgentID: agentID, RunID: task, Records: []runs.Record{turn},
+			Key: key,
+		})
 		if err != nil {
 			return err
 		}

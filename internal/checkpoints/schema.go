@@ -37,11 +37,13 @@ func documentTypes() *structure {
 	)
 	proposal := proposalTypes(precondition)
 	step := stepTypes(workflow, proposal, precondition, approvalField)
-	compensation := &tagged{name: "CompensationHandler", words: []string{"proposal", "stage_ref"},
+	compensation := &tagged{
+		name: "CompensationHandler", words: []string{"proposal", "stage_ref"},
 		variants: []*structure{
 			define("struct ProposalStep", field{name: "proposal", of: proposal.read}),
 			define("struct variant CompensationHandler::StageRef", field{name: "stage_id", of: text}),
-		}}
+		},
+	}
 	stage.define(
 		field{name: "id", of: text},
 		field{name: "name", of: text},
@@ -204,8 +206,10 @@ func proposalTypes(precondition *structure) *structure {
 func outputTypes(paused, stageResult *structure) *tagged {
 	output := &tagged{
 		name: "StageOutput",
-		words: []string{"pattern", "proposal", "sub_workflow", "approval", "review", "loop", "for_each", "dedup",
-			"empty"},
+		words: []string{
+			"pattern", "proposal", "sub_workflow", "approval", "review", "loop", "for_each", "dedup",
+			"empty",
+		},
 	}
 	agent := agentOutput()
 	finding := define("struct ReviewFinding",
@@ -267,8 +271,10 @@ func agentOutput() *structure {
 		field{name: "status", of: word("success", "partial_success", "give_up", "timeout", "failure", "done")},
 		field{name: "summary", of: text, missing: emptyText},
 		field{name: "evidence", of: list(evidence.read), missing: emptyList},
-		field{name: "metrics", of: metrics.read,
-			missing: `{"actions_failed":0,"actions_succeeded":0,"duration_ms":0.0,"retries":0,"tool_calls":0,"turns":0}`},
+		field{
+			name: "metrics", of: metrics.read,
+			missing: `{"actions_failed":0,"actions_succeeded":0,"duration_ms":0.0,"retries":0,"tool_calls":0,"turns":0}`,
+		},
 		field{name: "timestamp", of: instant, missing: madeUp},
 	)
 	tokens := define("struct TokenAccounting",

@@ -32,27 +32,43 @@ var decodings = []struct{ event, text string }{
 	},
 	{`["agent_end","t",[1,2,3,4,5],["passed",0,0,0,0,0]]`, ``},
 	// A word may be the name in an object.
-	{`{"type":"step_end","step_id":"s","status":{"completed":null},"step_number":1,"total_steps":2}`,
-		`{"type":"step_end","step_id":"s","status":"completed","step_number":1,"total_steps":2}`},
-	{`{"type":"step_end","step_id":"s","status":{"completed":{ }},"step_number":1,"total_steps":2}`,
-		`{"type":"step_end","step_id":"s","status":"completed","step_number":1,"total_steps":2}`},
+	{
+		`{"type":"step_end","step_id":"s","status":{"completed":null},"step_number":1,"total_steps":2}`,
+		`{"type":"step_end","step_id":"s","status":"completed","step_number":1,"total_steps":2}`,
+	},
+	{
+		`{"type":"step_end","step_id":"s","status":{"completed":{ }},"step_number":1,"total_steps":2}`,
+		`{"type":"step_end","step_id":"s","status":"completed","step_number":1,"total_steps":2}`,
+	},
 	{`{"type":"step_end","step_id":"s","status":{"completed":[]},"step_number":1,"total_steps":2}`, ``},
 	{`{"type":"step_end","step_id":"s","status":{"completed":null,"failed":null},"step_number":1,"total_steps":2}`, ``},
 	{`{"type":"step_end","step_id":"s","status":{},"step_number":1,"total_steps":2}`, ``},
 	// Numbers.
 	{`{"type":"context_resolved","total_items":-0,"total_tokens":1}`, ``},
-	{`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":-0}`,
-		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":-0.0}`},
-	{`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":0.123456789}`,
-		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":0.12345679}`},
-	{`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1e15}`,
-		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1e+15}`},
-	{`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1.1e-7}`,
-		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1.1e-7}`},
-	{`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":4.9365212e-6}`,
-		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":0.0000049365212}`},
-	{`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1e39}`,
-		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":null}`},
+	{
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":-0}`,
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":-0.0}`,
+	},
+	{
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":0.123456789}`,
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":0.12345679}`,
+	},
+	{
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1e15}`,
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1e+15}`,
+	},
+	{
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1.1e-7}`,
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1.1e-7}`,
+	},
+	{
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":4.9365212e-6}`,
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":0.0000049365212}`,
+	},
+	{
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":1e39}`,
+		`{"type":"memory_recalled","memory_id":"m","content":"c","relevance":null}`,
+	},
 	{
 		`{"type":"subagent_progress","task_id":"t","session_id":"s","status":"r","metadata":[1e-50,99999999999999999999999999,1e39,-0,3.40282357e38]}`,
 		`{"type":"subagent_progress","task_id":"t","session_id":"s","status":"r","metadata":[9.999999999999999e-51,1e+26,1e+39,-0.0,3.4028235700000002e+38]}`,
@@ -90,8 +106,10 @@ func TestEventsAreReadAsTheOriginalReadsThem(t *testing.T) {
 }
 
 func TestAStatusMayBeTheNameInAnObject(t *testing.T) {
-	for status, read := range map[string]bool{`{"failed":null}`: true, `{"failed":{}}`: false,
-		`{"nope":null}`: false, `"failed"`: true} {
+	for status, read := range map[string]bool{
+		`{"failed":null}`: true, `{"failed":{}}`: false,
+		`{"nope":null}`: false, `"failed"`: true,
+	} {
 		elements, _ := live.ReadFile(fmt.Appendf(nil,
 			`[{"snapshot":["r","s",%s,"p",1,1,null,null,0],"events":[]}]`, status))
 		if e := elements[0]; (e.Reason == "") != read || read && e.Record.Snapshot.Status != "failed" {
@@ -113,8 +131,10 @@ func TestRead_DepthLimitIsTheOriginals(t *testing.T) {
 }
 
 func TestUnknownMembersAreReadToo(t *testing.T) {
-	for member, read := range map[string]bool{`1e308`: true, `1e400`: false, `"\ud83d\ude00"`: true,
-		`"\ud83d"`: false, strings.Repeat("[", 200) + strings.Repeat("]", 200): false} {
+	for member, read := range map[string]bool{
+		`1e308`: true, `1e400`: false, `"\ud83d\ude00"`: true,
+		`"\ud83d"`: false, strings.Repeat("[", 200) + strings.Repeat("]", 200): false,
+	} {
 		elements, _ := live.ReadFile(fmt.Appendf(nil,
 			`[{"snapshot":["r","s","created","p",1,1,null,null,0],"events":[],"later":%s}]`, member))
 		if e := elements[0]; (e.Reason == "") != read {

@@ -15,8 +15,10 @@ var (
 	snapshotFields = all(in(aText, "id session_id"), []field{a("status", aStatus), a("prompt", aText)},
 		in(aCount, "created_at_ms updated_at_ms"), in(noText, "result_text error"), in(aCount, "event_count"))
 	eventFields  = []field{a("sequence", aCount), a("timestamp_ms", aCount), a("event", free)}
-	recordFields = []field{a("snapshot", object(snapshotFields...)),
-		a("events", &shape{sort: sortList, of: object(eventFields...)})}
+	recordFields = []field{
+		a("snapshot", object(snapshotFields...)),
+		a("events", &shape{sort: sortList, of: object(eventFields...)}),
+	}
 )
 
 // AppendJSON writes the snapshot as the original does, compact: absent texts are left out, further

@@ -143,10 +143,14 @@ func (w *Row) Whole(rx *db.Rx) (*WholeRow, error) {
 // NewRow is the row of a run that comes with its events.
 func NewRow(scope int64, r *Record) *WholeRow {
 	w := &WholeRow{
-		Row: Row{Scope: scope, RunID: r.Snapshot.ID, SessionID: r.Snapshot.SessionID, Status: r.Snapshot.Status,
-			KeptEvents: int64(len(r.Events))},
-		Texts: Texts{Prompt: r.Snapshot.Prompt, ResultText: r.Snapshot.ResultText, Error: r.Snapshot.Error,
-			Further: r.Snapshot.Further},
+		Row: Row{
+			Scope: scope, RunID: r.Snapshot.ID, SessionID: r.Snapshot.SessionID, Status: r.Snapshot.Status,
+			KeptEvents: int64(len(r.Events)),
+		},
+		Texts: Texts{
+			Prompt: r.Snapshot.Prompt, ResultText: r.Snapshot.ResultText, Error: r.Snapshot.Error,
+			Further: r.Snapshot.Further,
+		},
 	}
 	w.CreatedAt, w.CreatedAtMs = timeColumn(r.Snapshot.CreatedAtMs)
 	w.SetUpdated(r.Snapshot.UpdatedAtMs)

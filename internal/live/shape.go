@@ -134,14 +134,18 @@ var eventTypes = map[string][]field{
 	"tool_end":           all(in(aText, "id name output"), in(aShort, "exit_code"), in(noFree, "metadata")),
 	"tool_output_delta":  in(aText, "id name delta"),
 	"turn_end":           {a("turn", aCount), a("usage", usage)},
-	"agent_end": {a("text", aText), a("usage", usage), a("verification_summary", verification),
-		a("meta", responseMeta)},
+	"agent_end": {
+		a("text", aText), a("usage", usage), a("verification_summary", verification),
+		a("meta", responseMeta),
+	},
 	"error":                 in(aText, "message"),
 	"confirmation_required": all(in(aText, "tool_id tool_name"), in(free, "args"), in(aCount, "timeout_ms")),
 	"confirmation_received": {a("tool_id", aText), a("approved", aFlag), a("reason", noText)},
 	"confirmation_timeout":  in(aText, "tool_id action_taken"),
-	"external_task_pending": {a("task_id", aText), a("session_id", aText), a("lane", lane),
-		a("command_type", aText), a("payload", free), a("timeout_ms", aCount)},
+	"external_task_pending": {
+		a("task_id", aText), a("session_id", aText), a("lane", lane),
+		a("command_type", aText), a("payload", free), a("timeout_ms", aCount),
+	},
 	"external_task_completed": all(in(aText, "task_id session_id"), in(aFlag, "success")),
 	"permission_denied":       {a("tool_id", aText), a("tool_name", aText), a("args", free), a("reason", aText)},
 	"context_resolving":       in(texts, "providers"),
@@ -151,8 +155,10 @@ var eventTypes = map[string][]field{
 		in(aCount, "delay_ms")),
 	"queue_alert":  in(aText, "level alert_type message"),
 	"task_updated": {a("session_id", aText), a("tasks", &shape{sort: sortList, of: task})},
-	"memory_stored": {a("memory_id", aText), a("memory_type", aText), a("importance", aFloat),
-		a("tags", texts)},
+	"memory_stored": {
+		a("memory_id", aText), a("memory_type", aText), a("importance", aFloat),
+		a("tags", texts),
+	},
 	"memory_recalled":   {a("memory_id", aText), a("content", aText), a("relevance", aFloat)},
 	"memories_searched": {a("query", noText), a("tags", texts), a("result_count", aCount)},
 	"memory_cleared":    {a("tier", aText), a("count", aCount)},
@@ -162,14 +168,20 @@ var eventTypes = map[string][]field{
 	"planning_start":    in(aText, "prompt"),
 	"planning_end":      {a("plan", plan), a("estimated_steps", aCount)},
 	"step_start":        all(in(aText, "step_id description"), in(aCount, "step_number total_steps")),
-	"step_end": {a("step_id", aText), a("status", taskStatus), a("step_number", aCount),
-		a("total_steps", aCount)},
+	"step_end": {
+		a("step_id", aText), a("status", taskStatus), a("step_number", aCount),
+		a("total_steps", aCount),
+	},
 	"goal_extracted": {a("goal", goal)},
-	"goal_progress": {a("goal", aText), a("progress", aFloat), a("completed_steps", aCount),
-		a("total_steps", aCount)},
+	"goal_progress": {
+		a("goal", aText), a("progress", aFloat), a("completed_steps", aCount),
+		a("total_steps", aCount),
+	},
 	"goal_achieved": {a("goal", aText), a("total_steps", aCount), a("duration_ms", anInt)},
-	"context_compacted": {a("session_id", aText), a("before_messages", aCount),
-		a("after_messages", aCount), a("percent_before", aFloat)},
+	"context_compacted": {
+		a("session_id", aText), a("before_messages", aCount),
+		a("after_messages", aCount), a("percent_before", aFloat),
+	},
 	"persistence_failed": in(aText, "session_id operation error"),
 	"btw_answer":         {a("question", aText), a("answer", aText), a("usage", usage)},
 }
@@ -242,8 +254,10 @@ func (sh *shape) contents(text []byte) bool {
 }
 
 func (sh *shape) readNumber(text []byte) string {
-	name := [...]string{sortCount: "usize", sortInt: "i64", sortShort: "i32", sortU32: "u32",
-		sortFloat: "f32"}[sh.sort]
+	name := [...]string{
+		sortCount: "usize", sortInt: "i64", sortShort: "i32", sortU32: "u32",
+		sortFloat: "f32",
+	}[sh.sort]
 	if !serdejson.IsNumber(text) {
 		return wrongType(text, name)
 	}

@@ -15,8 +15,10 @@ func TestCanonicalIsWhatTheOriginalWrites(t *testing.T) {
 			t.Errorf("%s gave %s, %v; want %s", raw, got, err, want)
 		}
 	}
-	for _, raw := range []string{"1e400", "01", "1.", "{", `"\ud800"`, "NaN", "\"\xff\"", "[1,]", "{}x", "\x00",
-		"nulL"} {
+	for _, raw := range []string{
+		"1e400", "01", "1.", "{", `"\ud800"`, "NaN", "\"\xff\"", "[1,]", "{}x", "\x00",
+		"nulL",
+	} {
 		if got, err := Canonical([]byte(raw)); err == nil {
 			t.Errorf("%q gave %s", raw, got)
 		}

@@ -296,8 +296,10 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 }
 
 func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
-	for i, count := range []*uint32{0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded,
-		5: &m.ActionsFailed} {
+	for i, count := range []*uint32{
+		0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded,
+		5: &m.ActionsFailed,
+	} {
 		if count != nil && f.Values[i] != nil {
 			*count = uint32(f.Uint(i, math.MaxUint32, "u32"))
 		}

@@ -44,8 +44,10 @@ func (t Table) ImportNew(tx *db.Tx, run Ref, lines []Line) (Standing, error) {
 }
 
 func prepareLines(run Ref, lines []Line) Prepared {
-	p := Prepared{Batch: Batch{Ref: run, Records: make([]Record, len(lines))},
-		rows: make([]recordRow, len(lines))}
+	p := Prepared{
+		Batch: Batch{Ref: run, Records: make([]Record, len(lines))},
+		rows:  make([]recordRow, len(lines)),
+	}
 	for i, line := range lines {
 		p.Records[i], p.rows[i] = line.Record, rowOfLine(line)
 	}

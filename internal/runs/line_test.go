@@ -115,13 +115,19 @@ func TestEveryRecordComesBackFromItsRow(t *testing.T) {
 		leap,
 		Started{RunID: "r", AgentID: "a", StartedAt: morning},
 		Turn{Index: math.MaxUint64, Parameters: []byte("[1 ]")},
-		Turn{Prompt: new("\x00\n"), CliOutcome: &CliOutcome{Kind: CliExited, Code: math.MinInt64},
-			PolicyRejected: &PolicyRejection{Rule: ""}},
-		Turn{CliOutcome: &CliOutcome{Kind: "killed"}, VerifierVerdict: VerdictFail,
-			PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")}},
+		Turn{
+			Prompt: new("\x00\n"), CliOutcome: &CliOutcome{Kind: CliExited, Code: math.MinInt64},
+			PolicyRejected: &PolicyRejection{Rule: ""},
+		},
+		Turn{
+			CliOutcome: &CliOutcome{Kind: "killed"}, VerifierVerdict: VerdictFail,
+			PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")},
+		},
 		Ended{EndedAt: morning},
-		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{Status: "done",
-			Evidence: []Evidence{{Kind: "tool_result", Data: []byte("{ }")}}}}},
+		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{
+			Status:   "done",
+			Evidence: []Evidence{{Kind: "tool_result", Data: []byte("{ }")}},
+		}}},
 		Unknown{Kind: "later", Raw: []byte("{\"record\":\"later\",\n\"b\":1,\"a\":2}")},
 	} {
 		row, err := rowOf(record)

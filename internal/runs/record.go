@@ -144,8 +144,10 @@ var (
 	cliOutcomeWords  = []string{"exited", "killed", "timeout"}
 	verdictWords     = []string{"pass", "fail", "not_run"}
 	OutcomeWords     = []string{"success", "partial_success", "give_up", "timeout", "failure", "done"}
-	evidenceWords    = []string{"self_assessment", "tool_result", "state_change", "external_verification",
-		"stop_reason", "evaluator"}
+	evidenceWords    = []string{
+		"self_assessment", "tool_result", "state_change", "external_verification",
+		"stop_reason", "evaluator",
+	}
 	verdictsByWord = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
 )
 

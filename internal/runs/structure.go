@@ -19,18 +19,35 @@ type structure struct {
 }
 
 var (
-	startedStructure = structure{"struct RunStarted",
-		[]string{"run_id", "agent_id", "intent", "outcome_description", "started_at"}, 5}
-	turnStructure = structure{"struct RunTurn",
-		[]string{"index", "prompt", "tool", "parameters", "output", "cli_outcome", "verifier_verdict",
-			"policy_rejected"}, 7}
-	endedStructure = structure{"struct RunEnded",
-		[]string{"run_id", "agent_id", "termination", "ended_at"}, 4}
+	startedStructure = structure{
+		"struct RunStarted",
+		[]string{"run_id", "agent_id", "intent", "outcome_description", "started_at"},
+		5,
+	}
+	turnStructure = structure{
+		"struct RunTurn",
+		[]string{
+			"index", "prompt", "tool", "parameters", "output", "cli_outcome", "verifier_verdict",
+			"policy_rejected",
+		},
+		7,
+	}
+	endedStructure = structure{
+		"struct RunEnded",
+		[]string{"run_id", "agent_id", "termination", "ended_at"},
+		4,
+	}
 	terminationStructure = structure{"struct variant RunTermination::Outcome", []string{"status", "outcome"}, 2}
-	agentStructure       = structure{"struct AgentOutcome",
-		[]string{"status", "summary", "evidence", "metrics", "timestamp"}, 1}
-	metricsStructure = structure{"struct OutcomeMetrics",
-		[]string{"turns", "tool_calls", "duration_ms", "retries", "actions_succeeded", "actions_failed"}, 0}
+	agentStructure       = structure{
+		"struct AgentOutcome",
+		[]string{"status", "summary", "evidence", "metrics", "timestamp"},
+		1,
+	}
+	metricsStructure = structure{
+		"struct OutcomeMetrics",
+		[]string{"turns", "tool_calls", "duration_ms", "retries", "actions_succeeded", "actions_failed"},
+		0,
+	}
 	evidenceStructure  = structure{"struct Evidence", []string{"kind", "description", "data"}, 3}
 	exitedStructure    = structure{"struct variant CliOutcome::Exited", []string{"code"}, 1}
 	rejectionStructure = structure{"struct PolicyRejection", []string{"rule", "param"}, 1}
@@ -80,8 +97,10 @@ func (st *structure) take(c content) (f fields) {
 // takeText takes a structure out of a value.
 func (st *structure) takeText(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{serdejson.Fields{Names: st.fields,
-			Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
+		return fields{serdejson.Fields{
+			Names: st.fields,
+			Err:   serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name),
+		}}
 	}
 	var few [8]member
 	return st.take(contentOf(text, few[:0]))

@@ -12,8 +12,10 @@ import (
 )
 
 // Beside these, what encoding/json takes for JSON is what the originals do.
-var onlyTheOriginalsRefuse = []string{serdejson.NotUTF8, "recursion limit exceeded", "number out of range",
-	"hex escape"}
+var onlyTheOriginalsRefuse = []string{
+	serdejson.NotUTF8, "recursion limit exceeded", "number out of range",
+	"hex escape",
+}
 
 func FuzzCheckAndCanonical(f *testing.F) {
 	for _, text := range []string{

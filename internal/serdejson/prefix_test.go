@@ -16,8 +16,10 @@ func TestPlainPrefix_EndsAtFirstSpecialByte(t *testing.T) {
 		return len(b)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	alphabet := []byte{'a', ' ', 0x1f, 0x20, 0x21, '"', '#', '[', '\\', ']', 0x7f, 0x80, 0x9f, 0xa2, 0xdc, 0xff,
-		0}
+	alphabet := []byte{
+		'a', ' ', 0x1f, 0x20, 0x21, '"', '#', '[', '\\', ']', 0x7f, 0x80, 0x9f, 0xa2, 0xdc, 0xff,
+		0,
+	}
 	for range 200_000 {
 		b := bytes.Repeat([]byte{'a'}, random.IntN(24))
 		for i := range b {

@@ -129,7 +129,8 @@ func (d *difference) none() bool { return len(d.missing)+len(d.extra)+len(d.chan
 // here. alike says that ours came from elsewhere, so that it may have other forms of the same text.
 // move is the column of the counts for rows that are missing.
 func (v *verification) compareRows(theirs, ours int64, alike bool, missing func(*Count) *int64) (*difference,
-	error) {
+	error,
+) {
 	d := newDifference()
 	err := v.both(func(derived, here *db.Rx) error {
 		for i := range v.tables {

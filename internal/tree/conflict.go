@@ -99,8 +99,10 @@ func (r *conflictRow) public() Conflict {
 		Import: r.Import, Reason: r.Reason, FoundAt: db.Time(r.FoundAt),
 	}
 	if r.DecidedAt != nil {
-		c.Decision = &Decision{Take: Take(r.Taken), At: db.Time(*r.DecidedAt), PID: r.PID, User: r.User,
-			Program: r.Program}
+		c.Decision = &Decision{
+			Take: Take(r.Taken), At: db.Time(*r.DecidedAt), PID: r.PID, User: r.User,
+			Program: r.Program,
+		}
 	}
 	return c
 }
@@ -130,7 +132,8 @@ func (s Source) contested(rx *db.Rx) (any bool, err error) {
 // Contested gives the reasons of the open conflicts over the things of those ids, whatever tree
 // they came from.
 func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) (reasons map[string]string,
-	err error) {
+	err error,
+) {
 	err = d.Read(ctx, "look for conflicts", func(rx *db.Rx) error {
 		reasons = map[string]string{}
 		number, ok, err := rx.Scope(scope)
@@ -263,7 +266,8 @@ type Resolver interface {
 
 // Resolve decides a conflict in one transaction, and gives it with the decision.
 func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), name string, take Take,
-	o Options) (c Conflict, err error) {
+	o Options,
+) (c Conflict, err error) {
 	if take != TakeOld && take != TakeOurs {
 		err := fmt.Errorf("%w: whose version is to be taken, old or ours, not %q", db.ErrInvalid, take)
 		return c, &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err}

@@ -44,8 +44,10 @@ type Beside interface{ Beside(t *Tree) ([]Kept, error) }
 
 // cover reads all that an import is going to read.
 func (t *Tree) cover(ctx context.Context) (Coverage, error) {
-	c := Coverage{root: t.Root, files: map[string]readFile{}, folders: map[string]bool{},
-		passed: map[string]string{}}
+	c := Coverage{
+		root: t.Root, files: map[string]readFile{}, folders: map[string]bool{},
+		passed: map[string]string{},
+	}
 	read := func(path string) error {
 		c.read(t.Folder, path)
 		return ctx.Err()

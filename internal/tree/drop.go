@@ -31,8 +31,10 @@ type placeRow struct {
 func place(rx *db.Rx, op string, id int64) (p placeRow, err error) {
 	ok, err := rx.Find(&p, sqlPlaceOf, id)
 	if err == nil && !ok {
-		err = &db.Error{Op: op, Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
-			Hint: "quarantine list shows the ids"}
+		err = &db.Error{
+			Op: op, Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
+			Hint: "quarantine list shows the ids",
+		}
 	}
 	return p, err
 }

@@ -42,8 +42,10 @@ func (t *Tree) findScope(ctx context.Context) error {
 		t.Source.kind = t.layout.Name()
 		t.Source.Scope, found, err = rx.Scope(t.Scope)
 		if err == nil && !found && t.Scope != "" {
-			err = &db.Error{Op: "export", Entity: "scope", ID: t.Scope,
-				Hint: "see which there are: migrate scopes list", Err: db.ErrNotFound}
+			err = &db.Error{
+				Op: "export", Entity: "scope", ID: t.Scope,
+				Hint: "see which there are: migrate scopes list", Err: db.ErrNotFound,
+			}
 		}
 		return err
 	})
@@ -177,8 +179,10 @@ func holdsOnly(dir, own string) error {
 			Err: fmt.Errorf("%w: it holds a part of an export that did not end", db.ErrInvalid),
 		}
 	}
-	return &db.Error{Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder",
-		Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid)}
+	return &db.Error{
+		Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder",
+		Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid),
+	}
 }
 
 // Create makes the file at path, which must not be there, and its folder. problem says why the

@@ -39,8 +39,10 @@ func OpenFolder(dir string, o Options) (Folder, error) {
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
-		err = &db.Error{Op: "open tree", Entity: "folder", ID: dir,
-			Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
+		err = &db.Error{
+			Op: "open tree", Entity: "folder", ID: dir,
+			Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid),
+		}
 	}
 	return Folder{path: path, given: abs, follow: o.FollowLinks}, err
 }

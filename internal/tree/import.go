@@ -31,8 +31,10 @@ func interrupted(ctx context.Context, op string, err error) error {
 		return err
 	}
 	if op == "import" {
-		return &db.Error{Op: op, Hint: "what was acknowledged is kept; run the import again to go on",
-			Err: context.Cause(ctx)}
+		return &db.Error{
+			Op: op, Hint: "what was acknowledged is kept; run the import again to go on",
+			Err: context.Cause(ctx),
+		}
 	}
 	return &db.Error{Op: op, Err: context.Cause(ctx)}
 }

@@ -65,8 +65,10 @@ FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc 
 
 // beginEntry writes that an import has begun.
 func (t *Tree) beginEntry(tx *db.Tx) error {
-	t.entry = entry{began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(),
-		program: cmp.Or(t.Options.Program, programName())}
+	t.entry = entry{
+		began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(),
+		program: cmp.Or(t.Options.Program, programName()),
+	}
 	files, err := t.journalled()
 	if err != nil {
 		return err
@@ -255,8 +257,10 @@ func findEntry(rx *db.Rx, id int64) (f foundEntry, err error) {
 	var r entryRow
 	ok, err := rx.Find(&r, sqlEntry, id)
 	if err == nil && !ok {
-		err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound,
-			Hint: "see the numbers: migrate imports list"}
+		err = &db.Error{
+			Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound,
+			Hint: "see the numbers: migrate imports list",
+		}
 	}
 	if err != nil {
 		return f, err

@@ -16,7 +16,8 @@ type numbered[T any] struct {
 }
 
 func (n *numbered[T]) page(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[T],
-	err error) {
+	err error,
+) {
 	room, err := at.Room()
 	if err != nil {
 		return page, err

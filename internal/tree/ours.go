@@ -19,7 +19,9 @@ func Ours(ctx context.Context, d *db.DB, l Layout, q Quarantined, w io.Writer) (
 	if !can || q.Entity == nil || q.Group == nil {
 		return false, nil
 	}
-	t := &Tree{DB: d, Scope: q.Scope, Options: Options{Scope: q.Scope}, layout: l,
-		Report: newPart(q.Kind, q.Scope, q.Source)}
+	t := &Tree{
+		DB: d, Scope: q.Scope, Options: Options{Scope: q.Scope}, layout: l,
+		Report: newPart(q.Kind, q.Scope, q.Source),
+	}
 	return writer.WriteThing(ctx, t, Entity{Group: *q.Group, ID: *q.Entity}, w)
 }

@@ -36,7 +36,8 @@ type Given struct {
 // that this gives with what is here; see [Derived]. What lies in the folder of one, or in dir, and
 // is read by none is unknown. The report of dir is the sum of theirs. Nothing is written to d.
 func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (total Report, reports []Report,
-	err error) {
+	err error,
+) {
 	var covers []*Coverage
 	var told []string
 	for _, g := range trees {

@@ -43,8 +43,10 @@ func (p *Part) readable(file string, line int, reason string) {
 		p.Truncated++
 		return
 	}
-	p.Readable = append(p.Readable, Readability{File: Shown(file), Readable: reason == "", Line: line,
-		Reason: reason})
+	p.Readable = append(p.Readable, Readability{
+		File: Shown(file), Readable: reason == "", Line: line,
+		Reason: reason,
+	})
 }
 
 var saidLine = regexp.MustCompile(`(?:^| at )line (\d+)`)

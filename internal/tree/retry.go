@@ -39,7 +39,8 @@ type Aside struct {
 // newer program reads more, what was in the way was removed. What is taken leaves the quarantine;
 // the row of what isn't stays as it is. The journal has it as an import.
 func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64,
-	o Options) (r Retried, err error) {
+	o Options,
+) (r Retried, err error) {
 	var p placeRow
 	var q Quarantined
 	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
@@ -74,7 +75,8 @@ func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (La
 
 // retryFile tries to take a whole file from the bytes that are kept: the folder is not looked at.
 func retryFile(ctx context.Context, d *db.DB, rooted OneByOne, p *placeRow, q Quarantined,
-	o Options) (reason string, err error) {
+	o Options,
+) (reason string, err error) {
 	l := rooted.(Layout)
 	switch {
 	case q.What == WhatLine || q.What == WhatTail || q.What == WhatName:
@@ -190,7 +192,8 @@ func unpack(ctx context.Context, d *db.DB, l OneByOne, p *placeRow, id int64) (u
 // stillNot says why the file can't be taken now either, as far as that can be told beforehand; ""
 // where it can.
 func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantined,
-	o Options) (reason string, err error) {
+	o Options,
+) (reason string, err error) {
 	path := string(u.place.Path)
 	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) (err error) {
 		reason, err = u.inTheWay(rx, u.place.of(d, o).Source, l, q)
@@ -244,7 +247,8 @@ func (u *unpacked) inTheWay(rx *db.Rx, s Source, l Layout, q Quarantined) (reaso
 
 // take imports the folder in the name of the tree that the file was in.
 func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string,
-	err error) {
+	err error,
+) {
 	t, err := openTree(d, l, u.root, o)
 	if err != nil {
 		return "", err

@@ -27,8 +27,10 @@ func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 	t := *x.tree
 	t.DB, t.Report = d, x.begin()
 	x.said = map[string]int64{}
-	v := &verification{Tree: &t, ctx: ctx, derived: x, theirs: t.Source, tables: t.layout.Tables(),
-		columns: map[string][]string{}}
+	v := &verification{
+		Tree: &t, ctx: ctx, derived: x, theirs: t.Source, tables: t.layout.Tables(),
+		columns: map[string][]string{},
+	}
 	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
 		// never imported: then its things may be here from elsewhere
 		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root)
@@ -354,9 +356,11 @@ func (v *verification) aside() error {
 	})
 }
 
-var partsTable = Table{Name: "quarantine_parts",
+var partsTable = Table{
+	Name:  "quarantine_parts",
 	Query: `SELECT * FROM quarantine_parts WHERE quarantine = ?1 ORDER BY part`, Key: []string{"part"},
-	Numbers: []string{"quarantine", "checksum"}}
+	Numbers: []string{"quarantine", "checksum"},
+}
 
 func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 

@@ -44,8 +44,10 @@ func Of(record []byte) (u db.Usage) {
 
 // OfAgent gives what the registry says of an agent, its cost in millionths of a dollar.
 func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) db.Usage {
-	u := db.Usage{Provider: provider, RequestModel: model, InputTokens: input, OutputTokens: output,
-		ReasoningOutputTokens: reasoning}
+	u := db.Usage{
+		Provider: provider, RequestModel: model, InputTokens: input, OutputTokens: output,
+		ReasoningOutputTokens: reasoning,
+	}
 	if micros != nil {
 		dollars := float64(*micros) / 1e6
 		u.CostUSD, u.CostSource = &dollars, reported

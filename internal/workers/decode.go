@@ -7,13 +7,16 @@ import (
 )
 
 var (
-	requestStructure = structure{"struct CreateWorkerRequest",
+	requestStructure = structure{
+		"struct CreateWorkerRequest",
 		[]string{"intent", "profile", "config_bundle", "requested_capabilities", "workspace_refs", "mount_refs"},
-		2, map[string]shape{
+		2,
+		map[string]shape{
 			"profile": {of: &profileStructure}, "config_bundle": {of: &bundleStructure},
 			"requested_capabilities": {&capabilityStructure, true}, "workspace_refs": {&workspaceStructure, true},
 			"mount_refs": {&mountStructure, true},
-		}}
+		},
+	}
 	bundleStructure     = structure{"struct ConfigBundleRef", []string{"id"}, 1, nil}
 	capabilityStructure = structure{"struct CapabilityRequest", []string{"name", "reason"}, 1, nil}
 	workspaceStructure  = structure{"struct WorkspaceRef", []string{"name", "reference"}, 2, nil}
@@ -24,12 +27,22 @@ var (
 	profileStructure    = structure{"adjacently tagged enum ProfileSelector", []string{"kind", "value"}, 2, nil}
 	inputStructure      = structure{"struct WorkerInput", []string{"kind", "content"}, 2, nil}
 	refStructure        = structure{"struct WorkerRef", []string{"runtime_id", "worker_id"}, 2, nil}
-	eventStructure      = structure{"struct RuntimeEvent", []string{"id", "worker_ref", "kind", "message"}, 4,
-		refInside}
-	entryStructure = structure{"struct TranscriptEntry",
-		[]string{"sequence", "worker_ref", "role", "content", "event_id"}, 5, refInside}
-	diagnosticStructure = structure{"struct RuntimeDiagnostic",
-		[]string{"id", "severity", "code", "message", "worker_ref"}, 4, refInside}
+	eventStructure      = structure{
+		"struct RuntimeEvent",
+		[]string{"id", "worker_ref", "kind", "message"},
+		4,
+		refInside,
+	}
+	entryStructure = structure{
+		"struct TranscriptEntry",
+		[]string{"sequence", "worker_ref", "role", "content", "event_id"},
+		5, refInside,
+	}
+	diagnosticStructure = structure{
+		"struct RuntimeDiagnostic",
+		[]string{"id", "severity", "code", "message", "worker_ref"},
+		4, refInside,
+	}
 
 	refInside = map[string]shape{"worker_ref": {of: &refStructure}}
 
@@ -42,8 +55,10 @@ var (
 	intentWords  = []string{IntentAssistant, IntentTask, IntentRole}
 	profileWords = []string{ProfileDefault, ProfileBuiltin, ProfileNamed}
 	inputWords   = []string{RoleUser, RoleSystem}
-	eventWords   = []string{RuntimeStarted, RuntimeStopped, WorkerCreated, InputAccepted, WorkerStopped,
-		WorkerCancelled}
+	eventWords   = []string{
+		RuntimeStarted, RuntimeStopped, WorkerCreated, InputAccepted, WorkerStopped,
+		WorkerCancelled,
+	}
 	severityWords  = []string{SeverityInfo, SeverityWarning, SeverityError}
 	statusWords    = []string{Running, Stopped, Cancelled}
 	lifecycleWords = []string{Running, Stopped}

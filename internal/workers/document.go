@@ -19,8 +19,11 @@ var (
 		"schema_version", "runtime_id", "display_name", "backend", "status", "limits",
 		"next_worker_sequence", "next_event_id", "next_diagnostic_id", "diagnostics",
 	}, 10, map[string]shape{"limits": {of: &limitsDocument}, "diagnostics": {&diagnosticStructure, true}}}
-	limitsDocument = structure{"struct RuntimeLimits",
-		[]string{"max_transcript_projection_items", "max_event_batch_items"}, 2, nil}
+	limitsDocument = structure{
+		"struct RuntimeLimits",
+		[]string{"max_transcript_projection_items", "max_event_batch_items"},
+		2, nil,
+	}
 	workerDocument = structure{"struct WorkerSnapshot", []string{
 		"schema_version", "worker_ref", "worker_id", "status", "request",
 		"next_transcript_sequence", "last_event_id",
@@ -54,8 +57,10 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, wrong string, err erro
 	s.Status = f.word(4, lifecycleWords)
 	if limits := f.Need(5); limits != nil {
 		inner := limitsDocument.read(limits)
-		s.Limits = Limits{Transcript: inner.Uint(0, math.MaxUint64, "usize"),
-			Events: inner.Uint(1, math.MaxUint64, "usize")}
+		s.Limits = Limits{
+			Transcript: inner.Uint(0, math.MaxUint64, "usize"),
+			Events:     inner.Uint(1, math.MaxUint64, "usize"),
+		}
 		f.Keep(inner.Err)
 	}
 	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.Uint(6, math.MaxUint64, "u64"),

@@ -136,10 +136,12 @@ func newImporting(im Imported) (*importing, error) {
 		im.Faults = append(slices.Clip(im.Faults),
 			Fault{Code: codeLater, Message: im.Later, severity: SeverityInfo})
 	}
-	p := &importing{Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone},
+	p := &importing{
+		Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone},
 		keys: map[string]int64{}, snapshot: RuntimeSnapshot{
 			Status: Running, Limits: DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
-		}}
+		},
+	}
 	if im.Snapshot != nil {
 		s, gap, _, err := p.reader.Runtime(im.Snapshot)
 		if err != nil {

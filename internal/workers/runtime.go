@@ -177,8 +177,10 @@ func (w *RuntimeRow) Push(tx *db.Tx, worker *int64, kind, message string) (id ui
 }
 
 func (w *RuntimeRow) putEvent(tx *db.Tx, position int64, e Event, worker *int64, at, raw any) error {
-	columns := []any{w.Key<<LogBits | position, unless(uint64(position), e.ID), worker, e.Kind, e.Message, at,
-		raw}
+	columns := []any{
+		w.Key<<LogBits | position, unless(uint64(position), e.ID), worker, e.Kind, e.Message, at,
+		raw,
+	}
 	return tx.Queue(sqlAddEvent, append(columns, db.Checksum(columns...))...)
 }
 
@@ -199,8 +201,10 @@ func (w *RuntimeRow) Diagnose(tx *db.Tx, worker *int64, severity, code, message 
 }
 
 func (w *RuntimeRow) putDiagnostic(tx *db.Tx, place int64, d Diagnostic, worker *int64, at, raw any) error {
-	columns := []any{w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, worker,
-		at, raw}
+	columns := []any{
+		w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, worker,
+		at, raw,
+	}
 	return tx.Queue(sqlAddDiagnostic, append(columns, db.Checksum(columns...))...)
 }
 
@@ -281,8 +285,10 @@ func (e *EventRow) Event(runtimeID string) (Event, error) {
 
 // Diagnostic is the diagnostic as it is told. db.ErrCorrupt is as for Event.
 func (e *EventRow) Diagnostic(runtimeID string) (Diagnostic, error) {
-	told := Diagnostic{ID: e.Number(), Severity: e.Kind, Code: e.Code, Message: e.Message,
-		Worker: e.worker(runtimeID)}
+	told := Diagnostic{
+		ID: e.Number(), Severity: e.Kind, Code: e.Code, Message: e.Message,
+		Worker: e.worker(runtimeID),
+	}
 	if told.Worker == nil && e.Raw != nil {
 		kept, err := decodeDiagnostic(trimBlanks(e.Raw))
 		if err != nil {
@@ -330,7 +336,8 @@ const (
 // RuntimesBehind gives at most limit runtimes of a scope in the order of their ids, from the
 // beginning or behind an id; status is the one that they have, "" any.
 func RuntimesBehind(rx *db.Rx, scope int64, id string, begin bool, status string,
-	limit int64) (rows []RuntimeRow, err error) {
+	limit int64,
+) (rows []RuntimeRow, err error) {
 	query, args := sqlRuntimesBehind, []any{scope, id}
 	if begin {
 		query = sqlRuntimesFrom

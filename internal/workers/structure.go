@@ -131,8 +131,10 @@ func valueAt(s *serdejson.Scanner, text []byte) []byte {
 // read takes the structure out of a value.
 func (st *structure) read(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{serdejson.Fields{Names: st.fields,
-			Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
+		return fields{serdejson.Fields{
+			Names: st.fields,
+			Err:   serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name),
+		}}
 	}
 	return st.take(membersOf(text))
 }

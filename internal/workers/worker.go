@@ -71,7 +71,8 @@ func WorkerByKey(rx *db.Rx, key int64) (w *WorkerRow, found bool, err error) {
 // RuntimeAndWorker reads both, of the runtime no more than its status and what an event moves; w is
 // nil where there is no such worker, and found false where there is no such runtime.
 func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *WorkerRow, found bool,
-	err error) {
+	err error,
+) {
 	var row struct {
 		RuntimeStatus string `db:"status"`
 		NextEventID   int64  `db:"next_event_id"`
@@ -96,8 +97,10 @@ func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *Wo
 			LastEventID:  *row.Last, CreatedAt: row.CreatedAt, LastInputAt: row.LastInputAt, EndedAt: row.EndedAt,
 		}
 	}
-	r = &RuntimeRow{Key: runtime, Status: row.RuntimeStatus, NextEventID: row.NextEventID,
-		NextPosition: row.NextPosition}
+	r = &RuntimeRow{
+		Key: runtime, Status: row.RuntimeStatus, NextEventID: row.NextEventID,
+		NextPosition: row.NextPosition,
+	}
 	return r, w, true, nil
 }
 
@@ -295,7 +298,8 @@ const (
 // AddEntry writes an entry in the next place of the transcript, with the number of its call; Save
 // then keeps the counters.
 func (w *WorkerRow) AddEntry(tx *db.Tx, role, content string, event uint64, batch int64) (sequence uint64,
-	err error) {
+	err error,
+) {
 	place := w.TranscriptLen + 1
 	if place > MaxEntries {
 		return 0, fmt.Errorf("%w: the transcript of worker %s has %d entries, which is all that it can have",
@@ -309,8 +313,10 @@ func (w *WorkerRow) AddEntry(tx *db.Tx, role, content string, event uint64, batc
 }
 
 func (w *WorkerRow) putEntry(tx *db.Tx, place int64, e Entry, at, raw, batch any) error {
-	columns := []any{w.Key<<EntryBits | place, unless(uint64(place), e.Sequence), e.Role, []byte(e.Content),
-		int64(e.EventID), at, raw, batch}
+	columns := []any{
+		w.Key<<EntryBits | place, unless(uint64(place), e.Sequence), e.Role, []byte(e.Content),
+		int64(e.EventID), at, raw, batch,
+	}
 	return tx.Queue(sqlAddEntry, append(columns, db.Checksum(columns...))...)
 }
 
@@ -359,8 +365,10 @@ func (e *EntryRow) Entry(worker Ref) Entry {
 	if e.Sequence != nil {
 		sequence = uint64(*e.Sequence)
 	}
-	return Entry{Sequence: sequence, Worker: worker, Role: e.Role, Content: string(e.Content),
-		EventID: uint64(e.EventID)}
+	return Entry{
+		Sequence: sequence, Worker: worker, Role: e.Role, Content: string(e.Content),
+		EventID: uint64(e.EventID),
+	}
 }
 
 // Shorten takes the last entries out of a worker that is about to be removed.

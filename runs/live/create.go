@@ -96,8 +96,10 @@ func newRun(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
 		return RunSnapshot{}, err
 	}
 	now := nowMillis(&tx.Rx)
-	return RunSnapshot{ID: id, SessionID: sessionID, Status: Created, Prompt: prompt, CreatedAtMs: now,
-		UpdatedAtMs: now}, nil
+	return RunSnapshot{
+		ID: id, SessionID: sessionID, Status: Created, Prompt: prompt, CreatedAtMs: now,
+		UpdatedAtMs: now,
+	}, nil
 }
 
 // nowMillis is the transaction's time in Unix milliseconds; 0 before 1970.

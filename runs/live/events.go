@@ -42,7 +42,8 @@ func (s *Store) EventsPageTx(rx *db.Rx, runID string, at db.At) (page db.Page[Fo
 func (s *Store) EachEvent(ctx context.Context, runID string) iter.Seq2[RunEventRecord, error] {
 	return func(yield func(RunEventRecord, error) bool) {
 		for f, err := range db.AllPages(func(at db.At) (db.Page[Followed],
-			error) {
+			error,
+		) {
 			return s.EventsPage(ctx, runID, at)
 		}) {
 			if err == nil && f.What == db.Gap {

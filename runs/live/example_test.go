@@ -22,8 +22,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"),
-		live.AgentEnd("done")} {
+	for _, event := range []live.Event{
+		live.AgentStart("fix tests"), live.TextDelta("on it"),
+		live.AgentEnd("done"),
+	} {
 		if run, _, err = store.RecordEvent(ctx, run.ID, event); err != nil {
 			log.Fatal(err)
 		}
@@ -99,8 +101,10 @@ func ExampleStore_Follow() {
 		log.Fatal(err)
 	}
 	go func() {
-		for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"),
-			live.AgentEnd("done")} {
+		for _, event := range []live.Event{
+			live.AgentStart("fix tests"), live.TextDelta("on it"),
+			live.AgentEnd("done"),
+		} {
 			if _, _, err := store.RecordEvent(ctx, run.ID, event); err != nil {
 				log.Print(err)
 			}

@@ -17,8 +17,10 @@ type Followed = db.Followed[string, RunEventRecord]
 const opFollow = "follow live runs"
 
 // stream is how live runs are followed. The position of an event is its place and 1: 0 is before all.
-var stream = db.Stream[string, RunEventRecord]{Op: opFollow, Name: "live run", Born: string(Created),
-	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch}
+var stream = db.Stream[string, RunEventRecord]{
+	Op: opFollow, Name: "live run", Born: string(Created),
+	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch,
+}
 
 // Follow delivers the events of a run that stand behind a cursor, first those that are there and
 // then each as it comes, by whichever process, in order, none twice and none left out without a

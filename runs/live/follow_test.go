@@ -50,7 +50,8 @@ func told(f live.Followed) string {
 
 // toldUntil follows a run up to an item.
 func toldUntil(t *testing.T, items iter.Seq2[live.Followed, error], last string) (list []string,
-	cursor string) {
+	cursor string,
+) {
 	t.Helper()
 	return dbtest.ToldUntil(t, items, told, last)
 }

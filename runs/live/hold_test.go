@@ -246,8 +246,10 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, page := store.PageTx(&tx.Rx, live.Filter{}, db.At{})
 		_, found := store.FindTx(&tx.Rx, "", 1)
 		_, events := store.EventsPageTx(&tx.Rx, run.ID, db.At{})
-		for i, err := range []error{appended, created, failed, begun, got, page, found, events,
-			store.DeleteTx(tx, run.ID)} {
+		for i, err := range []error{
+			appended, created, failed, begun, got, page, found, events,
+			store.DeleteTx(tx, run.ID),
+		} {
 			if !errors.Is(err, db.ErrInvalid) {
 				return fmt.Errorf("call %d gave %w", i, err)
 			}

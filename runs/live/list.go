@@ -144,7 +144,8 @@ var beginning = listPlace{-1, -1}
 // list gives the runs behind a place: all of them, or those that have room and one more, where
 // there is one. A scope where nothing was written has the number 0, and none.
 func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []live.WholeRow,
-	err error) {
+	err error,
+) {
 	wanted, err := filter.statements()
 	if err != nil {
 		return nil, err

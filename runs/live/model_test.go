@@ -71,7 +71,8 @@ func (s *twins) same(t *rapid.T, what string, want, got any) {
 }
 
 func (s *twins) answer(t *rapid.T, what string, want *replay.LiveRun, got live.RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	t.Helper()
 	if err != nil || found != (want != nil) {
 		t.Fatalf("%s: found %v, %v; the model has %v", what, found, err, want)
@@ -178,8 +179,13 @@ func (s *twins) compare(t *rapid.T) {
 // There is nothing behind the last number: a count stops there, on both sides.
 func TestTheModelCountsUpToTheLastSequence(t *testing.T) {
 	store := newStore(t, live.Options{})
-	for _, counters := range [][2]uint64{{1, 1<<63 - 1}, {1, 1 << 63}, {1, 1<<64 - 2}, {1, 1<<64 - 1},
-		{1<<64 - 1, 0}} {
+	for _, counters := range [][2]uint64{
+		{1, 1<<63 - 1},
+		{1, 1 << 63},
+		{1, 1<<64 - 2},
+		{1, 1<<64 - 1},
+		{1<<64 - 1, 0},
+	} {
 		text := fmt.Sprintf(restoredRun, 1, 1, counters[0],
 			fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`, counters[1]))
 		value, err := replay.Decode([]byte(text))

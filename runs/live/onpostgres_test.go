@@ -33,8 +33,10 @@ func TestPostgres_RenewedLiveRunStays(t *testing.T) {
 		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "server", Since: now} }})
 	}
 	beginner := at(0)
-	run, err := live.NewStore(beginner, live.Options{Lease: db.LeaseTerms{TTL: time.Hour,
-		Detached: true}}).Begin(t.Context(), live.Start{ID: "r"})
+	run, err := live.NewStore(beginner, live.Options{Lease: db.LeaseTerms{
+		TTL:      time.Hour,
+		Detached: true,
+	}}).Begin(t.Context(), live.Start{ID: "r"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,14 @@ func TestEveryListFindsItsRunsByAnIndex(t *testing.T) {
 		{Filter{}, "live_runs_by_start (scope=? AND created_at>?)"},
 		{Filter{Session: &session}, "live_runs_by_session (scope=? AND session_id=? AND created_at>?)"},
 		{Filter{Statuses: []RunStatus{Executing}}, "live_runs_by_status (scope=? AND status=? AND created_at>?)"},
-		{Filter{Statuses: []RunStatus{Executing, Planning}},
-			"live_runs_by_status (scope=? AND status=? AND created_at>?)"},
-		{Filter{Session: &session, Statuses: []RunStatus{Completed}},
-			"live_runs_by_session (scope=? AND session_id=? AND created_at>?)"},
+		{
+			Filter{Statuses: []RunStatus{Executing, Planning}},
+			"live_runs_by_status (scope=? AND status=? AND created_at>?)",
+		},
+		{
+			Filter{Session: &session, Statuses: []RunStatus{Completed}},
+			"live_runs_by_session (scope=? AND session_id=? AND created_at>?)",
+		},
 	} {
 		statements, err := c.filter.statements()
 		if err != nil {

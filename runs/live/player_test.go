@@ -526,8 +526,10 @@ func (p *player) later(c *replay.Call) replay.Answer {
 	}
 	switch c.Op {
 	case "new_store":
-		caps := map[string]*live.Cap{"max_runs": &p.caps.MaxRuns, "max_events_per_run": &p.caps.MaxEventsPerRun,
-			"max_event_bytes_per_run": &p.caps.MaxEventBytesPerRun}
+		caps := map[string]*live.Cap{
+			"max_runs": &p.caps.MaxRuns, "max_events_per_run": &p.caps.MaxEventsPerRun,
+			"max_event_bytes_per_run": &p.caps.MaxEventBytesPerRun,
+		}
 		for _, name := range slices.Sorted(maps.Keys(caps)) {
 			if c.Has(name) {
 				var n uint64
@@ -543,8 +545,10 @@ func (p *player) later(c *replay.Call) replay.Answer {
 		return result(p.store.CreateRunWithID(ctx, c.Text("id"), c.Text("session_id"), c.Text("prompt")))
 	case "reserve_run_with_id":
 		r, err := reserve(c.Text("prompt"))
-		return result(map[string]any{"reservation": map[bool]string{true: "existing",
-			false: "created"}[r.Existing], "replayed": r.Replayed(), "snapshot": r.Snapshot}, err)
+		return result(map[string]any{"reservation": map[bool]string{
+			true:  "existing",
+			false: "created",
+		}[r.Existing], "replayed": r.Replayed(), "snapshot": r.Snapshot}, err)
 	case "concurrent_reserve":
 		var tasks int
 		if err := c.Unmarshal("tasks", &tasks); err != nil {
@@ -568,8 +572,10 @@ func (p *player) later(c *replay.Call) replay.Answer {
 				created++
 			}
 		}
-		return ok(map[string]any{"created": created, "existing": tasks - created,
-			"distinct_prompts_answered": len(prompts)})
+		return ok(map[string]any{
+			"created": created, "existing": tasks - created,
+			"distinct_prompts_answered": len(prompts),
+		})
 	case "event_page":
 		var after *uint64
 		var limit int

@@ -14,8 +14,10 @@ import (
 	"selvedge/test/dbtest"
 )
 
-var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram,
-	"replace": replaceProgram}
+var programs = map[string]dbtest.Program{
+	"append": appendProgram, "hold": holdProgram,
+	"replace": replaceProgram,
+}
 
 // holdProgram begins and holds the runs whose ids it reads.
 func holdProgram(args []string) error {

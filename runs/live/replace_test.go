@@ -18,8 +18,10 @@ import (
 func many(name string, runs, events int) []live.RunRecord {
 	records := make([]live.RunRecord, runs)
 	for i := range records {
-		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprint("run-", i), SessionID: name, Status: live.Executing,
-			CreatedAtMs: uint64(i / 2)}
+		records[i].Snapshot = live.RunSnapshot{
+			ID: fmt.Sprint("run-", i), SessionID: name, Status: live.Executing,
+			CreatedAtMs: uint64(i / 2),
+		}
 		for n := range events {
 			records[i].Events = append(records[i].Events,
 				live.RunEventRecord{Sequence: uint64(n), Event: live.TextDelta(name)})

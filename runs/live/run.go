@@ -76,13 +76,17 @@ func (s *RunSnapshot) stored() live.Snapshot {
 }
 
 func eventRecordOf(e live.EventRecord) RunEventRecord {
-	return RunEventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: Event{e.Event},
-		Further: e.Further}
+	return RunEventRecord{
+		Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: Event{e.Event},
+		Further: e.Further,
+	}
 }
 
 func (e *RunEventRecord) stored() live.EventRecord {
-	return live.EventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: e.Event.stored,
-		Further: e.Further}
+	return live.EventRecord{
+		Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: e.Event.stored,
+		Further: e.Further,
+	}
 }
 
 func eventRecordsOf(list []live.EventRecord) []RunEventRecord {

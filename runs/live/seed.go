@@ -26,7 +26,8 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 // ReserveRunWithID adds a run under an id of the caller's unless there is one, so that a start can
 // be repeated safely. Of callers at the same time, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
-	err error) {
+	err error,
+) {
 	err = s.db.Write(ctx, opReserve, func(tx *db.Tx) error {
 		r, err = s.ReserveRunWithIDTx(tx, id, sessionID, prompt)
 		return err
@@ -43,13 +44,15 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 //
 // db.ErrInvalid: the event was not made by NewEvent, or the run has no sequence left.
 func (s *Store) RecordEvent(ctx context.Context, runID string, event Event) (run RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	return s.RecordEvents(ctx, runID, []Event{event})
 }
 
 // RecordEvents is RecordEvent for several events of a run: all are stored or none.
 func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) (run RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	err = s.write(ctx, writing(events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		row, _, err := s.append(tx, scope, runID, Batch{Events: events})
 		if found = err == nil; err != nil {
@@ -76,7 +79,8 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 // MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found
 // is false for a run that is not here. Followers are told of the new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	err = s.db.WriteEnd(ctx, opFail, func(tx *db.Tx) error {
 		run, found, err = s.MarkFailedTx(tx, runID, message)
 		return err
@@ -171,7 +175,8 @@ type RunEventPage struct {
 //
 // db.ErrInvalid: the limit is negative.
 func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limit int) (page RunEventPage,
-	found bool, err error) {
+	found bool, err error,
+) {
 	const why = "page live events"
 	if limit < 0 {
 		return page, false, &db.Error{Op: why, Err: errLimit(limit)}

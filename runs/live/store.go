@@ -72,8 +72,10 @@ func (c *caps) kept(list []*RunRecord) []*RunRecord {
 // NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
 // its first run.
 func NewStore(d *db.DB, o Options) *Store {
-	return &Store{db: d, scope: o.Scope,
-		caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}, lease: o.Lease}
+	return &Store{
+		db: d, scope: o.Scope,
+		caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}, lease: o.Lease,
+	}
 }
 
 // Scope is the name of the store's scope.
@@ -132,7 +134,8 @@ func writing(events []Event) writer {
 
 // write runs fn in a transaction that locks the run's row first, and keeps to the run.
 func (s *Store) write(ctx context.Context, write writer, why, runID string,
-	fn func(tx *db.Tx, scope int64) error) error {
+	fn func(tx *db.Tx, scope int64) error,
+) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}

@@ -265,8 +265,11 @@ func TestARefusedReplacementChangesNothing(t *testing.T) {
 func TestPagesFindTheirPlaceAmongIrregularSequences(t *testing.T) {
 	ctx, store := context.Background(), newStore(t, live.Options{})
 	const delta = `{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`
-	for _, list := range [][]uint64{{0, 1, 5, 6, 90}, {7, 7, 2, 9},
-		{1, 9223372036854775900, 9223372036854775901}} {
+	for _, list := range [][]uint64{
+		{0, 1, 5, 6, 90},
+		{7, 7, 2, 9},
+		{1, 9223372036854775900, 9223372036854775901},
+	} {
 		var events []string
 		for _, n := range list {
 			events = append(events, fmt.Sprintf(delta, n))
@@ -275,8 +278,10 @@ func TestPagesFindTheirPlaceAmongIrregularSequences(t *testing.T) {
 			fmt.Sprintf(restoredRun, 1, 1, 0, strings.Join(events, ",")))); err != nil {
 			t.Fatal(err)
 		}
-		for _, after := range []uint64{0, 1, 2, 5, 6, 7, 8, 89, 90, 1 << 40, 9223372036854775899,
-			9223372036854775900, 18446744073709551615} {
+		for _, after := range []uint64{
+			0, 1, 2, 5, 6, 7, 8, 89, 90, 1 << 40, 9223372036854775899,
+			9223372036854775900, 18446744073709551615,
+		} {
 			page, _, err := store.EventPage(ctx, "r", &after, 100)
 			if err != nil {
 				t.Fatal(err)
@@ -382,8 +387,10 @@ func TestPagesShowWhatPassesTheFilter(t *testing.T) {
 		{Since: third},
 		{Since: third.Add(time.Nanosecond)},
 		{Until: third},
-		{Since: third, Until: third.Add(2 * time.Millisecond),
-			Statuses: []live.RunStatus{live.Created, live.Completed}},
+		{
+			Since: third, Until: third.Add(2 * time.Millisecond),
+			Statuses: []live.RunStatus{live.Created, live.Completed},
+		},
 	} {
 		var want, got []string
 		for _, run := range all {
@@ -432,8 +439,10 @@ func TestAllGivesEveryRun(t *testing.T) {
 	store := newStore(t, live.Options{})
 	records := make([]live.RunRecord, 450)
 	for i := range records {
-		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprintf("r%03d", i), Status: live.Created,
-			CreatedAtMs: uint64(i / 7)}
+		records[i].Snapshot = live.RunSnapshot{
+			ID: fmt.Sprintf("r%03d", i), Status: live.Created,
+			CreatedAtMs: uint64(i / 7),
+		}
 	}
 	if err := store.ReplaceRecords(t.Context(), records); err != nil {
 		t.Fatal(err)
@@ -457,8 +466,10 @@ func TestFindGivesWhatBeginsWithAPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for prefix, want := range map[string][]string{"": {"a", "ab", "aé", "a\U0010FFFFb", "b"},
-		"a": {"a", "ab", "aé", "a\U0010FFFFb"}, "a\U0010FFFF": {"a\U0010FFFFb"}, "c": nil} {
+	for prefix, want := range map[string][]string{
+		"":  {"a", "ab", "aé", "a\U0010FFFFb", "b"},
+		"a": {"a", "ab", "aé", "a\U0010FFFFb"}, "a\U0010FFFF": {"a\U0010FFFFb"}, "c": nil,
+	} {
 		if got, err := store.Find(t.Context(), prefix, 0); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q finds %q, not %q: %v", prefix, got, want, err)
 		}
@@ -476,8 +487,10 @@ func TestAMissingRunIsNotFound(t *testing.T) {
 		store := live.NewStore(dbtest.Open(t, db.Options{}), live.Options{Scope: scope})
 		_, get := store.Get(t.Context(), "no such run")
 		_, page := store.EventsPage(t.Context(), "no such run", db.At{})
-		for what, err := range map[string]error{"get": get, "page": page,
-			"delete": store.Delete(t.Context(), "no such run")} {
+		for what, err := range map[string]error{
+			"get": get, "page": page,
+			"delete": store.Delete(t.Context(), "no such run"),
+		} {
 			if !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 				t.Errorf("%s gave %v", what, err)
 			}
@@ -519,8 +532,10 @@ func TestDeleteTakesEverythingThatBelongsToARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.Read(t.Context(), "count", func(rx *db.Rx) error {
-		for table, want := range map[string]int{"live_runs": 1, "live_texts": 1, "live_events": 1,
-			"live_append_keys": 0} {
+		for table, want := range map[string]int{
+			"live_runs": 1, "live_texts": 1, "live_events": 1,
+			"live_append_keys": 0,
+		} {
 			var n int
 			if err := rx.Get(&n, `SELECT count(*) FROM `+table); err != nil {
 				return err

@@ -27,7 +27,8 @@ func played(t replay.Transcript) bool {
 }
 
 func eachTranscript(t *testing.T, maxCalls int,
-	play func(t *testing.T, script replay.Transcript) replay.Tally) {
+	play func(t *testing.T, script replay.Transcript) replay.Tally,
+) {
 	t.Helper()
 	scripts, err := replay.Transcripts("live")
 	if err != nil {

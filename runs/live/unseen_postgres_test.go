@@ -59,11 +59,18 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		say("all", run, err)
 	}
 	sessions = append(sessions, replay.OddTexts...)
-	times := []time.Time{{}, {}, {}, time.UnixMilli(1700000000000), time.Unix(-1, 5), clockBase,
+	times := []time.Time{
+		{},
+		{},
+		{},
+		time.UnixMilli(1700000000000), time.Unix(-1, 5), clockBase,
 		clockBase.Add(5 * time.Millisecond), clockBase.Add(50 * time.Millisecond),
-		time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
-	statuses := []live.RunStatus{"created", "planning", "executing", "verifying", "completed", "failed",
-		"cancelled", "odd"}
+		time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	statuses := []live.RunStatus{
+		"created", "planning", "executing", "verifying", "completed", "failed",
+		"cancelled", "odd",
+	}
 	for range 6 {
 		f := live.Filter{Since: times[random.IntN(len(times))], Until: times[random.IntN(len(times))]}
 		session := "any"

@@ -19,7 +19,8 @@ type Listener[R comparable, T any] struct {
 
 // Listen gives the listener of a loop, which is left when the test has ended.
 func Listen[R comparable, T any](t testing.TB, items iter.Seq2[db.Followed[R, T], error],
-	spelled func(db.Followed[R, T]) string) *Listener[R, T] {
+	spelled func(db.Followed[R, T]) string,
+) *Listener[R, T] {
 	t.Helper()
 	next, stop := iter.Pull2(items)
 	t.Cleanup(stop)

@@ -18,7 +18,8 @@ import (
 // toServer and toClient pass on what comes from one end to the other; when one of them returns,
 // both ends are closed.
 func PostgresProxy(t testing.TB, address string, toServer,
-	toClient func(to io.Writer, from io.Reader)) string {
+	toClient func(to io.Writer, from io.Reader),
+) string {
 	t.Helper()
 	config, err := pgconn.ParseConfig(address)
 	if err != nil {

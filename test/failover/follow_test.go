@@ -84,7 +84,8 @@ func follow(args []string) error {
 }
 
 func following[R, T any](ctx context.Context, w *teller, lane string,
-	from func(cursor string) iter.Seq2[db.Followed[R, T], error], says func(T) (int64, string)) {
+	from func(cursor string) iter.Seq2[db.Followed[R, T], error], says func(T) (int64, string),
+) {
 	cursor := ""
 	for ctx.Err() == nil {
 		left := restartEvery

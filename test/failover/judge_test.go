@@ -169,8 +169,10 @@ func readLive(ctx context.Context, t *testing.T, s *live.Store, id string) (list
 func readWorld(t *testing.T, d *db.DB, writers []string) world {
 	t.Helper()
 	ctx := t.Context()
-	w := world{streams: map[string][]entry{}, last: map[string]string{}, past: map[string][]int64{},
-		saved: map[string]bool{}}
+	w := world{
+		streams: map[string][]entry{}, last: map[string]string{}, past: map[string][]int64{},
+		saved: map[string]bool{},
+	}
 	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
 		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	for _, name := range append([]string{shared, "keyed"}, writers...) {
@@ -557,8 +559,10 @@ func report(t *testing.T, said []note, fault time.Time) {
 		if n.at.Before(fault) || n.kind != acked && n.kind != item {
 			continue
 		}
-		for _, key := range []string{n.kind + " by anybody",
-			n.kind + " in one lane of one process: " + n.process + " " + n.lane} {
+		for _, key := range []string{
+			n.kind + " by anybody",
+			n.kind + " in one lane of one process: " + n.process + " " + n.lane,
+		} {
 			before, ok := last[key]
 			if !ok {
 				before = fault

@@ -53,12 +53,16 @@ func toBeMoved(t *testing.T) (path string) {
 			if _, err := ls.CreateRunWithIDTx(tx, name, session, ""); err != nil {
 				return err
 			}
-			if _, err := ls.AppendTx(tx, name, live.Batch{Events: []live.Event{live.TextDelta("one"),
-				live.TextDelta("two")}}); err != nil {
+			if _, err := ls.AppendTx(tx, name, live.Batch{Events: []live.Event{
+				live.TextDelta("one"),
+				live.TextDelta("two"),
+			}}); err != nil {
 				return err
 			}
-			if err := rg.SaveTx(tx, agents.Entry{SessionID: name, Thread: name, Status: agents.Active,
-				StartedAt: time.Now()}); err != nil {
+			if err := rg.SaveTx(tx, agents.Entry{
+				SessionID: name, Thread: name, Status: agents.Active,
+				StartedAt: time.Now(),
+			}); err != nil {
 				return err
 			}
 			if err := cs.SaveTx(tx, paused(name)); err != nil {

@@ -114,11 +114,15 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		do               func(*history)
 	}{
 		{"an append is lost", "1 acknowledged writes are lost", drop("runs/shared", 2)},
-		{"a worker is lost with its inputs", "2 acknowledged writes are lost",
-			func(h *history) { delete(h.world.streams, "workers/of a") }},
+		{
+			"a worker is lost with its inputs", "2 acknowledged writes are lost",
+			func(h *history) { delete(h.world.streams, "workers/of a") },
+		},
 		{"an input is lost", "1 acknowledged writes are lost", drop("workers/of a", 1)},
-		{"a checkpoint is lost", "1 acknowledged writes are lost",
-			func(h *history) { delete(h.world.saved, "paused-2") }},
+		{
+			"a checkpoint is lost", "1 acknowledged writes are lost",
+			func(h *history) { delete(h.world.saved, "paused-2") },
+		},
 		{"an end is lost", "acknowledged writes are lost", func(h *history) { delete(h.world.past, "paused-1") }},
 		{"an append is there twice", "a-1 is there 2 times", text("runs/shared", 2, "a-1")},
 		{"an unknown append is there twice", "a-1 is there 2 times", func(h *history) {
@@ -126,41 +130,65 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		}},
 		{"what failed is there", "a-0 is there, and was said to have failed", text("live/shared", 0, "a-0")},
 		{"what nobody wrote is there", "nobody was told", text("live/shared", 0, "x-1")},
-		{"what somebody else was writing is there, who goes on", "x-1 is there, and nobody was told",
+		{
+			"what somebody else was writing is there, who goes on", "x-1 is there, and nobody was told",
 			func(h *history) {
 				text("live/shared", 0, "x-1")(h)
 				h.say("x", began, "live/shared", "x-1", "")
-			}},
+			},
+		},
 		{"what was killed had acknowledged something", "1 acknowledged writes are lost", func(h *history) {
 			drop("runs/shared", 2)(h)
 			h.say("a", killed, "", "", "")
 		}},
-		{"a number is left out", "has the number 3, behind a first one of 0",
-			func(h *history) { h.world.streams["runs/shared"][2].sequence = 3 }},
-		{"a number of a runtime is there twice", "has the number 1, behind a first one of 1",
-			func(h *history) { h.world.streams["workers"][1].sequence = 1 }},
-		{"two win an epoch", "was won twice",
-			func(h *history) { h.in(won, "held-lease", "9", func(n *note) { n.text = "7" }) }},
+		{
+			"a number is left out", "has the number 3, behind a first one of 0",
+			func(h *history) { h.world.streams["runs/shared"][2].sequence = 3 },
+		},
+		{
+			"a number of a runtime is there twice", "has the number 1, behind a first one of 1",
+			func(h *history) { h.world.streams["workers"][1].sequence = 1 },
+		},
+		{
+			"two win an epoch", "was won twice",
+			func(h *history) { h.in(won, "held-lease", "9", func(n *note) { n.text = "7" }) },
+		},
 		{"two win a claim", "was won twice", func(h *history) { h.say("a", won, "paused-1", "5", "") }},
-		{"two complete a checkpoint", "2 processes were told",
-			func(h *history) { h.say("a", acked, "completed", "paused-1", "") }},
-		{"a checkpoint is completed twice", "was completed under the epochs",
-			func(h *history) { h.world.past["paused-1"] = []int64{5, 6} }},
-		{"a checkpoint is completed that nobody completed", "paused-2 was completed, and nobody was told",
-			func(h *history) { h.world.past["paused-2"] = []int64{1} }},
-		{"a checkpoint is there that nobody saved", "paused-3 was saved, and nobody was told",
-			func(h *history) { h.world.saved["paused-3"] = true }},
-		{"who had it writes when another has it, and has not written yet",
+		{
+			"two complete a checkpoint", "2 processes were told",
+			func(h *history) { h.say("a", acked, "completed", "paused-1", "") },
+		},
+		{
+			"a checkpoint is completed twice", "was completed under the epochs",
+			func(h *history) { h.world.past["paused-1"] = []int64{5, 6} },
+		},
+		{
+			"a checkpoint is completed that nobody completed", "paused-2 was completed, and nobody was told",
+			func(h *history) { h.world.past["paused-2"] = []int64{1} },
+		},
+		{
+			"a checkpoint is there that nobody saved", "paused-3 was saved, and nobody was told",
+			func(h *history) { h.world.saved["paused-3"] = true },
+		},
+		{
+			"who had it writes when another has it, and has not written yet",
 			"was begun 1s after a later epoch was had", func(h *history) {
 				h.in(acked, "held-lease", "7 by a-1", func(n *note) { n.rest = nanos(2 * time.Second) })
-			}},
-		{"an old epoch writes", "epoch 7 wrote behind epoch 9",
-			func(h *history) { slices.Reverse(h.world.streams["held-lease"]) }},
+			},
+		},
+		{
+			"an old epoch writes", "epoch 7 wrote behind epoch 9",
+			func(h *history) { slices.Reverse(h.world.streams["held-lease"]) },
+		},
 		{"somebody writes under another's epoch", "wrote under the epoch", text("held-lease", 1, "9 by a-1")},
-		{"who lost it writes", "wrote under what it was told to have lost",
-			func(h *history) { h.say("a", acked, "held-lease", "7 by a-1", "0") }},
-		{"who lost it renews it", "renewed what it was told to have lost",
-			func(h *history) { h.say("a", renewed, "held-lease", "7", "0") }},
+		{
+			"who lost it writes", "wrote under what it was told to have lost",
+			func(h *history) { h.say("a", acked, "held-lease", "7 by a-1", "0") },
+		},
+		{
+			"who lost it renews it", "renewed what it was told to have lost",
+			func(h *history) { h.say("a", renewed, "held-lease", "7", "0") },
+		},
 		{"who could not renew writes", "and it lasts 3s", func(h *history) {
 			h.in(acked, "held-timed lease", "3 by a-1", func(n *note) { n.rest = nanos(20 * time.Second) })
 		}},
@@ -169,18 +197,26 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 			h.at = h.at.Add(30 * time.Second)
 			h.say("a", unknown, "held-lease", "9 by a-9", "")
 		}},
-		{"an older value is the last one", "the last one that was acknowledged is",
-			func(h *history) { h.world.last["agents/a"] = "a-1" }},
-		{"an item is passed over", "its item 2 is",
-			func(h *history) { h.in(item, "runs/shared", "b-1", func(n *note) { n.rest, n.text = "2", "a-2" }) }},
-		{"an item comes again", "its item 2 is",
-			func(h *history) { h.in(item, "runs/shared", "b-1", func(n *note) { n.rest, n.text = "0", "a-1" }) }},
+		{
+			"an older value is the last one", "the last one that was acknowledged is",
+			func(h *history) { h.world.last["agents/a"] = "a-1" },
+		},
+		{
+			"an item is passed over", "its item 2 is",
+			func(h *history) { h.in(item, "runs/shared", "b-1", func(n *note) { n.rest, n.text = "2", "a-2" }) },
+		},
+		{
+			"an item comes again", "its item 2 is",
+			func(h *history) { h.in(item, "runs/shared", "b-1", func(n *note) { n.rest, n.text = "0", "a-1" }) },
+		},
 		{"a cursor ends in a gap", "gap", func(h *history) { h.say("f", gap, "runs/shared", "", "") }},
 		{"nobody follows", "nothing was followed", func(h *history) {
 			h.said = slices.DeleteFunc(h.said, func(n note) bool { return n.kind == item })
 		}},
-		{"an error that no failover explains", "strange",
-			func(h *history) { h.say("a", strange, "runs/shared", "a-3", "") }},
+		{
+			"an error that no failover explains", "strange",
+			func(h *history) { h.say("a", strange, "runs/shared", "a-3", "") },
+		},
 		{"a key is taken for another", "again", func(h *history) { h.say("a", failed, "again", "a-3", "") }},
 	} {
 		var said complaints

@@ -91,8 +91,10 @@ func write(args []string) error {
 		return err
 	}
 	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, over: make(chan struct{})}
-	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds,
-		"claims": w.claims, "changes": w.changes}
+	lanes := map[string]func(context.Context) []func(){
+		"streams": w.streams, "holds": w.holds,
+		"claims": w.claims, "changes": w.changes,
+	}
 	var all []func()
 	for _, kind := range args[2:] {
 		all = append(all, lanes[kind](ctx)...)
@@ -177,8 +179,10 @@ func (w *writer) streams(ctx context.Context) (lanes []func()) {
 	})
 	w.insist(func() error { return ignore(second(ls.CreateRunWithID(ctx, w.me, session, "")), db.ErrConflict) })
 	w.insist(func() error {
-		return rg.Save(ctx, agents.Entry{SessionID: w.me, Thread: w.me, Status: agents.Active,
-			StartedAt: time.Now()})
+		return rg.Save(ctx, agents.Entry{
+			SessionID: w.me, Thread: w.me, Status: agents.Active,
+			StartedAt: time.Now(),
+		})
 	})
 	for _, s := range []struct {
 		lane string
@@ -340,8 +344,10 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 			if err != nil {
 				return none(err)
 			}
-			return &held{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, live.TextDelta("held"))) },
-				r.Release, nil}, nil
+			return &held{
+				r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, live.TextDelta("held"))) },
+				r.Release, nil,
+			}, nil
 		},
 	}
 }
@@ -380,8 +386,10 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 						if err := h.hold(tx); err != nil {
 							return err
 						}
-						return rs.AppendTx(tx, runs.Batch{AgentID: "agent", RunID: logOf(lane).RunID,
-							Records: []runs.Record{turn(text)}})
+						return rs.AppendTx(tx, runs.Batch{
+							AgentID: "agent", RunID: logOf(lane).RunID,
+							Records: []runs.Record{turn(text)},
+						})
 					})
 					if err == nil {
 						w.say(acked, name, text, looked)
@@ -407,9 +415,11 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 }
 
 func paused(id string) *checkpoints.PausedWorkflow {
-	return &checkpoints.PausedWorkflow{RunID: id,
+	return &checkpoints.PausedWorkflow{
+		RunID:    id,
 		Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate",
-		CreatedAt: time.Now().UTC()}
+		CreatedAt: time.Now().UTC(),
+	}
 }
 
 // claims saves checkpoints, and claims and completes those of everybody.

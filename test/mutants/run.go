@@ -124,7 +124,8 @@ func (r *run) build(ctx context.Context) error {
 
 // command runs tests of a suite with a mutant on.
 func (r *run) command(ctx context.Context, suite string, limit time.Duration, environment []string,
-	args ...string) ([]byte, error) {
+	args ...string,
+) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	temp, err := os.MkdirTemp(r.dir, "tests")
@@ -180,8 +181,10 @@ func (r *run) look(ctx context.Context, suite, name string, i int) {
 	began := time.Now()
 	_, err := r.command(ctx, suite, r.slowest+time.Second, []string{on.ReachedVariable + "=" + notes},
 		"-test.run", "^"+name+"$")
-	t := &test{suite: suite, name: name, took: time.Since(began), reached: map[int]bool{},
-		kills: map[*fence]int{}}
+	t := &test{
+		suite: suite, name: name, took: time.Since(began), reached: map[int]bool{},
+		kills: map[*fence]int{},
+	}
 	if err != nil || t.took > r.slowest {
 		r.say("left out: %s of %s took %v: %v\n", name, suite, t.took.Round(time.Millisecond), err)
 		return

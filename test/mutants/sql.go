@@ -55,8 +55,10 @@ func sqlParts(text string) (parts []sqlPart) {
 }
 
 // clauseEnds are the words behind a condition.
-var clauseEnds = []string{"AND", "OR", "ORDER", "GROUP", "LIMIT", "RETURNING", "UNION", "ON", "WHERE",
-	"THEN", "LEFT", "JOIN", "AS", "EXCEPT", "DO"}
+var clauseEnds = []string{
+	"AND", "OR", "ORDER", "GROUP", "LIMIT", "RETURNING", "UNION", "ON", "WHERE",
+	"THEN", "LEFT", "JOIN", "AS", "EXCEPT", "DO",
+}
 
 // sqlChanges are the mutants of a statement: each condition held for true, with its parameters
 // where they were, each comparison and limit moved by one, each order the other way round, each

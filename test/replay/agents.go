@@ -482,8 +482,10 @@ func (s *agentCall) chain(id string) (any, error) {
 	for e := bySession[id]; e != nil && !seen[e["session_id"]]; e = byKey[e["native_parent_actor_key"]] {
 		seen[e["session_id"]] = true
 		node := map[string]any{}
-		for _, name := range []string{"session_id", "native_actor_key", "native_parent_actor_key", "thread",
-			"status", "provider", "model", "harness"} {
+		for _, name := range []string{
+			"session_id", "native_actor_key", "native_parent_actor_key", "thread",
+			"status", "provider", "model", "harness",
+		} {
 			if e[name] != nil {
 				node[name] = e[name]
 			}

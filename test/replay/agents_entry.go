@@ -61,8 +61,10 @@ func normal(e map[string]any) map[string]any {
 		return nil
 	}
 	e = known(e, agentMembers)
-	for name, empty := range map[string]any{"usage_summary": map[string]any{}, "attach_precedence": []any{},
-		"context_queries": []any{}} {
+	for name, empty := range map[string]any{
+		"usage_summary": map[string]any{}, "attach_precedence": []any{},
+		"context_queries": []any{},
+	} {
 		if e[name] == nil {
 			e[name] = empty
 		}

@@ -273,8 +273,10 @@ func (m *LiveModel) ReadRecords(value any) ([]*LiveRun, error) {
 			if err != nil {
 				return nil, err
 			}
-			r.Events = append(r.Events, LiveRecord{Sequence: number(members["sequence"]),
-				At: number(members["timestamp_ms"]), Event: event})
+			r.Events = append(r.Events, LiveRecord{
+				Sequence: number(members["sequence"]),
+				At:       number(members["timestamp_ms"]), Event: event,
+			})
 		}
 		runs = append(runs, r)
 	}

@@ -156,11 +156,13 @@ func (m *Workers) open(c *Call) (any, error) {
 		m.id = workers.RuntimeID(c.Text("runtime_id"))
 	}
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
-	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{},
+	fresh := modelRuntime{
+		backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{},
 		snapshot: runtimeSnapshot{
 			RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1,
 			NextDiagnosticID: 1,
-		}}
+		},
+	}
 	if c.Has("display_name") {
 		name := c.Text("display_name")
 		fresh.snapshot.DisplayName = &name
@@ -345,13 +347,16 @@ func (m *Workers) send(ref workers.WorkerRef, c *Call) (any, error) {
 	w.snapshot.NextTranscriptSequence++
 	w.snapshot.LastEventID = event
 	w.transcript = append(w.transcript, e)
-	ack := workers.WorkerInteractionAck{WorkerRef: ref, Status: w.snapshot.Status,
-		TranscriptSequence: e.Sequence, EventID: event}
+	ack := workers.WorkerInteractionAck{
+		WorkerRef: ref, Status: w.snapshot.Status,
+		TranscriptSequence: e.Sequence, EventID: event,
+	}
 	return ack, m.save([]*modelWorker{w}, event, &e)
 }
 
 func (m *Workers) end(ref workers.WorkerRef, as workers.WorkerStatus, kind workers.RuntimeEventKind,
-	message string) (any, error) {
+	message string,
+) (any, error) {
 	if err := m.ensureRunning(); err != nil {
 		return nil, err
 	}
@@ -364,8 +369,10 @@ func (m *Workers) end(ref workers.WorkerRef, as workers.WorkerStatus, kind worke
 		w.snapshot.LastEventID = m.push(&ref, kind, message)
 		err = m.save([]*modelWorker{w}, w.snapshot.LastEventID, nil)
 	}
-	return workers.WorkerLifecycleAck{WorkerRef: ref, Status: w.snapshot.Status,
-		EventID: w.snapshot.LastEventID}, err
+	return workers.WorkerLifecycleAck{
+		WorkerRef: ref, Status: w.snapshot.Status,
+		EventID: w.snapshot.LastEventID,
+	}, err
 }
 
 func (m *Workers) stopRuntime() (any, error) {
@@ -399,8 +406,10 @@ func (m *Workers) project(ref workers.WorkerRef, c *Call) (any, error) {
 	if q.Start < total && q.Limit < total-q.Start {
 		end = q.Start + q.Limit
 	}
-	p := workers.TranscriptProjection{WorkerRef: ref, Start: q.Start, Limit: q.Limit, TotalItems: total,
-		Items: []workers.TranscriptEntry{}}
+	p := workers.TranscriptProjection{
+		WorkerRef: ref, Start: q.Start, Limit: q.Limit, TotalItems: total,
+		Items: []workers.TranscriptEntry{},
+	}
 	if q.Start < total {
 		p.Items = append(p.Items, w.transcript[q.Start:end]...)
 	}

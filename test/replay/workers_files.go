@@ -49,8 +49,10 @@ func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err erro
 	s = runtimeSnapshot{
 		RuntimeID: workers.RuntimeID(read.RuntimeID), DisplayName: read.DisplayName,
 		Status: workers.RuntimeStatus(read.Status),
-		Limits: workers.RuntimeLimits{MaxTranscriptProjectionItems: read.Limits.Transcript,
-			MaxEventBatchItems: read.Limits.Events},
+		Limits: workers.RuntimeLimits{
+			MaxTranscriptProjectionItems: read.Limits.Transcript,
+			MaxEventBatchItems:           read.Limits.Events,
+		},
 		NextWorkerSequence: read.NextWorkerSequence, NextEventID: read.NextEventID,
 		NextDiagnosticID: read.NextDiagnosticID,
 	}
@@ -78,8 +80,10 @@ func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error)
 
 func readEventLine(line []byte) (workers.RuntimeEvent, string, error) {
 	e, wrong, err := files.ReadEventLine(line)
-	return workers.RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker),
-		Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message}, wrong, err
+	return workers.RuntimeEvent{
+		ID: e.ID, WorkerRef: maybeRefOf(e.Worker),
+		Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message,
+	}, wrong, err
 }
 
 func readEntryLine(line []byte) (workers.TranscriptEntry, error) {

@@ -30,8 +30,10 @@ func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err er
 		s.snapshot, _, unread = readRuntimeSnapshot(text)
 	}
 	if unread != nil {
-		s.snapshot = runtimeSnapshot{Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(),
-			NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1}
+		s.snapshot = runtimeSnapshot{
+			Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(),
+			NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
+		}
 	}
 	s.snapshot.RuntimeID = id
 	salvageLines(filepath.Join(folder, "events.jsonl"), func(line []byte) {

@@ -88,13 +88,17 @@ func TestCommentsFollowATableThatChanges(t *testing.T) {
 	}{
 		"renamed column": {
 			`ALTER TABLE books RENAME COLUMN title TO name;`,
-			map[string]string{"books.id": "counts", "books.name": "as printed", "shelves.id": "counts, too",
-				"shelves.room": "its name"},
+			map[string]string{
+				"books.id": "counts", "books.name": "as printed", "shelves.id": "counts, too",
+				"shelves.room": "its name",
+			},
 		},
 		"column that means something else": {
 			"-- +goose Up\n-- books.title: as spoken\nCREATE INDEX by_title ON books (title);",
-			map[string]string{"books.id": "counts", "books.title": "as spoken", "shelves.id": "counts, too",
-				"shelves.room": "its name"},
+			map[string]string{
+				"books.id": "counts", "books.title": "as spoken", "shelves.id": "counts, too",
+				"shelves.room": "its name",
+			},
 		},
 		"dropped column": {
 			`ALTER TABLE shelves DROP COLUMN room;`,
@@ -112,13 +116,17 @@ CREATE TABLE shelves_new (
 ) STRICT;
 DROP TABLE shelves;
 ALTER TABLE shelves_new RENAME TO shelves;`,
-			map[string]string{"books.id": "counts", "books.title": "as printed", "shelves.id": "still counts",
-				"shelves.colour": "NULL: white"},
+			map[string]string{
+				"books.id": "counts", "books.title": "as printed", "shelves.id": "still counts",
+				"shelves.colour": "NULL: white",
+			},
 		},
 		"table of another name": {
 			`ALTER TABLE shelves RENAME TO racks;`,
-			map[string]string{"books.id": "counts", "books.title": "as printed", "racks.id": "counts, too",
-				"racks.room": "its name"},
+			map[string]string{
+				"books.id": "counts", "books.title": "as printed", "racks.id": "counts, too",
+				"racks.room": "its name",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,15 +12,19 @@ import (
 	"selvedge/db"
 )
 
-var ofCheckpoints = store{"checkpoints",
+var ofCheckpoints = store{
+	"checkpoints",
 	slices.Concat(lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary,
 		checkpoints.Summary](listedCheckpoints).laws(),
 		streams[string, checkpoints.Summary](followedCheckpoints).laws(), holdLaws(heldCheckpoints, "checkpoints"),
-		keeps(valuesOfCheckpoints).laws()), heldCheckpoints}
+		keeps(valuesOfCheckpoints).laws()), heldCheckpoints,
+}
 
 func pausedRun(id string) *checkpoints.PausedWorkflow {
-	return &checkpoints.PausedWorkflow{RunID: id,
-		Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate"}
+	return &checkpoints.PausedWorkflow{
+		RunID:    id,
+		Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate",
+	}
 }
 
 func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.Ref, checkpoints.Filter,
@@ -64,7 +68,8 @@ func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, 
 			return s.FollowAll(ctx, checkpoints.Filter{})
 		},
 		before: func(ctx context.Context, id string, n int64) (string,
-			error) {
+			error,
+		) {
 			return s.CursorBefore(ctx, ref(id), n)
 		},
 		says: func(_ context.Context, c checkpoints.Summary) string { return c.Prompt },
@@ -107,8 +112,10 @@ func valuesOfCheckpoints(t *testing.T, d *db.DB, scope string) []kept {
 	head += `"wf_state": `
 	return []kept{{
 		name: "document", json: true,
-		refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float",
-			"no JSON"},
+		refuses: []string{
+			"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float",
+			"no JSON",
+		},
 		put: func(ctx context.Context, n int, value string) error {
 			return s.SaveDocument(ctx, nth(n), []byte(head+value+tail))
 		},

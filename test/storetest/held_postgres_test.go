@@ -104,8 +104,10 @@ func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 		thread := fmt.Sprintf("thread-%d", n)
 		lease, _, err := registry.TryLeaseThread(t.Context(), thread, db.LeaseTerms{TTL: time.Hour},
 			func(id string) (agents.Entry, error) {
-				return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0),
-					Status: agents.Active}, nil
+				return agents.Entry{
+					SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0),
+					Status: agents.Active,
+				}, nil
 			})
 		done(t, err)
 		var released atomic.Bool
@@ -135,8 +137,10 @@ func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 // entryOf adds an agent to a registry.
 func entryOf(t *testing.T, r *agents.Registry, id string) {
 	t.Helper()
-	done(t, r.Save(t.Context(), agents.Entry{SessionID: id, Thread: "thread", BaseState: "b",
-		StartedAt: time.Unix(1, 0), Status: agents.Active}))
+	done(t, r.Save(t.Context(), agents.Entry{
+		SessionID: id, Thread: "thread", BaseState: "b",
+		StartedAt: time.Unix(1, 0), Status: agents.Active,
+	}))
 }
 
 func TestPostgres_ConcurrentEntryChangesAllStay(t *testing.T) {
@@ -201,21 +205,26 @@ func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 
 // leasedThread gives a lease, and the registries of two handles with a clock that is moved by hand.
 func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry,
-	lease *agents.Lease) {
+	lease *agents.Lease,
+) {
 	t.Helper()
 	address := dbtest.Postgres(t)
 	clock = new(atomic.Int64)
 	for range 2 {
 		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
-			return db.BootTime{Boot: "here",
-				Since: time.Duration(clock.Load())}
+			return db.BootTime{
+				Boot:  "here",
+				Since: time.Duration(clock.Load()),
+			}
 		}})
 		handles, registries = append(handles, d), append(registries, agents.NewRegistry(d, agents.Options{}))
 	}
 	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute},
 		func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
-				Status: agents.Active}, nil
+			return agents.Entry{
+				SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
+				Status: agents.Active,
+			}, nil
 		})
 	done(t, err)
 	return clock, handles, registries, lease
@@ -308,8 +317,10 @@ func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
 		agents.NewRegistry(handles[1], agents.Options{})
 	build := func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
-			Status: agents.Active}, nil
+		return agents.Entry{
+			SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
+			Status: agents.Active,
+		}, nil
 	}
 	var reserved sync.Once
 	_, created, err := registry.FindOrCreateActiveEntry(t.Context(),
@@ -335,8 +346,10 @@ func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 		agents.NewRegistry(handles[1], agents.Options{})
 	entryOf(t, registry, "one")
 	blocked(t, handles[0], 1, func(tx *db.Tx) error {
-		return registry.SaveTx(tx, agents.Entry{SessionID: "two", Thread: "t", BaseState: "theirs",
-			StartedAt: time.Unix(1, 0), Status: agents.Active})
+		return registry.SaveTx(tx, agents.Entry{
+			SessionID: "two", Thread: "t", BaseState: "theirs",
+			StartedAt: time.Unix(1, 0), Status: agents.Active,
+		})
 	}, func() {
 		_, found, err := other.UpdateEntry(t.Context(), "one",
 			func(e *agents.Entry) { e.SessionID, e.BaseState = "two", "ours" })

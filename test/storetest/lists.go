@@ -192,8 +192,10 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 			return err
 		}))
 	}
-	for limit, want := range map[int]int{0: db.DefaultLimit, db.DefaultLimit: db.DefaultLimit,
-		db.MaxLimit: db.DefaultLimit + 1} {
+	for limit, want := range map[int]int{
+		0: db.DefaultLimit, db.DefaultLimit: db.DefaultLimit,
+		db.MaxLimit: db.DefaultLimit + 1,
+	} {
 		page, err := s.Page(t.Context(), filter, db.At{Limit: limit})
 		must(t, err)
 		found, err := s.Find(t.Context(), "", limit)
@@ -261,8 +263,10 @@ func (open lists[R, F, G, T]) finds(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	added := s.fill(t, 12)
 	byName := slices.Sorted(slices.Values(added))
-	for _, prefix := range []string{"", added[0][:1], added[0][:len(added[0])-1], added[11], added[11] + "x",
-		"\U0010ffff"} {
+	for _, prefix := range []string{
+		"", added[0][:1], added[0][:len(added[0])-1], added[11], added[11] + "x",
+		"\U0010ffff",
+	} {
 		var want []string
 		for _, name := range byName {
 			if strings.HasPrefix(name, prefix) {
@@ -526,12 +530,20 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 		left   int
 	}{
 		{"no policy", db.Policy{}, db.Pruned{Remaining: 3}, 4},
-		{"a long time, many and much", db.Policy{Age: 1000 * time.Hour, Count: 3, Bytes: 1 << 40},
-			db.Pruned{Remaining: 3}, 4},
+		{
+			"a long time, many and much",
+			db.Policy{Age: 1000 * time.Hour, Count: 3, Bytes: 1 << 40},
+			db.Pruned{Remaining: 3},
+			4,
+		},
 		{"one, only counted", db.Policy{Count: 1, DryRun: true}, db.Pruned{Removed: 2, Remaining: 1}, 4},
 		{"two", db.Policy{Count: 2, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 2}, 3},
-		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1]), runs}},
-			db.Pruned{Removed: 1, Remaining: 1}, 2},
+		{
+			"no time, with a pin",
+			db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1]), runs}},
+			db.Pruned{Removed: 1, Remaining: 1},
+			2,
+		},
 		{"no time", db.Policy{Age: time.Nanosecond, Pinned: []string{runs}}, db.Pruned{Removed: 1}, 1},
 	} {
 		counted := at.d.Work().PrunedBytes

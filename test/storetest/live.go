@@ -92,8 +92,10 @@ func heldLive(d *db.DB, scope string) holds {
 		if err != nil {
 			return holding{}, false, conflictIsLoss(err)
 		}
-		return holding{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, eventsOf("x")...)) },
-			r.Release}, true, nil
+		return holding{
+			r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, eventsOf("x")...)) },
+			r.Release,
+		}, true, nil
 	}
 	return holds{
 		add: func(ctx context.Context, name string) error {
@@ -124,8 +126,10 @@ func valuesOfLive(_ *testing.T, d *db.DB, scope string) []kept {
 			},
 		},
 		{
-			name: "event", json: true, refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON",
-				"a number beyond a float", "no JSON"},
+			name: "event", json: true, refuses: []string{
+				"half of a surrogate pair", "invalid UTF-8 in JSON",
+				"a number beyond a float", "no JSON",
+			},
 			put: func(ctx context.Context, n int, value string) error {
 				event, err := live.NewEvent([]byte(head + value + tail))
 				if err == nil {

@@ -74,9 +74,13 @@ func TestPostgres_MixedTurnsAreDense(t *testing.T) {
 	done(t, stores[handles[0]].WriteStarted(t.Context(),
 		runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
 	mixed(t, handles, func(d *db.DB, inside bool, c, i int) error {
-		b := runs.Batch{AgentID: "a", RunID: "r",
-			Records: []runs.Record{runs.Turn{Index: uint64(c*mixedEach + i), VerifierVerdict: runs.VerdictPass,
-				Output: []byte("{}")}}}
+		b := runs.Batch{
+			AgentID: "a", RunID: "r",
+			Records: []runs.Record{runs.Turn{
+				Index: uint64(c*mixedEach + i), VerifierVerdict: runs.VerdictPass,
+				Output: []byte("{}"),
+			}},
+		}
 		if !inside {
 			return stores[d].Append(t.Context(), b)
 		}
@@ -249,8 +253,10 @@ func once(ctx context.Context, d *db.DB, why string, fn func(tx *db.Tx) error) e
 // wait for the old one have not locked.
 func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 	handles := twoHandles(t)
-	stores := []*checkpoints.Store{checkpoints.NewStore(handles[0], checkpoints.Options{}),
-		checkpoints.NewStore(handles[1], checkpoints.Options{})}
+	stores := []*checkpoints.Store{
+		checkpoints.NewStore(handles[0], checkpoints.Options{}),
+		checkpoints.NewStore(handles[1], checkpoints.Options{}),
+	}
 	tries := 0
 	again := func() error {
 		tries++
@@ -368,13 +374,17 @@ func TestPostgres_ReplacingRunIsLockedToo(t *testing.T) {
 		ref := runs.RunRef{AgentID: "a", RunID: fmt.Sprintf("r-%d", tries)}
 		started := runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, StartedAt: time.Unix(1, 0)}
 		ended := runs.Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: time.Unix(2, 0)}
-		done(t, store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID,
-			Records: []runs.Record{started, ended}}))
+		done(t, store.Append(t.Context(), runs.Batch{
+			AgentID: ref.AgentID, RunID: ref.RunID,
+			Records: []runs.Record{started, ended},
+		}))
 		if err := replaced(t, handles[0], func(tx *db.Tx) error {
 			err := store.DeleteTx(tx, ref)
 			if err == nil {
-				err = store.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID,
-					Records: []runs.Record{started}})
+				err = store.AppendTx(tx, runs.Batch{
+					AgentID: ref.AgentID, RunID: ref.RunID,
+					Records: []runs.Record{started},
+				})
 			}
 			return err
 		}, func() {

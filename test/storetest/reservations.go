@@ -23,7 +23,8 @@ func reservations(d *db.DB, scope string) holds {
 			return held(d.Reserve(ctx, kind, name, options))
 		},
 		takeTx: func(tx *db.Tx, name string) (holding, bool,
-			error) {
+			error,
+		) {
 			return held(d.ReserveTx(tx, kind, name, options))
 		},
 		reattach: func(ctx context.Context, name string, epoch int64) (holding, error) {

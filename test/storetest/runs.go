@@ -42,8 +42,10 @@ func freeRunTx(tx *db.Tx, s *runs.Store, ref runs.RunRef) error {
 }
 
 func endedRun(ref runs.RunRef) runs.Ended {
-	return runs.Ended{AgentID: ref.AgentID, RunID: ref.RunID,
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}}
+	return runs.Ended{
+		AgentID: ref.AgentID, RunID: ref.RunID,
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}},
+	}
 }
 
 func turnsOf(texts ...string) (turns []runs.Record) {
@@ -140,7 +142,8 @@ func heldRuns(d *db.DB, scope string) holds {
 	return holds{
 		add: func(ctx context.Context, name string) error { return freeRun(ctx, d, s, ref(name)) },
 		take: func(ctx context.Context, name string) (holding, bool,
-			error) {
+			error,
+		) {
 			return held(s.Resume(ctx, ref(name)))
 		},
 		takeTx: func(tx *db.Tx, name string) (holding, bool, error) { return held(s.ResumeTx(tx, ref(name))) },
@@ -164,7 +167,8 @@ func conflictIsLoss(err error) error {
 func valuesOfRuns(_ *testing.T, d *db.DB, scope string) []kept {
 	s := runs.NewStore(d, runs.Options{Scope: scope})
 	of := func(name string, isJSON bool, refuses []string, put func(string) runs.Turn,
-		get func(runs.Turn) string) kept {
+		get func(runs.Turn) string,
+	) kept {
 		return kept{
 			name: name, json: isJSON, refuses: refuses,
 			put: func(ctx context.Context, n int, value string) error {
@@ -184,8 +188,10 @@ func valuesOfRuns(_ *testing.T, d *db.DB, scope string) []kept {
 	return []kept{
 		of("prompt", false, []string{"invalid UTF-8"},
 			func(v string) runs.Turn { return runs.Turn{Prompt: &v} }, func(t runs.Turn) string { return *t.Prompt }),
-		of("parameters", true, []string{"half of a surrogate pair", "invalid UTF-8 in JSON",
-			"a number beyond a float", "no JSON"},
+		of("parameters", true, []string{
+			"half of a surrogate pair", "invalid UTF-8 in JSON",
+			"a number beyond a float", "no JSON",
+		},
 			func(v string) runs.Turn { return runs.Turn{Parameters: json.RawMessage(v)} },
 			func(t runs.Turn) string { return string(t.Parameters) }),
 	}

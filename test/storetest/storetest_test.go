@@ -59,8 +59,10 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 		"a run's end": traces.WriteEnded(ctx,
 			runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Status: "success"}}),
 		"a run's parent": traces.Append(ctx,
-			runs.Batch{AgentID: "a", RunID: "r", Parent: runs.RunRef{AgentID: "a", RunID: "r"},
-				Records: []runs.Record{runs.Started{}}}),
+			runs.Batch{
+				AgentID: "a", RunID: "r", Parent: runs.RunRef{AgentID: "a", RunID: "r"},
+				Records: []runs.Record{runs.Started{}},
+			}),
 		"a run's status": second(traces.Page(ctx, runs.Filter{Statuses: []runs.RunStatus{"x"}},
 			db.At{})),
 		"the beginning of runs": second(traces.Find(ctx, nul, 0)),

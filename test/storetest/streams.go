@@ -285,11 +285,13 @@ func (open streams[R, X]) ends(t *testing.T, at place) {
 			must(t, s.remove(t.Context(), ref))
 		}, db.ErrCursorExpired},
 		"the context ends": {func(_ *db.DB, _ followed[R, X], _ R,
-			cancel context.CancelCauseFunc) {
+			cancel context.CancelCauseFunc,
+		) {
 			cancel(why)
 		}, why},
 		"the handle is closed": {func(d *db.DB, _ followed[R, X], _ R,
-			_ context.CancelCauseFunc) {
+			_ context.CancelCauseFunc,
+		) {
 			must(t, d.Close())
 		}, db.ErrClosed},
 	} {

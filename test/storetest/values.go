@@ -47,8 +47,10 @@ var values = []struct {
 	{"a key twice", `{"a":1,"a":2}`, true},
 	{"blanks in JSON", "{ \"a\" : [ 1 , 2 ] }", true},
 	{"a number beyond 64 bits", `{"n":18446744073709551616}`, true},
-	{"numbers beyond a float's digits", `{"n":[0.1000000000000000055511151231257827,1e23,9007199254740993]}`,
-		true},
+	{
+		"numbers beyond a float's digits", `{"n":[0.1000000000000000055511151231257827,1e23,9007199254740993]}`,
+		true,
+	},
 	{"a number beyond a float", `{"n":1e400}`, true},
 	{"ways to write a number", `{"n":[1.0,1e0,-0,1E+2,0.10]}`, true},
 	{"escapes that need not be", `{"k":"\u0041\/\u00e9<>&"}`, true},

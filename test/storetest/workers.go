@@ -60,7 +60,8 @@ func firstWorker(id workers.RuntimeID) workers.WorkerRef {
 func valuesOfWorkers(_ *testing.T, d *db.DB, scope string) []kept {
 	// Value n is that of the first worker of runtime n.
 	create := func(ctx context.Context, n int, request workers.CreateWorkerRequest) (*workers.Runtime,
-		workers.WorkerRef, error) {
+		workers.WorkerRef, error,
+	) {
 		r, err := workers.Open(ctx, d, workers.RuntimeOptions{Scope: scope, RuntimeID: workers.RuntimeID(nth(n))})
 		if err != nil {
 			return nil, workers.WorkerRef{}, err

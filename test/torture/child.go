@@ -86,7 +86,8 @@ func (sc *script) child(folder string, end ending) error {
 
 // perform does one operation and says how it was answered.
 func (sc *script) perform(ctx context.Context, s *session, i int, do func(context.Context, *session) error,
-	say func(string, ...any)) error {
+	say func(string, ...any),
+) error {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	say("begin %d", i)

@@ -54,8 +54,11 @@ func TestImage_HasSyncedDataAndAnyRest(t *testing.T) {
 			[]string{"base=after!", "base=before"},
 		},
 		"a write after a failed sync is not saved by the next": {
-			[]event{write(0, 0, "after!"), {kind: evSync, object: 0, began: 1},
-				{kind: evSync, object: 0, began: 2, ok: true}},
+			[]event{
+				write(0, 0, "after!"),
+				{kind: evSync, object: 0, began: 1},
+				{kind: evSync, object: 0, began: 2, ok: true},
+			},
 			[]string{"base=after!", "base=before"},
 		},
 		"two writes in any order": {
@@ -63,13 +66,19 @@ func TestImage_HasSyncedDataAndAnyRest(t *testing.T) {
 			[]string{"base=12fore", "base=1efore", "base=b2fore", "base=before"},
 		},
 		"a new file": {
-			[]event{{kind: evCreate, object: 1, name: "new"}, write(1, 0, "x"),
-				{kind: evSync, object: 1, began: 2, ok: true}},
+			[]event{
+				{kind: evCreate, object: 1, name: "new"},
+				write(1, 0, "x"),
+				{kind: evSync, object: 1, began: 2, ok: true},
+			},
 			[]string{"base=before", "base=before new=x"},
 		},
 		"a new file whose folder was synced": {
-			[]event{{kind: evCreate, object: 1, name: "new"}, write(1, 0, "x"),
-				{kind: evSyncFolder, object: -1, began: 2, ok: true}},
+			[]event{
+				{kind: evCreate, object: 1, name: "new"},
+				write(1, 0, "x"),
+				{kind: evSyncFolder, object: -1, began: 2, ok: true},
+			},
 			[]string{"base=before new=", "base=before new=.", "base=before new=x"},
 		},
 		"a rename": {
@@ -85,10 +94,15 @@ func TestImage_HasSyncedDataAndAnyRest(t *testing.T) {
 			[]string{"base=be", "base=before"},
 		},
 		"a write of two sectors": {
-			[]event{{kind: evResize, object: 0, size: 0}, {kind: evSync, object: 0, began: 1, ok: true},
-				write(0, 0, sectors)},
-			[]string{"base=", "base=" + strings.Repeat(".", 512) + "b", "base=" + strings.Repeat(".", 513),
-				"base=" + strings.Repeat("a", 512), "base=" + strings.Repeat("a", 512) + ".", "base=" + sectors},
+			[]event{
+				{kind: evResize, object: 0, size: 0},
+				{kind: evSync, object: 0, began: 1, ok: true},
+				write(0, 0, sectors),
+			},
+			[]string{
+				"base=", "base=" + strings.Repeat(".", 512) + "b", "base=" + strings.Repeat(".", 513),
+				"base=" + strings.Repeat("a", 512), "base=" + strings.Repeat("a", 512) + ".", "base=" + sectors,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,8 @@ func (r *runner) prepare(ctx context.Context, sc *script) error {
 
 // within runs f in a new folder with a copy of the script's template, or an empty one.
 func (r *runner) within(sc *script, empty bool, f func(folder string) ([]string, error)) (problems []string,
-	err error) {
+	err error,
+) {
 	folder, err := os.MkdirTemp(r.dir, sc.name+"-")
 	if err != nil {
 		return nil, err

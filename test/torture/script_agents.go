@@ -12,8 +12,10 @@ import (
 func registry(s *session) *agents.Registry { return agents.NewRegistry(s.db, agents.Options{}) }
 
 func entry(id, thread string) agents.Entry {
-	return agents.Entry{SessionID: id, Thread: thread, BaseState: "none", StartedAt: theClock(),
-		Status: agents.Active}
+	return agents.Entry{
+		SessionID: id, Thread: thread, BaseState: "none", StartedAt: theClock(),
+		Status: agents.Active,
+	}
 }
 
 // agentsScript works on the registry: entries, reservations, and leases that are kept, renewed and released.

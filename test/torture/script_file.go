@@ -18,7 +18,8 @@ import (
 // openScript makes the file, closes it and opens it again.
 func openScript() script {
 	open := op{name: "open", do: func(ctx context.Context,
-		s *session) error {
+		s *session,
+	) error {
 		return s.open(ctx, db.Options{})
 	}}
 	return script{
@@ -231,7 +232,8 @@ INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
 		},
 		ops: []op{
 			{name: "open", do: func(ctx context.Context,
-				s *session) error {
+				s *session,
+			) error {
 				return s.open(ctx, db.Options{LockTimeout: time.Second})
 			}},
 			whenOpen(startOp("run-1")),

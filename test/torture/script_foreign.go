@@ -42,12 +42,15 @@ func copyFile(from, to string) error {
 // itself, wherever both lie.
 func foreignScript() script {
 	open := op{name: "open", do: func(ctx context.Context,
-		s *session) error {
+		s *session,
+	) error {
 		return s.open(ctx, db.Options{})
 	}}
 	checkpoint := op{name: "checkpoint", do: movesWAL}
-	giveBack := whenOpen(op{name: "give back",
-		do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }})
+	giveBack := whenOpen(op{
+		name: "give back",
+		do:   func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) },
+	})
 	return script{
 		name: "foreign", closed: true, prepare: makeCopies,
 		first: func(ctx context.Context, folder string) error {

@@ -64,7 +64,8 @@ func liveHeldScript() script {
 				look: status("live-3", live.Completed),
 			},
 			{name: "release", do: func(ctx context.Context,
-				s *session) error {
+				s *session,
+			) error {
 				return held(s, "live-4").Release(ctx)
 			}},
 			{name: "resume", do: func(ctx context.Context, s *session) error {

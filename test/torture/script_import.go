@@ -114,8 +114,10 @@ var trees = []tree{
 			})(ctx, s)
 		},
 		count: func(ctx context.Context, s *session, scope string) (n int, err error) {
-			r, err := workers.Open(ctx, s.db, workers.RuntimeOptions{Scope: scope, RuntimeID: "torture",
-				MustExist: true})
+			r, err := workers.Open(ctx, s.db, workers.RuntimeOptions{
+				Scope: scope, RuntimeID: "torture",
+				MustExist: true,
+			})
 			if errors.Is(err, db.ErrNotFound) {
 				return 0, nil
 			}

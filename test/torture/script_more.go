@@ -150,7 +150,8 @@ func agentsMoreScript() script {
 			},
 			// Whom the calls before it have forgotten already: what is to be seen is that it does no harm.
 			{name: "forget dead owners", do: func(ctx context.Context,
-				s *session) error {
+				s *session,
+			) error {
 				return s.db.ForgetDeadOwners(ctx)
 			}},
 			{

@@ -55,8 +55,10 @@ func replacing(session string) []live.RunRecord {
 	const runs, events = 3, 1400
 	records := make([]live.RunRecord, runs)
 	for i := range records {
-		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprint("live-", i), SessionID: session,
-			Status: live.Created, Prompt: "p"}
+		records[i].Snapshot = live.RunSnapshot{
+			ID: fmt.Sprint("live-", i), SessionID: session,
+			Status: live.Created, Prompt: "p",
+		}
 		for n := range events {
 			records[i].Events = append(records[i].Events,
 				live.RunEventRecord{Sequence: uint64(n), Event: live.TextDelta("text")})

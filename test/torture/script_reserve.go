@@ -30,7 +30,8 @@ func reserveScript() script {
 				name: "reserve",
 				do:   func(ctx context.Context, s *session) error { return take(ctx, s, "new") },
 				look: func(ctx context.Context, s *session) (trace,
-					error) {
+					error,
+				) {
 					return lookForReservation(ctx, s, port, "new")
 				},
 			},

@@ -86,8 +86,10 @@ func crowdScript() script {
 func heldScript() script {
 	success := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theClock()}}
 	begin := func(ctx context.Context, s *session, run string) error {
-		r, err := traces(s).Begin(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured",
-			StartedAt: theClock()})
+		r, err := traces(s).Begin(ctx, runs.Started{
+			RunID: run, AgentID: agent, Intent: "be tortured",
+			StartedAt: theClock(),
+		})
 		s.kept[run] = r
 		return err
 	}
@@ -118,12 +120,15 @@ func heldScript() script {
 			return held(s, "run-5").Release(ctx)
 		},
 		ops: []op{
-			{name: "begin", do: func(ctx context.Context, s *session) error { return begin(ctx, s, "run-1") },
-				look: startOp("run-1").look},
+			{
+				name: "begin", do: func(ctx context.Context, s *session) error { return begin(ctx, s, "run-1") },
+				look: startOp("run-1").look,
+			},
 			append1,
 			end,
 			{name: "release", do: func(ctx context.Context,
-				s *session) error {
+				s *session,
+			) error {
 				return held(s, "run-4").Release(ctx)
 			}},
 			{
@@ -165,8 +170,10 @@ func heldScript() script {
 }
 
 func start(ctx context.Context, s *session, run string) error {
-	return traces(s).WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured",
-		StartedAt: theClock()})
+	return traces(s).WriteStarted(ctx, runs.Started{
+		RunID: run, AgentID: agent, Intent: "be tortured",
+		StartedAt: theClock(),
+	})
 }
 
 func startOp(run string) op {
@@ -185,8 +192,10 @@ func endOp(run string) op {
 		do: func(ctx context.Context, s *session) error {
 			return traces(s).WriteEnded(ctx, runs.Ended{
 				RunID: run, AgentID: agent, EndedAt: theClock(),
-				Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess,
-					Timestamp: theClock()}},
+				Termination: runs.Termination{Outcome: &runs.AgentOutcome{
+					Status:    runs.OutcomeSuccess,
+					Timestamp: theClock(),
+				}},
 			})
 		},
 		look: func(ctx context.Context, s *session) (trace, error) {
@@ -285,7 +294,8 @@ func lookForTurns(run, name string, n, size int) func(context.Context, *session)
 
 // records gives those records of a run that ours picks.
 func records(ctx context.Context, s *session, run string, ours func(runs.Record) bool) (list []runs.Record,
-	err error) {
+	err error,
+) {
 	all, _, err := traces(s).GetRunTraceFor(ctx, agent, run)
 	for _, r := range all {
 		if ours(r) {

@@ -49,8 +49,10 @@ func runtimesScript() script {
 			{
 				name: "prune workers", gradual: true,
 				do: func(ctx context.Context, s *session) error {
-					_, err := runtimes(s).Prune(ctx, db.Policy{Age: db.KeepNone,
-						Pinned: []string{string(kept(pinned).WorkerID), string(kept(unpinned).WorkerID)}})
+					_, err := runtimes(s).Prune(ctx, db.Policy{
+						Age:    db.KeepNone,
+						Pinned: []string{string(kept(pinned).WorkerID), string(kept(unpinned).WorkerID)},
+					})
 					return err
 				},
 				look: func(ctx context.Context, s *session) (trace, error) {

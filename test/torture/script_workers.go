@@ -152,7 +152,8 @@ func inputOp(name string, size int) op {
 }
 
 func endWorkerOp(name string, n int, want workers.WorkerStatus,
-	do func(context.Context, *workers.Runtime) error) op {
+	do func(context.Context, *workers.Runtime) error,
+) op {
 	return op{
 		name: name,
 		do:   onWorkers(do),

@@ -190,8 +190,10 @@ func TestObserve_EachCallOnceInOrder(t *testing.T) {
 		names = append(names, c.name+" "+filepath.Base(c.path)[:1])
 	}
 	one := func(name string) []string {
-		return []string{"openat " + name, "write " + name, "openat p", "fsync " + name, "close " + name, "fsync p",
-			"close p"}
+		return []string{
+			"openat " + name, "write " + name, "openat p", "fsync " + name, "close " + name, "fsync p",
+			"close p",
+		}
 	}
 	var changes []string
 	for _, n := range names {

@@ -18,7 +18,8 @@ const checksumBatch = 1000
 // Checksums recomputes the checksum of every row of a table. It reports the rows that have another
 // one, and counts all rows and those without one.
 func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []engine.Problem,
-	count engine.Checksums, err error) {
+	count engine.Checksums, err error,
+) {
 	columns, err := Columns(ctx, c, sum.Table)
 	if err != nil {
 		return nil, engine.Checksums{Table: sum.Table}, err
@@ -28,7 +29,8 @@ func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []en
 
 // ChecksumsOf is Checksums for a table with these columns, of any engine.
 func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum,
-	columns []Column) (found []engine.Problem, count engine.Checksums, err error) {
+	columns []Column,
+) (found []engine.Problem, count engine.Checksums, err error) {
 	count.Table = sum.Table
 	t := summedTable(sum, columns)
 	if t == nil {
@@ -60,7 +62,8 @@ func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum,
 // Rows gives every row of a table with its key, its checksum and the columns that it covers, and
 // names the columns of the key.
 func Rows(ctx context.Context, c Conn, sum migrations.Checksum,
-	row func(key []any, kept any, covered []any)) ([]string, error) {
+	row func(key []any, kept any, covered []any),
+) ([]string, error) {
 	columns, err := Columns(ctx, c, sum.Table)
 	if err != nil {
 		return nil, err
@@ -132,7 +135,8 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 
 // batch gives the rows behind a key, at most checksumBatch of them.
 func (t *summed) batch(ctx context.Context, c Conn, after []any,
-	row func(key []any, kept any, covered []any)) error {
+	row func(key []any, kept any, covered []any),
+) error {
 	if after == nil {
 		_, err := t.part(ctx, c, t.query+" ORDER BY "+InOrder(t.order, ""), nil, checksumBatch, row)
 		return err
@@ -151,7 +155,8 @@ func (t *summed) batch(ctx context.Context, c Conn, after []any,
 
 // part gives the rows of a query, and how many they are.
 func (t *summed) part(ctx context.Context, c Conn, query string, args []any, limit int,
-	row func(key []any, kept any, covered []any)) (n int, err error) {
+	row func(key []any, kept any, covered []any),
+) (n int, err error) {
 	rows, err := c.QueryContext(ctx, fmt.Sprintf("%s LIMIT %d", query, limit), args...)
 	if err != nil {
 		return 0, err

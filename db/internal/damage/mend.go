@@ -144,7 +144,8 @@ func others(a, b string) (n int) {
 
 // mendGuests looks after views that are the user's: in memory it is tried whether they can be parsed.
 func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]entry) (done []string,
-	err error) {
+	err error,
+) {
 	for _, e := range there {
 		if _, ok := free[e.rowid]; !ok || e.Type != "view" || parses(ctx, e.SQL) {
 			continue

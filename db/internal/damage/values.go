@@ -36,8 +36,10 @@ func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 		if table == "" || values[i] == nil && (!notNull || strings.Contains(strings.ToUpper(query), " JOIN ")) {
 			continue
 		}
-		is := map[string]string{"<nil>": "NULL", "int64": "an INTEGER", "float64": "a REAL", "string": "a TEXT",
-			"[]uint8": "a BLOB"}[fmt.Sprintf("%T", values[i])]
+		is := map[string]string{
+			"<nil>": "NULL", "int64": "an INTEGER", "float64": "a REAL", "string": "a TEXT",
+			"[]uint8": "a BLOB",
+		}[fmt.Sprintf("%T", values[i])]
 		return fmt.Errorf("%s.%s is %s and must be %s, in the row in which %s is %v", table, column.Name(), is,
 			declared, columns[0].Name(), shown(values[0]))
 	}

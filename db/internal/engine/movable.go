@@ -152,7 +152,8 @@ type Reference struct {
 // Describe reads the tables that the first query names. The others, given what called makes of a
 // name, read its columns and what these refer to.
 func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns,
-	sqlReferences string) (tables []Table, err error) {
+	sqlReferences string,
+) (tables []Table, err error) {
 	var names []string
 	if err := x.Select(&names, sqlNames, nil); err != nil {
 		return nil, err

@@ -14,7 +14,8 @@ const (
 // ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the rows
 // of those who are dead and own nothing.
 func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (last int64, more bool,
-	err error) {
+	err error,
+) {
 	if after == 0 {
 		var ends struct {
 			First int64 `db:"first"`

@@ -29,8 +29,10 @@ type Elsewhere func(ctx context.Context) (end func() error, err error)
 
 // NewWatchers makes those of a handle; elsewhere is nil where nobody else can commit.
 func NewWatchers(elsewhere Elsewhere) *Watchers {
-	return &Watchers{elsewhere: elsewhere, turn: make(chan struct{}, 1),
-		channels: map[chan struct{}]func() bool{}}
+	return &Watchers{
+		elsewhere: elsewhere, turn: make(chan struct{}, 1),
+		channels: map[chan struct{}]func() bool{},
+	}
 }
 
 // Join gives a channel that gets a value after every commit from now on, and is closed when ctx ends.

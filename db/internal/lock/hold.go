@@ -81,8 +81,10 @@ func (l *Hold) busy(what string, cause error) error {
 	if who == "" {
 		who = "another process"
 	}
-	return &engine.Failure{Kind: engine.ErrBusy, HeldBy: pids,
-		Err: fmt.Errorf("%s has %s open: %w", who, what, cause)}
+	return &engine.Failure{
+		Kind: engine.ErrBusy, HeldBy: pids,
+		Err: fmt.Errorf("%s has %s open: %w", who, what, cause),
+	}
 }
 
 // Where FILE-lock has a byte for each file that may lie beside it: as long as one is open, nobody
@@ -157,7 +159,8 @@ const lookAgain = 50 * time.Millisecond
 // together, each would keep the file from the others, and which of them ever had it alone would
 // hang on chance.
 func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool,
-	err error) {
+	err error,
+) {
 	if alone, err = l.alone(ctx, timeout, enough); err != nil {
 		return false, errors.Join(err, l.Again(ctx, timeout))
 	}
@@ -165,14 +168,16 @@ func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (
 }
 
 func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool,
-	err error) {
+	err error,
+) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%v passed", timeout))
 	defer cancel()
 	if err := flock(l.file, unix.LOCK_UN); err != nil {
 		return false, err
 	}
 	if err := l.poll(ctx, theFile, func() (bool,
-		error) {
+		error,
+	) {
 		return taken(Byte(l.file, unix.F_WRLCK, aloneByte))
 	}); err != nil {
 		return false, err

@@ -87,8 +87,10 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 	return a, err
 }
 
-var errNoMove = &engine.Failure{Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone",
-	Err: errors.New("no move of it is under way")}
+var errNoMove = &engine.Failure{
+	Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone",
+	Err: errors.New("no move of it is under way"),
+}
 
 // elsewhere is for a place that knows nothing of the move, and so can't tell whether it is over.
 func elsewhere(going engine.MoveRow, path string) error {
@@ -115,7 +117,8 @@ const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, c
 // undo gives a source back that is moved for ever, where its target was never open. The target's
 // row decides: once the move is abandoned there, nobody opens what came.
 func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How,
-	o Options) (swept bool, err error) {
+	o Options,
+) (swept bool, err error) {
 	row, known := there.of(done.Token)
 	switch {
 	case !known || row.Direction != engine.MovedIn || there.has(done.Token):

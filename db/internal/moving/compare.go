@@ -56,7 +56,8 @@ func (m *move) differing() (n int64) {
 
 // compareTable goes over both in the order of their keys.
 func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest,
-	p *engine.Progress) error {
+	p *engine.Progress,
+) error {
 	here.table(t)
 	there.table(t)
 	a, b := begin(ctx, m.from, t, here), begin(ctx, m.to, *find(m.plan.there, t.Name), there)

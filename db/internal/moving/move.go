@@ -163,8 +163,10 @@ func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) 
 func (m *move) mine(t engine.Tx) error {
 	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
 	if err == nil && n != 1 {
-		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "leave it to that one",
-			Err: errors.New("another program has gone on with the move")}
+		err = &engine.Failure{
+			Kind: engine.ErrConflict, Hint: "leave it to that one",
+			Err: errors.New("another program has gone on with the move"),
+		}
 	}
 	return err
 }
@@ -399,8 +401,10 @@ func (m *move) end(t engine.Tx, outcome string) error {
 func (m *move) current(t engine.Tx) (row engine.MoveRow, err error) {
 	err = t.Get(&row, engine.SQLLastMove, nil)
 	if err == nil && (!bytes.Equal(row.Token, m.token) || !row.UnderWay()) {
-		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "begin it again",
-			Err: errors.New("the move was ended meanwhile by another program")}
+		err = &engine.Failure{
+			Kind: engine.ErrConflict, Hint: "begin it again",
+			Err: errors.New("the move was ended meanwhile by another program"),
+		}
 	}
 	return row, err
 }

@@ -37,7 +37,8 @@ func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) i
 
 // pagesWhere is pages of the rows of which a condition holds.
 func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string,
-	after []any) iter.Seq2[page, error] {
+	after []any,
+) iter.Seq2[page, error] {
 	return func(yield func(page, error) bool) {
 		whole := ctx
 		ctx, cancel := context.WithCancel(whole)
@@ -83,7 +84,8 @@ func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where str
 
 // readPage reads up to limit rows behind a key. more says that there may be others.
 func readPage(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any,
-	limit int) (p page, more bool, err error) {
+	limit int,
+) (p page, more bool, err error) {
 	key := keyColumns(t)
 	err = d.Read(ctx, "move rows of "+t.Name, func(x engine.Rx) (err error) {
 		p, more = page{}, false

@@ -120,8 +120,10 @@ func ParseAddress(text string) (*Address, error) {
 		config.ConnectTimeout = connectPatience
 	}
 	config.ValidateConnect = nil // which host is the primary is asked below
-	for _, way := range append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port,
-		TLSConfig: config.TLSConfig}}, config.Fallbacks...) {
+	for _, way := range append([]*pgconn.FallbackConfig{{
+		Host: config.Host, Port: config.Port,
+		TLSConfig: config.TLSConfig,
+	}}, config.Fallbacks...) {
 		name := net.JoinHostPort(way.Host, strconv.Itoa(int(way.Port)))
 		at := slices.IndexFunc(a.hosts, func(h host) bool { return h.name == name })
 		if at < 0 {
@@ -136,8 +138,10 @@ func ParseAddress(text string) (*Address, error) {
 // startup are the settings that a connection is asked for with. All others are set by a statement
 // behind that: a pooler keeps those of its clients that it knows, these, and refuses the others
 // there.
-var startup = []string{"application_name", "client_encoding", "datestyle", "timezone",
-	"standard_conforming_strings", "options"}
+var startup = []string{
+	"application_name", "client_encoding", "datestyle", "timezone",
+	"standard_conforming_strings", "options",
+}
 
 // settingsOf takes the others out, and gives the statements that set them.
 func settingsOf(params map[string]string) string {
@@ -177,8 +181,10 @@ func (a *Address) String() string {
 			append(ports, strconv.Itoa(int(way.Port)))
 		sockets = sockets || strings.HasPrefix(way.Host, "/")
 	}
-	u := url.URL{Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","),
-		Path: "/" + a.config.Database}
+	u := url.URL{
+		Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","),
+		Path: "/" + a.config.Database,
+	}
 	if sockets {
 		u.Host = ""
 		u.RawQuery = "host=" + url.QueryEscape(strings.Join(hosts, ",")) + "&port=" + strings.Join(ports, ",") + "&"
@@ -353,8 +359,10 @@ func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
 	var sealed atomic.Bool
 	var last atomic.Pointer[line] // of the ways that were tried: the one that stands
 	w.mayDial = func(may bool) { sealed.Store(!may) }
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second,
-		Interval: 2 * time.Second, Count: 4}, Control: giveUpEarly}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 5 * time.Second,
+		Interval: 2 * time.Second, Count: 4,
+	}, Control: giveUpEarly}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if sealed.Load() {
 			return nil, errConnection

@@ -289,8 +289,10 @@ func TestPostgresAFunctionOfTheServersMayChangeSomething(t *testing.T) {
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	exec(t, e, "CREATE FUNCTION keep(n BIGINT) RETURNS BIGINT LANGUAGE sql AS 'INSERT INTO selvedge.kept "+
 		"VALUES (n) RETURNING n'")
-	for n, query := range []string{"SELECT keep(?)", `SELECT "keep" /* it */ (?)`, "VALUES (keep(?))",
-		"SELECT ? AS n INTO other"} {
+	for n, query := range []string{
+		"SELECT keep(?)", `SELECT "keep" /* it */ (?)`, "VALUES (keep(?))",
+		"SELECT ? AS n INTO other",
+	} {
 		if out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
 			rows, err := x.Query(query, []any{n})
 			if err == nil {

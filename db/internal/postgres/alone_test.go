@@ -68,8 +68,10 @@ func TestPostgresWhoHasLostOftenGoesAlone(t *testing.T) {
 			return errors.Join(x.Lock("SELECT key FROM live_runs", nil), x.Queue(sqlCountUp, nil))
 		}).Err
 	}
-	for who, does := range map[string]func() error{"a serialisable one": countUp(t.Context(), other),
-		"one that locks rows first": locked} {
+	for who, does := range map[string]func() error{
+		"a serialisable one":        countUp(t.Context(), other),
+		"one that locks rows first": locked,
+	} {
 		runs, done := 0, make(chan error, 1)
 		write(t, e, loses(does, func() error {
 			go func() { done <- does() }()

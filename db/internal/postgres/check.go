@@ -90,8 +90,10 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	}
 	for _, sum := range migrations.Checksums {
 		if !slices.Contains(tables, sum.Table) {
-			c.Problems = append(c.Problems, engine.Problem{Check: "schema", Table: sum.Table,
-				Detail: "the table " + sum.Table + " is missing"})
+			c.Problems = append(c.Problems, engine.Problem{
+				Check: "schema", Table: sum.Table,
+				Detail: "the table " + sum.Table + " is missing",
+			})
 		}
 	}
 	if len(c.Problems) > 0 {

@@ -63,8 +63,10 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{address: a, scout: newScout(a), config: config, patience: primaryPatience,
-		alonePatience: alonePatience, losers: make(chan struct{}, 1)}
+	e := &Engine{
+		address: a, scout: newScout(a), config: config, patience: primaryPatience,
+		alonePatience: alonePatience, losers: make(chan struct{}, 1),
+	}
 	var t trouble
 	for err := e.prepare(ctx); err != nil; err = e.prepare(ctx) {
 		if !e.replacing(err) || !t.again(ctx, e.patience, err) {

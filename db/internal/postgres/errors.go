@@ -120,8 +120,10 @@ func failure(err error) error {
 		return err
 	}
 	code, _ := strconv.ParseInt(s, 36, 32)
-	return &engine.Failure{Kind: kind, Constraint: constraint(s), Code: int(code), Statement: blame(err),
-		Hint: hint, Err: err}
+	return &engine.Failure{
+		Kind: kind, Constraint: constraint(s), Code: int(code), Statement: blame(err),
+		Hint: hint, Err: err,
+	}
 }
 
 // kindOf is the sentinel that a SQLSTATE belongs to, or nil.
@@ -203,6 +205,8 @@ func unknown(err error) error {
 
 // Unsupported is the error of what only a file has.
 func Unsupported(what, hint string) error {
-	return &engine.Failure{Kind: engine.ErrUnsupported, Hint: hint,
-		Err: fmt.Errorf("a PostgreSQL server has no %s of ours", what)}
+	return &engine.Failure{
+		Kind: engine.ErrUnsupported, Hint: hint,
+		Err: fmt.Errorf("a PostgreSQL server has no %s of ours", what),
+	}
 }

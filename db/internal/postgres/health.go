@@ -102,7 +102,8 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 		CommitsWaiting: row.Waiting, IDsSpent: row.Spent, ArchiveFails: row.ArchiveFails,
 	}
 	if s.Waits, err = lockWaits(func(dest any, query string,
-		args ...any) error {
+		args ...any,
+	) error {
 		return x.Select(dest, query, args)
 	}, 0); err != nil {
 		return 0, err
@@ -122,7 +123,8 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 
 // lockWaits are those of a server's process, or with 0 of all; the longest first.
 func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait,
-	err error) {
+	err error,
+) {
 	var rows []struct {
 		engine.Session
 		Waited        int64  `db:"waited"`
@@ -140,8 +142,10 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int64)
 			waits = append(waits, engine.LockWait{Session: r.Session, Waited: time.Duration(r.Waited)})
 		}
 		w := &waits[len(waits)-1]
-		w.HeldBy = append(w.HeldBy, engine.Session{PID: r.HolderPID, Program: r.HolderProgram, User: r.HolderUser,
-			State: r.HolderState, Nanos: r.HolderNanos})
+		w.HeldBy = append(w.HeldBy, engine.Session{
+			PID: r.HolderPID, Program: r.HolderProgram, User: r.HolderUser,
+			State: r.HolderState, Nanos: r.HolderNanos,
+		})
 	}
 	return waits, nil
 }

@@ -102,8 +102,10 @@ func (e *Engine) Keep(ctx context.Context) error {
 	var kept bool
 	err = s.get(&kept, sqlKeep, e.address.schema)
 	if err == nil && !kept {
-		err = &engine.Failure{Kind: engine.ErrBusy, Hint: "wait until it is over",
-			Err: errors.New("another program moves rows into the database")}
+		err = &engine.Failure{
+			Kind: engine.ErrBusy, Hint: "wait until it is over",
+			Err: errors.New("another program moves rows into the database"),
+		}
 	}
 	if err != nil {
 		return failure(errors.Join(err, s.close()))

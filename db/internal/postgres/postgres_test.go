@@ -186,8 +186,10 @@ func TestPostgresAFailedStatementTakesOnlyItsSavepoint(t *testing.T) {
 
 func TestPostgresTransactionsAreOurs(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
-	for _, query := range []string{"COMMIT", " /* a /* b */ */ rollback", "SET work_mem = '1MB'",
-		"-- x\nSAVEPOINT a", "-- x\rCOMMIT", "LISTEN x"} {
+	for _, query := range []string{
+		"COMMIT", " /* a /* b */ */ rollback", "SET work_mem = '1MB'",
+		"-- x\nSAVEPOINT a", "-- x\rCOMMIT", "LISTEN x",
+	} {
 		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 			_, err := x.Exec(query, nil)
 			return err

@@ -22,7 +22,8 @@ func (e *Engine) ReadSingle(ctx context.Context, why string, fn func(engine.Rx) 
 }
 
 func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error,
-	begin []bound) (out callback.Outcome) {
+	begin []bound,
+) (out callback.Outcome) {
 	if ctx.Err() != nil {
 		return callback.Outcome{Err: endedBefore(ctx)}
 	}
@@ -52,7 +53,8 @@ func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error,
 // serveRead runs fn once. again is why it may be run once more, where the connection or a statement
 // was no good.
 func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, begin []bound,
-	out *callback.Outcome) (again error) {
+	out *callback.Outcome,
+) (again error) {
 	defer e.readers.release(s)
 	w := s.wire
 	w.ctx = ctx

@@ -27,8 +27,10 @@ func TestAQuestionMarkIsAParameterOutsideOfTextAlone(t *testing.T) {
 }
 
 func TestEveryTextComesBackFromItsEscape(t *testing.T) {
-	for _, text := range []string{"", "a", "\x00", "a\x00b", "\xff", "\xf4\x8f\xbf", "\U0010FFFF",
-		"\U0010FFFF0", "\U0010FFFFxff", "x\xffff"} {
+	for _, text := range []string{
+		"", "a", "\x00", "a\x00b", "\xff", "\xf4\x8f\xbf", "\U0010FFFF",
+		"\U0010FFFF0", "\U0010FFFFxff", "x\xffff",
+	} {
 		kept := encodeText(text)
 		if !plain(kept) && !strings.Contains(kept, escape) || strings.IndexByte(kept, 0) >= 0 ||
 			decodeText(kept) != text {

@@ -162,7 +162,8 @@ func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx)
 }
 
 func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error,
-	locks bool) (out callback.Outcome) {
+	locks bool,
+) (out callback.Outcome) {
 	if ctx.Err() != nil {
 		return callback.Outcome{Err: endedBefore(ctx)}
 	}
@@ -197,7 +198,8 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 
 // tryWrite runs fn once. again is why it may be run once more: nothing of it was committed.
 func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, locks bool,
-	out *callback.Outcome) (again error) {
+	out *callback.Outcome,
+) (again error) {
 	*out = callback.Outcome{}
 	turn := met.turn(locks)
 	met.alone = turn == alone

@@ -82,8 +82,10 @@ func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func
 	tell := engine.Telling(ctx)
 	for n := 2; n <= f.Count; n++ {
 		if tell != nil {
-			tell(engine.Progress{Step: "salvage", Done: int64(n) * int64(f.PageSize),
-				Total: int64(f.Count) * int64(f.PageSize)})
+			tell(engine.Progress{
+				Step: "salvage", Done: int64(n) * int64(f.PageSize),
+				Total: int64(f.Count) * int64(f.PageSize),
+			})
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -167,8 +169,10 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 	if !whole || t.sum != nil && !summed && spoiled {
 		t.count.Suspect++
 		if !b.KeepSuspect {
-			reason := map[bool]string{false: "its checksum is another",
-				true: "it has no checksum, and its page is damaged"}[whole]
+			reason := map[bool]string{
+				false: "its checksum is another",
+				true:  "it has no checksum, and its page is damaged",
+			}[whole]
 			return b.aside(ctx, t.name, reason, t.statement(r, values))
 		}
 		if !whole {

@@ -39,8 +39,10 @@ func Open(path string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{file: f, free: f.Free(), roots: map[int]int{}, trees: map[int][]int{}, bad: map[int]bool{},
-		broken: map[int]bool{}, spills: map[int]int{}}
+	s := &Source{
+		file: f, free: f.Free(), roots: map[int]int{}, trees: map[int][]int{}, bad: map[int]bool{},
+		broken: map[int]bool{}, spills: map[int]int{},
+	}
 	s.walk(1, 1)
 	for n := 1; n <= f.Count; n++ {
 		if s.free[n] || s.roots[n] != 0 && s.roots[n] != 1 {

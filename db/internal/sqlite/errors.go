@@ -77,8 +77,10 @@ func failed(err error, errno syscall.Errno) error {
 	if errno != 0 {
 		err = fmt.Errorf("%w: %w", err, errno)
 	}
-	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Statement: blame(err),
-		Hint: hint, Err: err}
+	return &engine.Failure{
+		Kind: kind, Constraint: constraint(err), Code: code(err), Statement: blame(err),
+		Hint: hint, Err: err,
+	}
 }
 
 // openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be

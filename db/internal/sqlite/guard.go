@@ -39,8 +39,10 @@ var (
 )
 
 // creating are the words between CREATE and the name, or its schema.
-var creating = map[string]bool{"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true,
-	"TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true}
+var creating = map[string]bool{
+	"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true,
+	"TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true,
+}
 
 // What is temporary belongs to the connection, where it would stay behind the transaction, and
 // hides what has the same name in the file: the next caller's rows would go into a table that

@@ -30,8 +30,10 @@ type Ladder struct {
 }
 
 // programLadder is one for all files, so that a schema is made in memory once.
-var programLadder = Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(),
-	Whole: migrations.Whole()}
+var programLadder = Ladder{
+	Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(),
+	Whole: migrations.Whole(),
+}
 
 // ProgramLadder is the one of this program.
 func ProgramLadder() *Ladder {

@@ -120,8 +120,10 @@ func rehearse(ctx context.Context, path string, config Config) (m Move, err erro
 	if err != nil {
 		return m, err
 	}
-	r := &migration{ladder: config.Ladder, config: config,
-		target: config.Ladder.step(config.SchemaVersion).Version}
+	r := &migration{
+		ladder: config.Ladder, config: config,
+		target: config.Ladder.step(config.SchemaVersion).Version,
+	}
 	r.keep = func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil }
 	if have.Schema > r.target {
 		if err := config.Ladder.mayGoDown(have); err != nil {
@@ -154,7 +156,8 @@ var errReplaced = errors.New("another file took the place of this one")
 // where other programs are shut out, with no other handle open. It does nothing when another
 // process was faster.
 func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64,
-	where direction) (err error) {
+	where direction,
+) (err error) {
 	target = e.config.Ladder.step(target).Version
 	if e.config.Ladder.shutsOut(have, target) {
 		alone, err := e.hold.Alone(ctx, e.config.LockTimeout,

@@ -35,8 +35,10 @@ type readers struct {
 }
 
 func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
-	return &readers{engine: e, pool: pool, idle: make(chan *session, size), max: size,
-		closed: make(chan struct{})}
+	return &readers{
+		engine: e, pool: pool, idle: make(chan *session, size), max: size,
+		closed: make(chan struct{}),
+	}
 }
 
 func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
@@ -63,7 +65,8 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 // leaves by Goexit. locked tells that SQLite found the file locked under this connection; a
 // callback's own error of another file does not.
 func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error,
-	out *callback.Outcome) (locked bool) {
+	out *callback.Outcome,
+) (locked bool) {
 	defer func() { p.idle <- s }()
 	if _, err := s.exec(sqlBegin); err != nil {
 		out.Err = s.failure(err)

@@ -20,7 +20,8 @@ import (
 // Salvage brings what can be read of the damaged file at from into a new one at to, which is made
 // beside its place, checked, and given its name then. finish is given the new file before that.
 func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bool,
-	finish func(path string) error) (out engine.Salvaged, err error) {
+	finish func(path string) error,
+) (out engine.Salvaged, err error) {
 	defer func() { err = failure(err) }()
 	if from, err = resolve(from); err != nil {
 		return out, err
@@ -30,8 +31,10 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 	}
 	if there, err := exists(to); err != nil || there {
 		if err == nil {
-			err = &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken",
-				Err: fmt.Errorf("%s is there already", to)}
+			err = &engine.Failure{
+				Kind: engine.ErrConflict, Hint: "choose a name that is not taken",
+				Err: fmt.Errorf("%s is there already", to),
+			}
 		}
 		return out, err
 	}
@@ -98,8 +101,10 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 	sharedFiles.Lock()
 	mine := sharedFiles.byKey[keyOf(info)] != nil
 	sharedFiles.Unlock()
-	busy := &engine.Failure{Kind: engine.ErrBusy, Hint: "stop the programs that have the file open",
-		Err: fmt.Errorf("%s is open", path)}
+	busy := &engine.Failure{
+		Kind: engine.ErrBusy, Hint: "stop the programs that have the file open",
+		Err: fmt.Errorf("%s is open", path),
+	}
 	if mine {
 		return nil, busy
 	}
@@ -121,7 +126,8 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 
 // bring fills the new file at path, which is empty.
 func bring(ctx context.Context, source *salvage.Source, path string, config Config,
-	keepSuspect bool) (out engine.Salvaged, err error) {
+	keepSuspect bool,
+) (out engine.Salvaged, err error) {
 	l := config.Ladder
 	out.Schema = l.Last().Version
 	var applied int64
@@ -156,7 +162,8 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 }
 
 func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, source *salvage.Source,
-	config Config, schema int64) (err error) {
+	config Config, schema int64,
+) (err error) {
 	inTransaction := func(fn func() error) (err error) {
 		conn, err := pool.Connx(ctx)
 		if err != nil {

@@ -133,8 +133,10 @@ func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 	}
 	return e.inTurn(turns, "settle a failed commit", func(func() bool) error {
 		if err := s.settle(e.config); err != nil {
-			return &engine.Failure{Kind: engine.ErrOutcomeUnknown, Code: code(err),
-				Hint: "the disk still fails: mend it, and open the file again", Err: err}
+			return &engine.Failure{
+				Kind: engine.ErrOutcomeUnknown, Code: code(err),
+				Hint: "the disk still fails: mend it, and open the file again", Err: err,
+			}
 		}
 		delete(unsettled.files, e.file.key)
 		return nil

@@ -205,7 +205,8 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 	if blocked || s.free.Load() < s.whole.Load() { // the least WAL is too long for what is free
 		s.cut.Store(true)
 	}
-	out := s.engine.writer.submit(ctx, &request{why: "give space back", care: true,
+	out := s.engine.writer.submit(ctx, &request{
+		why: "give space back", care: true,
 		write: func(x engine.Tx) error {
 			session := x.(*tx).session
 			if pages > 0 {
@@ -214,7 +215,8 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 				}
 			}
 			return session.Get(&left, "PRAGMA freelist_count")
-		}})
+		},
+	})
 	return left, failure(out.Err)
 }
 

@@ -317,12 +317,14 @@ var (
 func (c nestedConn) Close() error { return nil }
 
 func (c nestedConn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result,
-	error) {
+	error,
+) {
 	return c.nestable.ExecContext(c.ctx, query, args)
 }
 
 func (c nestedConn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows,
-	error) {
+	error,
+) {
 	return c.nestable.QueryContext(c.ctx, query, args)
 }
 

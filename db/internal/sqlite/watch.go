@@ -58,8 +58,10 @@ func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
 	if err != nil {
 		return nil, closeAfter(pool, err)
 	}
-	o = &observer{tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}),
-		stopped: make(chan struct{})}
+	o = &observer{
+		tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
 	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for
 	// by the next.
 	_, _ = o.look()

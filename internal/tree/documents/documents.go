@@ -124,8 +124,10 @@ type document struct {
 }
 
 func (l Layout) document(t *tree.Tree, path string) *document {
-	return &document{File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t,
-		store: l.Store(t.DB, t.Scope)}
+	return &document{
+		File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t,
+		store: l.Store(t.DB, t.Scope),
+	}
 }
 
 func (f *document) countFile(part *tree.Part) {

@@ -31,7 +31,8 @@ func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 
 // ReadBack decodes a document.
 func (l Layout) ReadBack(root tree.Folder, path string,
-	say func(file string, line int, reason string)) error {
+	say func(file string, line int, reason string),
+) error {
 	f := ReadFile(l.Kind, root, path)
 	reason := cmp.Or(f.reason, f.flaw, l.Unlisted(path))
 	say(path, tree.LineIn(reason), reason)

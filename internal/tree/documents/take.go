@@ -133,8 +133,10 @@ func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 		there, err = false, b.source.Release(b.tx, f.path, 0, tree.WhatFile)
 	}
 	if err == nil && !there {
-		q, err = b.source.Quarantine(b.tx, tree.Finding{Path: f.path, What: tree.WhatFile, Reason: reason,
-			Raw: f.text})
+		q, err = b.source.Quarantine(b.tx, tree.Finding{
+			Path: f.path, What: tree.WhatFile, Reason: reason,
+			Raw: f.text,
+		})
 	}
 	b.part.Aside(q)
 	return err

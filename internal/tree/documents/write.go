@@ -10,7 +10,8 @@ import (
 
 // WriteThing writes a thing as its file.
 func (l Layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w io.Writer) (ok bool,
-	err error) {
+	err error,
+) {
 	store := l.Store(t.DB, t.Scope)
 	var text []byte
 	err = t.DB.Read(ctx, "show "+l.Name(), func(rx *db.Rx) error {

@@ -82,7 +82,8 @@ func (kind) Noun() string { return "checkpoint" }
 // The original reads that file all the same for the run "", so it is taken when there is a document
 // in it.
 func (k kind) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error) error {
+	ignored func(path, reason string) error,
+) error {
 	return root.Names(".", func(name string) error {
 		e := checkpointAt(name)
 		switch {

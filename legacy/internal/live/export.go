@@ -118,7 +118,8 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 }
 
 func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.Placed) (size int64,
-	err error) {
+	err error,
+) {
 	var w records.FileWriter
 	var text []byte
 	write := func(more []byte) error {

@@ -71,8 +71,10 @@ func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 			return dir, err
 		}
 	}
-	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "live runs", ID: dir.Path(), Err: db.ErrNotFound,
-		Hint: "name the folder that holds runs/ or v1/"}
+	return tree.Folder{}, &db.Error{
+		Op: "open tree", Entity: "live runs", ID: dir.Path(), Err: db.ErrNotFound,
+		Hint: "name the folder that holds runs/ or v1/",
+	}
 }
 
 const sessionExtension = ".json"
@@ -80,7 +82,8 @@ const sessionExtension = ".json"
 // Walk calls file for what should hold records: later layouts first, as the later versions read
 // them, and files that are called as the session in them is before copies of them.
 func (Layout) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error) error {
+	ignored func(path, reason string) error,
+) error {
 	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
 		switch _, err := root.Sub(folder); {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

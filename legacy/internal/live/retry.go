@@ -13,7 +13,8 @@ import (
 
 // Retry takes a record out of quarantine, or a file of which nothing could be read.
 func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
-	err error) {
+	err error,
+) {
 	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: q.Path, text: raw}
 	switch {
 	case len(raw) == 0:

@@ -229,8 +229,10 @@ func (b *taking) all(row *tree.Row) error {
 		if d.Offset == 0 {
 			what = tree.WhatFile
 		}
-		if err := b.aside(tree.Finding{What: what, Offset: int64(d.Offset), Reason: d.Reason,
-			Raw: d.Text}); err != nil {
+		if err := b.aside(tree.Finding{
+			What: what, Offset: int64(d.Offset), Reason: d.Reason,
+			Raw: d.Text,
+		}); err != nil {
 			return err
 		}
 	} else if row == nil {
@@ -262,8 +264,10 @@ func (b *taking) element(i int) (taken bool, err error) {
 	e := &b.elements[i]
 	if e.Reason != "" {
 		countBad(b.part)
-		return false, b.aside(tree.Finding{What: tree.WhatLine, Offset: int64(e.Offset), Reason: e.Reason,
-			Raw: e.Text})
+		return false, b.aside(tree.Finding{
+			What: tree.WhatLine, Offset: int64(e.Offset), Reason: e.Reason,
+			Raw: e.Text,
+		})
 	}
 	id := e.Record.Snapshot.ID
 	if b.superseded(i) {

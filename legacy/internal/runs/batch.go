@@ -220,8 +220,10 @@ func (b *batch) shared(st *step) error {
 	}
 	b.part.CountAll(records, tree.Already)
 	b.part.Files.Already++
-	row := &tree.Row{State: tree.StateShared, EntityGroup: c.Group, EntityID: c.ID, EntityRow: &c.was.row,
-		LastSequence: c.was.last}
+	row := &tree.Row{
+		State: tree.StateShared, EntityGroup: c.Group, EntityID: c.ID, EntityRow: &c.was.row,
+		LastSequence: c.was.last,
+	}
 	return b.advance(st, row, st.records)
 }
 

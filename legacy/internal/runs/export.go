@@ -83,7 +83,8 @@ func (x *exporter) one(ctx context.Context, e tree.Entity) error {
 // find is where e belongs: where it came from, or where the old program would put it, if nothing
 // else came from there.
 func (x *exporter) find(ctx context.Context, e tree.Entity) (path string, held bool, problem string,
-	err error) {
+	err error,
+) {
 	err = x.DB.Read(ctx, "look up where something came from", func(rx *db.Rx) error {
 		s, ok, err := x.store.state(rx, e)
 		if err != nil {

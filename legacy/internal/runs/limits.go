@@ -17,7 +17,8 @@ const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store =
 // runs per agent and 30 days. The original counts whole days: part of one is a day, since a limit
 // of 0 keeps nothing.
 func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool,
-	err error) {
+	err error,
+) {
 	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
 	if err != nil || !ok {
 		return limits, false, err

@@ -24,7 +24,8 @@ func openLines(t *testing.T, text []byte, step int) *lineReader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	r := &lineReader{f: f, size: int64(len(text)), step: step,
+	r := &lineReader{
+		f: f, size: int64(len(text)), step: step,
 		decode: func(text []byte) (string, string, traces.Line) {
 			switch {
 			case len(bytes.TrimSpace(text)) == 0:
@@ -33,7 +34,8 @@ func openLines(t *testing.T, text []byte, step int) *lineReader {
 				return tree.Undecodable, "starts with !", traces.Line{}
 			}
 			return "line", "", traces.Line{}
-		}}
+		},
+	}
 	r.rewind()
 	return r
 }
@@ -88,8 +90,10 @@ func TestPieces_AddUpToTheFile(t *testing.T) {
 }
 
 func TestImport_TornLastLineIsTail(t *testing.T) {
-	for text, tail := range map[string]string{"a\n!b": "!b", "a\nb": "", "a\n  ": "  ", "": "", "!": "!",
-		"a\n": ""} {
+	for text, tail := range map[string]string{
+		"a\n!b": "!b", "a\nb": "", "a\n  ": "  ", "": "", "!": "!",
+		"a\n": "",
+	} {
 		p, err := openLines(t, []byte(text), 100).next()
 		if err != nil {
 			t.Fatal(err)

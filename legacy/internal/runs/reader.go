@@ -35,8 +35,10 @@ func (Layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tre
 	in := &fileReader{room: r, file: file, lines: r.linesOf(f, size), pass: send}
 	err = in.run(ctx)
 	if read, ok := errors.AsType[*readError](err); ok {
-		return send(&step{room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, read.err),
-			opens: !in.sent})
+		return send(&step{
+			room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, read.err),
+			opens: !in.sent,
+		})
 	}
 	return err
 }
@@ -293,8 +295,10 @@ func (in *fileReader) pieces(choices []choice) error {
 		if err != nil {
 			return trouble(err)
 		}
-		if err := in.send(&step{kind: stepPiece, row: in.row, piece: p, choices: choices,
-			tail: in.tailKind(p.tail)}); err != nil {
+		if err := in.send(&step{
+			kind: stepPiece, row: in.row, piece: p, choices: choices,
+			tail: in.tailKind(p.tail),
+		}); err != nil {
 			return err
 		}
 		choices = nil

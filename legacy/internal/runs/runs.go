@@ -137,7 +137,8 @@ func holdsRecord(root tree.Folder, path string) bool {
 // that a link leads to which is not followed, or of which the system does not say what it is, is
 // reported as a file that can't be read.
 func (Layout) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error) error {
+	ignored func(path, reason string) error,
+) error {
 	return root.Names(".", func(agent string) error {
 		info, err := root.Stat(agent)
 		switch {

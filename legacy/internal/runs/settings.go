@@ -224,8 +224,10 @@ type limitsIn struct {
 // with dotted keys.
 func findLimits(text []byte) limitsIn {
 	const line = "%s = %d\n"
-	f := limitsIn{said: map[string]unstable.Range{}, at: len(text), before: "\n[" + tableRuns + "]\n",
-		member: line}
+	f := limitsIn{
+		said: map[string]unstable.Range{}, at: len(text), before: "\n[" + tableRuns + "]\n",
+		member: line,
+	}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		f.before = "\n" + f.before
 	}

@@ -15,18 +15,24 @@ func TestASettingsFileIsChangedInItsLimitsAlone(t *testing.T) {
 		{"", "\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
 		{rest, rest + "\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
 		{"a = 1", "a = 1\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
-		{rest + "[runs] # how many\nmax_per_agent = 0x10 # a few\n[last]\n",
-			rest + "[runs] # how many\nmax_age_days = -1\nmax_per_agent = 7 # a few\n[last]\n"},
+		{
+			rest + "[runs] # how many\nmax_per_agent = 0x10 # a few\n[last]\n",
+			rest + "[runs] # how many\nmax_age_days = -1\nmax_per_agent = 7 # a few\n[last]\n",
+		},
 		{"[runs]", "[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
-		{"\ufeff[ \"runs\" ]\r\n'max_age_days'=3\r\nmax_per_agent\t=\t1_000\r\n",
-			"\ufeff[ \"runs\" ]\r\n'max_age_days'=-1\r\nmax_per_agent\t=\t7\r\n"},
+		{
+			"\ufeff[ \"runs\" ]\r\n'max_age_days'=3\r\nmax_per_agent\t=\t1_000\r\n",
+			"\ufeff[ \"runs\" ]\r\n'max_age_days'=-1\r\nmax_per_agent\t=\t7\r\n",
+		},
 		{"a = 1\nruns.max_per_agent = 3\n[b]\n", "runs.max_age_days = -1\na = 1\nruns.max_per_agent = 7\n[b]\n"},
 		{"runs = {}\n", "runs = { max_per_agent = 7, max_age_days = -1 }\n"},
 		{"runs = {max_age_days = 5, other = 2}\n", "runs = { max_per_agent = 7,max_age_days = -1, other = 2}\n"},
 		{"[runs.deep]\nx = 1\n", "[runs.deep]\nx = 1\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
 		{"[b.runs]\nmax_per_agent = 3\n", "[b.runs]\nmax_per_agent = 3\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
-		{"x = '''\n[runs]\nmax_per_agent = 3\n'''\n",
-			"x = '''\n[runs]\nmax_per_agent = 3\n'''\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
+		{
+			"x = '''\n[runs]\nmax_per_agent = 3\n'''\n",
+			"x = '''\n[runs]\nmax_per_agent = 3\n'''\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n",
+		},
 	} {
 		got, err := withLimits([]byte(c.text), wanted)
 		if err != nil || string(got) != c.want {

@@ -66,7 +66,8 @@ func (Layout) Tables() []tree.Table {
 // Settings are config.toml and the limits that it says. One that an export would write now says
 // nothing that is not here.
 func (Layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, file string, there bool,
-	err error) {
+	err error,
+) {
 	found, err := configOf(t.Dir)
 	if err != nil {
 		return nil, configFile, false, err

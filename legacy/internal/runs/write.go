@@ -13,7 +13,8 @@ func (Layout) Forms(path string) []string { return []string{path} }
 
 // WriteThing writes a run as its file.
 func (l Layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w io.Writer) (ok bool,
-	err error) {
+	err error,
+) {
 	err = t.DB.Read(ctx, "show run", func(rx *db.Rx) error {
 		_, ok, err = l.Find(rx, t.Scope, e)
 		return err

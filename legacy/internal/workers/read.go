@@ -74,8 +74,10 @@ func readRuntime(root tree.Folder, name, id string) *content {
 	r := &runtimeReader{
 		root: root, hash: sha256.New(), ids: map[string]string{}, setAside: map[string]int{}, eventful: true,
 		form: pool.Reader{RuntimeID: id, Later: alone, Alone: alone},
-		tree: &content{path: name, records: tree.Tally{"runtime": 1}, aside: tree.Tally{},
-			imported: pool.Imported{RuntimeID: id, Alone: alone}},
+		tree: &content{
+			path: name, records: tree.Tally{"runtime": 1}, aside: tree.Tally{},
+			imported: pool.Imported{RuntimeID: id, Alone: alone},
+		},
 	}
 	r.snapshot()
 	r.events()
@@ -153,8 +155,10 @@ func (r *runtimeReader) snapshot() {
 	switch {
 	case err != nil:
 		r.tree.broken++
-		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(),
-			Raw: text})
+		r.fault(nil, "runtime_snapshot", tree.Finding{
+			Path: path, What: tree.WhatFile, Reason: err.Error(),
+			Raw: text,
+		})
 		return
 	case wrong == "" && s.RuntimeID != id:
 		wrong = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
@@ -191,7 +195,8 @@ func (r *runtimeReader) lacks(path string) bool {
 // lines gives the lines of a log that can be read. look tells what is wrong with one: such a line
 // is kept, or not where drop says so.
 func (r *runtimeReader) lines(path string, worker *string, kind string,
-	look func(line []byte) (wrong string, drop bool, err error)) (list [][]byte) {
+	look func(line []byte) (wrong string, drop bool, err error),
+) (list [][]byte) {
 	text, reason := r.read(path)
 	if reason != "" {
 		r.fault(worker, kind+"s", tree.Finding{Path: path, What: tree.WhatFile, Reason: reason})
@@ -214,8 +219,10 @@ func (r *runtimeReader) lines(path string, worker *string, kind string,
 		} else {
 			r.tree.broken++
 		}
-		f := tree.Finding{Path: path, Offset: int64(at), What: tree.WhatLine, Reason: wrong, Raw: line,
-			Taken: err == nil && !drop}
+		f := tree.Finding{
+			Path: path, Offset: int64(at), What: tree.WhatLine, Reason: wrong, Raw: line,
+			Taken: err == nil && !drop,
+		}
 		if err != nil {
 			f.Reason = err.Error()
 			if !whole {
@@ -345,7 +352,8 @@ func (r *runtimeReader) transcript(path string, id string) [][]byte {
 // workerSnapshot reads worker.json and finds out whose it is: what it says, as the original has it,
 // unless it says two things; then what the folder says. A finding without a what is none.
 func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWorker, gap pool.Gap,
-	f tree.Finding) {
+	f tree.Finding,
+) {
 	path := folder + "/" + workerFile
 	byName, named := nameID(name)
 	if r.form.Alone && !named {
@@ -366,8 +374,10 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWork
 	case wrong != "":
 		f = tree.Finding{Path: path, What: tree.WhatName, Reason: wrong}
 	case s.Worker.RuntimeID != runtime:
-		f = tree.Finding{Path: path, What: tree.WhatName,
-			Reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.Worker.RuntimeID, runtime)}
+		f = tree.Finding{
+			Path: path, What: tree.WhatName,
+			Reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.Worker.RuntimeID, runtime),
+		}
 	}
 	if reason != "" || err != nil {
 		if named {
@@ -380,8 +390,10 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWork
 		w.WorkerID = byName
 	}
 	if err := db.CheckID("worker", w.WorkerID); err != nil {
-		return pool.ImportedWorker{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(),
-			Raw: text}
+		return pool.ImportedWorker{}, gap, tree.Finding{
+			Path: path, What: tree.WhatFile, Reason: err.Error(),
+			Raw: text,
+		}
 	}
 	return w, gap, f
 }
@@ -431,8 +443,10 @@ func (r *runtimeReader) duplicate(path, first string, w pool.ImportedWorker) {
 	for _, f := range files {
 		if len(f.text) > 0 {
 			r.tree.broken++
-			r.fault(&id, "duplicate_worker", tree.Finding{Path: path + "/" + f.name, What: tree.WhatConflict,
-				Reason: reason, Raw: f.text})
+			r.fault(&id, "duplicate_worker", tree.Finding{
+				Path: path + "/" + f.name, What: tree.WhatConflict,
+				Reason: reason, Raw: f.text,
+			})
 		}
 	}
 }

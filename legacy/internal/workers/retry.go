@@ -11,7 +11,8 @@ import (
 // Retry takes a runtime again as it lies in its folder, where that could bring in what the row
 // says: what is kept of it is a piece of a thing that is taken as a whole.
 func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p tree.Piece, reason string,
-	err error) {
+	err error,
+) {
 	if t.Folder, err = openRoot(t); err != nil {
 		return nil, "it is a piece of a runtime, which is taken as a whole, and its folder can't be opened: " + err.Error(), nil //nolint:nilerr // is said
 	}

@@ -90,7 +90,8 @@ func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 
 // Walk visits what lies where a runtime could be: the folder itself where it is one.
 func (Layout) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error) error {
+	ignored func(path, reason string) error,
+) error {
 	if isAlone(root) {
 		return file(alonePath)
 	}
