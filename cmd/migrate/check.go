@@ -34,15 +34,14 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [--deep]",
 		Short: "Read the whole file and say what is wrong with it",
-		Long: `check runs SQLite's integrity check, compares tables, indexes, triggers and views with what this program makes, looks
-for rows that refer to others which are gone, tests the invariants of the schema, recomputes the checksum of
-every row that has one,
-	and compares runs with their traces and checkpoints with their documents. It changes nothing,
-	and works on a file that is in use. Damage ends it with exit code 7.
+		Long: `check runs SQLite's integrity check, compares tables, indexes, triggers and views with what this
+program creates, looks for rows that refer to missing ones, tests the invariants of the schema,
+recomputes every checksum, and compares runs with their traces and checkpoints with their documents.
+It changes nothing, and works on a file that is in use. On damage the exit code is 7.
 
-Who changes a row by hand makes its checksum wrong,
-	and says that the row is right by setting the checksum to NULL in
-the same UPDATE; the next call that writes the row gives it one again. docs/damage.md lists what is covered.`,
+A row that was changed by hand no longer matches its checksum. To declare such a row right, set its
+checksum to NULL in the same UPDATE; the next call that writes the row adds one again. docs/damage.md
+lists what is covered.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), deep) },
 	}
