@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 )
 
 // A Claim is a run that this process has taken to resume it. It holds until it is completed,
@@ -102,7 +101,7 @@ WHERE id = ? AND state = 'paused' AND changes = ?`
 
 // paused is a waiting run as Claim needs it.
 type paused struct {
-	documents.Stored
+	stored
 	Next      int64   `db:"next_epoch"` // the epoch behind that of the last claim on the row
 	Drawn     int64   `db:"drawn"`
 	Changes   int64   `db:"changes"`
@@ -150,7 +149,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	if ok, err = tx.Find(&found, findPaused(tx), scope, runID); err != nil || !ok {
 		return nil, false, err
 	}
-	if err := found.Refusal(); err != nil {
+	if err := found.refusal(); err != nil {
 		return nil, true, corrupt(err)
 	}
 	if found.Contested != nil {

@@ -13,7 +13,6 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 	"selvedge/test/dbtest"
 )
 
@@ -201,8 +200,7 @@ func TestRecover_TakesOnlyWhatDeadHeld(t *testing.T) {
 	dead.do(order{Op: "claim", RunID: "dead, and paused again"})
 	save(t, store, "dead, and paused again")
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
-		_, err := documents.Table{}.Put(tx, documents.Claimed, "imported", []byte(sampleDocument))
-		return err
+		return checkpoints.PutImported(tx, checkpoints.Claimed, "imported", []byte(sampleDocument))
 	}))
 	living.Signal(syscall.SIGSTOP)
 	dead.Kill()
@@ -300,8 +298,7 @@ func TestAnErrorOfAClaimNamesItsRun(t *testing.T) {
 func TestAnImportedClaimIsNobodysToTakeUp(t *testing.T) {
 	store, d, _ := claimsUnder(t, minute)
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
-		_, err := documents.Table{}.Put(tx, documents.Claimed, "r", []byte(sampleDocument))
-		return err
+		return checkpoints.PutImported(tx, checkpoints.Claimed, "r", []byte(sampleDocument))
 	}))
 	other := checkpoints.NewStore(d, checkpoints.Options{Scope: "none"})
 	for _, s := range []*checkpoints.Store{store, other} {
@@ -379,8 +376,7 @@ func TestRecoveryPassesByWhatLivesOnEveryPage(t *testing.T) {
 func TestRecover_UnclaimableClaimIsNotCounted(t *testing.T) {
 	store, d, _ := claimsUnder(t, checkpoints.Options{})
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
-		_, err := documents.Table{}.Put(tx, documents.Claimed, "r", []byte("torn"))
-		return err
+		return checkpoints.PutImported(tx, checkpoints.Claimed, "r", []byte("torn"))
 	}))
 	wantRecovered(t, store, 0)
 	if got := contents(t, store); got != "r:paused " {

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 
-	documents "selvedge/internal/checkpoints"
+	"selvedge/checkpoints/internal/codec"
 	"selvedge/internal/chrono"
 )
 
 // Decode reads a document. It refuses what no program of the store could read: a required member that
 // is missing, a kind of stage or result that only later versions have, a member twice, 128 levels and more.
 func Decode(document []byte) (*PausedWorkflow, error) {
-	unusual, reason := documents.Look(document)
+	unusual, reason := codec.Inspect(document)
 	if reason != "" {
-		return nil, &documents.DocumentError{Reason: reason}
+		return nil, &codec.Error{Reason: reason}
 	}
 	var p *PausedWorkflow
 	err := errUnusual
@@ -23,7 +23,7 @@ func Decode(document []byte) (*PausedWorkflow, error) {
 		p, err = unmarshal(document)
 	}
 	if err != nil { // the canonical form says the same in a way that both readers understand
-		canonical, err := documents.Canonical(document)
+		canonical, err := codec.Canonical(document)
 		if err == nil {
 			p, err = unmarshal(canonical)
 		}

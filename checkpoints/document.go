@@ -3,8 +3,8 @@ package checkpoints
 import (
 	"context"
 
+	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 )
 
 const (
@@ -49,18 +49,18 @@ func (s *Store) SaveDocumentTx(tx *db.Tx, runID string, document []byte) error {
 }
 
 // readable is the row of a document that can be read.
-func readable(runID string, document []byte) (documents.Row, error) {
+func readable(runID string, document []byte) (row, error) {
 	if err := checkID(runID); err != nil {
-		return documents.Row{}, err
+		return row{}, err
 	}
-	r := documents.RowOf(runID, document)
+	r := rowOf(runID, document)
 	if r.Problem != nil {
-		return r, invalid(&documents.DocumentError{Reason: *r.Problem})
+		return r, invalid(&codec.Error{Reason: *r.Problem})
 	}
 	return r, nil
 }
 
-func (s *Store) put(tx *db.Tx, r documents.Row, document []byte) error {
+func (s *Store) put(tx *db.Tx, r row, document []byte) error {
 	if err := tx.Of(s.db); err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (s *Store) put(tx *db.Tx, r documents.Row, document []byte) error {
 	if err != nil {
 		return err
 	}
-	r.State, r.SavedAt = documents.Paused, db.Nanos(tx.Now())
-	_, err = r.Put(tx, scope, document)
+	r.State, r.SavedAt = Paused, db.Nanos(tx.Now())
+	_, err = r.put(tx, scope, document)
 	return err
 }
 
@@ -98,12 +98,12 @@ func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte
 // LoadDocumentTx is LoadDocument inside a transaction.
 func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok bool, err error) {
 	err = s.look(rx, opLoad, runID, func(scope int64) error {
-		var found documents.Stored
-		if there, err := rx.Find(&found, documents.SQLStored, scope, runID, documents.Paused); err != nil ||
+		var found stored
+		if there, err := rx.Find(&found, sqlStored, scope, runID, Paused); err != nil ||
 			!there {
 			return err
 		}
-		if refused := found.Refusal(); refused != nil {
+		if refused := found.refusal(); refused != nil {
 			return corrupt(refused)
 		}
 		document, ok = found.Document, true
@@ -122,8 +122,8 @@ func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
 			states = []State{Paused, Claimed}
 		}
 		for _, state := range states {
-			var found documents.Stored
-			there, err := rx.Find(&found, documents.SQLStored, scope, ref.RunID, string(state))
+			var found stored
+			there, err := rx.Find(&found, sqlStored, scope, ref.RunID, string(state))
 			if err != nil || there {
 				document = found.Document
 				return err

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	documents "selvedge/internal/checkpoints"
+	"selvedge/checkpoints/internal/codec"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
 )
@@ -23,8 +23,8 @@ func encode(p *PausedWorkflow) ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	if reason := documents.Problem(w.out); reason != "" {
-		return nil, &documents.DocumentError{Reason: reason}
+	if reason := codec.Problem(w.out); reason != "" {
+		return nil, &codec.Error{Reason: reason}
 	}
 	return w.out, nil
 }
@@ -244,7 +244,7 @@ func (w *writer) raw(name string, value json.RawMessage) {
 
 func checkJSON(value []byte) error {
 	if reason := serdejson.Check(value, 0); reason != "" {
-		return &documents.DocumentError{Reason: reason}
+		return &codec.Error{Reason: reason}
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Summa
 	if err != nil {
 		return got, err
 	}
-	got.Of, got.Status, got.Seen = row.RunID, row.State, row.Changes
+	got.Of, got.Status, got.Seen = row.RunID, string(row.State), row.Changes
 	if row.Changes > at.Seen {
 		one, err := row.summary(rx)
 		if err != nil {

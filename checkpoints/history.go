@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 )
 
 // An Ending is how a claim came to be over.
@@ -140,7 +139,7 @@ type pastRow struct {
 // pastClaim is what of a claim goes into the history.
 type pastClaim struct {
 	Scope int64 `db:"scope"`
-	documents.Pause
+	pause
 	ClaimedAt    int64   `db:"claimed_at"`
 	Epoch        *int64  `db:"epoch"`
 	OwnerPid     *int64  `db:"owner_pid"`
@@ -151,7 +150,7 @@ func (r *pastRow) past() Past {
 	return Past{
 		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending),
 		Decision:      Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
-		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: r.Created(),
+		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: r.created(),
 		ClaimedAt: db.Time(r.ClaimedAt), CompletedAt: db.Time(r.CompletedAt), Epoch: deref(r.Epoch),
 		Pid: int(deref(r.OwnerPid)), Program: deref(r.OwnerProgram),
 	}

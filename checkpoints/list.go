@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
 )
@@ -17,8 +16,8 @@ type State string
 
 // The states. A run may have a checkpoint in each at a time.
 const (
-	Paused  State = documents.Paused  // waits, and can be claimed
-	Claimed State = documents.Claimed // a process resumes the run
+	Paused  State = "paused"  // waits, and can be claimed
+	Claimed State = "claimed" // a process resumes the run
 )
 
 // A Summary is a checkpoint without its document.
@@ -73,10 +72,10 @@ type Holder struct {
 
 // A Ref names a checkpoint: a run, and which of the two that it may have.
 type Ref struct {
-	RunID string
+	RunID string `db:"run_id"`
 	// State is the checkpoint's. "" is the one that waits where there is one, else the claimed one;
 	// for Delete, both.
-	State State
+	State State `db:"state"`
 }
 
 // A Filter says which checkpoints a list shows. The zero value is all of them.
@@ -160,12 +159,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err er
 		return nil, failed(opFind, prefix, err)
 	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
-		var runs []documents.Run
-		err := rx.Select(&runs, sqlFindRuns, scope, prefix, db.AfterPrefix(prefix), room.Items)
-		for _, run := range runs {
-			found = append(found, Ref{run.RunID, State(run.State)})
-		}
-		return err
+		return rx.Select(&found, sqlFindRuns, scope, prefix, db.AfterPrefix(prefix), room.Items)
 	})
 	return found, err
 }
@@ -187,7 +181,7 @@ FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 )
 
 type summaryRow struct {
-	documents.Row
+	row
 	ClaimedAt *int64 `db:"claimed_at"`
 	Epoch     *int64 `db:"epoch"`
 	Changes   int64  `db:"changes"`
@@ -229,15 +223,15 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	query, args := sqlSummaries+inState, []any{scope}
 	if at.After != "" {
 		var place [1]int64
-		var after documents.Run
-		if err := rx.ReadCursor(listName, at.After, place[:], &after.RunID, &after.State); err != nil {
+		var runID, state string
+		if err := rx.ReadCursor(listName, at.After, place[:], &runID, &state); err != nil {
 			return page, err
 		}
 		if place[0] != scope {
 			return page, db.NotThisCursor(at.After)
 		}
 		query += sqlBehind
-		args = append(args, after.RunID, after.State)
+		args = append(args, runID, state)
 	}
 	return db.FillPage(room, summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size,
 		func(one *Summary) string {
@@ -257,8 +251,8 @@ func summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
 
 func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	one := Summary{
-		RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
-		CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size,
+		RunID: r.RunID, State: r.State, PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
+		CreatedAt: r.created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size,
 		Problem:   deref(r.Problem),
 		Contested: deref(r.Contested),
 	}

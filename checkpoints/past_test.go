@@ -8,7 +8,6 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 	"selvedge/test/dbtest"
 )
 
@@ -129,8 +128,7 @@ func TestACompletedImportHasNoOwner(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	store := checkpoints.NewStore(d, checkpoints.Options{})
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
-		_, err := documents.Table{}.Put(tx, documents.Claimed, "torn", []byte("{"))
-		return err
+		return checkpoints.PutImported(tx, checkpoints.Claimed, "torn", []byte("{"))
 	}))
 	check(t, store.Complete(ctx, "torn"))
 	list := history(t, store, checkpoints.HistoryFilter{})

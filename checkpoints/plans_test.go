@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 	"selvedge/test/dbtest"
 )
 
@@ -21,7 +20,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlRemove":     {sqlRemove, byRun},
 		"sqlList":       {sqlList, byRun},
 		"sqlKeyOf":      {sqlKeyOf + sqlWaitingFirst, byRun},
-		"SQLStored":     {documents.SQLStored, byRun},
+		"sqlStored":     {sqlStored, byRun},
 		"first claims":  {sqlClaimsFirst, "checkpoints_claimed"},
 		"next claims":   {sqlClaimsBehind, "checkpoints_claimed"},
 		"history":       {sqlHistory + sqlHistoryOrder, "checkpoint_history_by_time"},

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	documents "selvedge/internal/checkpoints"
+	"selvedge/checkpoints/internal/codec"
 	"selvedge/internal/serdejson"
 )
 
@@ -25,8 +25,8 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	}
 	w := &writer{}
 	w.pretty(changed)
-	if reason := documents.Problem(w.out); reason != "" {
-		return nil, &documents.DocumentError{Reason: reason}
+	if reason := codec.Problem(w.out); reason != "" {
+		return nil, &codec.Error{Reason: reason}
 	}
 	return w.out, nil
 }

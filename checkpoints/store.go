@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 )
 
 // Options are the choices of NewStore. The zero value is the default.
@@ -67,7 +67,7 @@ func failed(op, runID string, err error) error {
 
 // hintFor says what a person can do about an error that comes without a hint.
 func hintFor(err error) string {
-	var document *documents.DocumentError
+	var document *codec.Error
 	switch {
 	case errors.Is(err, db.ErrCorrupt) && errors.As(err, &document):
 		return "see the document with: migrate checkpoints show; mend it and save it again, or remove the run"

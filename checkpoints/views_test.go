@@ -8,7 +8,6 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 	"selvedge/test/dbtest"
 )
 
@@ -32,8 +31,7 @@ func TestTheViewsAnswerTheDailyQuestions(t *testing.T) {
 	mustClaim(t, store, "claimed")
 	save(t, store, "claimed")
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
-		_, err := documents.Table{}.Put(tx, documents.Paused, "torn", []byte("{"))
-		return err
+		return checkpoints.PutImported(tx, checkpoints.Paused, "torn", []byte("{"))
 	}))
 
 	for query, want := range map[string]string{

@@ -16,7 +16,6 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 )
 
 // pausedRun is the document of a run that waits.
@@ -70,12 +69,14 @@ func (o oldStore) recover(run string) {
 	o.must(os.Rename(o.at(run+".inflight"), o.at(run+".json")))
 }
 
+const statePaused, stateClaimed = string(checkpoints.Paused), string(checkpoints.Claimed)
+
 // held are a run's documents by their state.
 type held map[string]string
 
 func (o oldStore) held(run string) held {
 	h := held{}
-	for state, extension := range map[string]string{documents.Paused: ".json", documents.Claimed: ".inflight"} {
+	for state, extension := range map[string]string{statePaused: ".json", stateClaimed: ".inflight"} {
 		if text, err := os.ReadFile(o.at(run + extension)); err == nil {
 			h[state] = string(text)
 		}
@@ -88,19 +89,15 @@ func ours(t testing.TB, d *db.DB, run string) held {
 	t.Helper()
 	h := held{}
 	err := d.Read(context.Background(), "test", func(rx *db.Rx) error {
-		for _, state := range []string{documents.Paused, documents.Claimed} {
-			row, ok, err := documents.Table{}.Row(rx, state, run)
-			if err != nil {
+		for _, state := range []string{statePaused, stateClaimed} {
+			ref := checkpoints.Ref{RunID: run, State: checkpoints.State(state)}
+			text, err := checkpoints.NewStore(d, checkpoints.Options{}).DocumentTx(rx, ref)
+			switch {
+			case err == nil:
+				h[state] = string(text)
+			case !errors.Is(err, db.ErrNotFound):
 				return err
 			}
-			if !ok {
-				continue
-			}
-			text, _, err := documents.Table{}.Document(rx, row)
-			if err != nil {
-				return err
-			}
-			h[state] = string(text)
 		}
 		return nil
 	})
@@ -346,7 +343,7 @@ func TestTwoProgramsThatWorkOnTheSameRuns(t *testing.T) {
 			for range random.IntN(moves) {
 				run := names[random.IntN(runs)]
 				c := all[run]
-				waiting, claimed := c.here[documents.Paused], c.here[documents.Claimed]
+				waiting, claimed := c.here[statePaused], c.here[stateClaimed]
 				switch random.IntN(5) {
 				case 0, 1:
 					claim, ok, err := store.Claim(ctx, run)
@@ -362,20 +359,20 @@ func TestTwoProgramsThatWorkOnTheSameRuns(t *testing.T) {
 						t.Fatalf("seed %d, round %d: a claim of %s says %v, and here is %v", seed, round, run, ok, c.here)
 					}
 					if ok {
-						claims[run], c.here, c.touched = claim, held{documents.Claimed: waiting}, true
+						claims[run], c.here, c.touched = claim, held{stateClaimed: waiting}, true
 					}
 				case 2:
 					check("complete", store.Complete(ctx, run))
 					if claimed != "" {
-						delete(c.here, documents.Claimed)
+						delete(c.here, stateClaimed)
 						c.touched = true
 					}
 				case 3:
 					if claim := claims[run]; claim != nil && claim.Release(ctx) == nil {
 						if waiting == "" {
-							c.here[documents.Paused] = claimed
+							c.here[statePaused] = claimed
 						}
-						delete(c.here, documents.Claimed)
+						delete(c.here, stateClaimed)
 					}
 				case 4:
 					if len(c.known) == 0 { // it would be another's id there
@@ -383,7 +380,7 @@ func TestTwoProgramsThatWorkOnTheSameRuns(t *testing.T) {
 					}
 					text := document(run)
 					check("save", store.SaveDocument(ctx, run, []byte(text)))
-					c.here[documents.Paused], c.touched = text, true
+					c.here[statePaused], c.touched = text, true
 				}
 			}
 			if round%2 == 0 {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"selvedge/agents"
+	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/tree"
-	"selvedge/legacy/internal/checkpoints"
 	"selvedge/legacy/internal/live"
 	"selvedge/legacy/internal/runs"
 	"selvedge/legacy/internal/workers"
@@ -24,8 +24,8 @@ const (
 	// Agents are the registry of agents: agents/SESSION.toml. DIR is the folder that holds agents/, or agents/.
 	Agents Kind = "agents"
 	// Checkpoints are paused workflows: RUN.json, and RUN.inflight for one that was claimed. DIR is
-	// the folder that holds them, or the one that holds workflow-runs/. A claim that is imported is
-	// nobody's.
+	// the folder that holds them, or the one that holds workflow-runs/. An imported claim has
+	// no owner.
 	Checkpoints Kind = "checkpoints"
 	// Workers are worker runtimes: runtimes/id-HEX/. DIR is the folder that holds runtimes/,
 	// runtimes/, or in later versions the folder of the one runtime.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"selvedge/checkpoints"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 	traces "selvedge/internal/runs"
 )
 
@@ -110,7 +110,7 @@ func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 			notes = append(notes, lost...)
 		}
 	}
-	return notes, documents.Restate(ctx, d)
+	return notes, checkpoints.Restate(ctx, d)
 }
 
 func deref(s *string) string {

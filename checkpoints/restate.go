@@ -18,7 +18,8 @@ const (
 WHERE id = ?`
 )
 
-// Restate makes every row of the file say what its document says.
+// Restate derives the columns of every checkpoint of the file from its document again, for
+// maintenance.Salvage.
 func Restate(ctx context.Context, d *db.DB) error {
 	const op, group = "restate checkpoints", 100
 	var ids []int64
@@ -45,14 +46,14 @@ func restate(tx *db.Tx, id int64) error {
 	var was struct {
 		Scope    int64  `db:"scope"`
 		Document []byte `db:"document"`
-		Row
+		row
 	}
 	if found, err := tx.Find(&was, sqlRestate, id); err != nil || !found {
 		return err
 	}
-	is := RowOf(was.RunID, was.Document)
+	is := rowOf(was.RunID, was.Document)
 	is.State, is.SavedAt = was.State, was.SavedAt
-	if is.says(&was.Row) {
+	if is.says(&was.row) {
 		return nil
 	}
 	// scope, run, stage, prompt, created, its text, saved, size, checksum, problem, their checksum
@@ -62,7 +63,7 @@ func restate(tx *db.Tx, id int64) error {
 }
 
 // says reports whether two rows of a run say the same of its document.
-func (r *Row) says(other *Row) bool {
+func (r *row) says(other *row) bool {
 	return same(r.PausedStageID, other.PausedStageID) && same(r.Prompt, other.Prompt) &&
 		same(r.CreatedAt, other.CreatedAt) &&
 		same(r.CreatedAtText, other.CreatedAtText) && same(r.Problem, other.Problem) && r.Size == other.Size &&

@@ -5,28 +5,23 @@ import (
 	"hash/crc32"
 	"time"
 
+	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
 )
 
-// The states of a row.
-const (
-	Paused  = "paused"
-	Claimed = "claimed"
-)
-
-// A Row is a row of checkpoints, without what only a claim has.
-type Row struct {
-	ID    int64  `db:"id"`
-	State string `db:"state"`
-	Pause
+// A row is a row of checkpoints, without the columns of a claim.
+type row struct {
+	ID    int64 `db:"id"`
+	State State `db:"state"`
+	pause
 	Checksum int64   `db:"checksum"`
 	Problem  *string `db:"problem"`
 }
 
-// A Pause is what a row, and the history after it, say of a run that paused.
-type Pause struct {
+// A pause is what a row, and later the history, record of a run that paused.
+type pause struct {
 	RunID         string  `db:"run_id"`
 	PausedStageID *string `db:"paused_stage_id"`
 	Prompt        *string `db:"prompt"`
@@ -38,35 +33,34 @@ type Pause struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(document []byte) int64 { return int64(crc32.Checksum(document, castagnoli)) }
+func checksum(text []byte) int64 { return int64(crc32.Checksum(text, castagnoli)) }
 
-// RowOf reads what the columns hold out of a document. State and SavedAt are the caller's to set.
-func RowOf(runID string, document []byte) Row {
-	r := Row{Pause: Pause{RunID: runID, Size: int64(len(document))}, Checksum: checksum(document)}
-	_, reason := readDocument(document, true)
-	if reason != "" {
+// rowOf reads the columns from a document. The caller sets State and SavedAt.
+func rowOf(runID string, text []byte) row {
+	r := row{pause: pause{RunID: runID, Size: int64(len(text))}, Checksum: checksum(text)}
+	if reason := codec.Problem(text); reason != "" {
 		r.Problem = &reason
 		return r
 	}
-	stage, prompt, created := header(document)
-	at, text, _ := chrono.Parse(created) // an accepted document has an accepted time
+	stage, prompt, created := header(text)
+	at, exact, _ := chrono.Parse(created) // an accepted document has an accepted time
 	nanos := db.Nanos(at)
-	if text == "" && !db.Time(nanos).Equal(at) {
-		text = chrono.Format(at)
+	if exact == "" && !db.Time(nanos).Equal(at) {
+		exact = chrono.Format(at)
 	}
 	r.PausedStageID, r.Prompt, r.CreatedAt = &stage, &prompt, &nanos
-	if text != "" {
-		r.CreatedAtText = &text
+	if exact != "" {
+		r.CreatedAtText = &exact
 	}
 	return r
 }
 
 // header reads the members of an accepted document that lists show.
-func header(document []byte) (stage, prompt, created string) {
-	s := serdejson.NewScanner(document)
-	if s.Peek() == '[' { // a list in place of the struct
-		canonical, _ := readDocument(document, false)
-		s = serdejson.NewScanner(canonical.out)
+func header(text []byte) (stage, prompt, created string) {
+	s := serdejson.NewScanner(text)
+	if s.Peek() == '[' { // a list for the struct
+		canonical, _ := codec.Canonical(text)
+		s = serdejson.NewScanner(canonical)
 	}
 	s.Peek()
 	s.Enter()
@@ -87,8 +81,8 @@ func header(document []byte) (stage, prompt, created string) {
 			s.Ignore()
 			continue
 		}
-		text, _ := s.Value()
-		*into = serdejson.Unquote(text)
+		value, _ := s.Value()
+		*into = serdejson.Unquote(value)
 	}
 }
 
@@ -111,30 +105,30 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
 
-// Put writes a row and its document, in place of what the run has in that state. One that is
-// written as claimed is nobody's.
-func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) {
-	// Who saves the same run waits before its row is numbered: the epochs of claims grow with the numbers.
+// put writes a row and its document, and replaces what the run has in that state. A row that is
+// written as claimed has no owner.
+func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
+	// Serialize saves of a run before the row is numbered: the epochs of claims grow with the numbers.
 	if err := tx.LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
 		return 0, err
 	}
 	if err = tx.Get(&id, sqlPut, r.columns(scope)...); err == nil {
-		document = nonNil(document)
-		_, err = tx.Exec(sqlPutDocument, id, document, db.Checksum(id, document))
+		text = nonNil(text)
+		_, err = tx.Exec(sqlPutDocument, id, text, db.Checksum(id, text))
 	}
 	return id, err
 }
 
-// add is Put under a number, where the run has nothing in that state.
-func (r Row) add(tx *db.Tx, id, scope int64, document []byte) error {
+// add is put with a given number, for a run that has nothing in that state.
+func (r row) add(tx *db.Tx, id, scope int64, text []byte) error {
 	if err := tx.Queue(sqlAdd, append(r.columns(scope), id)...); err != nil {
 		return err
 	}
-	document = nonNil(document)
-	return tx.Queue(sqlPutDocument, id, document, db.Checksum(id, document))
+	text = nonNil(text)
+	return tx.Queue(sqlPutDocument, id, text, db.Checksum(id, text))
 }
 
-func (r *Row) columns(scope int64) []any {
+func (r *row) columns(scope int64) []any {
 	var claimedAt *int64
 	if r.State == Claimed {
 		claimedAt = &r.SavedAt
@@ -143,48 +137,48 @@ func (r *Row) columns(scope int64) []any {
 		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum,
 		r.Problem,
 	}
-	return append(columns, db.Checksum(columns...), r.State, claimedAt)
+	return append(columns, db.Checksum(columns...), string(r.State), claimedAt)
 }
 
 // nonNil keeps an empty document from becoming NULL.
-func nonNil(document []byte) []byte {
-	if document == nil {
+func nonNil(text []byte) []byte {
+	if text == nil {
 		return []byte{}
 	}
-	return document
+	return text
 }
 
-// SQLStored reads the Stored document of a run, by scope, run and state.
-const SQLStored = `SELECT c.id, c.checksum, c.problem, d.document
+// sqlStored reads a stored document, by scope, run and state.
+const sqlStored = `SELECT c.id, c.checksum, c.problem, d.document
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = ?`
 
-// A Stored document is one with what was known of it when it was written.
-type Stored struct {
+// A stored document comes with what was known of it when it was written.
+type stored struct {
 	ID       int64   `db:"id"`
 	Checksum int64   `db:"checksum"`
 	Problem  *string `db:"problem"`
 	Document []byte  `db:"document"`
 }
 
-// Refusal is why the document can't be read; nil if it can. It was read when it was written; only
-// one that was edited since is read again.
-func (f Stored) Refusal() error {
+// refusal is why the document can't be read; nil if it can. Documents are checked when they are
+// written; only one that was edited since is checked again.
+func (f stored) refusal() error {
 	reason := ""
 	switch {
 	case checksum(f.Document) != f.Checksum:
-		reason = Problem(f.Document)
+		reason = codec.Problem(f.Document)
 	case f.Problem != nil:
 		reason = *f.Problem
 	}
 	if reason == "" {
 		return nil
 	}
-	return &DocumentError{reason}
+	return &codec.Error{Reason: reason}
 }
 
-// Created is when the run paused, by its document; the zero time where that can't be read.
-func (p *Pause) Created() time.Time {
+// created is when the run paused, by its document; the zero time if that can't be read.
+func (p *pause) created() time.Time {
 	if p.CreatedAtText != nil {
 		if at, _, err := chrono.Parse(*p.CreatedAtText); err == nil {
 			return at
