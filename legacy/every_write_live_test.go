@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	files "selvedge/internal/live"
 	"selvedge/runs/live"
 	"selvedge/test/replay"
 )
@@ -32,7 +31,7 @@ func ourLive(ctx context.Context, d *db.DB) (any, error) {
 	sessions := map[string][]live.RunRecord{}
 	records, err := sessionsOf(d).Records(ctx)
 	for _, r := range records {
-		path := "runs/" + files.SafeName(r.Snapshot.SessionID) + ".json"
+		path := "runs/" + sessionFile(r.Snapshot.SessionID)
 		sessions[path] = append(sessions[path], r)
 	}
 	return sessions, err

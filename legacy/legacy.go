@@ -8,9 +8,9 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/tree"
-	"selvedge/legacy/internal/live"
 	"selvedge/legacy/internal/runs"
 	"selvedge/legacy/internal/workers"
+	"selvedge/runs/live"
 )
 
 // Kind is a kind of tree: one of the old programs' ways to lay its files out.
@@ -55,7 +55,7 @@ func (k Kind) layout() (tree.Layout, error) {
 	case Workers:
 		return workers.Layout{}, nil
 	case Live:
-		return live.Layout{}, nil
+		return live.Layout(), nil
 	}
 	return nil, &db.Error{
 		Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them",

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	files "selvedge/internal/live"
 	"selvedge/runs/live"
 	"selvedge/test/replay"
 )
@@ -72,7 +71,7 @@ type liveAnswers struct {
 }
 
 type liveAnswer struct {
-	elements    []files.FileElement
+	inFile      []live.RunRecord
 	records     []live.RunRecord
 	quarantined int
 }
@@ -93,7 +92,7 @@ func importSessions(t *testing.T, dir string, expected []byte) *liveAnswers {
 			continue
 		}
 		answer := &liveAnswer{}
-		answer.elements, _ = files.ReadFile(text)
+		answer.inFile = recordsIn(text)
 		answer.quarantined = len(importLive(t, d, path, treeOf(t, path, text)).Quarantined)
 		if answer.records, err = live.NewStore(d,
 			live.Options{Scope: path}).Records(context.Background()); err != nil {
@@ -110,7 +109,7 @@ func (s *recordedSession) path(dir string) string {
 	if s.RunsFile == "" {
 		return laterFile(dir, s.ID)
 	}
-	return "runs/" + files.SafeName(s.ID) + ".json"
+	return "runs/" + sessionFile(s.ID)
 }
 
 // liveVerdict collects what is wrong with a tree's answers.
@@ -212,7 +211,7 @@ func (v *liveVerdict) count(runs *recordedRuns) {
 
 // compareDocument compares what is said about the session's own file, which is left where it is.
 func (a *liveAnswers) compareDocument(v *liveVerdict, s *recordedSession) {
-	path := filepath.Join(a.dir, files.SafeName(s.ID)+".json")
+	path := filepath.Join(a.dir, sessionFile(s.ID))
 	_, err := os.Stat(path)
 	if exists := err == nil; exists != s.Exists || (s.Load != nil) != exists {
 		v.wrong("%q: its document exists: %v, %+v", s.ID, exists, s.Load)
@@ -261,13 +260,13 @@ func (a *liveAnswers) size(t *testing.T) (files, size int64) {
 func (v *liveVerdict) compareRuns(t *testing.T, s *recordedSession, answer *liveAnswer, want *recordedRuns) {
 	var countsInFile []uint64
 	counts := map[string]uint64{}
-	for _, e := range answer.elements {
-		countsInFile = append(countsInFile, e.Record.Snapshot.EventCount)
-		counts[e.Record.Snapshot.ID] = e.Record.Snapshot.EventCount
+	for _, e := range answer.inFile {
+		countsInFile = append(countsInFile, e.Snapshot.EventCount)
+		counts[e.Snapshot.ID] = e.Snapshot.EventCount
 	}
-	if len(answer.elements) != want.Loaded || want.CountsInFile != nil &&
+	if len(answer.inFile) != want.Loaded || want.CountsInFile != nil &&
 		!slices.Equal(countsInFile, want.CountsInFile) {
-		v.wrong("%q: the file has %d records with the counts %d, not %d and %d", s.ID, len(answer.elements),
+		v.wrong("%q: the file has %d records with the counts %d, not %d and %d", s.ID, len(answer.inFile),
 			countsInFile, want.Loaded, want.CountsInFile)
 	}
 	if want.AfterRestore != nil && *want.AfterRestore != len(want.Runs) {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	files "selvedge/internal/live"
 	"selvedge/internal/tree"
 	"selvedge/runs/live"
 	"selvedge/test/replay"
@@ -190,20 +189,21 @@ func compareBytes(t *testing.T, dir, out string) {
 		if err != nil {
 			return err
 		}
-		elements, damage := files.ReadFile(text)
+		var elements []json.RawMessage
+		damage := json.Unmarshal(text, &elements)
 		if given, err := os.ReadFile(filepath.Join(dir, path)); err == nil && bytes.Equal(given, text) {
 			return nil // also a file that nothing could be read of
 		}
 		if damage != nil {
-			t.Errorf("the export has damage in %q: %s", path, damage)
+			t.Errorf("the export has damage in %q: %v", path, damage)
 		}
-		for _, e := range elements {
-			record := e.Text
+		for _, record := range elements {
+			whole := record
 			if later { // they stood deeper in their documents
 				record = bytes.ReplaceAll(record, []byte("\n  "), []byte("\n    "))
 			}
-			if !bytes.Contains(all, record) && !bytes.Contains(all, e.Text) {
-				t.Errorf("run %q of %q was exported with other bytes", e.Record.Snapshot.ID, path)
+			if !bytes.Contains(all, record) && !bytes.Contains(all, whole) {
+				t.Errorf("%q was exported with other bytes: %.200s", path, whole)
 			}
 		}
 		return nil
@@ -211,4 +211,22 @@ func compareBytes(t *testing.T, dir, out string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sessionFile is the name that the original gives the file of a session's runs.
+func sessionFile(sessionID string) string {
+	name := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
+	return strings.ReplaceAll(name, "..", "_") + ".json"
+}
+
+// recordsIn reads a file that the original can read: an array of records, or a document with it.
+func recordsIn(text []byte) (records []live.RunRecord) {
+	var document struct {
+		Records []live.RunRecord `json:"run_records"`
+	}
+	if json.Unmarshal(text, &document) == nil {
+		return document.Records
+	}
+	_ = json.Unmarshal(text, &records) // the caller counts them
+	return records
 }

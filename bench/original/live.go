@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
-	files "selvedge/internal/live"
 	"selvedge/internal/serdejson"
 	"selvedge/runs/live"
 )
@@ -52,11 +52,17 @@ func (s *LiveStore) RecordEvent(run int, nowMs uint64, text string) live.RunSnap
 // kept from then on. Nothing waits for the disk.
 func (s *LiveStore) Save(sessionID string) error {
 	s.json = appendRecords(s.json[:0], s.records())
-	path := filepath.Join(s.root, "runs", files.SafeName(sessionID)+".json")
+	path := filepath.Join(s.root, "runs", safeName(sessionID)+".json")
 	if err := createDirAll(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return writeFile(path, s.json, NoSync)
+}
+
+// safeName is the name of a session's file, without its extension.
+func safeName(sessionID string) string {
+	name := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
+	return strings.ReplaceAll(name, "..", "_")
 }
 
 // records copies all runs, as the original does for every save, but for the strings.

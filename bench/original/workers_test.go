@@ -1,14 +1,15 @@
 package original
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"selvedge/db"
-	files "selvedge/internal/live"
 	"selvedge/legacy"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
@@ -131,14 +132,17 @@ func TestASessionIsSavedAsTheOriginalSavesIt(t *testing.T) {
 	if err != nil || len(records) != 2 || len(records[1].Events) != 3 {
 		t.Fatalf("%d records (%v), want 2 of 3 events", len(records), err)
 	}
-	var w files.FileWriter
-	var file []byte
-	for i := range records {
-		file = w.Record(file, records[i].AppendJSON(nil), false)
+	compact, err := json.Marshal(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := json.Indent(&want, compact, "", "  "); err != nil {
+		t.Fatal(err)
 	}
 	written, err := os.ReadFile(filepath.Join(root, "runs", "a_b.json"))
-	if want := w.End(file); err != nil || string(written) != string(want) {
-		t.Errorf("the file is (%v)\n%s\nwant\n%s", err, written, want)
+	if err != nil || string(written) != want.String() {
+		t.Errorf("the file is (%v)\n%s\nwant\n%s", err, written, want.String())
 	}
 }
 

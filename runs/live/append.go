@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 // A Batch is what one Append records: all of its events, or none.
@@ -64,11 +63,11 @@ func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err erro
 }
 
 // append gives the run's row as it leaves it. The row is the lock, and each append changes it.
-func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *live.Row, a Appended, err error) {
+func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *runRow, a Appended, err error) {
 	if err := b.check(); err != nil {
 		return nil, a, err
 	}
-	row, found, err := live.FindLocked(tx, scope, runID)
+	row, found, err := findLocked(tx, scope, runID)
 	if err == nil && !found {
 		err = notFound(opAppend, runID)
 	}
@@ -79,10 +78,10 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *live
 }
 
 // appendTo is append for a row that is locked.
-func (s *Store) appendTo(tx *db.Tx, row *live.Row, b Batch) (Appended, error) {
-	a := Appended{First: row.Count(), Status: RunStatus(row.Status)}
+func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
+	a := Appended{First: row.count(), Status: RunStatus(row.Status)}
 	if b.Repeat != 0 {
-		first, done, err := row.FindBatch(&tx.Rx, b.Repeat)
+		first, done, err := row.findBatch(&tx.Rx, b.Repeat)
 		if err != nil || done {
 			a.First, a.Repeated = first, true
 			return a, err
@@ -104,20 +103,20 @@ func (s *Store) appendTo(tx *db.Tx, row *live.Row, b Batch) (Appended, error) {
 	}
 	now, batch := nowMillis(&tx.Rx), tx.Batch()
 	for _, event := range b.Events {
-		record := live.EventRecord{Sequence: row.Count(), TimestampMs: now, Event: event.stored}
-		if err := row.AddEvent(tx, &record, batch); err != nil {
+		record := RunEventRecord{Sequence: row.count(), TimestampMs: now, Event: event}
+		if err := row.addEvent(tx, &record, batch); err != nil {
 			return a, err
 		}
-		if err := apply(tx, row, event.stored); err != nil {
+		if err := apply(tx, row, event); err != nil {
 			return a, err
 		}
 		batch = 0 // the first event has it for all
 	}
-	if _, err := row.Trim(tx, live.FullShare().Events+int64(len(b.Events)), s.caps.full); err != nil {
+	if err := row.trim(tx, fullBudget().Events+int64(len(b.Events)), s.caps.full); err != nil {
 		return a, err
 	}
 	a.Status = RunStatus(row.Status)
-	return a, row.Move(tx)
+	return a, row.move(tx)
 }
 
 func (b *Batch) check() error {
@@ -125,7 +124,7 @@ func (b *Batch) check() error {
 		return err
 	}
 	for i := range b.Events {
-		if err := b.Events[i].stored.Check(); err != nil {
+		if err := b.Events[i].check(); err != nil {
 			return fmt.Errorf("event %d of %d: %w", i+1, len(b.Events), err)
 		}
 	}
@@ -135,7 +134,7 @@ func (b *Batch) check() error {
 func (b *Batch) digest() []byte {
 	sum := sha256.New()
 	for i := range b.Events {
-		sum.Write(b.Events[i].stored.Text)
+		sum.Write(b.Events[i].text)
 		sum.Write([]byte{'\n'})
 	}
 	return sum.Sum(nil)
@@ -166,25 +165,25 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 	return first, true, err
 }
 
-func keep(tx *db.Tx, row *live.Row, key string, digest []byte) error {
-	columns := []any{row.Key, key, strconv.FormatUint(row.Count(), 10), digest}
+func keep(tx *db.Tx, row *runRow, key string, digest []byte) error {
+	columns := []any{row.Key, key, strconv.FormatUint(row.count(), 10), digest}
 	return tx.Queue(sqlAddKey, append(columns, db.Checksum(columns...))...)
 }
 
 // apply moves the run's status and texts on.
-func apply(tx *db.Tx, w *live.Row, event live.Event) error {
+func apply(tx *db.Tx, w *runRow, event Event) error {
 	if RunStatus(w.Status) == Cancelled {
 		return nil
 	}
 	to := RunStatus(w.Status)
-	var change func(*live.Texts)
-	switch event.Kind {
+	var change func(*runTexts)
+	switch event.kind {
 	case "agent_start":
 		to = Executing
-		if event.Field != "" {
-			change = func(t *live.Texts) {
+		if event.field != "" {
+			change = func(t *runTexts) {
 				if t.Prompt == "" {
-					t.Prompt = event.Field
+					t.Prompt = event.field
 				}
 			}
 		}
@@ -196,25 +195,16 @@ func apply(tx *db.Tx, w *live.Row, event live.Event) error {
 		}
 	case "agent_end":
 		to = Completed
-		change = func(t *live.Texts) { t.ResultText, t.Error = &event.Field, nil }
+		change = func(t *runTexts) { t.ResultText, t.Error = &event.field, nil }
 	case "error":
 		to = Failed
-		change = func(t *live.Texts) { t.Error = &event.Field }
+		change = func(t *runTexts) { t.Error = &event.field }
 	}
 	w.Status = string(to)
 	if change == nil {
 		return nil
 	}
-	return changeTexts(tx, w, change)
-}
-
-func changeTexts(tx *db.Tx, w *live.Row, change func(*live.Texts)) error {
-	texts, err := w.Texts(&tx.Rx)
-	if err != nil {
-		return err
-	}
-	change(&texts)
-	return w.SetTexts(tx, texts)
+	return w.changeTexts(tx, change)
 }
 
 func notFound(why, runID string) error {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 // A Reservation is what ReserveRunWithID gives.
@@ -32,7 +31,7 @@ func (s *Store) create(ctx context.Context, id, sessionID, prompt string) (run R
 		return err
 	})
 	if err == nil {
-		_ = s.dropLeft(ctx) // an error would say that the run is not there
+		_ = s.dropLeftovers(ctx) // an error would say that the run is not there
 	}
 	return run, err
 }
@@ -45,13 +44,13 @@ func (s *Store) CreateRunTx(tx *db.Tx, sessionID, prompt string) (RunSnapshot, e
 // CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's.
 func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run RunSnapshot, err error) {
 	err = s.inside(tx, opCreate, id, func(scope int64) error {
-		if run, err = newRun(tx, id, sessionID, prompt); err != nil {
+		if run, err = created(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
-		there, found, err := live.FindRow(&tx.Rx, scope, id)
+		there, found, err := findRow(&tx.Rx, scope, id)
 		if err == nil && found {
-			share := live.FullShare()
-			err = there.Leave(tx, &share)
+			left := fullBudget()
+			err = there.remove(tx, &left)
 		}
 		if err != nil {
 			return err
@@ -68,7 +67,7 @@ func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r R
 		if err != nil || r.Existing {
 			return err
 		}
-		if r.Snapshot, err = newRun(tx, id, sessionID, prompt); err != nil {
+		if r.Snapshot, err = created(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
 		return s.add(tx, scope, r.Snapshot)
@@ -80,19 +79,19 @@ func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r R
 }
 
 func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run RunSnapshot, err error) {
-	row, found, err := live.FindRow(rx, scope, runID)
+	row, found, err := findRow(rx, scope, runID)
 	if err != nil || !found {
 		return false, RunSnapshot{}, err
 	}
-	whole, err := row.Whole(rx)
+	whole, err := row.whole(rx)
 	if err != nil {
 		return false, RunSnapshot{}, err
 	}
-	return true, snapshotOf(whole.Snapshot()), nil
+	return true, whole.snapshot(), nil
 }
 
-func newRun(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
-	if err := errors.Join(db.CheckID("session", sessionID), live.CheckText("prompt", prompt)); err != nil {
+func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
+	if err := errors.Join(db.CheckID("session", sessionID), checkText("prompt", prompt)); err != nil {
 		return RunSnapshot{}, err
 	}
 	now := nowMillis(&tx.Rx)
@@ -110,10 +109,15 @@ func (s *Store) add(tx *db.Tx, scope int64, run RunSnapshot) error {
 	if s.caps.runs.set && s.caps.runs.limit == 0 {
 		return nil // it would go at once
 	}
-	if _, err := live.AddRun(tx, scope, &live.Record{Snapshot: run.stored()}); err != nil || !s.caps.runs.set {
-		return err
+	row := rowOf(scope, &RunRecord{Snapshot: run})
+	err := row.add(tx)
+	if err == nil {
+		err = countIn(tx, scope, 1, row.Key)
 	}
-	return s.dropOldest(tx, scope)
+	if err == nil && s.caps.runs.set {
+		err = s.dropOldest(tx, scope)
+	}
+	return err
 }
 
 func newID() string { return "run-" + uuid.NewString() }

@@ -2,53 +2,64 @@ package live
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 	"selvedge/internal/serdejson"
 	"selvedge/internal/usage"
 )
 
 // An Event is one event of an agent: a JSON object whose "type" says which, kept byte for byte. The
 // zero value is no event.
-type Event struct{ stored live.Event }
+type Event struct {
+	text  []byte
+	kind  string // the member "type"
+	field string // the prompt of agent_start, the text of agent_end, the message of error
+}
+
+// eventLevels is how many arrays and objects are around an event in a file: the file's array, the
+// record, the array of its events and the event's own record.
+const eventLevels = 4
+
+// fieldOf names the member of an event that changes the run's texts, by the event's type.
+var fieldOf = map[string]string{"agent_start": "prompt", "agent_end": "text", "error": "message"}
 
 // NewEvent checks a JSON text. db.ErrInvalid: it is not an object, its type is missing, it is
 // nested more than 123 levels deep, or it is one of the 41 known types and has a member that is
-// missing or of the wrong type. Types that nobody knows are taken as they are, and so are members.
-// Blanks around the object are dropped.
+// missing or of the wrong type. Unknown types and unknown members are accepted as they are. Blanks
+// around the object are dropped.
 func NewEvent(text []byte) (Event, error) {
 	text = bytes.Trim(text, " \t\r\n")
-	e, reason := live.ReadEvent(text)
+	e, reason := readEvent(text, eventLevels, false)
 	if reason != "" {
 		return Event{}, db.Invalid("an event is a JSON object with a type, and the members of that type",
 			"the event can't be read: %s", reason)
 	}
-	e.Text = bytes.Clone(text)
-	return Event{e}, nil
+	e.text = bytes.Clone(text)
+	return e, nil
 }
 
-// Type is the event's own word for what it is, as in "agent_start".
-func (e Event) Type() string { return e.stored.Kind }
+// Type is the event's "type", as in "agent_start".
+func (e Event) Type() string { return e.kind }
 
 // JSON is the event as it was given. It must not be changed.
-func (e Event) JSON() []byte { return e.stored.Text }
+func (e Event) JSON() []byte { return e.text }
 
-// Usage is what a turn_end or an agent_end says that models used; other events count nothing. An
-// agent_end sums its turn_ends up.
+// Usage is the model usage that a turn_end or an agent_end reports; other events report none. An
+// agent_end is the sum of its turn_ends.
 func (e Event) Usage() db.Usage {
-	if e.stored.Kind != "turn_end" && e.stored.Kind != "agent_end" {
+	if e.kind != "turn_end" && e.kind != "agent_end" {
 		return db.Usage{}
 	}
-	return usage.Of(e.stored.Text)
+	return usage.Of(e.text)
 }
 
 // MarshalJSON gives the event; json.Marshal compacts and escapes what it gets, JSON and AppendJSON don't.
 func (e Event) MarshalJSON() ([]byte, error) {
-	if e.stored.Text == nil {
+	if e.text == nil {
 		return []byte("null"), nil
 	}
-	return e.stored.Text, nil
+	return e.text, nil
 }
 
 // UnmarshalJSON is NewEvent.
@@ -57,30 +68,73 @@ func (e *Event) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// AgentStart is the event that begins a run's work: executing, and the prompt is filled in where it
-// was empty.
+// AgentStart begins a run's work: the run is executing, and the prompt is filled in if it was empty.
 func AgentStart(prompt string) Event { return textEvent("agent_start", "prompt", prompt) }
 
-// PlanningStart is the event that puts a run into planning.
+// PlanningStart moves a run to planning.
 func PlanningStart(prompt string) Event { return textEvent("planning_start", "prompt", prompt) }
 
 // TextDelta is a piece of the model's answer.
 func TextDelta(text string) Event { return textEvent("text_delta", "text", text) }
 
-// ErrorEvent is the event that fails a run.
+// ErrorEvent fails a run.
 func ErrorEvent(message string) Event { return textEvent("error", "message", message) }
 
-// AgentEnd is the event that completes a run, with nothing used and nothing verified.
+// AgentEnd completes a run, with zero usage and no verification.
 func AgentEnd(text string) Event {
 	e := textEvent("agent_end", "text", text)
-	e.stored.Text = append(e.stored.Text[:len(e.stored.Text)-1],
-		`,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cache_read_tokens":null,"cache_write_tokens":null},`+
-			`"verification_summary":{"status":"skipped","report_count":0,"required_check_count":0,"pending_required_check_count":0,"failed_check_count":0,"residual_risk_count":0}}`...)
+	e.text = append(e.text[:len(e.text)-1],
+		`,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,`+
+			`"cache_read_tokens":null,"cache_write_tokens":null},`+
+			`"verification_summary":{"status":"skipped","report_count":0,"required_check_count":0,`+
+			`"pending_required_check_count":0,"failed_check_count":0,"residual_risk_count":0}}`...)
 	return e
 }
 
 func textEvent(kind, member, value string) Event {
 	text := append([]byte(`{"type":"`), kind...)
 	text = append(append(append(text, `","`...), member...), `":`...)
-	return Event{live.Event{Kind: kind, Field: value, Text: append(serdejson.AppendQuoted(text, value), '}')}}
+	return Event{kind: kind, field: value, text: append(serdejson.AppendQuoted(text, value), '}')}
+}
+
+// check reports, as db.ErrInvalid, an event that NewEvent did not make.
+func (e Event) check() error {
+	switch {
+	case e.text == nil:
+		return db.Invalid("make it with NewEvent, or with the function of its type", "there is no event")
+	case !utf8.ValidString(e.field):
+		return db.Invalid("make its texts valid UTF-8", "the event is not valid UTF-8")
+	}
+	return nil
+}
+
+// readEvent reads an event that has that many arrays and objects around it; reason says why it
+// can't be one. With arrays the event may be an array, first the type and then the members in
+// order: files may have such events, callers may not.
+func readEvent(text []byte, above int, arrays bool) (e Event, reason string) {
+	if !utf8.Valid(text) {
+		return e, "it is not valid UTF-8"
+	}
+	s := serdejson.NewScannerInside(text, above)
+	m, reason := spanMembers(s, arrays)
+	if reason != "" {
+		return e, reason
+	}
+	if s.Peek(); !s.AtEnd() {
+		s.PeekFail("trailing characters")
+		return e, s.Reason()
+	}
+	e = Event{text: text}
+	if e.kind, reason = m.takeType(); reason != "" {
+		return Event{}, reason
+	}
+	if members, known := eventTypes[e.kind]; known {
+		if reason := m.check(members); reason != "" {
+			return Event{}, reason
+		}
+		if name, ok := fieldOf[e.kind]; ok {
+			e.field = serdejson.Unquote(m.value(members, name))
+		}
+	}
+	return e, ""
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 // A Followed is what a follower of live runs is told, Of the id of its run: an event, a new status,
@@ -100,10 +99,10 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, e
 	if err != nil {
 		return "", named(opFollow, runID, err)
 	}
-	at := db.Place{Key: row.Key, Seen: row.NextPlace()}
+	at := db.Place{Key: row.Key, Seen: row.nextPlace()}
 	if events == 0 {
 		at.Status = row.Status
-	} else if place, found, err := row.LastPlaces(rx, events); err != nil {
+	} else if place, found, err := row.lastPlaces(rx, events); err != nil {
 		return "", named(opFollow, runID, err)
 	} else if found {
 		at.Seen = place
@@ -113,7 +112,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, e
 
 // placeIn is a run, and the place in it that a cursor points at, which must be of that run; "" is
 // the beginning.
-func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *live.Row, at db.Place, err error) {
+func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at db.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
 			return nil, at, err
@@ -121,7 +120,7 @@ func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *live.Row, at db.P
 	}
 	found := false
 	err = s.look(rx, opFollow, runID, func(scope int64) error {
-		row, found, err = live.FindRow(rx, scope, runID)
+		row, found, err = findRow(rx, scope, runID)
 		return err
 	})
 	switch {
@@ -133,7 +132,7 @@ func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *live.Row, at db.P
 	case cursor == "":
 		return nil, at, notFound(opFollow, runID)
 	}
-	_, other, err := live.RowByKey(rx, at.Key)
+	_, other, err := rowByKey(rx, at.Key)
 	switch {
 	case err != nil:
 		return nil, at, err
@@ -146,11 +145,11 @@ func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *live.Row, at db.P
 func errGone() error { return db.CursorExpired("the run was removed or replaced") }
 
 func runEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
-	row, found, err := live.RowByKey(rx, key)
+	row, found, err := rowByKey(rx, key)
 	if err != nil || !found {
 		return db.Place{}, false, err
 	}
-	return db.Place{Key: key, Seen: row.NextPlace(), Status: row.Status}, true, nil
+	return db.Place{Key: key, Seen: row.nextPlace(), Status: row.Status}, true, nil
 }
 
 const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE
@@ -162,7 +161,7 @@ const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
 
 // readStretch reads what stands behind a place.
 func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, RunEventRecord], err error) {
-	run, found, err := live.RowByKey(rx, at.Key)
+	run, found, err := rowByKey(rx, at.Key)
 	if err == nil && !found {
 		err = errGone()
 	}
@@ -173,20 +172,20 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, R
 	if at.Seen < run.FirstPlace {
 		got.Lost = "events that come next were removed by a cap"
 	}
-	for row, err := range run.EachEvent(rx, at.Seen, int64(room.Items)+1) {
+	for row, err := range run.eachEvent(rx, at.Seen, int64(room.Items)+1) {
 		if err != nil {
 			return got, err
 		}
-		if got.More = !room.Take(row.Weight()); got.More {
+		if got.More = !room.Take(row.weight()); got.More {
 			return got, nil
 		}
-		got.Seen = row.Place() + 1
-		record, err := row.Record()
+		got.Seen = row.place() + 1
+		record, err := row.record()
 		if err != nil {
 			return got, err
 		}
-		got.Items = append(got.Items, db.Placed[RunEventRecord]{Position: got.Seen, Item: eventRecordOf(record)})
+		got.Items = append(got.Items, db.Placed[RunEventRecord]{Position: got.Seen, Item: record})
 	}
-	got.Seen = max(at.Seen, run.NextPlace()) // restored events may end before it
+	got.Seen = max(at.Seen, run.nextPlace()) // restored events may end before it
 	return got, nil
 }

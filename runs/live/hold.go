@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 // A Run is a live run that this process holds by a lease: nobody else can hold it, and what a stale
@@ -47,7 +46,7 @@ func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
 		return err
 	})
 	if err == nil {
-		_ = s.dropLeft(ctx) // of a run that a cap took for this one; an error would say that it is not held
+		_ = s.dropLeftovers(ctx) // of a run that a cap took for this one; an error would say that it is not held
 	}
 	return orNone(r, err)
 }
@@ -67,7 +66,7 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.hold(tx, opBegin, start.ID, func(*live.Row) error { return nil })
+	return s.hold(tx, opBegin, start.ID, func(*runRow) error { return nil })
 }
 
 // Resume holds a run that nobody holds, whatever its status: an agent may go on after an end.
@@ -82,7 +81,7 @@ func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
 
 // ResumeTx is Resume inside a transaction of the caller's. The run is held once that is committed.
 func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
-	return s.hold(tx, opResume, runID, func(row *live.Row) error {
+	return s.hold(tx, opResume, runID, func(row *runRow) error {
 		if RunStatus(row.Status) == Cancelled {
 			return fmt.Errorf("%w: it was cancelled", db.ErrConflict)
 		}
@@ -98,9 +97,9 @@ func orNone(r *Run, err error) (*Run, error) {
 	return r, err
 }
 
-func (s *Store) hold(tx *db.Tx, op, runID string, may func(*live.Row) error) (r *Run, err error) {
+func (s *Store) hold(tx *db.Tx, op, runID string, may func(*runRow) error) (r *Run, err error) {
 	err = s.inside(tx, op, runID, func(scope int64) error {
-		row, found, err := live.FindLocked(tx, scope, runID)
+		row, found, err := findLocked(tx, scope, runID)
 		if err == nil && !found {
 			err = notFound(op, runID)
 		}
@@ -117,13 +116,13 @@ func (s *Store) hold(tx *db.Tx, op, runID string, may func(*live.Row) error) (r 
 		}
 		r = &Run{store: s, id: runID, key: row.Key, lease: lease}
 		if s.lease.Detached {
-			return row.Own(tx, nil)
+			return setOwner(tx, row.Key, nil)
 		}
 		owner, err := tx.Owner()
 		if err != nil {
 			return err
 		}
-		return row.Own(tx, &owner)
+		return setOwner(tx, row.Key, &owner)
 	})
 	return r, err
 }
@@ -188,7 +187,7 @@ func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.
 func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
 	b := Batch{Events: events, Repeat: repeat}
 	err = r.store.inside(tx, opHeld, r.id, func(scope int64) error {
-		row, found, err := live.FindLocked(tx, scope, r.id)
+		row, found, err := findLocked(tx, scope, r.id)
 		if err == nil {
 			err = r.lease.HoldTx(tx)
 		}
@@ -231,7 +230,7 @@ func (r *Run) Release(ctx context.Context) error {
 func (r *Run) ReleaseTx(tx *db.Tx) error {
 	err := tx.Of(r.store.db)
 	if err == nil {
-		err = live.LockRow(tx, r.key)
+		err = tx.Lock(sqlLockRow, r.key)
 	}
 	if err == nil {
 		err = r.lease.ReleaseTx(tx)
@@ -239,5 +238,13 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	return (&live.Row{Key: r.key}).Own(tx, nil)
+	return setOwner(tx, r.key, nil)
+}
+
+const sqlOwn = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
+
+// setOwner notes which process holds a run; nil means none.
+func setOwner(tx *db.Tx, key int64, owner *int64) error {
+	_, err := tx.Exec(sqlOwn, owner, key)
+	return err
 }

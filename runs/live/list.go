@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 // A Filter says which runs a list shows. The zero value is all of them.
@@ -96,12 +95,12 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 		return page, err
 	}
 	for i := range rows {
-		if !room.Take(rows[i].Weight()) {
+		if !room.Take(rows[i].weight()) {
 			last := &rows[i-1]
 			page.Next = rx.Cursor(listName, []int64{scope, last.CreatedAt, last.Key})
 			break
 		}
-		page.Items = append(page.Items, snapshotOf(rows[i].Snapshot()))
+		page.Items = append(page.Items, rows[i].snapshot())
 	}
 	return page, nil
 }
@@ -143,7 +142,7 @@ var beginning = listPlace{-1, -1}
 
 // list gives the runs behind a place: all of them, or those that have room and one more, where
 // there is one. A scope where nothing was written has the number 0, and none.
-func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []live.WholeRow,
+func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []wholeRow,
 	err error,
 ) {
 	wanted, err := filter.statements()
@@ -157,25 +156,25 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room)
 	if room != nil {
 		limit = room.Items + 1
 	}
-	whole := func(row *live.WholeRow) (*live.WholeRow, error) { return row, nil }
+	whole := func(row *wholeRow) (*wholeRow, error) { return row, nil }
 	for _, w := range wanted {
 		var left db.Room // for the runs of this status alone: more of them are on no page
 		if room != nil {
 			left = *room
 		}
 		args := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
-		for row, err := range db.Each(rx, whole, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder, args...) {
+		for row, err := range db.Each(rx, whole, selectWhole+`WHERE r.scope = ?`+w.text+inOrder, args...) {
 			if err != nil {
 				return nil, err
 			}
 			rows = append(rows, *row)
-			if room != nil && !left.Take(row.Weight()) {
+			if room != nil && !left.Take(row.weight()) {
 				break
 			}
 		}
 	}
 	if len(wanted) > 1 {
-		slices.SortFunc(rows, func(a, b live.WholeRow) int {
+		slices.SortFunc(rows, func(a, b wholeRow) int {
 			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
 		})
 		rows = rows[:min(len(rows), limit)]

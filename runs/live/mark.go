@@ -2,7 +2,6 @@ package live
 
 import (
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 const (
@@ -12,12 +11,12 @@ const (
 
 // MarkFailedTx is MarkFailed inside a transaction of the caller's.
 func (s *Store) MarkFailedTx(tx *db.Tx, runID, message string) (run RunSnapshot, found bool, err error) {
-	return s.mark(tx, opFail, runID, func(row *live.Row) error {
-		if err := live.CheckText("error", message); err != nil || RunStatus(row.Status) == Cancelled {
+	return s.mark(tx, opFail, runID, func(row *runRow) error {
+		if err := checkText("error", message); err != nil || RunStatus(row.Status) == Cancelled {
 			return err
 		}
 		row.Status = string(Failed)
-		if err := changeTexts(tx, row, func(t *live.Texts) { t.Error = &message }); err != nil {
+		if err := row.changeTexts(tx, func(t *runTexts) { t.Error = &message }); err != nil {
 			return err
 		}
 		return touch(tx, row)
@@ -26,31 +25,31 @@ func (s *Store) MarkFailedTx(tx *db.Tx, runID, message string) (run RunSnapshot,
 
 // MarkCancelledTx is MarkCancelled inside a transaction of the caller's.
 func (s *Store) MarkCancelledTx(tx *db.Tx, runID string) (run RunSnapshot, found bool, err error) {
-	return s.mark(tx, opCancel, runID, func(row *live.Row) error {
+	return s.mark(tx, opCancel, runID, func(row *runRow) error {
 		row.Status = string(Cancelled)
 		return touch(tx, row)
 	})
 }
 
-func (s *Store) mark(tx *db.Tx, why, runID string, change func(*live.Row) error) (run RunSnapshot,
+func (s *Store) mark(tx *db.Tx, why, runID string, change func(*runRow) error) (run RunSnapshot,
 	found bool, err error,
 ) {
 	err = s.inside(tx, why, runID, func(scope int64) error {
-		row, ok, err := live.FindLocked(tx, scope, runID)
+		row, ok, err := findLocked(tx, scope, runID)
 		if err != nil || !ok {
 			return err
 		}
 		if err := change(row); err != nil {
 			return err
 		}
-		whole, err := row.Whole(&tx.Rx)
-		run, found = snapshotOf(whole.Snapshot()), true
+		whole, err := row.whole(&tx.Rx)
+		run, found = whole.snapshot(), true
 		return err
 	})
 	return run, found && err == nil, err
 }
 
-func touch(tx *db.Tx, row *live.Row) error {
-	row.SetUpdated(nowMillis(&tx.Rx))
-	return row.Move(tx)
+func touch(tx *db.Tx, row *runRow) error {
+	row.setUpdated(nowMillis(&tx.Rx))
+	return row.move(tx)
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 	"selvedge/test/dbtest"
 )
 
@@ -34,7 +33,7 @@ func TestEveryListFindsItsRunsByAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range statements {
-			if plan := dbtest.Plan(t, d, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder); !strings.Contains(plan,
+			if plan := dbtest.Plan(t, d, selectWhole+`WHERE r.scope = ?`+w.text+inOrder); !strings.Contains(plan,
 				c.index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("%+v: %s\n%s", c.filter, w.text, plan)
 			}

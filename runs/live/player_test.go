@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	files "selvedge/internal/live"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
 	"selvedge/test/replay"
@@ -403,8 +402,8 @@ func (p *player) handle(c *replay.Call) replay.Answer {
 // files are the calls of the session layer.
 func (p *player) files(c *replay.Call) replay.Answer {
 	session := c.Text("session_id")
-	file := filepath.Join(p.folder, "runs", files.SafeName(session)+".json")
-	document := filepath.Join(p.folder, files.SafeName(session)+".json")
+	file := filepath.Join(p.folder, "runs", live.SafeName(session)+".json")
+	document := filepath.Join(p.folder, live.SafeName(session)+".json")
 	switch c.Op {
 	case "save":
 		records, err := p.records()
@@ -412,9 +411,9 @@ func (p *player) files(c *replay.Call) replay.Answer {
 			return result[any](nil, err)
 		}
 		var out []byte
-		var w files.FileWriter
+		var w live.FileWriter
 		for _, r := range records {
-			out = w.Record(out, r.AppendJSON(nil), false)
+			out = w.Append(out, r.AppendJSON(nil), false)
 		}
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return result[any](nil, err)
@@ -504,7 +503,7 @@ func (p *player) load(file string) (records []live.RunRecord, there bool, err er
 	if os.IsNotExist(err) {
 		return nil, false, nil
 	}
-	elements, _ := files.ReadFile(text)
+	elements, _ := live.ParseFile(text)
 	for _, e := range elements {
 		if e.Reason != "" {
 			continue

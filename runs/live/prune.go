@@ -4,26 +4,31 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
-// Prune removes the runs that have ended and that the policy does not keep: by the time of their
-// last event or mark, by session, and by the bytes of their events in the scope. Runs that somebody
-// holds stay, and those that are pinned. It works in short transactions, and what it removed before
-// an error stays removed; run again, it goes on.
+// Prune removes the ended runs that the policy does not keep: by the time of their last event or
+// mark, by session, and by the bytes of their events in the scope. Runs that are held or pinned
+// stay. It works in short transactions; what it removed before an error stays removed, and the next
+// call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	done, err := db.Prune(ctx, s.db, db.Pruning{
 		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded,
-		Share: live.FullShare().Events,
+		Share: fullBudget().Events,
 	}, policy)
 	if err == nil && !policy.DryRun {
-		err = s.dropLeft(ctx)
+		err = s.dropLeftovers(ctx)
 	}
 	return done, err
 }
 
+// sqlEndedRuns gives the runs that ended before a time, or at it with a lower key, newest first.
+const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes
+	FROM live_runs
+WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?)
+	ORDER BY updated_at DESC, key DESC LIMIT ?`
+
 func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
-	err = rx.Select(&list, live.SQLEndedRuns, scope, after.At, after.Key, limit)
+	err = rx.Select(&list, sqlEndedRuns, scope, after.At, after.Key, limit)
 	for i := range list {
 		if err == nil {
 			list[i].Held, err = rx.IsReserved(scope, leaseKind, leaseName(list[i].Key))
@@ -32,17 +37,17 @@ func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.End
 	return list, err
 }
 
-// removeEnded removes a run. One that has gone on meanwhile, or is held, stays.
+// removeEnded removes a run, unless it has changed meanwhile or is held.
 func removeEnded(tx *db.Tx, run db.Ended, share int64) (db.Removal, int64, error) {
-	row, found, err := live.RowByKey(&tx.Rx, run.Key)
+	row, found, err := rowByKey(&tx.Rx, run.Key)
 	if err != nil || !found || !RunStatus(row.Status).Ended() || row.UpdatedAt != run.At {
 		return db.Stays, 0, err
 	}
 	if free, err := tx.Unreserve(row.Scope, leaseKind, leaseName(row.Key)); err != nil || !free {
 		return db.Stays, 0, err
 	}
-	left := live.FullShare()
+	left := fullBudget()
 	left.Events = share
-	err = row.Leave(tx, &left)
+	err = row.remove(tx, &left)
 	return db.Went, share - left.Events, err
 }

@@ -4,28 +4,31 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
-const opRecover = "recover live runs"
+const (
+	opRecover = "recover live runs"
 
-// Recover gives back the runs whose holder is dead, and gives their number. It ends none:
-// [Store.Resume] takes them up. It may be called at any time, by any process and handle: what
-// somebody holds, this process too, is spared, and so is what nobody ever held: only Begin and
-// Resume make a run somebody's.
+	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key
+		LIMIT ` + db.BoundLimit
+	sqlTakeAway = `UPDATE live_runs SET owner_id = NULL WHERE key = ? AND owner_id = ?`
+)
+
+// recovering is how many runs one transaction judges.
+const recovering = 100
+
+// Recover releases the runs whose holder is dead, and returns their number. It ends none:
+// [Store.Resume] takes them up. Any process may call it at any time: runs of live holders, this
+// process included, are left alone, and so are runs that Begin and Resume never held.
 //
-// It works in short transactions; what it gave back before an error stays so. What a dead process
-// left half removed, or half written, which nobody sees, goes too.
+// It works in short transactions; what it released before an error stays released. It also deletes
+// the invisible events of removals and replacements that dead processes did not finish.
 func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 	for behind, more := int64(0), true; more; {
 		var keys []int64
-		err := s.db.Read(ctx, opRecover, func(rx *db.Rx) error {
+		err := s.readScope(ctx, opRecover, func(rx *db.Rx, scope int64) error {
 			keys = nil
-			scope, ok, err := s.scopeIn(rx)
-			if err == nil && ok {
-				keys, err = live.OwnedRuns(rx, scope, behind, recovering)
-			}
-			return err
+			return rx.Select(&keys, sqlOwnedRuns, scope, behind, recovering)
 		})
 		if err != nil {
 			return recovered, err
@@ -35,8 +38,8 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 		}
 		behind = keys[len(keys)-1]
 		n := 0
-		err = s.db.Write(ctx, opRecover, func(tx *db.Tx) error {
-			n, err = s.recover(tx, keys)
+		err = s.db.Write(ctx, opRecover, func(tx *db.Tx) (err error) {
+			n, err = release(tx, keys)
 			return err
 		})
 		if err != nil {
@@ -44,35 +47,34 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 		}
 		recovered += n
 	}
-	return recovered, s.dropLeft(ctx)
+	return recovered, s.dropLeftovers(ctx)
 }
 
-// recovering is how many runs one transaction judges.
-const recovering = 100
-
-func (s *Store) recover(tx *db.Tx, keys []int64) (recovered int, err error) {
+// release releases those of the runs whose owner is dead, by compare-and-set on that owner.
+func release(tx *db.Tx, keys []int64) (released int, err error) {
 	for _, key := range keys {
-		row, found, err := live.RowByKey(&tx.Rx, key)
+		row, found, err := rowByKey(&tx.Rx, key)
 		if err != nil {
-			return recovered, err
+			return released, err
 		}
 		if !found || row.Owner == nil {
 			continue
 		}
-		taken := false
 		alive, err := tx.OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
-		if err == nil && !alive {
-			taken, err = row.TakeAway(tx)
+		if err != nil {
+			return released, err
 		}
-		if err == nil && taken {
+		if alive {
+			continue
+		}
+		n, err := tx.Exec(sqlTakeAway, key, row.Owner)
+		if err == nil && n > 0 {
 			_, err = tx.Unreserve(row.Scope, leaseKind, leaseName(key))
 		}
 		if err != nil {
-			return recovered, err
+			return released, err
 		}
-		if taken {
-			recovered++
-		}
+		released += int(n)
 	}
-	return recovered, nil
+	return released, nil
 }

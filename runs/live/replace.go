@@ -9,274 +9,269 @@ import (
 	"slices"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 const (
 	opReplace    = "replace live records"
-	sqlRowsByKey = live.SelectWhole + `WHERE r.scope = ? ORDER BY r.key`
+	sqlRowsByKey = selectWhole + `WHERE r.scope = ? ORDER BY r.key`
 )
 
-// replace puts the runs of a list, in the order of creation, into the place of all that are here.
+// replace makes a list, in order of creation, the runs of the scope.
 func (s *Store) replace(ctx context.Context, list []*RunRecord) error {
 	r, err := s.compare(ctx, list)
-	if err == nil && !r.empty() {
-		err = r.do(ctx)
+	if err == nil && len(r.removed)+len(r.added) > 0 {
+		err = r.run(ctx)
 	}
-	if errors.Is(err, errMoved) {
-		r = &replacement{store: s, come: s.comers(list)}
-		err = r.do(ctx)
+	if errors.Is(err, errChanged) {
+		r = &replacement{store: s, added: s.newRuns(list)}
+		err = r.run(ctx)
 	}
 	return err
 }
 
-// A replacement is what is about to be done to the runs of a scope: what stays, what goes besides
-// all that is behind that, and what comes.
+// A replacement is what is done to the runs of a scope. All runs behind the last one that is kept are
+// removed, also those that are not listed here.
 type replacement struct {
-	store *Store
-	same  []live.WholeRow
-	going []live.WholeRow // between those that stay, and behind them
-	come  []comer
-	owner int64 // of the numbers that are reserved for what comes; 0: none are
-	// so many of those that come have theirs: a transaction that fails gives its numbers back, to
-	// whoever comes next
-	taken int
+	store   *Store
+	kept    []wholeRow
+	removed []wholeRow
+	added   []newRun
+	owner   int64 // of the keys that are reserved for what is added; 0: none are
+	// how many of the added runs have their keys: a transaction that fails returns its own to whichever
+	// transaction is next
+	reserved int
 }
 
-// A comer is a run that comes, with its events from the first that the caps keep on.
-type comer struct {
-	row    *live.WholeRow
-	events []live.EventRecord
+// A newRun is a run that is added, with its events from the first that the caps keep.
+type newRun struct {
+	row    *wholeRow
+	events []RunEventRecord
 	first  int
 }
 
-// errMoved: what was to stay was written to since it was compared.
-var errMoved = errors.New("a run changed meanwhile")
+var errChanged = errors.New("a run changed since it was compared")
 
-func (r *replacement) empty() bool { return len(r.going) == 0 && len(r.come) == 0 }
-
-// compare leaves the runs alone that are here as the first records have them, in their order. A
-// restore of what is here is then no change, to followers, too.
+// compare keeps the runs that equal the first records, in order, so that restoring what is stored
+// is no change, not to followers either.
 func (s *Store) compare(ctx context.Context, list []*RunRecord) (r *replacement, err error) {
+	r = &replacement{store: s}
 	err = s.readScope(ctx, opReplace, func(rx *db.Rx, scope int64) error {
-		r = &replacement{store: s}
-		var rows []live.WholeRow
+		r.kept, r.removed = nil, nil
+		var rows []wholeRow
 		if err := rx.Select(&rows, sqlRowsByKey, scope); err != nil {
 			return err
 		}
 		for i := range rows {
 			row := &rows[i]
-			if same := len(r.same); same < len(list) && row.RunID == list[same].Snapshot.ID {
-				holds, err := s.holds(rx, row, list[same])
+			if n := len(r.kept); n < len(list) && row.RunID == list[n].Snapshot.ID {
+				equal, err := s.equal(rx, row, list[n])
 				if err != nil {
 					return err
 				}
-				if holds {
-					r.same = append(r.same, *row)
+				if equal {
+					r.kept = append(r.kept, *row)
 					continue
 				}
 			}
-			r.going = append(r.going, *row)
+			r.removed = append(r.removed, *row)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if r == nil { // nothing was ever written to the scope
-		r = &replacement{store: s}
-	}
-	r.come = s.comers(list[len(r.same):])
-	return r, nil
+	r.added = s.newRuns(list[len(r.kept):])
+	return r, err
 }
 
-// holds reports whether a run that is here is what a record says, and within the caps.
-func (s *Store) holds(rx *db.Rx, row *live.WholeRow, r *RunRecord) (bool, error) {
-	theirs := r.stored()
-	theirs.Snapshot.EventCount = theirs.NextSequence()
+// equal reports whether a stored run equals a record, and is within the caps.
+func (s *Store) equal(rx *db.Rx, row *wholeRow, r *RunRecord) (bool, error) {
 	if int64(len(r.Events)) != row.KeptEvents || s.caps.full(row.KeptEvents, row.KeptBytes) {
 		return false, nil
 	}
-	ours, err := row.Record(rx)
-	if err != nil && !errors.Is(err, db.ErrCorrupt) {
+	equal, err := row.equals(rx, *r)
+	if errors.Is(err, db.ErrCorrupt) {
+		return false, nil
+	}
+	return equal, err
+}
+
+// equals reports whether a stored run equals a record, whatever its bytes were.
+func (w *wholeRow) equals(rx *db.Rx, r RunRecord) (bool, error) {
+	ours, err := w.record(rx)
+	if err != nil {
 		return false, err
 	}
-	return err == nil && bytes.Equal(ours.AppendJSON(nil), theirs.AppendJSON(nil)), nil
+	r.Snapshot.EventCount = r.nextSequence()
+	return bytes.Equal(ours.AppendJSON(nil), r.AppendJSON(nil)), nil
 }
 
-func (s *Store) comers(list []*RunRecord) []comer {
-	come := make([]comer, len(list))
+func (s *Store) newRuns(list []*RunRecord) []newRun {
+	added := make([]newRun, len(list))
 	for i, r := range list {
-		stored := r.stored()
-		row := live.NewRow(0, &stored)
-		come[i] = comer{row, stored.Events, row.Pass(stored.Events, s.caps.full)}
+		row := rowOf(0, r)
+		added[i] = newRun{row, r.Events, row.skipOldest(r.Events, s.caps.full)}
 	}
-	return come
+	return added
 }
 
-// do makes what comes seen, and what goes unseen, in one transaction. Many events are written
-// before it, and removed after it, and many runs have their numbers before it: asking for one takes
-// as long as writing the row.
-func (r *replacement) do(ctx context.Context) error {
-	share, early := live.FullShare(), false
-	for i := range r.come {
-		early = early || !share.TakeRun(&r.come[i].row.Row)
+// run swaps the runs in one transaction. If there are many events, they are written before it and
+// deleted after it; if there are many runs, their keys are reserved before it, since taking a key
+// is as slow as writing the row.
+func (r *replacement) run(ctx context.Context) error {
+	left, early := fullBudget(), false
+	for _, n := range r.added {
+		early = early || !left.take(eventsOfARun+n.row.KeptEvents, n.row.KeptBytes)
 	}
 	var err error
 	if early {
-		err = r.write(ctx)
+		err = r.writeEarly(ctx)
 	}
 	if err == nil {
 		err = r.store.db.Write(ctx, opReplace, r.swap)
 	}
 	if err != nil {
-		r.giveUp(ctx)
+		r.abandon(ctx)
 		return err
 	}
-	_ = r.store.dropLeft(ctx) // an error would say that nothing was replaced
+	_ = r.store.dropLeftovers(ctx) // an error would say that nothing was replaced
 	return nil
 }
 
-// write writes the events of what comes, some at a time, under numbers that are reserved for their runs.
-func (r *replacement) write(ctx context.Context) error {
-	for run, put := 0, 0; run < len(r.come); {
+// writeEarly writes the events of the added runs in short transactions, under reserved keys.
+func (r *replacement) writeEarly(ctx context.Context) error {
+	for run, written := 0, 0; run < len(r.added); {
 		var at, n int
 		err := r.store.db.Write(ctx, opReplace, func(tx *db.Tx) (err error) {
-			at, n, err = r.writeSome(tx, run, put)
+			at, n, err = r.writeSome(tx, run, written)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		run, put = at, n
-		if r.taken = run; put > 0 {
-			r.taken++
+		run, written = at, n
+		if r.reserved = run; written > 0 {
+			r.reserved++
 		}
 	}
 	return nil
 }
 
-// writeSome goes on behind so many events of a run, with as many as a transaction may write. It
-// returns how far it came.
-func (r *replacement) writeSome(tx *db.Tx, run, put int) (int, int, error) {
+// writeSome writes as many events as one transaction may, beginning at a run of which some events
+// are written. It returns where the next transaction begins.
+func (r *replacement) writeSome(tx *db.Tx, run, written int) (int, int, error) {
 	scope, err := tx.Scope(r.store.scope)
 	if err == nil {
 		r.owner, err = tx.Owner()
 	}
-	for share := live.WriteShare(); err == nil && run < len(r.come) && share.Events > 0; {
-		c := &r.come[run]
-		if put == 0 {
-			c.row.Scope = scope
-			err = c.row.Reserve(tx, r.owner, &share)
+	left := budget{writtenAtOnce, bytesAtOnce}
+	for err == nil && run < len(r.added) && left.Events > 0 {
+		n := &r.added[run]
+		if written == 0 {
+			n.row.Scope = scope
+			err = n.row.reserve(tx, r.owner, &left)
 		}
-		for ; err == nil && c.first+put < len(c.events); put++ {
-			e := &c.events[c.first+put]
-			if !share.Take(1, e.Size()) && put > 0 {
-				return run, put, nil
+		for ; err == nil && n.first+written < len(n.events); written++ {
+			i := n.first + written
+			if !left.take(1, n.events[i].size()) && written > 0 {
+				return run, written, nil
 			}
-			err = c.row.PutEvent(tx, c.events, c.first+put)
+			err = n.row.storeEvent(tx, n.events, i)
 		}
 		if err != nil {
-			return run, put, fmt.Errorf("live run %q: %w", c.row.RunID, err)
+			return run, written, fmt.Errorf("live run %q: %w", n.row.RunID, err)
 		}
-		run, put = run+1, 0
+		run, written = run+1, 0
 	}
-	return run, put, err
+	return run, written, err
 }
 
-// swap is the moment at which the old runs are gone and the new ones are there.
+// swap removes the old runs and makes the new ones visible.
 func (r *replacement) swap(tx *db.Tx) error {
 	scope, err := tx.Scope(r.store.scope)
 	if err != nil {
 		return err
 	}
-	share, stays := live.FullShare(), int64(0)
-	for i := range r.same {
-		if err := unmoved(tx, &r.same[i]); err != nil {
+	left, lastKept := fullBudget(), int64(0)
+	for i := range r.kept {
+		if err := unchanged(tx, &r.kept[i]); err != nil {
 			return err
 		}
-		stays = r.same[i].Key
+		lastKept = r.kept[i].Key
 	}
-	for i := range r.going {
-		if r.going[i].Key > stays {
-			break // those behind it go together
+	for i := range r.removed {
+		if r.removed[i].Key > lastKept {
+			break // removeBehind removes the others
 		}
-		row, found, err := live.RowByKey(&tx.Rx, r.going[i].Key)
+		row, found, err := rowByKey(&tx.Rx, r.removed[i].Key)
 		if err == nil && found {
-			err = row.Leave(tx, &share)
+			err = row.remove(tx, &left)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := live.LeaveBehind(tx, scope, stays, &share); err != nil || len(r.come) == 0 {
+	if err := removeBehind(tx, scope, lastKept, &left); err != nil || len(r.added) == 0 {
 		return err
 	}
-	for i := range r.come {
-		if err := r.add(tx, scope, &r.come[i]); err != nil {
-			return fmt.Errorf("live run %q: %w", r.come[i].row.RunID, err)
+	for i := range r.added {
+		if err := r.add(tx, scope, &r.added[i]); err != nil {
+			return fmt.Errorf("live run %q: %w", r.added[i].row.RunID, err)
 		}
 	}
-	return live.CountIn(tx, scope, len(r.come), r.come[0].row.Key)
+	return countIn(tx, scope, len(r.added), r.added[0].row.Key)
 }
 
-// unmoved reports, as errMoved, that a run is not what it was when it was compared.
-func unmoved(tx *db.Tx, was *live.WholeRow) error {
-	row, found, err := live.RowByKey(&tx.Rx, was.Key)
+// unchanged reports, as errChanged, that a run changed since it was compared.
+func unchanged(tx *db.Tx, was *wholeRow) error {
+	row, found, err := rowByKey(&tx.Rx, was.Key)
 	if err != nil {
 		return err
 	}
 	if !found {
-		return errMoved
+		return errChanged
 	}
-	now, err := row.Whole(&tx.Rx)
-	if err == nil && !now.Same(was) {
-		err = errMoved
+	now, err := row.whole(&tx.Rx)
+	if err == nil && !now.same(was) {
+		err = errChanged
 	}
 	return err
 }
 
-func (r *replacement) add(tx *db.Tx, scope int64, c *comer) error {
+func (r *replacement) add(tx *db.Tx, scope int64, n *newRun) error {
 	if r.owner != 0 {
-		mine, err := c.row.AddReserved(tx, r.owner)
+		mine, err := n.row.addReserved(tx, r.owner)
 		if err == nil && !mine {
 			err = fmt.Errorf("%w: its events were taken for left ones", db.ErrConflict)
 		}
 		return err
 	}
-	c.row.Scope = scope
-	if err := c.row.Add(tx); err != nil {
-		return err
+	n.row.Scope = scope
+	err := n.row.add(tx)
+	for i := n.first; err == nil && i < len(n.events); i++ {
+		err = n.row.storeEvent(tx, n.events, i)
 	}
-	for i := c.first; i < len(c.events); i++ {
-		if err := c.row.PutEvent(tx, c.events, i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// giveUp lets go of what was written, also where ctx has ended. Where that fails, it goes once this
-// process has ended.
-func (r *replacement) giveUp(ctx context.Context) {
-	if r.taken == 0 {
+// abandon gives the written events up for deletion, also after ctx has ended. If that fails, they
+// are deleted once this process has ended.
+func (r *replacement) abandon(ctx context.Context) {
+	if r.reserved == 0 {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	for some := range slices.Chunk(r.come[:r.taken], 500) {
+	for some := range slices.Chunk(r.added[:r.reserved], 500) {
 		_ = r.store.db.Reclaim(ctx, opReplace, func(tx *db.Tx) error {
 			for i := range some {
-				if err := some[i].row.GiveUp(tx, r.owner); err != nil {
+				if _, err := tx.Exec(sqlGiveUp, some[i].row.Key, r.owner); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	_ = r.store.dropLeft(ctx)
+	_ = r.store.dropLeftovers(ctx)
 }
 
-// lastOfEach gives the records in the order of creation, the last one of each id.
+// lastOfEach gives the records in order of creation, and of records with one id the last.
 func lastOfEach(records []RunRecord) []*RunRecord {
 	last := make(map[string]int, len(records))
 	for i := range records {
@@ -289,8 +284,7 @@ func lastOfEach(records []RunRecord) []*RunRecord {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *RunRecord) int {
-		return cmp.Compare(a.Snapshot.CreatedAtMs,
-			b.Snapshot.CreatedAtMs)
+		return cmp.Compare(a.Snapshot.CreatedAtMs, b.Snapshot.CreatedAtMs)
 	})
 	return list
 }

@@ -1,11 +1,14 @@
 package live
 
 import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
-// RunStatus is where a run stands.
+// RunStatus is the state of a run.
 type RunStatus string
 
 // The statuses. The store itself never sets Verifying: it comes from restored records.
@@ -19,14 +22,16 @@ const (
 	Cancelled RunStatus = "cancelled"
 )
 
-// Known reports whether s is one of the seven.
-func (s RunStatus) Known() bool { return live.KnownStatus(string(s)) }
+var statuses = []RunStatus{Created, Planning, Executing, Verifying, Completed, Failed, Cancelled}
 
-// Ended reports whether the run has come to an end. Of the three ends only Cancelled is final: an
-// event can still take a completed or failed run up again.
+// Known reports whether s is one of the seven.
+func (s RunStatus) Known() bool { return slices.Contains(statuses, s) }
+
+// Ended reports whether the run is over. Of the three ends only Cancelled is final: an event can
+// still reopen a completed or failed run.
 func (s RunStatus) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
 
-// A RunSnapshot is what a run sums up to. Times are Unix milliseconds.
+// A RunSnapshot summarizes a run. Times are Unix milliseconds.
 type RunSnapshot struct {
 	ID          string
 	SessionID   string
@@ -44,7 +49,7 @@ type RunSnapshot struct {
 	Further []byte
 }
 
-// A RunEventRecord is an event with its place in the run.
+// A RunEventRecord is an event and its place in the run.
 type RunEventRecord struct {
 	Sequence    uint64
 	TimestampMs uint64 // Unix milliseconds
@@ -59,102 +64,111 @@ type RunRecord struct {
 	Events   []RunEventRecord
 }
 
-func snapshotOf(s live.Snapshot) RunSnapshot {
-	return RunSnapshot{
-		ID: s.ID, SessionID: s.SessionID, Status: RunStatus(s.Status), Prompt: s.Prompt,
-		CreatedAtMs: s.CreatedAtMs, UpdatedAtMs: s.UpdatedAtMs,
-		ResultText: s.ResultText, Error: s.Error, EventCount: s.EventCount, Further: s.Further,
+// nextSequence is the run's event_count: at least the recorded count, the number of events, and the
+// last sequence plus one. The recorded count can be too small (an interrupted program) or larger
+// than the events (a program that trimmed them). Nothing follows the largest number.
+func (r *RunRecord) nextSequence() uint64 {
+	count := max(r.Snapshot.EventCount, uint64(len(r.Events)))
+	if n := len(r.Events); n > 0 {
+		last := r.Events[n-1].Sequence
+		count = max(count, last, last+1)
 	}
+	return count
 }
 
-func (s *RunSnapshot) stored() live.Snapshot {
-	return live.Snapshot{
-		ID: s.ID, SessionID: s.SessionID, Status: string(s.Status), Prompt: s.Prompt, CreatedAtMs: s.CreatedAtMs,
-		UpdatedAtMs: s.UpdatedAtMs,
-		ResultText:  s.ResultText, Error: s.Error, EventCount: s.EventCount, Further: s.Further,
-	}
-}
-
-func eventRecordOf(e live.EventRecord) RunEventRecord {
-	return RunEventRecord{
-		Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: Event{e.Event},
-		Further: e.Further,
-	}
-}
-
-func (e *RunEventRecord) stored() live.EventRecord {
-	return live.EventRecord{
-		Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: e.Event.stored,
-		Further: e.Further,
-	}
-}
-
-func eventRecordsOf(list []live.EventRecord) []RunEventRecord {
-	events := make([]RunEventRecord, len(list))
-	for i := range list {
-		events[i] = eventRecordOf(list[i])
-	}
-	return events
-}
-
-func recordOf(r live.Record) RunRecord {
-	return RunRecord{Snapshot: snapshotOf(r.Snapshot), Events: eventRecordsOf(r.Events)}
-}
-
-func (r *RunRecord) stored() live.Record {
-	stored := live.Record{Snapshot: r.Snapshot.stored(), Events: make([]live.EventRecord, len(r.Events))}
+// ordered reports whether the events can be found by their sequences: they grow, and fit an event's id.
+func (r *RunRecord) ordered() bool {
 	for i := range r.Events {
-		stored.Events[i] = r.Events[i].stored()
+		if s := r.Events[i].Sequence; s > maxPlace || i > 0 && s <= r.Events[i-1].Sequence {
+			return false
+		}
 	}
-	return stored
+	return true
 }
 
-// AppendJSON appends the snapshot as compact JSON: absent texts are left out, further members come last.
-func (s RunSnapshot) AppendJSON(dst []byte) []byte { return s.stored().AppendJSON(dst) }
-
-// AppendJSON appends the record as compact JSON, with the event as it was given.
-func (e RunEventRecord) AppendJSON(dst []byte) []byte { return e.stored().AppendJSON(dst) }
-
-// AppendJSON appends the run and its events as compact JSON.
-func (r RunRecord) AppendJSON(dst []byte) []byte { return r.stored().AppendJSON(dst) }
-
-// MarshalJSON is AppendJSON.
-func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), nil }
-
-// MarshalJSON is AppendJSON.
-func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
-
-// MarshalJSON is AppendJSON.
-func (r RunRecord) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
-
-// UnmarshalJSON reads a snapshot; db.ErrInvalid says what is wrong. The count of events is taken as it is.
-func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
-	var stored live.Snapshot
-	err := stored.Decode(text)
-	if err == nil {
-		*s = snapshotOf(stored)
+// size is the record's length as compact JSON, which a cap on bytes counts.
+func (e *RunEventRecord) size() int64 {
+	if e.plain() {
+		return plainSize(e.Sequence, e.TimestampMs, len(e.Event.text))
 	}
-	return err
+	return int64(len(e.AppendJSON(nil)))
 }
 
-// UnmarshalJSON reads the record of an event, of an unknown type, too; db.ErrInvalid says what is wrong.
-func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
-	var stored live.EventRecord
-	err := stored.Decode(text)
-	if err == nil {
-		*e = eventRecordOf(stored)
-	}
-	return err
+func plainSize(sequence, at uint64, event int) int64 {
+	const frame = len(`{"sequence":,"timestamp_ms":,"event":}`)
+	return int64(frame + digits(sequence) + digits(at) + event)
 }
 
-// UnmarshalJSON reads a run and its events; db.ErrInvalid says what is wrong.
-func (r *RunRecord) UnmarshalJSON(text []byte) error {
-	var stored live.Record
-	err := stored.Decode(text)
-	if err == nil {
-		*r = recordOf(stored)
-	}
-	return err
+// plain reports whether the columns of an event's row hold the whole record.
+func (e *RunEventRecord) plain() bool {
+	return e.Further == nil && e.Sequence <= maxInt64 && e.TimestampMs <= maxMillis
 }
 
-func errLimit(limit int) error { return db.Invalid("ask for 1 or more", "the limit is %d", limit) }
+func digits(n uint64) int {
+	d := 1
+	for ; n > 9; n /= 10 {
+		d++
+	}
+	return d
+}
+
+// check reports, as db.ErrInvalid, why a record can't be stored.
+func (r *RunRecord) check() error {
+	s := &r.Snapshot
+	if err := db.CheckID("run", s.ID); err != nil {
+		return err
+	}
+	if err := db.CheckID("session", s.SessionID); err != nil {
+		return err
+	}
+	if !s.Status.Known() {
+		return fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, s.Status)
+	}
+	for _, t := range []struct {
+		what string
+		text *string
+	}{{"prompt", &s.Prompt}, {"result text", s.ResultText}, {"error", s.Error}} {
+		if t.text != nil {
+			if err := checkText(t.what, *t.text); err != nil {
+				return err
+			}
+		}
+	}
+	if err := checkFurther(s.Further, eventLevels-2); err != nil {
+		return err
+	}
+	for i := range r.Events {
+		e := &r.Events[i]
+		err := e.Event.check()
+		if err == nil {
+			err = checkFurther(e.Further, eventLevels-1)
+		}
+		if err != nil {
+			return fmt.Errorf("event %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// checkText reports, as db.ErrInvalid, that a text is not UTF-8.
+func checkText(what, text string) error {
+	if !utf8.ValidString(text) {
+		return db.Invalid("make it valid UTF-8", "the %s is not valid UTF-8", what)
+	}
+	return nil
+}
+
+// checkFurther checks the members of an object that has that many arrays and objects around it in a file.
+func checkFurther(text []byte, above int) error {
+	if text == nil {
+		return nil
+	}
+	m, reason := wholeMembers(text, above)
+	if reason == "" && m.array {
+		reason = "it is an array"
+	}
+	if reason != "" {
+		return fmt.Errorf("%w: the further members can't be read: %s", db.ErrInvalid, reason)
+	}
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"selvedge/db"
-	"selvedge/internal/live"
 )
 
 // The calls of the session store that this package took over, by their names and with their
@@ -33,7 +32,7 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 		return err
 	})
 	if err == nil && !r.Existing {
-		_ = s.dropLeft(ctx) // of a run that a cap took for this one; an error would say that it is not there
+		_ = s.dropLeftovers(ctx) // of a run that a cap took for this one; an error would say that it is not there
 	}
 	return r, err
 }
@@ -58,8 +57,8 @@ func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) 
 		if found = err == nil; err != nil {
 			return err
 		}
-		whole, err := row.Whole(&tx.Rx)
-		run = snapshotOf(whole.Snapshot())
+		whole, err := row.whole(&tx.Rx)
+		run = whole.snapshot()
 		return err
 	})
 	return foundOrNot(run, found, err)
@@ -111,12 +110,12 @@ func (s *Store) Snapshot(ctx context.Context, runID string) (run RunSnapshot, fo
 // here has none. [Store.EachEvent] reads them in pages.
 func (s *Store) Events(ctx context.Context, runID string) (events []RunEventRecord, err error) {
 	err = s.read(ctx, "read live events", runID, func(rx *db.Rx, scope int64) error {
-		row, found, err := live.FindRow(rx, scope, runID)
+		row, found, err := findRow(rx, scope, runID)
 		if err != nil || !found {
 			return err
 		}
-		stored, err := row.Events(rx, 0, db.NoLimit)
-		events = eventRecordsOf(stored)
+		stored, err := row.events(rx, 0, db.NoLimit)
+		events = stored
 		return err
 	})
 	return events, err
@@ -126,14 +125,14 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 // same millisecond are in the order in which they were added. Lists that may be long are read in
 // parts with [Store.Page] and [Store.All].
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
-	var rows []live.WholeRow
+	var rows []wholeRow
 	err := s.readScope(ctx, opList, func(rx *db.Rx, scope int64) (err error) {
 		rows, err = list(rx, scope, Filter{}, beginning, nil)
 		return err
 	})
 	runs := make([]RunSnapshot, len(rows))
 	for i := range rows {
-		runs[i] = snapshotOf(rows[i].Snapshot())
+		runs[i] = rows[i].snapshot()
 	}
 	return runs, err
 }
@@ -147,11 +146,11 @@ func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 			return err
 		}
 		for i := range rows {
-			record, err := rows[i].Record(rx)
+			record, err := rows[i].record(rx)
 			if err != nil {
 				return err
 			}
-			records = append(records, recordOf(record))
+			records = append(records, record)
 		}
 		return nil
 	})
@@ -179,10 +178,11 @@ func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limi
 ) {
 	const why = "page live events"
 	if limit < 0 {
-		return page, false, &db.Error{Op: why, Err: errLimit(limit)}
+		return page, false, &db.Error{Op: why,
+			Err: db.Invalid("ask for 1 or more", "the limit is %d", limit)}
 	}
 	err = s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
-		row, ok, err := live.FindRow(rx, scope, runID)
+		row, ok, err := findRow(rx, scope, runID)
 		found = ok
 		if err != nil || !ok {
 			return err
@@ -193,9 +193,9 @@ func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limi
 	return page, found && err == nil, err
 }
 
-func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPage, err error) {
-	page = RunEventPage{LatestSequenceExclusive: w.Count(), NextAfterSequence: after}
-	oldest, err := w.Events(rx, 0, 1)
+func pageOf(rx *db.Rx, w *runRow, after *uint64, limit int64) (page RunEventPage, err error) {
+	page = RunEventPage{LatestSequenceExclusive: w.count(), NextAfterSequence: after}
+	oldest, err := w.events(rx, 0, 1)
 	if err != nil {
 		return page, err
 	}
@@ -207,15 +207,15 @@ func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPa
 		page.FirstAvailableSequence = &oldest[0].Sequence
 	}
 	past := after != nil && start == 0 // behind the largest number there is: nothing can be
-	page.RetentionGap = !past && start < w.Count() && (len(oldest) == 0 || start < oldest[0].Sequence)
-	events, err := w.EventsBehind(rx, after, limit+1)
+	page.RetentionGap = !past && start < w.count() && (len(oldest) == 0 || start < oldest[0].Sequence)
+	events, err := w.eventsAfter(rx, after, limit+1)
 	if err != nil {
 		return page, err
 	}
 	if page.HasMore = int64(len(events)) > limit; page.HasMore {
 		events = events[:limit]
 	}
-	page.Events = eventRecordsOf(events)
+	page.Events = events
 	if n := len(page.Events); n > 0 {
 		page.NextAfterSequence = &page.Events[n-1].Sequence
 	}
@@ -236,8 +236,7 @@ func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPa
 // UTF-8, an event was not made by NewEvent.
 func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
 	for i := range records {
-		stored := records[i].stored()
-		if err := stored.Check(); err != nil {
+		if err := records[i].check(); err != nil {
 			return &db.Error{Op: opReplace, Entity: "live run", ID: records[i].Snapshot.ID, Err: err}
 		}
 	}

@@ -125,7 +125,7 @@ type writer func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) erro
 // let it go.
 func writing(events []Event) writer {
 	for i := range events {
-		if kind := events[i].stored.Kind; kind != "agent_end" && kind != "error" {
+		if kind := events[i].kind; kind != "agent_end" && kind != "error" {
 			return (*db.DB).WriteLocked
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	aStatus        = &shape{sort: sortWord, words: Statuses}
+	aStatus        = &shape{sort: sortWord, words: []string{"created", "planning", "executing", "verifying", "completed", "failed", "cancelled"}}
 	snapshotFields = all(in(aText, "id session_id"), []field{a("status", aStatus), a("prompt", aText)},
 		in(aCount, "created_at_ms updated_at_ms"), in(noText, "result_text error"), in(aCount, "event_count"))
 	eventFields  = []field{a("sequence", aCount), a("timestamp_ms", aCount), a("event", free)}
@@ -21,12 +21,11 @@ var (
 	}
 )
 
-// AppendJSON writes the snapshot as the original does, compact: absent texts are left out, further
-// members come last.
-func (s Snapshot) AppendJSON(dst []byte) []byte {
+// AppendJSON appends the snapshot as compact JSON: absent texts are left out, further members come last.
+func (s RunSnapshot) AppendJSON(dst []byte) []byte {
 	dst = serdejson.AppendQuoted(append(dst, `{"id":`...), s.ID)
 	dst = serdejson.AppendQuoted(append(dst, `,"session_id":`...), s.SessionID)
-	dst = serdejson.AppendQuoted(append(dst, `,"status":`...), s.Status)
+	dst = serdejson.AppendQuoted(append(dst, `,"status":`...), string(s.Status))
 	dst = serdejson.AppendQuoted(append(dst, `,"prompt":`...), s.Prompt)
 	dst = strconv.AppendUint(append(dst, `,"created_at_ms":`...), s.CreatedAtMs, 10)
 	dst = strconv.AppendUint(append(dst, `,"updated_at_ms":`...), s.UpdatedAtMs, 10)
@@ -40,16 +39,16 @@ func (s Snapshot) AppendJSON(dst []byte) []byte {
 	return appendFurther(dst, s.Further)
 }
 
-// AppendJSON writes the record as the original does, compact, with the event as it was given.
-func (e EventRecord) AppendJSON(dst []byte) []byte {
+// AppendJSON appends the record as compact JSON, with the event as it was given.
+func (e RunEventRecord) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"sequence":`...), e.Sequence, 10)
 	dst = strconv.AppendUint(append(dst, `,"timestamp_ms":`...), e.TimestampMs, 10)
-	dst = append(append(dst, `,"event":`...), e.Event.Text...)
+	dst = append(append(dst, `,"event":`...), e.Event.text...)
 	return appendFurther(dst, e.Further)
 }
 
-// AppendJSON writes the run and its events as the original does, compact.
-func (r Record) AppendJSON(dst []byte) []byte {
+// AppendJSON appends the run and its events as compact JSON.
+func (r RunRecord) AppendJSON(dst []byte) []byte {
 	dst = r.Snapshot.AppendJSON(append(dst, `{"snapshot":`...))
 	dst = append(dst, `,"events":[`...)
 	for i := range r.Events {
@@ -69,9 +68,17 @@ func appendFurther(dst, further []byte) []byte {
 	return append(dst, '}')
 }
 
-// Decode reads what the original reads; db.ErrInvalid says what is wrong. The count of events is
-// taken as it is.
-func (s *Snapshot) Decode(text []byte) error {
+// MarshalJSON is AppendJSON.
+func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), nil }
+
+// MarshalJSON is AppendJSON.
+func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
+
+// MarshalJSON is AppendJSON.
+func (r RunRecord) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads a snapshot; db.ErrInvalid says what is wrong. The count of events is taken as it is.
+func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
 	m, reason := wholeMembers(text, 0)
 	if reason == "" {
 		*s, reason = m.snapshot()
@@ -79,19 +86,17 @@ func (s *Snapshot) Decode(text []byte) error {
 	return unreadable("run snapshot", reason)
 }
 
-// Decode reads what the original reads, and events of types that it doesn't know; db.ErrInvalid
-// says what is wrong.
-func (e *EventRecord) Decode(text []byte) error {
+// UnmarshalJSON reads the record of an event, also of an unknown type; db.ErrInvalid says what is wrong.
+func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
 	m, reason := wholeMembers(text, 0)
 	if reason == "" {
-		*e, reason = m.eventRecord(EventLevels, false)
+		*e, reason = m.eventRecord(eventLevels, false)
 	}
 	return unreadable("event record", reason)
 }
 
-// Decode reads what the original reads, and events of types that it doesn't know; db.ErrInvalid
-// says what is wrong.
-func (r *Record) Decode(text []byte) error {
+// UnmarshalJSON reads a run and its events; db.ErrInvalid says what is wrong.
+func (r *RunRecord) UnmarshalJSON(text []byte) error {
 	record, reason := readRecord(text, 1, false)
 	if reason == "" {
 		*r = record
@@ -108,7 +113,7 @@ func unreadable(what, reason string) error {
 
 // readRecord reads one element of a session's file, which stands inside that many arrays and
 // objects. arrays says whether an event may be an array.
-func readRecord(text []byte, above int, arrays bool) (r Record, reason string) {
+func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string) {
 	m, reason := wholeMembers(text, above)
 	if reason != "" {
 		return r, reason
@@ -155,7 +160,7 @@ func wholeMembers(text []byte, above int) (*members, string) {
 	return m, ""
 }
 
-func (m *members) snapshot() (s Snapshot, reason string) {
+func (m *members) snapshot() (s RunSnapshot, reason string) {
 	if reason := m.check(snapshotFields); reason != "" {
 		return s, reason
 	}
@@ -170,15 +175,15 @@ func (m *members) snapshot() (s Snapshot, reason string) {
 		unquoted := serdejson.Unquote(value)
 		return &unquoted
 	}
-	return Snapshot{
-		ID: text("id"), SessionID: text("session_id"), Status: status, Prompt: text("prompt"),
+	return RunSnapshot{
+		ID: text("id"), SessionID: text("session_id"), Status: RunStatus(status), Prompt: text("prompt"),
 		CreatedAtMs: count("created_at_ms"), UpdatedAtMs: count("updated_at_ms"),
 		ResultText: maybe("result_text"), Error: maybe("error"), EventCount: count("event_count"),
 		Further: m.further(snapshotFields),
 	}, ""
 }
 
-func (m *members) eventRecord(above int, arrays bool) (e EventRecord, reason string) {
+func (m *members) eventRecord(above int, arrays bool) (e RunEventRecord, reason string) {
 	if reason := m.check(eventFields); reason != "" {
 		return e, reason
 	}
@@ -186,7 +191,7 @@ func (m *members) eventRecord(above int, arrays bool) (e EventRecord, reason str
 	e.TimestampMs = serdejson.ParseNumber(m.value(eventFields, "timestamp_ms")).Uint
 	e.Event, reason = readEvent(m.value(eventFields, "event"), above, arrays)
 	if reason == "" {
-		e.Event.Text = appendCompact(nil, e.Event.Text)
+		e.Event.text = appendCompact(nil, e.Event.text)
 		e.Further = m.further(eventFields)
 	}
 	return e, reason

@@ -7,15 +7,14 @@ import (
 	"strings"
 
 	"selvedge/db"
-	records "selvedge/internal/live"
 	"selvedge/internal/tree"
 )
 
 // Retry takes a record out of quarantine, or a file of which nothing could be read.
-func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
+func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
 	err error,
 ) {
-	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: q.Path, text: raw}
+	f := &file{Tree: t, store: table{Scope: t.Scope}, path: q.Path, text: raw}
 	switch {
 	case len(raw) == 0:
 		return nil, "nothing is kept of it: import the folder again", nil
@@ -71,30 +70,30 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 		return err
 	}
 	e := &f.elements[0]
-	ours, found, err := f.store.FindImported(&tx.Rx, e.Record.Snapshot.ID)
+	ours, found, err := f.store.findImported(&tx.Rx, e.Record.Snapshot.ID)
 	if err != nil {
 		return err
 	}
-	from := records.Origin{Source: f.Source.ID, Path: []byte(f.path)}
+	from := origin{Source: f.Source.ID, Path: []byte(f.path)}
 	if from.Position, err = f.position(&tx.Rx); err != nil {
 		return err
 	}
 	if found {
-		same, err := f.store.Holds(&tx.Rx, ours.Key, e)
+		same, err := f.store.holds(&tx.Rx, ours.Key, e)
 		if err != nil || !same {
 			part.Differ(f.path, f.aside.Reason)
 			return err
 		}
 		countRun(part, len(e.Record.Events), tree.Already)
 		if ours.Source == from.Source && !bytes.Equal(ours.Path, from.Path) {
-			err = f.store.AddCopy(tx, ours.Key, from)
+			err = f.store.addCopy(tx, ours.Key, from)
 		}
 		if err != nil {
 			return err
 		}
 	} else {
 		countRun(part, len(e.Record.Events), tree.New)
-		if err := f.store.ImportRun(tx, e, from); err != nil {
+		if err := f.store.importRun(tx, e, from); err != nil {
 			return err
 		}
 	}
@@ -107,7 +106,7 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 // position is the place of the record among those of its file: the places that no other one has are
 // those of the records in quarantine, in the order of the file.
 func (f *lateRecord) position(rx *db.Rx) (int, error) {
-	taken, err := records.PositionsOf(rx, f.Source.ID, []byte(f.path))
+	taken, err := positionsOf(rx, f.Source.ID, []byte(f.path))
 	if err != nil {
 		return 0, err
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // members are the members of an object as spans of the text, or the elements of an array that
-// stands for an object: the original reads a struct from an array of its fields, too.
+// stands for an object: serde reads a struct from an array of its fields, too.
 type members struct {
 	array  bool
 	keys   [][]byte // quoted, as they stand; nil for an array

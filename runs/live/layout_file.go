@@ -10,16 +10,16 @@ import (
 )
 
 // A FileElement is an element of the array of records in a file of the old layout.
-type FileElement struct {
+type fileElement struct {
 	Text   []byte // as it stands in the file
 	Offset int    // in the file
 	Level  int    // of indentation, where the element begins on a line of its own; else -1
-	Record Record
+	Record RunRecord
 	Reason string // why it can't be read; "" if it can
 }
 
 // Damage is a part of a file that belongs to no element.
-type Damage struct {
+type fileDamage struct {
 	Offset int
 	Text   []byte
 	Reason string
@@ -28,10 +28,10 @@ type Damage struct {
 // ReadFile reads the records of a file of the old layout, one by one, so that what is wrong with
 // one leaves the others alone: an array of records, a session's document with run_records in it, or
 // bare records one after the other. The damage is what can't be read, and everything behind it.
-func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
+func parseFile(text []byte) (elements []fileElement, damage *fileDamage) {
 	at := skipBlanks(text, 0)
-	fail := func(offset int, reason string) ([]FileElement, *Damage) {
-		return elements, &Damage{Offset: offset, Text: text[offset:], Reason: reason}
+	fail := func(offset int, reason string) ([]fileElement, *fileDamage) {
+		return elements, &fileDamage{Offset: offset, Text: text[offset:], Reason: reason}
 	}
 	if bytes.HasPrefix(text, []byte("A3SE\x01")) {
 		return fail(0, "is sealed: without its key it can't be read")
@@ -67,9 +67,9 @@ func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
 	return elements, nil
 }
 
-// Unreadable says why the original reads nothing of a file, and from which byte on; "" if it reads it.
-func Unreadable(text []byte) (offset int, reason string) {
-	elements, damage := ReadFile(text)
+// whyUnreadable says why the original reads nothing of a file, and from which byte on; "" if it reads it.
+func whyUnreadable(text []byte) (offset int, reason string) {
+	elements, damage := parseFile(text)
 	for i := range elements {
 		e := &elements[i]
 		if e.Reason != "" {
@@ -77,9 +77,9 @@ func Unreadable(text []byte) (offset int, reason string) {
 		}
 		for j := range e.Record.Events {
 			event := &e.Record.Events[j].Event
-			if _, known := eventTypes[event.Kind]; !known {
-				return e.Offset + typeAt(e.Text, event.Kind),
-					fmt.Sprintf("unknown variant `%s`: an event of a later version", event.Kind)
+			if _, known := eventTypes[event.kind]; !known {
+				return e.Offset + typeAt(e.Text, event.kind),
+					fmt.Sprintf("unknown variant `%s`: an event of a later version", event.kind)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func runRecords(text []byte) (at int, ok bool) {
 
 // readArray reads the array at an offset; end is behind it. Its elements stand inside that many
 // arrays and objects.
-func readArray(text []byte, at, above int) (end int, elements []FileElement, damage *Damage) {
+func readArray(text []byte, at, above int) (end int, elements []fileElement, damage *fileDamage) {
 	at++
 	for first := true; ; first = false {
 		at = skipBlanks(text, at)
@@ -131,7 +131,7 @@ func readArray(text []byte, at, above int) (end int, elements []FileElement, dam
 		case at < len(text) && text[at] == ',':
 			at = skipBlanks(text, at+1)
 		case at < len(text):
-			return at, elements, &Damage{Offset: at, Text: text[at:], Reason: "expected `,` or `]`"}
+			return at, elements, &fileDamage{Offset: at, Text: text[at:], Reason: "expected `,` or `]`"}
 		}
 		length, ok := valueLength(text[at:])
 		if !ok {
@@ -139,7 +139,7 @@ func readArray(text []byte, at, above int) (end int, elements []FileElement, dam
 			if at == len(text) {
 				reason = "is cut off behind its last whole run record"
 			}
-			return at, elements, &Damage{Offset: at, Text: text[at:], Reason: reason}
+			return at, elements, &fileDamage{Offset: at, Text: text[at:], Reason: reason}
 		}
 		elements = append(elements, readElement(text, at, length, above))
 		at += length
@@ -147,27 +147,27 @@ func readArray(text []byte, at, above int) (end int, elements []FileElement, dam
 }
 
 // readBare reads records that stand one after the other.
-func readBare(text []byte, at int) (elements []FileElement, damage *Damage) {
+func readBare(text []byte, at int) (elements []fileElement, damage *fileDamage) {
 	for at = skipBlanks(text, at); at < len(text); at = skipBlanks(text, at) {
 		length, ok := valueLength(text[at:])
 		if !ok || text[at] != '{' {
-			return elements, &Damage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
+			return elements, &fileDamage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
 		}
 		element := readElement(text, at, length, 0)
 		if element.Reason != "" && len(elements) == 0 {
-			return nil, &Damage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
+			return nil, &fileDamage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
 		}
 		elements = append(elements, element)
 		at += length
 	}
-	return elements, &Damage{Reason: "is not an array of run records; those in it were taken all the same"}
+	return elements, &fileDamage{Reason: "is not an array of run records; those in it were taken all the same"}
 }
 
-func readElement(text []byte, at, length, above int) FileElement {
-	e := FileElement{Text: text[at : at+length], Offset: at, Level: level(text, at)}
+func readElement(text []byte, at, length, above int) fileElement {
+	e := fileElement{Text: text[at : at+length], Offset: at, Level: level(text, at)}
 	e.Record, e.Reason = readRecord(e.Text, above, true)
 	if e.Reason == "" {
-		if err := e.Record.Check(); err != nil {
+		if err := e.Record.check(); err != nil {
 			e.Reason = err.Error()
 		}
 	}
@@ -229,10 +229,10 @@ func skipBlanks(text []byte, at int) int {
 
 // A FileWriter writes the beginning of a file of the old layout, its first record, a further one,
 // and its end, as the original does: pretty JSON without a line feed at the end.
-type FileWriter struct{ records int }
+type fileWriter struct{ records int }
 
-// Record appends a record, given as compact JSON, or verbatim as an element that a file had.
-func (w *FileWriter) Record(dst, record []byte, verbatim bool) []byte {
+// Append appends a record, given as compact JSON, or verbatim as an element of a file.
+func (w *fileWriter) Append(dst, record []byte, verbatim bool) []byte {
 	if w.records++; w.records == 1 {
 		dst = append(dst, '[')
 	} else {
@@ -246,7 +246,7 @@ func (w *FileWriter) Record(dst, record []byte, verbatim bool) []byte {
 }
 
 // End appends the end of the file.
-func (w *FileWriter) End(dst []byte) []byte {
+func (w *fileWriter) End(dst []byte) []byte {
 	if w.records == 0 {
 		return append(dst, "[]"...)
 	}
@@ -254,17 +254,17 @@ func (w *FileWriter) End(dst []byte) []byte {
 }
 
 // regular reports whether an export writes the element's own bytes from what the tables keep of it.
-func (e *FileElement) regular() bool {
-	return e.Level >= 0 && e.Record.NextSequence() == e.Record.Snapshot.EventCount &&
+func (e *fileElement) regular() bool {
+	return e.Level >= 0 && e.Record.nextSequence() == e.Record.Snapshot.EventCount &&
 		bytes.Equal(appendIndented(nil, e.Record.AppendJSON(nil), e.Level), e.Text)
 }
 
 // String names the damage.
-func (d *Damage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
+func (d *fileDamage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
 
 // SafeName is the name, without its end, of the file that the original keeps a session's runs in.
 // Several ids can have one name.
-func SafeName(sessionID string) string {
+func safeName(sessionID string) string {
 	one := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
 	return strings.ReplaceAll(one, "..", "_")
 }

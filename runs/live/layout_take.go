@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"selvedge/db"
-	records "selvedge/internal/live"
 	"selvedge/internal/tree"
 )
 
@@ -71,7 +70,7 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 // Foresee names what is about to be asked of the file and of the runs in it.
 func (f *file) Foresee(foresight *tree.Foresight) error {
 	foresight.File(f.path)
-	f.store.ForeseeFile(f.Source.ID, []byte(f.path), foresight.Ask)
+	f.store.foreseeFile(f.Source.ID, []byte(f.path), foresight.Ask)
 	foresight.Aside(f.Tree, f.path)
 	if !foresight.Taken() {
 		return nil
@@ -84,7 +83,7 @@ func (f *file) Foresee(foresight *tree.Foresight) error {
 	if f.damage != nil {
 		foresight.ExpectAside(1)
 	}
-	foreseen := records.Table{Scope: f.Scope}
+	foreseen := table{Scope: f.Scope}
 	asked := map[string]struct{}{}
 	for i := range f.elements {
 		if f.elements[i].Reason != "" {
@@ -99,7 +98,7 @@ func (f *file) Foresee(foresight *tree.Foresight) error {
 		asked[id] = struct{}{}
 		foresight.About("run " + id)
 		foresight.Expect("live_runs", 1)
-		if err := foreseen.Foresee(foresight.Rx, id, foresight.Ask); err != nil {
+		if err := foreseen.foresee(foresight.Rx, id, foresight.Ask); err != nil {
 			return err
 		}
 	}
@@ -145,7 +144,7 @@ func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	if err := f.NameAside(rx, f.path, part); err != nil {
 		return err
 	}
-	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))
+	scope, ok, err := f.store.scopeOfFile(rx, f.Source.ID, []byte(f.path))
 	if err != nil {
 		return err
 	}
@@ -196,7 +195,7 @@ func (b *taking) all(row *tree.Row) error {
 	if f.store.Scope != f.Scope {
 		b.part.KeepApart(f.path, f.store.Scope)
 	}
-	if err := f.store.ForgetCopies(b.tx, f.Source.ID, []byte(f.path)); err != nil {
+	if err := f.store.forgetCopies(b.tx, f.Source.ID, []byte(f.path)); err != nil {
 		return err
 	}
 	counts := tree.Tally{}
@@ -274,15 +273,15 @@ func (b *taking) element(i int) (taken bool, err error) {
 		return false, b.refuse(e, hasLater)
 	}
 	ours, found, err := b.find(id)
-	from := records.Origin{Source: b.Source.ID, Path: []byte(b.path), Position: i}
+	from := origin{Source: b.Source.ID, Path: []byte(b.path), Position: i}
 	switch {
 	case err != nil:
 		return false, err
 	case !found:
 		countRun(b.part, len(e.Record.Events), tree.New)
-		return true, b.store.ImportRun(b.tx, e, from)
+		return true, b.store.importRun(b.tx, e, from)
 	case ours.Source != from.Source || !bytes.Equal(ours.Path, from.Path):
-		same, err := b.store.Holds(&b.tx.Rx, ours.Key, e)
+		same, err := b.store.holds(&b.tx.Rx, ours.Key, e)
 		if err != nil {
 			return false, err
 		}
@@ -294,10 +293,10 @@ func (b *taking) element(i int) (taken bool, err error) {
 		if ours.Source != from.Source {
 			return true, nil
 		}
-		return true, b.store.AddCopy(b.tx, ours.Key, from)
+		return true, b.store.addCopy(b.tx, ours.Key, from)
 	case bytes.Equal(ours.Digest, sumOf(e.Text)):
 		countRun(b.part, len(e.Record.Events), tree.Already)
-		return true, b.store.SetPosition(b.tx, ours.Key, i)
+		return true, b.store.setPosition(b.tx, ours.Key, i)
 	}
 	countRun(b.part, len(e.Record.Events), tree.Changed)
 	if ours.Touched {
@@ -306,7 +305,7 @@ func (b *taking) element(i int) (taken bool, err error) {
 			"ours stays", id))
 		return true, nil
 	}
-	copies, err := b.store.CopiesOf(&b.tx.Rx, ours.Key)
+	copies, err := b.store.copiesOf(&b.tx.Rx, ours.Key)
 	if err != nil {
 		return false, err
 	}
@@ -315,28 +314,28 @@ func (b *taking) element(i int) (taken bool, err error) {
 			return false, err
 		}
 	}
-	if err := b.store.RemoveImported(b.tx, ours.Key); err != nil {
+	if err := b.store.removeImported(b.tx, ours.Key); err != nil {
 		return false, err
 	}
-	return true, b.store.ImportRun(b.tx, e, from)
+	return true, b.store.importRun(b.tx, e, from)
 }
 
 // find is FindImported, for what inScope did not find a moment ago too.
-func (b *taking) find(id string) (records.Imported, bool, error) {
+func (b *taking) find(id string) (imported, bool, error) {
 	if _, lacks := b.lacks[id]; lacks && b.store.Scope == b.Scope {
-		return records.Imported{}, false, nil
+		return imported{}, false, nil
 	}
-	return b.store.FindImported(&b.tx.Rx, id)
+	return b.store.findImported(&b.tx.Rx, id)
 }
 
 // hasLater is why a record is refused that the original does not take either.
 const hasLater = "has a later record in the same file, which the original takes"
 
-func refusal(e *records.FileElement, why string) string {
+func refusal(e *fileElement, why string) string {
 	return fmt.Sprintf("run %q %s", e.Record.Snapshot.ID, why)
 }
 
-func (b *taking) refuse(e *records.FileElement, why string) error {
+func (b *taking) refuse(e *fileElement, why string) error {
 	countRun(b.part, len(e.Record.Events), tree.Quarantine)
 	return b.aside(tree.Finding{
 		What: tree.WhatConflict, Offset: int64(e.Offset), Reason: refusal(e, why), Raw: e.Text,

@@ -10,20 +10,20 @@ import (
 
 // A Table is the live runs of one scope as an import and an export need them: ids, times and
 // counters are kept as they are given, and the caller's transaction holds the ledger's row, too.
-type Table struct{ Scope string }
+type table struct{ Scope string }
 
 // An Origin is the place in an old tree that a run came from.
-type Origin struct {
+type origin struct {
 	Source   int64 // number of the tree; 0: the run came from none
 	Path     []byte
 	Position int
 }
 
 // Imported is how a run that is here stands to its origin.
-type Imported struct {
+type imported struct {
 	Key       int64
 	SessionID string
-	Origin
+	origin
 	Digest  []byte // SHA-256 of the record's bytes in its file
 	Touched bool   // written to since it was imported
 }
@@ -69,20 +69,20 @@ type importRow struct {
 }
 
 // ImportRun adds a run whose id is not here. No caps hold.
-func (t Table) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
+func (t table) importRun(tx *db.Tx, e *fileElement, from origin) error {
 	scope, err := tx.Scope(t.Scope)
 	if err != nil {
 		return err
 	}
-	row := NewRow(scope, &e.Record)
+	row := rowOf(scope, &e.Record)
 	if row.Key, err = tx.Number("live_runs"); err == nil {
 		err = row.addAs(tx)
 	}
-	if err == nil {
-		err = row.AddEvents(tx, e.Record.Events)
+	for i := 0; err == nil && i < len(e.Record.Events); i++ {
+		err = row.storeEvent(tx, e.Record.Events, i)
 	}
 	if err == nil {
-		err = CountIn(tx, scope, 1, row.Key)
+		err = countIn(tx, scope, 1, row.Key)
 	}
 	if err != nil {
 		return fmt.Errorf("live run %q: %w", e.Record.Snapshot.ID, err)
@@ -97,13 +97,13 @@ func (t Table) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
 }
 
 // FindImported tells whether a run is here, and where it came from.
-func (t Table) FindImported(rx *db.Rx, runID string) (i Imported, found bool, err error) {
+func (t table) findImported(rx *db.Rx, runID string) (i imported, found bool, err error) {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return i, false, err
 	}
 	var row struct {
-		WholeRow
+		wholeRow
 		Told     bool   `db:"told"` // there are texts
 		Source   *int64 `db:"source"`
 		Path     []byte `db:"path"`
@@ -119,14 +119,14 @@ func (t Table) FindImported(rx *db.Rx, runID string) (i Imported, found bool, er
 		return i, false, fmt.Errorf("%w: live run %q has no texts", db.ErrCorrupt, runID)
 	}
 	if row.Source != nil {
-		i.Origin, i.Digest = Origin{*row.Source, row.Path, *row.Position}, row.Digest
+		i.origin, i.Digest = origin{*row.Source, row.Path, *row.Position}, row.Digest
 		i.Touched = !bytes.Equal(row.Stamp, row.stamp())
 	}
 	return i, true, nil
 }
 
 // Foresee names what FindImported is about to ask.
-func (t Table) Foresee(rx *db.Rx, runID string, ask func(query string, args ...any)) error {
+func (t table) foresee(rx *db.Rx, runID string, ask func(query string, args ...any)) error {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err == nil && ok {
 		ask(sqlFindImported, scope, runID)
@@ -135,34 +135,34 @@ func (t Table) Foresee(rx *db.Rx, runID string, ask func(query string, args ...a
 }
 
 // ForeseeFile names what ScopeOfFile is about to ask.
-func (Table) ForeseeFile(source int64, path []byte, ask func(query string, args ...any)) {
+func (table) foreseeFile(source int64, path []byte, ask func(query string, args ...any)) {
 	ask(sqlScopeOfFile, source, path)
 }
 
 // SetPosition notes that a run's record stands elsewhere among those of its file.
-func (Table) SetPosition(tx *db.Tx, key int64, position int) error {
+func (table) setPosition(tx *db.Tx, key int64, position int) error {
 	return tx.Queue(sqlSetPlace, position, key)
 }
 
 // CopiesOf gives the paths of the further files that hold a run's record.
-func (Table) CopiesOf(rx *db.Rx, key int64) (paths [][]byte, err error) {
+func (table) copiesOf(rx *db.Rx, key int64) (paths [][]byte, err error) {
 	err = rx.Select(&paths, sqlCopiesOf, key)
 	return paths, err
 }
 
 // RemoveImported takes a run out, and what AddCopy noted of it.
-func (Table) RemoveImported(tx *db.Tx, key int64) error {
-	row, found, err := RowByKey(&tx.Rx, key)
+func (table) removeImported(tx *db.Tx, key int64) error {
+	row, found, err := rowByKey(&tx.Rx, key)
 	if err != nil || !found {
 		return err
 	}
-	return row.Remove(tx)
+	return row.removeAll(tx)
 }
 
 // RecordText is a run's record for a file: as it came, where it was not written to since and this
 // program would write other bytes (verbatim), else as compact JSON. found is false for a run that
 // is gone.
-func (Table) RecordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err error) {
+func (table) recordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err error) {
 	row, found, err := wholeByKey(rx, key)
 	if err != nil || !found {
 		return nil, false, false, err
@@ -173,32 +173,32 @@ func (Table) RecordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool
 	} else if ok && from.Text != nil && bytes.Equal(from.Stamp, row.stamp()) {
 		return from.Text, true, true, nil
 	}
-	record, err := row.Record(rx)
+	record, err := row.record(rx)
 	if err != nil {
 		return nil, false, false, err
 	}
 	return record.AppendJSON(nil), false, true, nil
 }
 
-func wholeByKey(rx *db.Rx, key int64) (*WholeRow, bool, error) {
-	row, found, err := RowByKey(rx, key)
+func wholeByKey(rx *db.Rx, key int64) (*wholeRow, bool, error) {
+	row, found, err := rowByKey(rx, key)
 	if err != nil || !found {
 		return nil, false, err
 	}
-	whole, err := row.Whole(rx)
+	whole, err := row.whole(rx)
 	return whole, err == nil, err
 }
 
 // A Placed is a run and where its record belongs in a tree.
-type Placed struct {
+type placed struct {
 	Key       int64
 	SessionID string
-	Origin
+	origin
 }
 
 // Placed gives all runs of the scope, and those that came from its trees into scopes of their own,
 // oldest first; then, for every further file that holds one of them, the run once more.
-func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
+func (t table) placed(rx *db.Rx) (list []placed, err error) {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return nil, err
@@ -215,9 +215,9 @@ func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
 			return nil, err
 		}
 		for _, row := range rows {
-			p := Placed{Key: row.Key, SessionID: row.SessionID}
+			p := placed{Key: row.Key, SessionID: row.SessionID}
 			if row.Source != nil {
-				p.Origin = Origin{*row.Source, row.Path, *row.Position}
+				p.origin = origin{*row.Source, row.Path, *row.Position}
 			}
 			list = append(list, p)
 		}
@@ -226,7 +226,7 @@ func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
 }
 
 // AddCopy notes a further file that holds a run's record.
-func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
+func (table) addCopy(tx *db.Tx, key int64, at origin) error {
 	if err := tx.Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
 		return err
 	}
@@ -235,24 +235,24 @@ func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
 }
 
 // ForgetCopies takes out what AddCopy noted of a file.
-func (Table) ForgetCopies(tx *db.Tx, source int64, path []byte) error {
+func (table) forgetCopies(tx *db.Tx, source int64, path []byte) error {
 	return tx.Queue(sqlForgetCopies, source, path)
 }
 
 // PositionsOf are the places, among the records of a file, of those that are here.
-func PositionsOf(rx *db.Rx, source int64, path []byte) (list []int, err error) {
+func positionsOf(rx *db.Rx, source int64, path []byte) (list []int, err error) {
 	err = rx.Select(&list, sqlPositions, source, path)
 	return list, err
 }
 
 // ScopeOfFile is the scope that the runs of a file are in; ok is false where none is here.
-func (Table) ScopeOfFile(rx *db.Rx, source int64, path []byte) (scope string, ok bool, err error) {
+func (table) scopeOfFile(rx *db.Rx, source int64, path []byte) (scope string, ok bool, err error) {
 	ok, err = rx.Find(&scope, sqlScopeOfFile, source, path)
 	return scope, ok, err
 }
 
 // An ImportedRun is one that a file of a tree holds.
-type ImportedRun struct {
+type importedRun struct {
 	Key   int64  `db:"key"`
 	Scope string `db:"scope"`
 	RunID string `db:"run_id"`
@@ -264,14 +264,14 @@ WHERE r.key IN (SELECT run FROM live_imports WHERE ` + ofFile + ` UNION ALL SELE
 ORDER BY r.key`
 
 // RunsOfFile gives the runs that came from a file, and those that it holds a copy of.
-func RunsOfFile(rx *db.Rx, source int64, path []byte) (list []ImportedRun, err error) {
+func runsOfFile(rx *db.Rx, source int64, path []byte) (list []importedRun, err error) {
 	err = rx.Select(&list, sqlRunsOfFile, source, path)
 	return list, err
 }
 
 // stamp stands for everything that a call on the run can change.
-func (w *WholeRow) stamp() []byte {
-	text := w.Snapshot().AppendJSON(nil)
+func (w *wholeRow) stamp() []byte {
+	text := w.snapshot().AppendJSON(nil)
 	return sumOf(fmt.Appendf(text, " %d %d", w.KeptEvents, w.KeptBytes))
 }
 
@@ -281,16 +281,16 @@ func sumOf(text []byte) []byte {
 }
 
 // Holds reports whether a run is what an element of a file says, whatever their bytes.
-func (Table) Holds(rx *db.Rx, key int64, e *FileElement) (bool, error) {
+func (table) holds(rx *db.Rx, key int64, e *fileElement) (bool, error) {
 	row, found, err := wholeByKey(rx, key)
 	if err != nil || !found {
 		return false, err
 	}
-	ours, err := row.Record(rx)
+	ours, err := row.record(rx)
 	if err != nil {
 		return false, err
 	}
 	theirs := e.Record
-	theirs.Snapshot.EventCount = theirs.NextSequence()
+	theirs.Snapshot.EventCount = theirs.nextSequence()
 	return bytes.Equal(ours.AppendJSON(nil), theirs.AppendJSON(nil)), nil
 }

@@ -9,20 +9,19 @@ import (
 	"slices"
 
 	"selvedge/db"
-	records "selvedge/internal/live"
 	"selvedge/internal/tree"
 )
 
 // Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that
 // session, any other into that of its own session.
-func (Layout) Export(ctx context.Context, t *tree.Tree) error {
+func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err := os.Mkdir(filepath.Join(t.Root, "runs"), 0o700); err != nil {
 		return err
 	}
-	x := &exporter{t, records.Table{Scope: t.Scope}}
-	var runs []records.Placed
+	x := &exporter{t, table{Scope: t.Scope}}
+	var runs []placed
 	err := t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
-		runs, err = x.store.Placed(rx)
+		runs, err = x.store.placed(rx)
 		return err
 	})
 	if err != nil {
@@ -39,22 +38,22 @@ func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 // An exporter writes the runs of a scope.
 type exporter struct {
 	*tree.Tree
-	store records.Table
+	store table
 }
 
 // A target is a file of an export.
 type target struct {
 	path    string
 	session string // whose it is
-	runs    []records.Placed
+	runs    []placed
 }
 
 // place finds the file of every run. Files come in the order of their first runs, records in that
 // of the file they came from, then oldest first.
-func (x *exporter) place(runs []records.Placed) []*target {
+func (x *exporter) place(runs []placed) []*target {
 	var list []*target
 	byPath := map[string]*target{}
-	add := func(p records.Placed, path, session string) {
+	add := func(p placed, path, session string) {
 		f := byPath[path]
 		if f == nil {
 			f = &target{path: path, session: session}
@@ -67,7 +66,7 @@ func (x *exporter) place(runs []records.Placed) []*target {
 			return
 		}
 		// as in runs/ and in v1/
-		if !slices.ContainsFunc(f.runs, func(r records.Placed) bool { return r.Key == p.Key }) {
+		if !slices.ContainsFunc(f.runs, func(r placed) bool { return r.Key == p.Key }) {
 			f.runs = append(f.runs, p)
 		}
 	}
@@ -78,10 +77,10 @@ func (x *exporter) place(runs []records.Placed) []*target {
 		}
 		stem, _ := sessionOf(string(p.Path))
 		session := stem
-		if filepath.Dir(string(p.Path)) == "runs" && records.SafeName(p.SessionID) == stem {
+		if filepath.Dir(string(p.Path)) == "runs" && safeName(p.SessionID) == stem {
 			session = p.SessionID
 		}
-		path := "runs/" + records.SafeName(stem) + sessionExtension
+		path := "runs/" + safeName(stem) + sessionExtension
 		if f := byPath[path]; f != nil && f.session != session && filepath.Dir(string(p.Path)) == "runs" {
 			session = f.session // whatever session a record names: it came from this file
 		}
@@ -89,11 +88,11 @@ func (x *exporter) place(runs []records.Placed) []*target {
 	}
 	for _, p := range runs {
 		if p.Source == 0 {
-			add(p, "runs/"+records.SafeName(p.SessionID)+sessionExtension, p.SessionID)
+			add(p, "runs/"+safeName(p.SessionID)+sessionExtension, p.SessionID)
 		}
 	}
 	for _, f := range list {
-		slices.SortStableFunc(f.runs, func(a, b records.Placed) int {
+		slices.SortStableFunc(f.runs, func(a, b placed) int {
 			if a.Source == 0 || b.Source == 0 {
 				return int(min(b.Source, 1) - min(a.Source, 1))
 			}
@@ -117,10 +116,10 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 	return x.Finish(out, size, err)
 }
 
-func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.Placed) (size int64,
+func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) (size int64,
 	err error,
 ) {
-	var w records.FileWriter
+	var w fileWriter
 	var text []byte
 	write := func(more []byte) error {
 		n, err := out.Write(more)
@@ -131,7 +130,7 @@ func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.
 		var record []byte
 		var verbatim, found bool
 		err := x.DB.Read(ctx, "export live run", func(rx *db.Rx) (err error) {
-			record, verbatim, found, err = x.store.RecordText(rx, p.Key)
+			record, verbatim, found, err = x.store.recordText(rx, p.Key)
 			return err
 		})
 		if err != nil {
@@ -140,7 +139,7 @@ func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.
 		if !found {
 			continue // removed meanwhile
 		}
-		text = w.Record(text[:0], record, verbatim)
+		text = w.Append(text[:0], record, verbatim)
 		if err := write(text); err != nil {
 			return size, err
 		}
@@ -150,13 +149,13 @@ func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.
 }
 
 // ReadBack reads a session's file as the original does, which takes all of its records or none.
-func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
+func (layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
 	text, err := root.Read(path, maxFile)
 	if err != nil {
 		say(path, 0, root.Why(path, err))
 		return nil
 	}
-	at, reason := records.Unreadable(text)
+	at, reason := whyUnreadable(text)
 	line := 0
 	if reason != "" {
 		line = tree.LineAt(text, at)
@@ -166,4 +165,4 @@ func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line
 }
 
 // GivesBack is so for every file.
-func (Layout) GivesBack(tree.Folder, string) bool { return true }
+func (layout) GivesBack(tree.Folder, string) bool { return true }

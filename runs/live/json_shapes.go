@@ -9,7 +9,7 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A shape is a type of the original, as far as it says which JSON values are read.
+// A shape says which JSON values a type of the event schema, a Rust type, is read from.
 type shape struct {
 	sort     sort
 	words    []string // of sortWord
@@ -94,7 +94,7 @@ func all(groups ...[]field) (fields []field) {
 }
 
 var (
-	usage = object(all(in(aCount, "prompt_tokens completion_tokens total_tokens"),
+	tokenUsage = object(all(in(aCount, "prompt_tokens completion_tokens total_tokens"),
 		in(noCount, "cache_read_tokens cache_write_tokens"))...)
 
 	verification = object(all([]field{a("status", word("passed failed needs_review skipped"))},
@@ -122,7 +122,7 @@ var (
 		a("created_at", anInt), a("achieved_at", noInt))
 )
 
-// eventTypes are the events of the original, with their members in its order.
+// eventTypes are the known types of events, with their members in the order of the schema.
 var eventTypes = map[string][]field{
 	"agent_start":        in(aText, "prompt"),
 	"agent_mode_changed": in(aText, "mode agent description"),
@@ -133,9 +133,9 @@ var eventTypes = map[string][]field{
 	"tool_input_delta":   in(aText, "delta"),
 	"tool_end":           all(in(aText, "id name output"), in(aShort, "exit_code"), in(noFree, "metadata")),
 	"tool_output_delta":  in(aText, "id name delta"),
-	"turn_end":           {a("turn", aCount), a("usage", usage)},
+	"turn_end":           {a("turn", aCount), a("usage", tokenUsage)},
 	"agent_end": {
-		a("text", aText), a("usage", usage), a("verification_summary", verification),
+		a("text", aText), a("usage", tokenUsage), a("verification_summary", verification),
 		a("meta", responseMeta),
 	},
 	"error":                 in(aText, "message"),
@@ -183,7 +183,7 @@ var eventTypes = map[string][]field{
 		a("after_messages", aCount), a("percent_before", aFloat),
 	},
 	"persistence_failed": in(aText, "session_id operation error"),
-	"btw_answer":         {a("question", aText), a("answer", aText), a("usage", usage)},
+	"btw_answer":         {a("question", aText), a("answer", aText), a("usage", tokenUsage)},
 }
 
 // read says why the original does not read a value of this shape; "" if it does. The value is one

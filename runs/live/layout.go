@@ -1,17 +1,16 @@
-// Package live is how trees of the session store lay live runs out: runs/SESSION.json, an array of
-// records a session, and in later versions v1/sessions/id_BASE64.json, a document that has the
-// array in it, and v1/runs/id_BASE64.json.
+// The layout of the old store: runs/SESSION.json, an array of records per session; in later versions
+// v1/sessions/id_BASE64.json, a document with that array in it, and v1/runs/id_BASE64.json.
 //
-// A file is taken record by record: what is wrong with one, or a cut, leaves the others alone, and
-// goes into quarantine with its bytes. Sealed documents are named there. Of records with one id in
-// a file the last is taken, as by the original. An export writes runs/SESSION.json, which all
+// A file is imported record by record: a bad record or a cut file affects no other record, and goes
+// into quarantine with its bytes. Sealed documents are named there. Of records with one id in a
+// file the last is imported, as by the original. An export writes runs/SESSION.json, which all
 // versions read; later ones want the session's own document beside it.
+
 package live
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -26,18 +25,19 @@ import (
 	"syscall"
 
 	"selvedge/db"
-	records "selvedge/internal/live"
 	"selvedge/internal/tree"
 )
 
-// Layout is that of live runs.
-type Layout struct{}
+// Layout is that of the old store's trees, for package legacy.
+func Layout() tree.Layout { return layout{} }
+
+type layout struct{}
 
 // Name is "live".
-func (Layout) Name() string { return "live" }
+func (layout) Name() string { return "live" }
 
 // Recognise takes the folder that was given to the old store, if a run in it can be read.
-func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
+func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, err := l.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -60,12 +60,12 @@ func holdsRun(root tree.Folder, path string) bool {
 	if err != nil {
 		return false
 	}
-	elements, _ := records.ReadFile(text)
-	return slices.ContainsFunc(elements, func(e records.FileElement) bool { return e.Reason == "" })
+	elements, _ := parseFile(text)
+	return slices.ContainsFunc(elements, func(e fileElement) bool { return e.Reason == "" })
 }
 
 // Root is the folder that holds runs/ or v1/.
-func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
+func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 	for _, inside := range []string{"runs", "v1/sessions", "v1/runs"} {
 		if _, err := dir.Sub(inside); !errors.Is(err, fs.ErrNotExist) {
 			return dir, err
@@ -81,7 +81,7 @@ const sessionExtension = ".json"
 
 // Walk calls file for what should hold records: later layouts first, as the later versions read
 // them, and files that are called as the session in them is before copies of them.
-func (Layout) Walk(root tree.Folder, file func(path string) error,
+func (layout) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
 	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
@@ -146,7 +146,7 @@ func calledAsItsSession(root tree.Folder, path, stem string) bool {
 	}
 	said := sessionMember.FindSubmatch(head[:n])
 	var session string
-	return said == nil || json.Unmarshal(said[1], &session) != nil || records.SafeName(session) == stem
+	return said == nil || json.Unmarshal(said[1], &session) != nil || safeName(session) == stem
 }
 
 var sessionMember = regexp.MustCompile(`"session_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
@@ -166,13 +166,13 @@ func sessionOf(path string) (session string, ok bool) {
 // A file is one that was read, on its way in or to be compared.
 type file struct {
 	*tree.Tree
-	store    records.Table
+	store    table
 	path     string
 	text     []byte
 	sum      []byte
 	reason   string // why it can't be read at all; "" if it can
-	elements []records.FileElement
-	damage   *records.Damage
+	elements []fileElement
+	damage   *fileDamage
 	lacks    map[string]struct{} // runs of its that inScope did not find
 }
 
@@ -180,7 +180,7 @@ type file struct {
 const maxFile = 512 << 20
 
 func readFile(t *tree.Tree, path string) *file {
-	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: path}
+	f := &file{Tree: t, store: table{Scope: t.Scope}, path: path}
 	text, err := t.Folder.Read(path, maxFile)
 	if err != nil {
 		f.reason = t.Folder.Why(path, err)
@@ -194,7 +194,7 @@ func readFile(t *tree.Tree, path string) *file {
 // file of the tree has in one of its own: a run is asked for by its id alone.
 func (f *file) inScope(rx *db.Rx) error {
 	f.lacks = map[string]struct{}{}
-	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))
+	scope, ok, err := f.store.scopeOfFile(rx, f.Source.ID, []byte(f.path))
 	if err != nil || ok {
 		f.store.Scope = cmp.Or(scope, f.Scope)
 		return err
@@ -206,7 +206,7 @@ func (f *file) inScope(rx *db.Rx) error {
 			continue
 		}
 		session := e.Record.Snapshot.SessionID
-		ours, found, err := f.store.FindImported(rx, e.Record.Snapshot.ID)
+		ours, found, err := f.store.findImported(rx, e.Record.Snapshot.ID)
 		if err != nil {
 			return err
 		}
@@ -217,9 +217,9 @@ func (f *file) inScope(rx *db.Rx) error {
 		if ours.SessionID == session || ours.Source == f.Source.ID && string(ours.Path) == f.path {
 			continue
 		}
-		own := records.Table{Scope: ownScope(f.Scope, session)}
+		own := table{Scope: ownScope(f.Scope, session)}
 		if ours.Source != f.Source.ID { // not this tree's, unless it is an export of what was kept apart
-			if _, found, err = own.FindImported(rx, e.Record.Snapshot.ID); err != nil {
+			if _, found, err = own.findImported(rx, e.Record.Snapshot.ID); err != nil {
 				return err
 			} else if !found {
 				continue
@@ -242,18 +242,13 @@ func ownScope(scope, session string) string {
 	return scope + "live/" + hex.EncodeToString(sumOf([]byte(session))[:8])
 }
 
-func sumOf(text []byte) []byte {
-	sum := sha256.Sum256(text)
-	return sum[:]
-}
-
 func (f *file) parse() {
 	if f.elements == nil && f.damage == nil {
-		f.elements, f.damage = records.ReadFile(f.text)
+		f.elements, f.damage = parseFile(f.text)
 	}
 }
 
 // Read sends a file as one piece.
-func (Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
+func (layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
 	return send(readFile(t, path))
 }

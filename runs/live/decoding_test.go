@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/internal/live"
+	"selvedge/runs/live"
 	"selvedge/test/replay"
 )
 
@@ -78,12 +78,12 @@ var decodings = []struct{ event, text string }{
 
 func TestEventsAreReadAsTheOriginalReadsThem(t *testing.T) {
 	for _, d := range decodings {
-		_, refused := live.ReadEvent([]byte(d.event))
-		if isObject := d.event[0] == '{'; (refused == "") != (isObject && d.text != "") {
-			t.Errorf("%s was read as %q", d.event, refused)
+		_, refused := live.NewEvent([]byte(d.event))
+		if isObject := d.event[0] == '{'; (refused == nil) != (isObject && d.text != "") {
+			t.Errorf("%s gave %v", d.event, refused)
 		}
 		file := fmt.Sprintf(`[{"snapshot":["r","s","created","p",1,1,null,null,1],"events":[[0,1,%s]]}]`, d.event)
-		elements, damage := live.ReadFile([]byte(file))
+		elements, damage := live.ParseFile([]byte(file))
 		if damage != nil || len(elements) != 1 || (elements[0].Reason == "") != (d.text != "") {
 			t.Errorf("a file with %s gave %+v, %v", d.event, elements, damage)
 		}
@@ -110,7 +110,7 @@ func TestAStatusMayBeTheNameInAnObject(t *testing.T) {
 		`{"failed":null}`: true, `{"failed":{}}`: false,
 		`{"nope":null}`: false, `"failed"`: true,
 	} {
-		elements, _ := live.ReadFile(fmt.Appendf(nil,
+		elements, _ := live.ParseFile(fmt.Appendf(nil,
 			`[{"snapshot":["r","s",%s,"p",1,1,null,null,0],"events":[]}]`, status))
 		if e := elements[0]; (e.Reason == "") != read || read && e.Record.Snapshot.Status != "failed" {
 			t.Errorf("%s was read as %+v", status, e)
@@ -122,7 +122,7 @@ func TestAStatusMayBeTheNameInAnObject(t *testing.T) {
 func TestRead_DepthLimitIsTheOriginals(t *testing.T) {
 	for depth, read := range map[int]bool{122: true, 123: false} {
 		args := strings.Repeat("[", depth) + strings.Repeat("]", depth)
-		elements, _ := live.ReadFile(fmt.Appendf(nil, `[{"snapshot":["r","s","created","p",1,1,null,null,1],
+		elements, _ := live.ParseFile(fmt.Appendf(nil, `[{"snapshot":["r","s","created","p",1,1,null,null,1],
 "events":[[0,1,{"type":"subagent_progress","task_id":"t","session_id":"s","status":"r","metadata":%s}]]}]`, args))
 		if e := elements[0]; (e.Reason == "") != read {
 			t.Errorf("depth %d was read as %q", depth, e.Reason)
@@ -135,7 +135,7 @@ func TestUnknownMembersAreReadToo(t *testing.T) {
 		`1e308`: true, `1e400`: false, `"\ud83d\ude00"`: true,
 		`"\ud83d"`: false, strings.Repeat("[", 200) + strings.Repeat("]", 200): false,
 	} {
-		elements, _ := live.ReadFile(fmt.Appendf(nil,
+		elements, _ := live.ParseFile(fmt.Appendf(nil,
 			`[{"snapshot":["r","s","created","p",1,1,null,null,0],"events":[],"later":%s}]`, member))
 		if e := elements[0]; (e.Reason == "") != read {
 			t.Errorf("%s was read as %q", member, e.Reason)

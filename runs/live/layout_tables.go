@@ -4,16 +4,15 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	records "selvedge/internal/live"
 	"selvedge/internal/tree"
 )
 
 // Title names a run to people. Its group is the scope that it is in.
-func (Layout) Title(e tree.Entity) string { return fmt.Sprintf("run %q", e.ID) }
+func (layout) Title(e tree.Entity) string { return fmt.Sprintf("run %q", e.ID) }
 
 // Things are the runs that a file holds, those too that it holds a copy of.
-func (Layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing, err error) {
-	runs, err := records.RunsOfFile(rx, s.ID, row.Path)
+func (layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing, err error) {
+	runs, err := runsOfFile(rx, s.ID, row.Path)
 	for _, r := range runs {
 		list = append(list, tree.Thing{Entity: tree.Entity{Group: r.Scope, ID: r.RunID}, Row: r.Key})
 	}
@@ -21,13 +20,13 @@ func (Layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing
 }
 
 // Find looks a run up.
-func (Layout) Find(rx *db.Rx, _ string, e tree.Entity) (tree.Thing, bool, error) {
-	ours, ok, err := records.Table{Scope: e.Group}.FindImported(rx, e.ID)
+func (layout) Find(rx *db.Rx, _ string, e tree.Entity) (tree.Thing, bool, error) {
+	ours, ok, err := table{Scope: e.Group}.findImported(rx, e.ID)
 	return tree.Thing{Entity: e, Row: ours.Key}, ok, err
 }
 
 // Tables are those of a run.
-func (Layout) Tables() []tree.Table {
+func (layout) Tables() []tree.Table {
 	return []tree.Table{
 		{
 			Name: "live_runs", Noun: "run", Said: "run",

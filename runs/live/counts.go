@@ -1,0 +1,55 @@
+package live
+
+import "selvedge/db"
+
+const (
+	// Runs that replace others took their keys earlier, so others may have lower ones.
+	sqlCountIn = `INSERT INTO live_scopes (scope, runs, removed, oldest) VALUES (?, ?, 0, ?)
+ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + excluded.runs,
+    oldest = CASE WHEN excluded.oldest < live_scopes.oldest THEN excluded.oldest ELSE live_scopes.oldest END`
+	sqlCountOut = `UPDATE live_scopes SET runs = runs - ?, removed = removed + ? WHERE scope = ?`
+	sqlCounts   = `SELECT runs, oldest FROM live_scopes WHERE scope = ?`
+	sqlOldest   = `SELECT ` + rowColumns +
+		` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`
+	sqlMoveUp = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
+)
+
+// removedRuns is how many runs one transaction removes for a cap: it holds the writer for less than 50 ms.
+const removedRuns = 200
+
+// countIn counts runs that were added to a scope; oldest is the lowest of their keys.
+func countIn(tx *db.Tx, scope int64, runs int, oldest int64) error {
+	return tx.Queue(sqlCountIn, scope, runs, oldest)
+}
+
+func countOut(tx *db.Tx, scope, runs int64) error {
+	_, err := tx.Exec(sqlCountOut, runs, runs, scope)
+	return err
+}
+
+// dropOldest enforces the cap on runs: those added first go first. It notes how far it looked, so
+// that a small scope does not read past the runs of large ones each time.
+func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
+	var counts struct {
+		Runs   int64 `db:"runs"`
+		Oldest int64 `db:"oldest"` // no run has a lower key
+	}
+	if _, err := tx.Find(&counts, sqlCounts, scope); err != nil {
+		return err
+	}
+	left := fullBudget()
+	for over := min(s.caps.runs.over(counts.Runs), removedRuns); over > 0; over-- {
+		row, found, err := queryRow(&tx.Rx, sqlOldest, counts.Oldest, scope)
+		if err == nil && found && row.Key > counts.Oldest {
+			_, err = tx.Exec(sqlMoveUp, row.Key, scope)
+		}
+		if err == nil && found {
+			err = row.remove(tx, &left)
+		}
+		if err != nil || !found {
+			return err
+		}
+		counts.Oldest = row.Key
+	}
+	return nil
+}

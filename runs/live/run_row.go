@@ -1,0 +1,296 @@
+package live
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"selvedge/db"
+)
+
+const (
+	maxInt64  = uint64(math.MaxInt64)
+	maxMillis = uint64(math.MaxInt64 / 1_000_000) // the last millisecond that a time column holds
+	placeBits = 32
+	maxPlace  = uint64(1)<<placeBits - 1 // the lower half of an event's id
+)
+
+// A runRow is a run's row. The texts are in a row of their own: every event writes this row, and
+// few events write those.
+type runRow struct {
+	Key             int64   `db:"key"`
+	Scope           int64   `db:"scope"`
+	RunID           string  `db:"run_id"`
+	SessionID       string  `db:"session_id"`
+	Status          string  `db:"status"`
+	CreatedAt       int64   `db:"created_at"`
+	CreatedAtMs     *string `db:"created_at_ms"`
+	UpdatedAt       int64   `db:"updated_at"`
+	UpdatedAtMs     *string `db:"updated_at_ms"`
+	EventCount      int64   `db:"event_count"`
+	EventCountExact *string `db:"event_count_exact"`
+	KeptEvents      int64   `db:"kept_events"`
+	KeptBytes       int64   `db:"kept_bytes"`
+	Places          *int64  `db:"places"`
+	FirstPlace      int64   `db:"first_place"`
+	Owner           *int64  `db:"owner_id"` // process that holds the run; not covered by the checksum
+
+	indexed string // the status that the row has in the file, and its index
+}
+
+type runTexts struct {
+	Prompt     string  `db:"prompt"`
+	ResultText *string `db:"result_text"`
+	Error      *string `db:"error"`
+	Further    []byte  `db:"further"`
+}
+
+// weight is roughly how many bytes a run with these texts takes in a list.
+func (t *runTexts) weight() int {
+	n := 200 + len(t.Prompt) + len(t.Further)
+	for _, text := range []*string{t.ResultText, t.Error} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
+}
+
+// A wholeRow is a run's row with its texts.
+type wholeRow struct {
+	runRow
+	runTexts
+}
+
+const (
+	rowColumns = `r.key, r.scope, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms,
+	r.updated_at, r.updated_at_ms, r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes,
+	r.places, r.first_place, r.owner_id`
+	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
+	sqlLockRow  = `SELECT key FROM live_runs WHERE key = ?`
+	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
+	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
+
+	addedColumns = `scope, run_id, session_id, status, created_at, created_at_ms, updated_at,
+	updated_at_ms, event_count, event_count_exact, kept_events, kept_bytes, places, first_place, checksum`
+	sqlAddRow = `INSERT INTO live_runs (` + addedColumns + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlAddRowAs = `INSERT INTO live_runs (` + addedColumns + `, key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlAddTexts = `INSERT INTO live_texts (run, prompt, result_text, error, further, checksum)
+		VALUES (?, ?, ?, ?, ?, ?)`
+
+	setMoved = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?,
+	kept_bytes = ?, places = ?, first_place = ?, checksum = ?`
+	sqlMoveRow = `UPDATE live_runs SET ` + setMoved + ` WHERE key = ?`
+	// the only one that writes the index of statuses
+	sqlMoveStatus = `UPDATE live_runs SET ` + setMoved + `, status = ? WHERE key = ?`
+	sqlSetTexts   = `UPDATE live_texts SET prompt = ?, result_text = ?, error = ?, checksum = ? WHERE run = ?`
+)
+
+// selectWhole begins a statement that reads whole rows.
+const selectWhole = `SELECT ` + rowColumns + `, t.prompt, t.result_text, t.error, t.further
+FROM live_runs AS r JOIN live_texts AS t ON t.run = r.key
+`
+
+func findRow(rx *db.Rx, scope int64, runID string) (w *runRow, found bool, err error) {
+	return queryRow(rx, sqlFindRow, scope, runID)
+}
+
+func rowByKey(rx *db.Rx, key int64) (w *runRow, found bool, err error) {
+	return queryRow(rx, sqlRowByKey, key)
+}
+
+func queryRow(rx *db.Rx, query string, args ...any) (w *runRow, found bool, err error) {
+	w = &runRow{}
+	found, err = rx.Find(w, query, args...)
+	w.indexed = w.Status
+	return w, found, err
+}
+
+// findLocked is findRow for a transaction that changes the run or what belongs to it: every such
+// transaction locks the row first.
+func findLocked(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, err error) {
+	w = &runRow{}
+	found, err = tx.FindLocked(w, sqlFindRow, scope, runID)
+	w.indexed = w.Status
+	return w, found, err
+}
+
+func (w *runRow) texts(rx *db.Rx) (t runTexts, err error) {
+	found, err := rx.Find(&t, sqlTexts, w.Key)
+	if err == nil && !found {
+		err = w.noTexts()
+	}
+	return t, err
+}
+
+func (w *runRow) noTexts() error {
+	return fmt.Errorf("%w: live run %q has no texts", db.ErrCorrupt, w.RunID)
+}
+
+// whole reads the texts.
+func (w *runRow) whole(rx *db.Rx) (*wholeRow, error) {
+	t, err := w.texts(rx)
+	return &wholeRow{*w, t}, err
+}
+
+// rowOf is the row of a run that is stored with its events.
+func rowOf(scope int64, r *RunRecord) *wholeRow {
+	s := &r.Snapshot
+	w := &wholeRow{
+		runRow: runRow{Scope: scope, RunID: s.ID, SessionID: s.SessionID, Status: string(s.Status),
+			KeptEvents: int64(len(r.Events))},
+		runTexts: runTexts{Prompt: s.Prompt, ResultText: s.ResultText, Error: s.Error, Further: s.Further},
+	}
+	w.CreatedAt, w.CreatedAtMs = timeColumn(s.CreatedAtMs)
+	w.setUpdated(s.UpdatedAtMs)
+	w.setCount(r.nextSequence())
+	if !r.ordered() || w.count() > maxPlace/2 { // leave places for more events
+		places := w.KeptEvents
+		w.Places = &places
+	}
+	for i := range r.Events {
+		w.KeptBytes += r.Events[i].size()
+	}
+	return w
+}
+
+// same reports whether two rows are equal but for their keys and owners.
+func (w *wholeRow) same(other *wholeRow) bool {
+	return reflect.DeepEqual(w.runRow.columns(), other.runRow.columns()) &&
+		reflect.DeepEqual(w.runTexts, other.runTexts)
+}
+
+func (w *wholeRow) snapshot() RunSnapshot {
+	return RunSnapshot{
+		ID: w.RunID, SessionID: w.SessionID, Status: RunStatus(w.Status), Prompt: w.Prompt,
+		CreatedAtMs: timeValue(w.CreatedAt, w.CreatedAtMs), UpdatedAtMs: timeValue(w.UpdatedAt, w.UpdatedAtMs),
+		ResultText: w.ResultText, Error: w.Error, EventCount: w.count(), Further: w.Further,
+	}
+}
+
+// count is the number of events ever recorded, and the next one's sequence.
+func (w *runRow) count() uint64 { return exact(uint64(w.EventCount), w.EventCountExact) }
+
+func (w *runRow) setCount(n uint64) {
+	w.EventCount, w.EventCountExact = int64(min(n, maxInt64)), nil
+	if n > maxInt64 {
+		w.EventCountExact = decimal(n)
+	}
+}
+
+func (w *runRow) setUpdated(ms uint64) { w.UpdatedAt, w.UpdatedAtMs = timeColumn(ms) }
+
+// nextPlace is the lower half of the next event's id.
+func (w *runRow) nextPlace() int64 {
+	if w.Places != nil {
+		return *w.Places
+	}
+	return w.EventCount
+}
+
+// first and end bound the ids of the run's events: first <= id < end.
+func (w *runRow) first() int64 { return w.Key << placeBits }
+func (w *runRow) end() int64   { return (w.Key + 1) << placeBits }
+
+// columns are the values of a row's columns from scope to first_place.
+func (w *runRow) columns() []any {
+	return []any{
+		w.Scope, w.RunID, w.SessionID, w.Status, w.CreatedAt, w.CreatedAtMs, w.UpdatedAt, w.UpdatedAtMs,
+		w.EventCount, w.EventCountExact, w.KeptEvents, w.KeptBytes, w.Places, w.FirstPlace,
+	}
+}
+
+// bytesOrNull makes a nil slice NULL.
+func bytesOrNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// add writes a new run, without its events.
+func (w *wholeRow) add(tx *db.Tx) error {
+	columns := w.runRow.columns()
+	if err := tx.Get(&w.Key, sqlAddRow, append(columns, db.Checksum(columns...))...); err != nil {
+		return err
+	}
+	return w.addTexts(tx)
+}
+
+// addAs is add for a row that has its key.
+func (w *wholeRow) addAs(tx *db.Tx) error {
+	columns := w.runRow.columns()
+	if err := tx.Queue(sqlAddRowAs, append(columns, db.Checksum(columns...), w.Key)...); err != nil {
+		return err
+	}
+	return w.addTexts(tx)
+}
+
+func (w *wholeRow) addTexts(tx *db.Tx) error {
+	w.indexed = w.Status
+	texts := w.runTexts.columns(w.Key)
+	return tx.Queue(sqlAddTexts, append(texts, db.Checksum(texts...))...)
+}
+
+// moved is the first of the columns that move writes.
+const moved = 6
+
+// move writes what an event, a mark or a cap changed.
+func (w *runRow) move(tx *db.Tx) error {
+	columns := w.columns()
+	args := slices.Concat(columns[moved:], []any{db.Checksum(columns...)})
+	query := sqlMoveRow
+	if w.Status != w.indexed {
+		query, args = sqlMoveStatus, append(args, w.Status)
+	}
+	err := tx.Queue(query, append(args, w.Key)...)
+	if err == nil {
+		w.indexed = w.Status
+	}
+	return err
+}
+
+func (t *runTexts) columns(run int64) []any {
+	return []any{run, t.Prompt, t.ResultText, t.Error, bytesOrNull(t.Further)}
+}
+
+// changeTexts reads the texts, changes them and writes them.
+func (w *runRow) changeTexts(tx *db.Tx, change func(*runTexts)) error {
+	t, err := w.texts(&tx.Rx)
+	if err != nil {
+		return err
+	}
+	change(&t)
+	columns := t.columns(w.Key)
+	return tx.Queue(sqlSetTexts, columns[1], columns[2], columns[3], db.Checksum(columns...), w.Key)
+}
+
+// timeColumn is a time in milliseconds as a column in nanoseconds, and in decimal where the column
+// can't hold it.
+func timeColumn(ms uint64) (nanos int64, text *string) {
+	if ms > maxMillis {
+		return math.MaxInt64, decimal(ms)
+	}
+	return int64(ms) * 1_000_000, nil
+}
+
+func timeValue(nanos int64, text *string) uint64 { return exact(uint64(nanos/1_000_000), text) }
+
+// exact is a column's number, or the decimal one that the column can't hold.
+func exact(column uint64, text *string) uint64 {
+	if text != nil {
+		if n, err := strconv.ParseUint(*text, 10, 64); err == nil {
+			return n
+		}
+	}
+	return column
+}
+
+func decimal(n uint64) *string {
+	text := strconv.FormatUint(n, 10)
+	return &text
+}
