@@ -335,3 +335,60 @@ func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
 		})
 	}
 }
+
+// fullDisk gives the path of a closed file, with bodies in it and its reserve beside it, on a disk
+// that others have filled to the last byte.
+func fullDisk(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "full.db")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	write(t, d, numbers)
+	body := strings.Repeat("x", 20<<10)
+	there := false
+	for n := 0; !there || n < 300; n++ {
+		must(t, d.Write(t.Context(), "add", insert(body, n)))
+		there, err = dbtest.Exists(path + "-reserve")
+		must(t, err)
+	}
+	must(t, d.Close())
+	fillDisk(t, dir)
+	return path
+}
+
+func TestOpen_FullDiskAllowsDeletes(t *testing.T) {
+	path := fullDisk(t, smallDisk(t, "size=24m"))
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	must(t, d.Close())
+	if size := sizeOf(t, path+"-reserve"); size != db.ReserveBytes {
+		t.Errorf("once it is closed the reserve has %d bytes", size)
+	}
+	d, err = db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	defer d.Close() //nolint:errcheck // it was checked
+	isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))
+	must(t, d.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n > 10"); return err }))
+	must(t, d.GiveBack(t.Context()))
+	if size := sizeOf(t, path); size > 2<<20 {
+		t.Errorf("the file still has %d bytes", size)
+	}
+}
+
+func TestFullDisk_UnopenedFileKeepsReserve(t *testing.T) {
+	dir := smallDisk(t, "size=24m")
+	path := fullDisk(t, dir)
+	must(t, os.Remove(filepath.Join(dir, "filler")))
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	write(t, d, "UPDATE selvedge_file SET min_writer = 1000")
+	must(t, d.Close())
+	fillDisk(t, dir)
+	if _, err := db.Open(t.Context(), path, db.Options{}); !errors.Is(err, db.ErrSchemaTooNew) {
+		t.Fatalf("the error is %v", err)
+	}
+	if size := sizeOf(t, path+"-reserve"); size != db.ReserveBytes {
+		t.Errorf("the reserve has %d bytes", size)
+	}
+}

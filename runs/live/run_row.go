@@ -141,8 +141,10 @@ func (w *runRow) whole(rx *db.Rx) (*wholeRow, error) {
 func rowOf(scope int64, r *RunRecord) *wholeRow {
 	s := &r.Snapshot
 	w := &wholeRow{
-		runRow: runRow{Scope: scope, RunID: s.ID, SessionID: s.SessionID, Status: string(s.Status),
-			KeptEvents: int64(len(r.Events))},
+		runRow: runRow{
+			Scope: scope, RunID: s.ID, SessionID: s.SessionID, Status: string(s.Status),
+			KeptEvents: int64(len(r.Events)),
+		},
 		runTexts: runTexts{Prompt: s.Prompt, ResultText: s.ResultText, Error: s.Error, Further: s.Further},
 	}
 	w.CreatedAt, w.CreatedAtMs = timeColumn(s.CreatedAtMs)

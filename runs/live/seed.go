@@ -178,8 +178,10 @@ func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limi
 ) {
 	const why = "page live events"
 	if limit < 0 {
-		return page, false, &db.Error{Op: why,
-			Err: db.Invalid("ask for 1 or more", "the limit is %d", limit)}
+		return page, false, &db.Error{
+			Op:  why,
+			Err: db.Invalid("ask for 1 or more", "the limit is %d", limit),
+		}
 	}
 	err = s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
 		row, ok, err := findRow(rx, scope, runID)

@@ -17,7 +17,7 @@ import (
 )
 
 // hinted opens a database that is refused, and gives the error with its hint.
-func hinted(t *testing.T, address string, set postgres.Config) (error, string) {
+func hinted(t *testing.T, address string, set postgres.Config) (hint string, refused error) {
 	t.Helper()
 	e, err := postgres.Open(t.Context(), address, set)
 	if err == nil {
@@ -25,9 +25,9 @@ func hinted(t *testing.T, address string, set postgres.Config) (error, string) {
 	}
 	var f *engine.Failure
 	if !errors.As(err, &f) {
-		return err, ""
+		return "", err
 	}
-	return err, f.Hint
+	return f.Hint, err
 }
 
 // Another program may have its steps counted by goose in the same table, and would take ours for its own.
@@ -52,7 +52,7 @@ func TestPostgres_OtherProgramsTablesAreLeftAlone(t *testing.T) {
 			for _, readOnly := range []bool{false, true} {
 				set := config(t)
 				set.ReadOnly = readOnly
-				err, hint := hinted(t, address+"&search_path=public", set)
+				hint, err := hinted(t, address+"&search_path=public", set)
 				if !errors.Is(err, engine.ErrNotADatabase) || !strings.Contains(hint, "search_path") {
 					t.Errorf("it is told %v (%s)", err, hint)
 				}
@@ -90,7 +90,7 @@ func TestPostgresAnOlderServerIsRefused(t *testing.T) {
 				}
 			}
 		})
-	if err, _ := hinted(t, before, config(t)); !errors.Is(err, engine.ErrUnsupported) ||
+	if _, err := hinted(t, before, config(t)); !errors.Is(err, engine.ErrUnsupported) ||
 		!strings.Contains(err.Error(), "9.6.24") {
 		t.Errorf("it is told %v", err)
 	}
@@ -99,7 +99,7 @@ func TestPostgresAnOlderServerIsRefused(t *testing.T) {
 func TestPostgresAStandbyIsNamedAsOne(t *testing.T) {
 	set := config(t)
 	set.ReadOnly = true
-	err, hint := hinted(t, dbtest.NewPostgresPair(t, root).Standby, set)
+	hint, err := hinted(t, dbtest.NewPostgresPair(t, root).Standby, set)
 	if !errors.Is(err, engine.ErrIO) || !strings.Contains(err.Error(), "is a standby") ||
 		strings.Contains(err.Error(), "closed") || !strings.Contains(hint, "primary") {
 		t.Errorf("it is told %v (%s)", err, hint)
@@ -111,7 +111,7 @@ func TestPostgres_MissingTLSIsNotUnreachable(t *testing.T) {
 	pass := func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }
 	address := strings.Replace(dbtest.PostgresProxy(t, dbtest.Postgres(t), pass, pass), "sslmode=disable",
 		"sslmode=require", 1)
-	err, hint := hinted(t, address, config(t))
+	hint, err := hinted(t, address, config(t))
 	if !errors.Is(err, engine.ErrIO) || strings.Contains(err.Error(), "no server answers") ||
 		!strings.Contains(hint, "sslmode") {
 		t.Errorf("it is told %v (%s)", err, hint)
