@@ -148,7 +148,7 @@ func fillEvents(ctx context.Context, d *db.DB, n int) error {
 // capEvents adds events to the run until its cap holds.
 func capEvents(ctx context.Context, d *db.DB, n int) error {
 	const kept = 100
-	s := live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(kept)})
+	s := live.NewStore(d, live.Options{MaxEventsPerRun: new(uint64(kept))})
 	list, err := s.List(ctx)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (s *stage) session(ctx context.Context, scope string, runs, events int) (*s
 		}
 		made.runs = append(made.runs, run.ID)
 		for held := 0; held < events; held += len(batch) {
-			if _, _, err := made.store.RecordEvents(ctx, run.ID, batch); err != nil {
+			if _, _, err := made.store.RecordEvent(ctx, run.ID, batch...); err != nil {
 				return nil, err
 			}
 		}

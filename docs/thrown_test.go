@@ -412,8 +412,7 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"live.CancelHook.RecordRunCancelled": func(x *thrower) error {
 		var session live.Session
-		session.SetCurrent("r")
-		session.SetToken(live.NewCancellationToken())
+		session.SetCurrent("r", live.NewCancellationToken())
 		s := live.NewStore(x.d, live.Options{})
 		_, err := live.NewRunHandle("r", "s", s, &session, hook{x.hit}).Cancel(x.t.Context())
 		return err

@@ -36,10 +36,11 @@ var withoutTx = func() map[string]string {
 		"it follows the links of paths, on file systems that may hang": {
 			"agents.Registry.FindActiveByPath", "agents.Registry.FindActiveByNativeInstanceKeyAtPath",
 		},
-		"it is about the whole scope": {"live.Store.Records", "live.Store.ReplaceRecords"},
+		"it draws an id, and CreateRunWithIDTx takes one": {"live.Store.CreateRun"},
+		"it is about the whole scope":                     {"live.Store.Records", "live.Store.ReplaceRecords"},
 		"an old call, for which AppendTx does": {
 			"runs.Store.AppendRecords", "runs.Store.AppendTurns", "runs.Store.WriteStarted", "runs.Store.WriteEnded",
-			"live.Store.RecordEvent", "live.Store.RecordEvents",
+			"live.Store.RecordEvent",
 		},
 		"an old call, for which GetTx, FindTx, PageTx, TracePageTx, EventsPageTx and TranscriptPageTx do": {
 			"runs.Store.AgentForRun", "runs.Store.GetRunTrace", "runs.Store.GetRunTraceFor", "runs.Store.ListRuns",

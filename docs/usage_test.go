@@ -67,7 +67,7 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 			n.event("r", agentEnd(50, 5))
 		}, "50|5|"},
 		"turns that a cap took": {func(n *night) {
-			n.live = live.NewStore(n.db, live.Options{Scope: n.scope, MaxEventsPerRun: live.AtMost(2)})
+			n.live = live.NewStore(n.db, live.Options{Scope: n.scope, MaxEventsPerRun: new(uint64(2))})
 			n.create("r", "s")
 			n.event("r", turnEnd(1, 10, 5))
 			n.event("r", turnEnd(2, 30, 7))

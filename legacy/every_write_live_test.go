@@ -61,11 +61,7 @@ func liveWrites(s *storeFile) []publicWrite {
 			return err
 		}},
 		{name: "RecordEvent", touches: moved, do: func(ctx context.Context) error {
-			return found(sessionsOf(s.d).RecordEvent(ctx, "m-1", live.TextDelta("é")))
-		}},
-		{name: "RecordEvents", touches: moved, do: func(ctx context.Context) error {
-			return found(sessionsOf(s.d).RecordEvents(ctx, "m-1",
-				[]live.Event{live.TextDelta("a"), live.TextDelta("b")}))
+			return found(sessionsOf(s.d).RecordEvent(ctx, "m-1", live.TextDelta("é"), live.TextDelta("b")))
 		}},
 		{name: "Append", touches: moved, do: func(ctx context.Context) error {
 			_, err := sessionsOf(s.d).Append(ctx, "m-2",

@@ -115,7 +115,7 @@ func sumOfEvents(t *testing.T, events []live.RunEventRecord) string {
 			t.Fatal(err)
 		}
 		plain := live.RunEventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: e.Event}
-		record := plain.AppendJSON(nil)
+		record, _ := plain.MarshalJSON()
 		if event, known, err := replay.LiveEvent(value); err == nil && known {
 			record = append(bytes.TrimSuffix(record, append(e.Event.JSON(), '}')), replay.LiveEventText(event)...)
 			record = append(record, '}')

@@ -247,7 +247,7 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 		must(t, s.WriteStarted(t.Context(), started(run, "a", start)))
 		_, err := shown.CreateRunWithID(t.Context(), run, "s", "p")
 		must(t, err)
-		_, _, err = shown.RecordEvents(t.Context(), run, events)
+		_, _, err = shown.RecordEvent(t.Context(), run, events...)
 		must(t, err)
 	}
 	adopt(t, s, 1)

@@ -157,12 +157,20 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 
 // liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.
 func (a *app) liveJSON(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
-	array := a.printArray(fmt.Sprintf(`{"snapshot":%s,"events":`, run.AppendJSON(nil)))
+	snapshot, err := run.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	array := a.printArray(fmt.Sprintf(`{"snapshot":%s,"events":`, snapshot))
 	for e, err := range store.EachEvent(ctx, run.ID) {
+		var record []byte
+		if err == nil {
+			record, err = e.MarshalJSON()
+		}
 		if err != nil {
 			return err
 		}
-		array.add(e.AppendJSON(nil))
+		array.add(record)
 	}
 	return array.end("}")
 }

@@ -127,7 +127,11 @@ func eventCells(e live.RunEventRecord) []string {
 }
 
 func liveItemJSON(e live.Followed) ([]byte, error) {
+	record, err := e.Item.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
 	line := appendJSON([]byte(`{"run_id":`), e.Of)
-	line = e.Item.AppendJSON(append(line, `,"record":`...))
+	line = append(append(line, `,"record":`...), record...)
 	return append(appendJSON(append(line, `,"cursor":`...), e.Cursor), '}'), nil
 }

@@ -64,7 +64,7 @@ func recordTo(ctx context.Context, path, verb string, args []string) (err error)
 		_, err = traces.GC(ctx)
 		return err
 	case "live": // RUN FROM TO KEPT: makes the run with event 0
-		store := live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(uint64(number(3)))})
+		store := live.NewStore(d, live.Options{MaxEventsPerRun: new(uint64(number(3)))})
 		for i := number(1); err == nil && i <= number(2); i++ {
 			if i == 0 {
 				_, err = store.CreateRunWithID(ctx, args[0], "session", "be followed")

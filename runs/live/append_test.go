@@ -14,7 +14,7 @@ import (
 )
 
 func TestAppendTellsOfAMissingRun(t *testing.T) {
-	store := newStore(t, live.Options{MaxRuns: live.AtMost(1)})
+	store := newStore(t, live.Options{MaxRuns: new(uint64(1))})
 	evicted := create(t, store, "p")
 	record(t, store, evicted.ID, live.AgentStart("p"))
 	create(t, store, "q")
@@ -67,7 +67,7 @@ func TestAnAppendIsAllOrNothing(t *testing.T) {
 		t.Errorf("no event gave %v", err)
 	}
 	if s := snapshotOf(t, store, run.ID); s.EventCount != 0 || s.Status != live.Created {
-		t.Errorf("the run became %s", s.AppendJSON(nil))
+		t.Errorf("the run became %s", jsonOf(s))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestEvent_DepthIsBoundedLikeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var back live.RunRecord
-		if err := back.UnmarshalJSON(got[0].AppendJSON(nil)); err != nil {
+		if err := back.UnmarshalJSON(jsonOf(got[0])); err != nil {
 			t.Errorf("%d levels: the record is not read back: %v", levels, err)
 		}
 	}
@@ -156,8 +156,8 @@ func TestADeepEventOfAnEarlierVersionIsRead(t *testing.T) {
 // A cap far below what is kept holds after a few calls, none of which takes long.
 func TestALoweredCapIsReachedInSteps(t *testing.T) {
 	for name, o := range map[string]live.Options{
-		"events": {MaxEventsPerRun: live.AtMost(10)},
-		"bytes":  {MaxEventBytesPerRun: live.AtMost(700)},
+		"events": {MaxEventsPerRun: new(uint64(10))},
+		"bytes":  {MaxEventBytesPerRun: new(uint64(700))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
@@ -194,14 +194,14 @@ func TestALoweredCapOnRunsIsReachedInSteps(t *testing.T) {
 	store := live.NewStore(d, live.Options{})
 	err := d.Write(t.Context(), "fill", func(tx *db.Tx) (err error) {
 		for n := 0; n < 450 && err == nil; n++ {
-			_, err = store.CreateRunTx(tx, "session", "p")
+			_, err = store.CreateRunWithIDTx(tx, fmt.Sprint("run-", n), "session", "p")
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store = live.NewStore(d, live.Options{MaxRuns: live.AtMost(10)})
+	store = live.NewStore(d, live.Options{MaxRuns: new(uint64(10))})
 	for call, want := range []int{251, 52, 10} {
 		create(t, store, "p")
 		list, err := store.List(t.Context())
@@ -214,7 +214,7 @@ func TestALoweredCapOnRunsIsReachedInSteps(t *testing.T) {
 // Its events are more than one transaction removes.
 func TestACapOnRunsTakesALargeRunAtOnce(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(1)})
+	store := live.NewStore(d, live.Options{MaxRuns: new(uint64(1))})
 	large := create(t, store, "p")
 	if _, err := store.Append(t.Context(), large.ID,
 		live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, 9_000)}); err != nil {
@@ -233,7 +233,7 @@ func TestACapOnRunsTakesALargeRunAtOnce(t *testing.T) {
 func TestCap_RemovesOldestOfScope(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	other := live.NewStore(d, live.Options{Scope: "other"})
-	store := live.NewStore(d, live.Options{Scope: "capped", MaxRuns: live.AtMost(3)})
+	store := live.NewStore(d, live.Options{Scope: "capped", MaxRuns: new(uint64(3))})
 	for i := range 8 {
 		create(t, other, "stays")
 		create(t, store, fmt.Sprint(i))

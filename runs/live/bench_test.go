@@ -25,7 +25,7 @@ func session(b *testing.B, runs, events int) (*live.Store, string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := store.RecordEvents(ctx, run.ID, list); err != nil {
+		if _, _, err := store.RecordEvent(ctx, run.ID, list...); err != nil {
 			b.Fatal(err)
 		}
 		last = run.ID

@@ -12,7 +12,7 @@ import (
 // changed by hand, the call goes by what it should have been.
 func TestACapOnRunsDoesNotCountThem(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(3)})
+	store := live.NewStore(d, live.Options{MaxRuns: new(uint64(3))})
 	create(t, store, "oldest")
 	changeBy(t, d, `UPDATE live_scopes SET runs = 3`) // and not the one that there is
 	create(t, store, "next")

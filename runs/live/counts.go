@@ -38,7 +38,7 @@ func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 		return err
 	}
 	left := fullBudget()
-	for over := min(s.caps.runs.over(counts.Runs), removedRuns); over > 0; over-- {
+	for n := min(over(s.caps.runs, counts.Runs), removedRuns); n > 0; n-- {
 		row, found, err := queryRow(&tx.Rx, sqlOldest, counts.Oldest, scope)
 		if err == nil && found && row.Key > counts.Oldest {
 			_, err = tx.Exec(sqlMoveUp, row.Key, scope)

@@ -16,9 +16,6 @@ type Reservation struct {
 	Existing bool
 }
 
-// Replayed reports whether the reservation repeats an earlier one.
-func (r Reservation) Replayed() bool { return r.Existing }
-
 const (
 	opCreate  = "create live run"
 	opReserve = "reserve live run"
@@ -34,11 +31,6 @@ func (s *Store) create(ctx context.Context, id, sessionID, prompt string) (run R
 		_ = s.dropLeftovers(ctx) // an error would say that the run is not there
 	}
 	return run, err
-}
-
-// CreateRunTx is CreateRun inside a transaction of the caller's.
-func (s *Store) CreateRunTx(tx *db.Tx, sessionID, prompt string) (RunSnapshot, error) {
-	return s.CreateRunWithIDTx(tx, newID(), sessionID, prompt)
 }
 
 // CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's.
@@ -106,7 +98,7 @@ func nowMillis(rx *db.Rx) uint64 { return uint64(max(0, rx.Now().UnixMilli())) }
 
 // add writes a run that is not there, and holds the cap on runs.
 func (s *Store) add(tx *db.Tx, scope int64, run RunSnapshot) error {
-	if s.caps.runs.set && s.caps.runs.limit == 0 {
+	if s.caps.runs != nil && *s.caps.runs == 0 {
 		return nil // it would go at once
 	}
 	row := rowOf(scope, &RunRecord{Snapshot: run})
@@ -114,7 +106,7 @@ func (s *Store) add(tx *db.Tx, scope int64, run RunSnapshot) error {
 	if err == nil {
 		err = countIn(tx, scope, 1, row.Key)
 	}
-	if err == nil && s.caps.runs.set {
+	if err == nil && s.caps.runs != nil {
 		err = s.dropOldest(tx, scope)
 	}
 	return err

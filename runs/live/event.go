@@ -54,7 +54,7 @@ func (e Event) Usage() db.Usage {
 	return usage.Of(e.text)
 }
 
-// MarshalJSON gives the event; json.Marshal compacts and escapes what it gets, JSON and AppendJSON don't.
+// MarshalJSON gives the event; json.Marshal compacts and escapes what it gets, JSON doesn't.
 func (e Event) MarshalJSON() ([]byte, error) {
 	if e.text == nil {
 		return []byte("null"), nil

@@ -73,7 +73,7 @@ func (w *runRow) putEvent(tx *db.Tx, place int64, e *RunEventRecord, batch int64
 		sequence = int64(min(e.Sequence, maxInt64))
 	}
 	if !e.plain() {
-		raw = e.AppendJSON(nil)
+		raw = e.appendJSON(nil)
 	}
 	if batch != 0 {
 		number = batch

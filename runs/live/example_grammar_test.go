@@ -23,8 +23,8 @@ func completedRuns(n int) (store *live.Store, done func()) {
 		if _, err := store.CreateRunWithID(context.Background(), id, "session-1", "fix tests"); err != nil {
 			log.Fatal(err)
 		}
-		if _, _, err := store.RecordEvents(context.Background(), id,
-			[]live.Event{live.AgentStart("fix tests"), live.AgentEnd("done")}); err != nil {
+		if _, _, err := store.RecordEvent(context.Background(), id, live.AgentStart("fix tests"),
+			live.AgentEnd("done")); err != nil {
 			log.Fatal(err)
 		}
 	}

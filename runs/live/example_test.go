@@ -52,7 +52,7 @@ func ExampleStore_ReserveRunWithID() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(r.Snapshot.ID, r.Replayed())
+		fmt.Println(r.Snapshot.ID, r.Existing)
 	}
 	// Output:
 	// job-4711 false
@@ -74,8 +74,7 @@ func ExampleRunHandle_Cancel() {
 		log.Fatal(err)
 	}
 	token := live.NewCancellationToken()
-	session.SetCurrent(run.ID)
-	session.SetToken(token)
+	session.SetCurrent(run.ID, token)
 
 	cancelled, err := live.NewRunHandle(run.ID, run.SessionID, store, session, nil).Cancel(ctx)
 	if err != nil {

@@ -141,7 +141,7 @@ func TestFollowersHearOfMarks(t *testing.T) {
 }
 
 func TestACapLeavesAGap(t *testing.T) {
-	store := newStore(t, live.Options{MaxEventsPerRun: live.AtMost(2)})
+	store := newStore(t, live.Options{MaxEventsPerRun: new(uint64(2))})
 	run := create(t, store, "p")
 	record(t, store, run.ID, live.TextDelta("0"))
 	_, cursor := toldUntil(t, store.Follow(t.Context(), run.ID, ""), "0")
@@ -236,7 +236,7 @@ func TestFollowEndsWithTheCauseOfItsContext(t *testing.T) {
 }
 
 func TestACursorBeforeTheLastEvents(t *testing.T) {
-	ctx, store := t.Context(), newStore(t, live.Options{MaxEventsPerRun: live.AtMost(3)})
+	ctx, store := t.Context(), newStore(t, live.Options{MaxEventsPerRun: new(uint64(3))})
 	run := create(t, store, "p")
 	for range 5 {
 		record(t, store, run.ID, live.TextDelta("x"))
@@ -266,7 +266,7 @@ func TestACursorBeforeTheLastEvents(t *testing.T) {
 
 // The gaps between restored events are nobody's loss: a cap that takes what was delivered leaves no gap.
 func TestACapBehindTheCursorLeavesNoGap(t *testing.T) {
-	store := newStore(t, live.Options{MaxEventsPerRun: live.AtMost(2)})
+	store := newStore(t, live.Options{MaxEventsPerRun: new(uint64(2))})
 	restored := live.RunRecord{Snapshot: live.RunSnapshot{ID: "r", Status: live.Executing}}
 	for _, n := range []uint64{0, 5} {
 		restored.Events = append(restored.Events,

@@ -26,51 +26,26 @@ func (t *CancellationToken) IsCancelled() bool { return t.ctx.Err() != nil }
 // Done is closed when the token fires.
 func (t *CancellationToken) Done() <-chan struct{} { return t.ctx.Done() }
 
-// Context gives a context that ends with parent, and when the token fires. The caller calls stop
-// when it is done with it.
-func (t *CancellationToken) Context(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
-	ctx, cancel := context.WithCancel(parent)
-	release := context.AfterFunc(t.ctx, cancel)
-	return ctx, func() {
-		release()
-		cancel()
-	}
-}
-
 // A Session is what the handles of one session share in this process: which run is current, and its
 // token. The zero value has neither. Its methods are safe for concurrent use.
 type Session struct {
 	mu      sync.Mutex
-	current *string
+	current string
 	token   *CancellationToken
 }
 
-// SetCurrent names the run that is current.
-func (s *Session) SetCurrent(runID string) {
+// SetCurrent names the current run, and the token that stops it; nil means that nothing can be stopped.
+func (s *Session) SetCurrent(runID string, t *CancellationToken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = &runID
+	s.current, s.token = runID, t
 }
 
-// ClearCurrent says that no run is.
-func (s *Session) ClearCurrent() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current = nil
-}
-
-// SetToken sets the token that stops the current run; nil means that nothing can.
-func (s *Session) SetToken(t *CancellationToken) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.token = t
-}
-
-// cancellation is the token of a run, if that is the current one and there is a token.
+// cancellation is the token of a run, if that is the current one and has a token.
 func (s *Session) cancellation(runID string) *CancellationToken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == nil || *s.current != runID {
+	if s.current != runID {
 		return nil
 	}
 	return s.token
@@ -81,8 +56,8 @@ type CancelHook interface {
 	RecordRunCancelled(ctx context.Context, runID, sessionID, reason string)
 }
 
-// CancelledByHost is the reason that a CancelHook gets.
-const CancelledByHost = "cancelled by host"
+// cancelledByHost is the reason that a CancelHook gets.
+const cancelledByHost = "cancelled by host"
 
 // A RunHandle is one run, for those who watch it and may stop it.
 type RunHandle struct {
@@ -133,7 +108,7 @@ func (h *RunHandle) Cancel(ctx context.Context) (cancelled bool, err error) {
 	token.Cancel()
 	_, _, err = h.store.MarkCancelled(ctx, h.id)
 	if h.hook != nil {
-		h.hook.RecordRunCancelled(ctx, h.id, h.sessionID, CancelledByHost)
+		h.hook.RecordRunCancelled(ctx, h.id, h.sessionID, cancelledByHost)
 	}
 	return true, err
 }

@@ -62,7 +62,7 @@ func TestBegin_LiveRunHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run := snapshotOf(t, s, "r"); run.Status != live.Completed || run.EventCount != 4 {
-		t.Errorf("the run is %s", run.AppendJSON(nil))
+		t.Errorf("the run is %s", jsonOf(run))
 	}
 	if _, err := s.Resume(ctx, "none"); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of no run: %v", err)
@@ -148,7 +148,7 @@ func TestRecover_FreesWhatTheDeadHeldEndsNothing(t *testing.T) {
 		"cancelled": live.Cancelled, nobodys.ID: live.Executing,
 	} {
 		if run := snapshotOf(t, s, id); run.Status != want || run.Error != nil {
-			t.Errorf("%s is %s", id, run.AppendJSON(nil))
+			t.Errorf("%s is %s", id, jsonOf(run))
 		}
 	}
 }
@@ -239,7 +239,7 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 	run := create(t, store, "p")
 	err := elsewhere.Write(ctx, "elsewhere", func(tx *db.Tx) error {
 		_, appended := store.AppendTx(tx, run.ID, live.Batch{Events: []live.Event{live.TextDelta("x")}})
-		_, created := store.CreateRunTx(tx, "s", "p")
+		_, created := store.CreateRunWithIDTx(tx, "c", "s", "p")
 		_, _, failed := store.MarkFailedTx(tx, run.ID, "e")
 		_, begun := store.BeginTx(tx, live.Start{ID: "x"})
 		_, got := store.GetTx(&tx.Rx, run.ID)

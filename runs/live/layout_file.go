@@ -256,7 +256,7 @@ func (w *fileWriter) End(dst []byte) []byte {
 // regular reports whether an export writes the element's own bytes from what the tables keep of it.
 func (e *fileElement) regular() bool {
 	return e.Level >= 0 && e.Record.nextSequence() == e.Record.Snapshot.EventCount &&
-		bytes.Equal(appendIndented(nil, e.Record.AppendJSON(nil), e.Level), e.Text)
+		bytes.Equal(appendIndented(nil, e.Record.appendJSON(nil), e.Level), e.Text)
 }
 
 // String names the damage.

@@ -177,7 +177,7 @@ func (table) recordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool
 	if err != nil {
 		return nil, false, false, err
 	}
-	return record.AppendJSON(nil), false, true, nil
+	return record.appendJSON(nil), false, true, nil
 }
 
 func wholeByKey(rx *db.Rx, key int64) (*wholeRow, bool, error) {
@@ -271,7 +271,7 @@ func runsOfFile(rx *db.Rx, source int64, path []byte) (list []importedRun, err e
 
 // stamp stands for everything that a call on the run can change.
 func (w *wholeRow) stamp() []byte {
-	text := w.snapshot().AppendJSON(nil)
+	text := w.snapshot().appendJSON(nil)
 	return sumOf(fmt.Appendf(text, " %d %d", w.KeptEvents, w.KeptBytes))
 }
 
@@ -292,5 +292,5 @@ func (table) holds(rx *db.Rx, key int64, e *fileElement) (bool, error) {
 	}
 	theirs := e.Record
 	theirs.Snapshot.EventCount = theirs.nextSequence()
-	return bytes.Equal(ours.AppendJSON(nil), theirs.AppendJSON(nil)), nil
+	return bytes.Equal(ours.appendJSON(nil), theirs.appendJSON(nil)), nil
 }

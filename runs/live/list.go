@@ -199,7 +199,7 @@ func (f Filter) statements() ([]conditions, error) {
 	}
 	var list []conditions
 	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
-		if !status.Known() {
+		if !status.known() {
 			return nil, unknownStatus(status)
 		}
 		is := " AND r.status = ?"
@@ -235,7 +235,7 @@ func (f Filter) passes() (where conditions, err error) {
 		where.args = append(where.args, db.Nanos(f.Since))
 	}
 	for i, status := range f.Statuses {
-		if !status.Known() {
+		if !status.known() {
 			return where, unknownStatus(status)
 		}
 		where.text += map[bool]string{true: " AND r.status IN (?", false: ", ?"}[i == 0]

@@ -39,6 +39,7 @@ type player struct {
 	folder string
 
 	session *live.Session
+	current *string // run
 	token   *live.CancellationToken
 	hook    *recordingHook
 	handles map[string]*live.RunHandle
@@ -359,20 +360,20 @@ func (p *player) handle(c *replay.Call) replay.Answer {
 		answer.Bound = c.Text("as")
 		return answer
 	case "set_current":
-		p.session.ClearCurrent()
+		p.current = nil
 		if c.Has("run_id") {
-			p.session.SetCurrent(c.Text("run_id"))
+			p.current = new(c.Text("run_id"))
 		}
+		p.setCurrent()
 		return ok(nil)
 	case "set_token":
 		var present bool
 		err := c.Unmarshal("present", &present)
-		p.session.SetToken(nil)
 		p.token = nil
 		if present {
 			p.token = live.NewCancellationToken()
-			p.session.SetToken(p.token)
 		}
+		p.setCurrent()
 		return result[any](nil, err)
 	case "token_cancelled":
 		if p.token == nil {
@@ -413,7 +414,7 @@ func (p *player) files(c *replay.Call) replay.Answer {
 		var out []byte
 		var w live.FileWriter
 		for _, r := range records {
-			out = w.Append(out, r.AppendJSON(nil), false)
+			out = w.Append(out, jsonOf(r), false)
 		}
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			return result[any](nil, err)
@@ -517,6 +518,15 @@ func (p *player) load(file string) (records []live.RunRecord, there bool, err er
 	return records, true, err
 }
 
+// setCurrent makes of the original's two cells one call: without a current run nothing is cancelled.
+func (p *player) setCurrent() {
+	if p.current == nil {
+		p.session.SetCurrent("", nil)
+	} else {
+		p.session.SetCurrent(*p.current, p.token)
+	}
+}
+
 // later are the calls that later versions added.
 func (p *player) later(c *replay.Call) replay.Answer {
 	ctx := context.Background()
@@ -525,7 +535,7 @@ func (p *player) later(c *replay.Call) replay.Answer {
 	}
 	switch c.Op {
 	case "new_store":
-		caps := map[string]*live.Cap{
+		caps := map[string]**uint64{
 			"max_runs": &p.caps.MaxRuns, "max_events_per_run": &p.caps.MaxEventsPerRun,
 			"max_event_bytes_per_run": &p.caps.MaxEventBytesPerRun,
 		}
@@ -535,7 +545,7 @@ func (p *player) later(c *replay.Call) replay.Answer {
 				if err := c.Unmarshal(name, &n); err != nil {
 					return result[any](nil, err)
 				}
-				*caps[name] = live.AtMost(n)
+				*caps[name] = &n
 			}
 		}
 		p.store = live.NewStore(p.db, p.caps)
@@ -547,7 +557,7 @@ func (p *player) later(c *replay.Call) replay.Answer {
 		return result(map[string]any{"reservation": map[bool]string{
 			true:  "existing",
 			false: "created",
-		}[r.Existing], "replayed": r.Replayed(), "snapshot": r.Snapshot}, err)
+		}[r.Existing], "replayed": r.Existing, "snapshot": r.Snapshot}, err)
 	case "concurrent_reserve":
 		var tasks int
 		if err := c.Unmarshal("tasks", &tasks); err != nil {

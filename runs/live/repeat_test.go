@@ -43,7 +43,7 @@ func TestAppend_RepeatAfterSuccessDoesNothing(t *testing.T) {
 // Every row's checksum is that of what the declaration says, also after changes and a restore.
 func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	store := live.NewStore(d, live.Options{Scope: "s", MaxEventsPerRun: live.AtMost(3)})
+	store := live.NewStore(d, live.Options{Scope: "s", MaxEventsPerRun: new(uint64(3))})
 	run := create(t, store, "")
 	record(t, store, run.ID, live.AgentStart("p"), live.TextDelta("1"), live.TextDelta("2"), live.AgentEnd("t"),
 		live.ErrorEvent("e"))

@@ -100,7 +100,7 @@ func (w *wholeRow) equals(rx *db.Rx, r RunRecord) (bool, error) {
 		return false, err
 	}
 	r.Snapshot.EventCount = r.nextSequence()
-	return bytes.Equal(ours.AppendJSON(nil), r.AppendJSON(nil)), nil
+	return bytes.Equal(ours.appendJSON(nil), r.appendJSON(nil)), nil
 }
 
 func (s *Store) newRuns(list []*RunRecord) []newRun {

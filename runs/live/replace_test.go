@@ -351,7 +351,7 @@ func TestReplace_DeadReplacementsRowsAreRemoved(t *testing.T) {
 
 func TestCapsHoldForWhatReplaces(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(2), MaxEventsPerRun: live.AtMost(2_500)})
+	store := live.NewStore(d, live.Options{MaxRuns: new(uint64(2)), MaxEventsPerRun: new(uint64(2_500))})
 	if err := store.ReplaceRecords(t.Context(), many("new", 3, 9_000)); err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestCapsHoldForWhatReplaces(t *testing.T) {
 
 func TestCap_RemovedRunLeavesNothing(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(1)})
+	store := live.NewStore(d, live.Options{MaxRuns: new(uint64(1))})
 	for name, add := range map[string]func(id string) error{
 		"Begin": func(id string) error {
 			_, err := store.Begin(t.Context(), live.Start{ID: id, SessionID: "s"})

@@ -24,8 +24,8 @@ const (
 
 var statuses = []RunStatus{Created, Planning, Executing, Verifying, Completed, Failed, Cancelled}
 
-// Known reports whether s is one of the seven.
-func (s RunStatus) Known() bool { return slices.Contains(statuses, s) }
+// known reports whether s is one of the seven.
+func (s RunStatus) known() bool { return slices.Contains(statuses, s) }
 
 // Ended reports whether the run is over. Of the three ends only Cancelled is final: an event can
 // still reopen a completed or failed run.
@@ -91,7 +91,7 @@ func (e *RunEventRecord) size() int64 {
 	if e.plain() {
 		return plainSize(e.Sequence, e.TimestampMs, len(e.Event.text))
 	}
-	return int64(len(e.AppendJSON(nil)))
+	return int64(len(e.appendJSON(nil)))
 }
 
 func plainSize(sequence, at uint64, event int) int64 {
@@ -121,7 +121,7 @@ func (r *RunRecord) check() error {
 	if err := db.CheckID("session", s.SessionID); err != nil {
 		return err
 	}
-	if !s.Status.Known() {
+	if !s.Status.known() {
 		return fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, s.Status)
 	}
 	for _, t := range []struct {

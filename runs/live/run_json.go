@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// AppendJSON appends the snapshot as compact JSON: absent texts are left out, further members come last.
-func (s RunSnapshot) AppendJSON(dst []byte) []byte {
+// appendJSON appends the snapshot as compact JSON: absent texts are left out, further members come last.
+func (s RunSnapshot) appendJSON(dst []byte) []byte {
 	dst = serdejson.AppendQuoted(append(dst, `{"id":`...), s.ID)
 	dst = serdejson.AppendQuoted(append(dst, `,"session_id":`...), s.SessionID)
 	dst = serdejson.AppendQuoted(append(dst, `,"status":`...), string(s.Status))
@@ -39,23 +39,23 @@ func (s RunSnapshot) AppendJSON(dst []byte) []byte {
 	return appendFurther(dst, s.Further)
 }
 
-// AppendJSON appends the record as compact JSON, with the event as it was given.
-func (e RunEventRecord) AppendJSON(dst []byte) []byte {
+// appendJSON appends the record as compact JSON, with the event as it was given.
+func (e RunEventRecord) appendJSON(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"sequence":`...), e.Sequence, 10)
 	dst = strconv.AppendUint(append(dst, `,"timestamp_ms":`...), e.TimestampMs, 10)
 	dst = append(append(dst, `,"event":`...), e.Event.text...)
 	return appendFurther(dst, e.Further)
 }
 
-// AppendJSON appends the run and its events as compact JSON.
-func (r RunRecord) AppendJSON(dst []byte) []byte {
-	dst = r.Snapshot.AppendJSON(append(dst, `{"snapshot":`...))
+// appendJSON appends the run and its events as compact JSON.
+func (r RunRecord) appendJSON(dst []byte) []byte {
+	dst = r.Snapshot.appendJSON(append(dst, `{"snapshot":`...))
 	dst = append(dst, `,"events":[`...)
 	for i := range r.Events {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = r.Events[i].AppendJSON(dst)
+		dst = r.Events[i].appendJSON(dst)
 	}
 	return append(dst, `]}`...)
 }
@@ -68,14 +68,14 @@ func appendFurther(dst, further []byte) []byte {
 	return append(dst, '}')
 }
 
-// MarshalJSON is AppendJSON.
-func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), nil }
+// MarshalJSON is appendJSON.
+func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.appendJSON(nil), nil }
 
-// MarshalJSON is AppendJSON.
-func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
+// MarshalJSON is appendJSON.
+func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.appendJSON(nil), nil }
 
-// MarshalJSON is AppendJSON.
-func (r RunRecord) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
+// MarshalJSON is appendJSON.
+func (r RunRecord) MarshalJSON() ([]byte, error) { return r.appendJSON(nil), nil }
 
 // UnmarshalJSON reads a snapshot; db.ErrInvalid says what is wrong. The count of events is taken as it is.
 func (s *RunSnapshot) UnmarshalJSON(text []byte) error {

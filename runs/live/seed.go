@@ -37,21 +37,13 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 	return r, err
 }
 
-// RecordEvent adds an event to a run and moves the run on. The snapshot is the run's after it;
-// found is false, and nothing is stored, for a run that is not here. [Store.Append] tells that as
-// an error, can be repeated, and does not read the run's texts for an answer.
+// RecordEvent adds events to a run, all or none, and moves the run on. The snapshot is the run's
+// after them; found is false, and nothing is stored, for a run that is not here. [Store.Append]
+// reports that as an error, can be repeated, and does not read the run's texts for an answer.
 //
-// db.ErrInvalid: the event was not made by NewEvent, or the run has no sequence left.
-func (s *Store) RecordEvent(ctx context.Context, runID string, event Event) (run RunSnapshot, found bool,
-	err error,
-) {
-	return s.RecordEvents(ctx, runID, []Event{event})
-}
-
-// RecordEvents is RecordEvent for several events of a run: all are stored or none.
-func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) (run RunSnapshot, found bool,
-	err error,
-) {
+// db.ErrInvalid: an event was not made by NewEvent, or the run has no sequence left.
+func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) (run RunSnapshot, found bool,
+	err error) {
 	err = s.write(ctx, writing(events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		row, _, err := s.append(tx, scope, runID, Batch{Events: events})
 		if found = err == nil; err != nil {
@@ -242,5 +234,6 @@ func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
 			return &db.Error{Op: opReplace, Entity: "live run", ID: records[i].Snapshot.ID, Err: err}
 		}
 	}
-	return s.replace(ctx, s.caps.kept(lastOfEach(records)))
+	list := lastOfEach(records)
+	return s.replace(ctx, list[over(s.caps.runs, int64(len(list))):])
 }

@@ -63,7 +63,7 @@ func TestRunStoreTracksStatusAndEvents(t *testing.T) {
 	snapshot := snapshotOf(t, store, run.ID)
 	if snapshot.Status != live.Completed || snapshot.ResultText == nil || *snapshot.ResultText != "done" ||
 		snapshot.EventCount != 2 {
-		t.Errorf("the run is %s", snapshot.AppendJSON(nil))
+		t.Errorf("the run is %s", jsonOf(snapshot))
 	}
 	if n := len(eventsOf(t, store, run.ID)); n != 2 {
 		t.Errorf("the run has %d events", n)
@@ -97,8 +97,7 @@ func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
 	ctx, store, session := context.Background(), newStore(t, live.Options{}), &live.Session{}
 	run := create(t, store, "fix tests")
 	token := live.NewCancellationToken()
-	session.SetToken(token)
-	session.SetCurrent(run.ID)
+	session.SetCurrent(run.ID, token)
 	handle := live.NewRunHandle(run.ID, run.SessionID, store, session, nil)
 	if cancelled, err := handle.Cancel(ctx); err != nil || !cancelled || !token.IsCancelled() {
 		t.Errorf("cancelled is %v, the token's %v, %v", cancelled, token.IsCancelled(), err)
@@ -106,7 +105,7 @@ func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
 	if status, _, err := handle.Status(ctx); err != nil || status != live.Cancelled {
 		t.Errorf("the status is %q, %v", status, err)
 	}
-	session.SetCurrent("other-run")
+	session.SetCurrent("other-run", token)
 	if cancelled, err := handle.Cancel(ctx); err != nil || cancelled {
 		t.Errorf("a run that is not current was cancelled: %v", err)
 	}
@@ -117,8 +116,7 @@ func TestCancel_HookRunsWhateverTheMark(t *testing.T) {
 	store, session, hook := newStore(t, live.Options{}), &live.Session{}, &recordingHook{}
 	run := create(t, store, "p")
 	token := live.NewCancellationToken()
-	session.SetToken(token)
-	session.SetCurrent(run.ID)
+	session.SetCurrent(run.ID, token)
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	cancelled, err := live.NewRunHandle(run.ID, run.SessionID, store, session, hook).Cancel(ctx)
@@ -134,13 +132,10 @@ func TestCancelNeverFiresAnotherRunsToken(t *testing.T) {
 	end() // the mark is of no interest here
 	for range 3000 {
 		session, others := &live.Session{}, live.NewCancellationToken()
-		session.SetToken(live.NewCancellationToken())
-		session.SetCurrent("a")
+		session.SetCurrent("a", live.NewCancellationToken())
 		done := make(chan struct{})
 		go func() {
-			session.ClearCurrent()
-			session.SetToken(others)
-			session.SetCurrent("b")
+			session.SetCurrent("b", others)
 			close(done)
 		}()
 		_, _ = live.NewRunHandle("a", "s", store, session, nil).Cancel(ended)

@@ -21,52 +21,33 @@ type Options struct {
 	Scope string
 	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their
 	// status; at most 200 of them for one that is added.
-	MaxRuns Cap
+	MaxRuns *uint64
 	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their
 	// records as compact JSON. When an event is added, the oldest go until both hold. An event larger
 	// than the bytes goes at once: status, count and sequence move on all the same.
 	//
 	// One call takes at most 4,000 events out, so that none holds the writer for long: where a cap is
 	// far below what is kept, several calls bring it there.
-	MaxEventsPerRun     Cap
-	MaxEventBytesPerRun Cap
+	MaxEventsPerRun     *uint64
+	MaxEventBytesPerRun *uint64
 	// Lease are the terms on which Begin and Resume hold a run. The zero value: as long as this process lives.
 	Lease db.LeaseTerms
 }
 
-// A Cap is a largest number; the zero value is none.
-type Cap struct {
-	limit uint64
-	set   bool
-}
+// caps are the largest numbers; nil is none.
+type caps struct{ runs, events, bytes *uint64 }
 
-// AtMost is the cap n. 0 is a cap too: nothing is kept.
-func AtMost(n uint64) Cap { return Cap{limit: n, set: true} }
-
-// Limit is the cap's number; ok is false where there is no cap.
-func (c Cap) Limit() (n uint64, ok bool) { return c.limit, c.set }
-
-// over reports by how much n is more than the cap allows.
-func (c Cap) over(n int64) int64 {
-	if !c.set || n <= 0 || uint64(n) <= c.limit {
+// over is by how much n exceeds a cap.
+func over(limit *uint64, n int64) int64 {
+	if limit == nil || n <= 0 || uint64(n) <= *limit {
 		return 0
 	}
-	return n - int64(c.limit)
+	return n - int64(*limit)
 }
-
-type caps struct{ runs, events, bytes Cap }
 
 // full reports whether a run keeps more than the caps allow.
 func (c *caps) full(events, bytes int64) bool {
-	return c.events.over(events) > 0 || c.bytes.over(bytes) > 0
-}
-
-// kept leaves those records out that a cap on runs would take at once.
-func (c *caps) kept(list []*RunRecord) []*RunRecord {
-	if over := c.runs.over(int64(len(list))); over > 0 {
-		return list[over:]
-	}
-	return list
+	return over(c.events, events) > 0 || over(c.bytes, bytes) > 0
 }
 
 // NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
@@ -77,9 +58,6 @@ func NewStore(d *db.DB, o Options) *Store {
 		caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}, lease: o.Lease,
 	}
 }
-
-// Scope is the name of the store's scope.
-func (s *Store) Scope() string { return s.scope }
 
 // look runs fn in a transaction of the caller's that reads. A scope that was never written to has
 // no runs: fn is not called.

@@ -98,7 +98,7 @@ func TestCancelledIsFinal(t *testing.T) {
 		live.ErrorEvent("late"))
 	if got.Status != live.Cancelled || got.Prompt != "" || got.ResultText != nil || got.Error != nil ||
 		got.EventCount != 4 {
-		t.Errorf("late events made the run %s", got.AppendJSON(nil))
+		t.Errorf("late events made the run %s", jsonOf(got))
 	}
 }
 
@@ -204,7 +204,7 @@ func TestRestoredCountersGoOn(t *testing.T) {
 			}
 			want := strings.Replace(text, fmt.Sprintf(`"event_count":%d,`, test.count),
 				fmt.Sprintf(`"event_count":%d,`, test.next), 1)
-			if got := "[" + string(before[0].AppendJSON(nil)) + "]"; got != want {
+			if got := "[" + string(jsonOf(before[0])) + "]"; got != want {
 				t.Errorf("came back as %s, not %s", got, want)
 			}
 			record(t, store, "r", live.TextDelta("next"))

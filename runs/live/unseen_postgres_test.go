@@ -99,7 +99,7 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		for range 5 {
 			page, err := p.store.EventsPage(ctx, id, at)
 			for _, item := range page.Items {
-				say("event", fmt.Sprintf("%s %s %s %v", item.Item.AppendJSON(nil), item.Status, item.Reason, item.What),
+				say("event", fmt.Sprintf("%s %s %s %v", jsonOf(item.Item), item.Status, item.Reason, item.What),
 					nil)
 			}
 			say("events", nil, err)

@@ -525,7 +525,7 @@ func TestPostgres_LiveRunRemovedTwiceCountsOnce(t *testing.T) {
 	handles := twoHandles(t)
 	var stores []*live.Store
 	for _, d := range handles {
-		stores = append(stores, live.NewStore(d, live.Options{MaxRuns: live.AtMost(2)}))
+		stores = append(stores, live.NewStore(d, live.Options{MaxRuns: new(uint64(2))}))
 	}
 	for _, id := range []string{"a", "b"} {
 		_, err := stores[0].ReserveRunWithID(t.Context(), id, "s", "p")

@@ -106,7 +106,7 @@ func TestPostgres_MixedLiveEventsAreDense(t *testing.T) {
 	handles := twoHandles(t)
 	stores := map[*db.DB]*live.Store{}
 	for _, d := range handles {
-		stores[d] = live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(40)})
+		stores[d] = live.NewStore(d, live.Options{MaxEventsPerRun: new(uint64(40))})
 	}
 	_, err := stores[handles[0]].ReserveRunWithID(t.Context(), "r", "s", "p")
 	done(t, err)
@@ -327,7 +327,7 @@ func TestPostgres_ReplacingLiveRunIsLockedToo(t *testing.T) {
 	handles := twoHandles(t)
 	stores := []*live.Store{}
 	for _, d := range handles {
-		stores = append(stores, live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(0)}))
+		stores = append(stores, live.NewStore(d, live.Options{MaxEventsPerRun: new(uint64(0))}))
 	}
 	event, err := live.NewEvent([]byte(`{"type":"message","text":"x"}`))
 	done(t, err)

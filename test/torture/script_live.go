@@ -42,8 +42,7 @@ func liveScript() script {
 		}),
 		markOp("live-6", live.Cancelled, func(ctx context.Context, s *session, id string) error {
 			var at live.Session
-			at.SetCurrent(id)
-			at.SetToken(live.NewCancellationToken())
+			at.SetCurrent(id, live.NewCancellationToken())
 			_, err := live.NewRunHandle(id, "session", liveRuns(s), &at, nil).Cancel(ctx)
 			return err
 		}),
@@ -90,7 +89,7 @@ func eventsOp(id, name string, n, size int) op {
 	return op{
 		name: "record " + name,
 		do: func(ctx context.Context, s *session) error {
-			_, found, err := liveRuns(s).RecordEvents(ctx, id, events)
+			_, found, err := liveRuns(s).RecordEvent(ctx, id, events...)
 			if err == nil && !found {
 				return fmt.Errorf("run %s is not there", id)
 			}
