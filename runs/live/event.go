@@ -128,12 +128,12 @@ func readEvent(text []byte, above int, arrays bool) (e Event, reason string) {
 	if e.kind, reason = m.takeType(); reason != "" {
 		return Event{}, reason
 	}
-	if members, known := eventTypes[e.kind]; known {
-		if reason := m.check(members); reason != "" {
+	if s, known := eventTypes[e.kind]; known {
+		if reason := m.check(s.fields); reason != "" {
 			return Event{}, reason
 		}
 		if name, ok := fieldOf[e.kind]; ok {
-			e.field = serdejson.Unquote(m.value(members, name))
+			e.field = serdejson.Unquote(m.value(s.fields, name))
 		}
 	}
 	return e, ""

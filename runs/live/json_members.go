@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 
 	"selvedge/internal/serdejson"
 )
@@ -56,8 +57,8 @@ func spanMembers(s *serdejson.Scanner, arrays bool) (*members, string) {
 	}
 }
 
-// takeType reads the tag of an event: its member "type", or the first element of an array, which is
-// taken out.
+// takeType reads the type of an event: its member "type", or the first element of an array, which it
+// removes.
 func (m *members) takeType() (string, string) {
 	var tag []byte
 	if m.array {
@@ -83,48 +84,48 @@ func (m *members) takeType() (string, string) {
 	return serdejson.Unquote(tag), ""
 }
 
-// check reads the members as these fields. Unknown members are nobody's business, known ones must
-// not come twice.
-func (m *members) check(fields []field) string {
+// find gives the place of a field's value, -1 if it is absent.
+func (m *members) find(fields []field, i int) (at int, reason string) {
+	at = -1
 	if m.array {
-		return m.checkArray(fields)
+		if i < len(m.values) {
+			at = i
+		}
+		return at, ""
+	}
+	for k, key := range m.keys {
+		if serdejson.KeyIs(key, fields[i].name) {
+			if at >= 0 {
+				return at, fmt.Sprintf("duplicate field `%s`", fields[i].name)
+			}
+			at = k
+		}
+	}
+	return at, ""
+}
+
+// check reads the members as these fields. Unknown members are ignored.
+func (m *members) check(fields []field) string {
+	invalidLength := func() string {
+		return fmt.Sprintf("invalid length %d, expected %d elements", len(m.values), len(fields))
+	}
+	if m.array && len(m.values) > len(fields) {
+		return invalidLength()
 	}
 	for i := range fields {
 		f := &fields[i]
-		found := -1
-		for k, key := range m.keys {
-			if !f.is(key) {
-				continue
-			}
-			if found >= 0 {
-				return fmt.Sprintf("duplicate field `%s`", f.name)
-			}
-			found = k
-		}
+		at, reason := m.find(fields, i)
 		switch {
-		case found >= 0:
-			if reason := f.shape.read(m.values[found]); reason != "" {
-				return reason
-			}
-		case !f.absent:
-			return fmt.Sprintf("missing field `%s`", f.name)
+		case reason != "":
+		case at >= 0:
+			reason = f.shape.read(m.values[at])
+		case m.array && !f.element:
+			reason = invalidLength()
+		case !m.array && !f.absent:
+			reason = fmt.Sprintf("missing field `%s`", f.name)
 		}
-	}
-	return ""
-}
-
-func (m *members) checkArray(fields []field) string {
-	if len(m.values) > len(fields) {
-		return fmt.Sprintf("invalid length %d, expected %d elements", len(m.values), len(fields))
-	}
-	for i := range fields {
-		switch {
-		case i < len(m.values):
-			if reason := fields[i].shape.read(m.values[i]); reason != "" {
-				return reason
-			}
-		case !fields[i].element:
-			return fmt.Sprintf("invalid length %d, expected %d elements", len(m.values), len(fields))
+		if reason != "" {
+			return reason
 		}
 	}
 	return ""
@@ -132,21 +133,9 @@ func (m *members) checkArray(fields []field) string {
 
 // value is a member that check has seen; nil where it is absent.
 func (m *members) value(fields []field, name string) []byte {
-	for i := range fields {
-		if fields[i].name != name {
-			continue
-		}
-		if m.array {
-			if i < len(m.values) {
-				return m.values[i]
-			}
-			return nil
-		}
-		for k, key := range m.keys {
-			if fields[i].is(key) {
-				return m.values[k]
-			}
-		}
+	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	if at, _ := m.find(fields, i); at >= 0 {
+		return m.values[at]
 	}
 	return nil
 }
@@ -158,24 +147,17 @@ func (m *members) further(fields []field) []byte {
 	}
 	var out []byte
 	for k, key := range m.keys {
-		known := false
-		for i := range fields {
-			known = known || fields[i].is(key)
-		}
-		if known {
+		if slices.ContainsFunc(fields, func(f field) bool { return serdejson.KeyIs(key, f.name) }) {
 			continue
 		}
+		separator := byte(',')
 		if out == nil {
-			out = append(out, '{')
-		} else {
-			out = append(out, ',')
+			separator = '{'
 		}
-		out = appendCompact(append(append(out, key...), ':'), m.values[k])
+		out = appendCompact(append(append(append(out, separator), key...), ':'), m.values[k])
 	}
 	if out == nil {
 		return nil
 	}
 	return append(out, '}')
 }
-
-func (f *field) is(key []byte) bool { return serdejson.KeyIs(key, f.name) }

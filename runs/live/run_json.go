@@ -11,14 +11,9 @@ import (
 )
 
 var (
-	aStatus        = &shape{sort: sortWord, words: []string{"created", "planning", "executing", "verifying", "completed", "failed", "cancelled"}}
-	snapshotFields = all(in(aText, "id session_id"), []field{a("status", aStatus), a("prompt", aText)},
-		in(aCount, "created_at_ms updated_at_ms"), in(noText, "result_text error"), in(aCount, "event_count"))
-	eventFields  = []field{a("sequence", aCount), a("timestamp_ms", aCount), a("event", free)}
-	recordFields = []field{
-		a("snapshot", object(snapshotFields...)),
-		a("events", &shape{sort: sortList, of: object(eventFields...)}),
-	}
+	snapshotFields = objectTypes["snapshot"].fields
+	eventFields    = objectTypes["event_record"].fields
+	recordFields   = objectTypes["record"].fields
 )
 
 // appendJSON appends the snapshot as compact JSON: absent texts are left out, further members come last.
@@ -165,7 +160,7 @@ func (m *members) snapshot() (s RunSnapshot, reason string) {
 		return s, reason
 	}
 	text := func(name string) string { return serdejson.Unquote(m.value(snapshotFields, name)) }
-	status, _ := aStatus.readWord(m.value(snapshotFields, "status"))
+	status, _ := basicTypes["status"].readWord(m.value(snapshotFields, "status"))
 	count := func(name string) uint64 { return serdejson.ParseNumber(m.value(snapshotFields, name)).Uint }
 	maybe := func(name string) *string {
 		value := m.value(snapshotFields, name)
