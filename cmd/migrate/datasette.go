@@ -78,7 +78,7 @@ func datasetteMetadata(path, base string) datasetteAnswer {
 	}
 	queries := map[string]datasetteQuery{}
 	for _, p := range datasettePages {
-		p.query.SQL = strings.ReplaceAll(p.query.SQL, "@", "'"+strings.ReplaceAll(at, "'", "''")+"' || ")
+		p.query.SQL = strings.ReplaceAll(strings.TrimSpace(p.query.SQL), "@", "'"+strings.ReplaceAll(at, "'", "''")+"' || ")
 		queries[p.name] = p.query
 	}
 	return datasetteAnswer{Title: "Selvedge: " + name, Databases: map[string]datasetteDatabase{name: {
@@ -116,60 +116,70 @@ var datasettePages = []struct {
 	name  string
 	query datasetteQuery
 }{
-	{"latest_runs", datasetteQuery{"Runs", "What ran last, and how it ended.", `SELECT r.started_at, r.agent_id,
-	r.run_id, r.status, r.outcome, r.summary, r.turns, r.bytes,
+	{"latest_runs", datasetteQuery{"Runs", "What ran last, and how it ended.", `
+SELECT r.started_at, r.agent_id, r.run_id, r.status, r.outcome, r.summary, r.turns, r.bytes,
     @'one_run?run=' || r.run AS trace, @'one_live_run?run=' || r.live_run AS live,
     @'one_run?run=' || r.parent AS parent, @'runs/' || r.run AS row
 FROM v_runs AS r ORDER BY r.started_at_ns DESC LIMIT 200`}},
-	{"one_run", datasetteQuery{"One run", "Its records, and where it leads. The number of a run is its key in the table runs.", `SELECT s.sequence, s.at, s.kind, s.tool, s.prompt, s.result, s.link
+	{"one_run", datasetteQuery{"One run",
+		"Its records, and where it leads. The number of a run is its key in the table runs.", `
+SELECT s.sequence, s.at, s.kind, s.tool, s.prompt, s.result, s.link
 FROM (
     SELECT 0 AS sequence, r.started_at AS at, r.status AS kind, r.agent_id AS tool, r.intent AS prompt,
-    r.summary AS result, @'runs/' || r.run AS link
+        r.summary AS result, @'runs/' || r.run AS link
     FROM v_runs AS r WHERE r.run = CAST(:run AS INTEGER)
     UNION ALL
     SELECT 0, c.started_at, 'started', c.agent_id, c.intent, c.status, @'one_run?run=' || c.run
     FROM v_runs AS c WHERE c.parent = CAST(:run AS INTEGER)
     UNION ALL
     SELECT t.sequence, t.recorded_at, 'turn', t.tool, t.prompt, t.error_type,
-    @'run_records/' || ((t.run << 24) + t.sequence)
+        @'run_records/' || ((t.run << 24) + t.sequence)
     FROM v_turns AS t WHERE t.run = CAST(:run AS INTEGER)
     UNION ALL
     SELECT m.sequence, m.recorded_at, 'model_turn', coalesce(m.response_model, m.request_model),
-    coalesce(m.input_tokens, '?') || ' tokens in, ' || coalesce(m.output_tokens, '?') || ' out',
+        coalesce(m.input_tokens, '?') || ' tokens in, ' || coalesce(m.output_tokens, '?') || ' out',
         coalesce(m.error_type, m.cost_usd || ' US$'), @'run_records/' || ((m.run << 24) + m.sequence)
     FROM v_model_turns AS m WHERE m.run = CAST(:run AS INTEGER)
 ) AS s ORDER BY s.sequence, s.at`}},
-	{"latest_live_runs", datasetteQuery{"Live runs", "What runs now, and what ran.", `SELECT r.updated_at,
-	r.session_id, r.run_id, r.status, r.last_event, r.error,
+	{"latest_live_runs", datasetteQuery{"Live runs", "What runs now, and what ran.", `
+SELECT r.updated_at, r.session_id, r.run_id, r.status, r.last_event, r.error,
     @'one_live_run?run=' || r.run AS events, @'one_run?run=' || r.trace AS trace,
     @'live_runs/' || r.run AS row
 FROM v_live_runs AS r ORDER BY r.updated_at_ns DESC LIMIT 200`}},
-	{"one_live_run", datasetteQuery{"One live run", "Its events. The number of a live run is its key in the table live_runs.", `SELECT e.sequence, e.recorded_at, e.type, e.tool_name, e.error, e.input_tokens, e.output_tokens, e.event,
+	{"one_live_run", datasetteQuery{"One live run",
+		"Its events. The number of a live run is its key in the table live_runs.", `
+SELECT e.sequence, e.recorded_at, e.type, e.tool_name, e.error, e.input_tokens, e.output_tokens, e.event,
     @'live_runs/' || e.run AS run
 FROM v_live_events AS e WHERE e.run = CAST(:run AS INTEGER) ORDER BY e.sequence`}},
-	{"latest_agents", datasetteQuery{"Agents", "All that the file knows, the last first.", `SELECT a.started_at,
-	a.session_id, a.thread, a.status, a.model, a.input_tokens, a.output_tokens, a.cost_usd,
+	{"latest_agents", datasetteQuery{"Agents", "All that the file knows, the last first.", `
+SELECT a.started_at, a.session_id, a.thread, a.status, a.model, a.input_tokens, a.output_tokens, a.cost_usd,
     @'one_agent?agent=' || a.agent AS work, @'agents/' || a.agent AS row
 FROM v_agents AS a ORDER BY a.started_at_ns DESC LIMIT 200`}},
-	{"one_agent", datasetteQuery{"One agent", "Its runs and live runs. The number of an agent is its id in the table agents.", `SELECT w.at, w.kind, w.run_id, w.status, w.link
+	{"one_agent", datasetteQuery{"One agent",
+		"Its runs and live runs. The number of an agent is its id in the table agents.", `
+SELECT w.at, w.kind, w.run_id, w.status, w.link
 FROM v_agents AS a JOIN (
     SELECT r.scope, r.agent_id AS name, r.started_at AS at, 'trace' AS kind, r.run_id, r.status,
-    @'one_run?run=' || r.run AS link FROM v_runs AS r
+        @'one_run?run=' || r.run AS link FROM v_runs AS r
     UNION ALL
     SELECT l.scope, l.session_id, l.created_at, 'live', l.run_id, l.status, @'one_live_run?run=' || l.run
     FROM v_live_runs AS l
 ) AS w ON w.scope = a.scope AND w.name = a.session_id
 WHERE a.agent = CAST(:agent AS INTEGER) ORDER BY w.at DESC`}},
-	{"waiting", datasetteQuery{"Who waits for a person", "Paused workflows, and tool calls that nobody confirmed.", `SELECT w.waiting_since, w.kind, w.run_id, w.question, w.waiting_seconds,
+	{"waiting", datasetteQuery{"Who waits for a person",
+		"Paused workflows, and tool calls that nobody confirmed.", `
+SELECT w.waiting_since, w.kind, w.run_id, w.question, w.waiting_seconds,
     coalesce(@'one_live_run?run=' || w.live_run, @'checkpoints/' || w.checkpoint) AS link
 FROM v_waiting AS w ORDER BY w.waiting_since_ns`}},
-	{"approved", datasetteQuery{"What was approved", "And by whom, until retention takes it.", `SELECT p.asked_at, p.kind, p.run_id, p.question, p.state, p.decision, p.decided_by, p.waited_seconds, @'one_run?run=' || r.key AS trace
-FROM v_approvals AS p LEFT JOIN scopes AS s ON s.name = p.scope LEFT JOIN runs AS r ON r.scope = s.id
-	AND r.run_id = p.run_id
+	{"approved", datasetteQuery{"What was approved", "And by whom, until retention takes it.", `
+SELECT p.asked_at, p.kind, p.run_id, p.question, p.state, p.decision, p.decided_by, p.waited_seconds,
+    @'one_run?run=' || r.key AS trace
+FROM v_approvals AS p LEFT JOIN scopes AS s ON s.name = p.scope
+LEFT JOIN runs AS r ON r.scope = s.id AND r.run_id = p.run_id
 ORDER BY p.asked_at_ns DESC LIMIT 200`}},
-	{"used", datasetteQuery{"What runs used", "Tokens and dollars by run, no use twice.", `SELECT u.run_id,
-	coalesce(u.agent_id, u.session_id) AS agent, sum(u.input_tokens) AS input_tokens,
-	sum(u.output_tokens) AS output_tokens, sum(u.cost_usd) AS cost_usd,
+	{"used", datasetteQuery{"What runs used", "Tokens and dollars by run, no use twice.", `
+SELECT u.run_id, coalesce(u.agent_id, u.session_id) AS agent, sum(u.input_tokens) AS input_tokens,
+    sum(u.output_tokens) AS output_tokens, sum(u.cost_usd) AS cost_usd,
     coalesce(@'one_run?run=' || u.run, @'one_live_run?run=' || u.live_run) AS link
 FROM v_usage AS u GROUP BY u.scope, u.run_id, agent ORDER BY cost_usd DESC, input_tokens DESC LIMIT 200`}},
 }
