@@ -121,7 +121,8 @@ SELECT r.started_at, r.agent_id, r.run_id, r.status, r.outcome, r.summary, r.tur
     @'one_run?run=' || r.run AS trace, @'one_live_run?run=' || r.live_run AS live,
     @'one_run?run=' || r.parent AS parent, @'runs/' || r.run AS row
 FROM v_runs AS r ORDER BY r.started_at_ns DESC LIMIT 200`}},
-	{"one_run", datasetteQuery{"One run",
+	{"one_run", datasetteQuery{
+		"One run",
 		"Its records, and where it leads. The number of a run is its key in the table runs.", `
 SELECT s.sequence, s.at, s.kind, s.tool, s.prompt, s.result, s.link
 FROM (
@@ -140,22 +141,26 @@ FROM (
         coalesce(m.input_tokens, '?') || ' tokens in, ' || coalesce(m.output_tokens, '?') || ' out',
         coalesce(m.error_type, m.cost_usd || ' US$'), @'run_records/' || ((m.run << 24) + m.sequence)
     FROM v_model_turns AS m WHERE m.run = CAST(:run AS INTEGER)
-) AS s ORDER BY s.sequence, s.at`}},
+) AS s ORDER BY s.sequence, s.at`,
+	}},
 	{"latest_live_runs", datasetteQuery{"Live runs", "What runs now, and what ran.", `
 SELECT r.updated_at, r.session_id, r.run_id, r.status, r.last_event, r.error,
     @'one_live_run?run=' || r.run AS events, @'one_run?run=' || r.trace AS trace,
     @'live_runs/' || r.run AS row
 FROM v_live_runs AS r ORDER BY r.updated_at_ns DESC LIMIT 200`}},
-	{"one_live_run", datasetteQuery{"One live run",
+	{"one_live_run", datasetteQuery{
+		"One live run",
 		"Its events. The number of a live run is its key in the table live_runs.", `
 SELECT e.sequence, e.recorded_at, e.type, e.tool_name, e.error, e.input_tokens, e.output_tokens, e.event,
     @'live_runs/' || e.run AS run
-FROM v_live_events AS e WHERE e.run = CAST(:run AS INTEGER) ORDER BY e.sequence`}},
+FROM v_live_events AS e WHERE e.run = CAST(:run AS INTEGER) ORDER BY e.sequence`,
+	}},
 	{"latest_agents", datasetteQuery{"Agents", "All that the file knows, the last first.", `
 SELECT a.started_at, a.session_id, a.thread, a.status, a.model, a.input_tokens, a.output_tokens, a.cost_usd,
     @'one_agent?agent=' || a.agent AS work, @'agents/' || a.agent AS row
 FROM v_agents AS a ORDER BY a.started_at_ns DESC LIMIT 200`}},
-	{"one_agent", datasetteQuery{"One agent",
+	{"one_agent", datasetteQuery{
+		"One agent",
 		"Its runs and live runs. The number of an agent is its id in the table agents.", `
 SELECT w.at, w.kind, w.run_id, w.status, w.link
 FROM v_agents AS a JOIN (
@@ -165,12 +170,15 @@ FROM v_agents AS a JOIN (
     SELECT l.scope, l.session_id, l.created_at, 'live', l.run_id, l.status, @'one_live_run?run=' || l.run
     FROM v_live_runs AS l
 ) AS w ON w.scope = a.scope AND w.name = a.session_id
-WHERE a.agent = CAST(:agent AS INTEGER) ORDER BY w.at DESC`}},
-	{"waiting", datasetteQuery{"Who waits for a person",
+WHERE a.agent = CAST(:agent AS INTEGER) ORDER BY w.at DESC`,
+	}},
+	{"waiting", datasetteQuery{
+		"Who waits for a person",
 		"Paused workflows, and tool calls that nobody confirmed.", `
 SELECT w.waiting_since, w.kind, w.run_id, w.question, w.waiting_seconds,
     coalesce(@'one_live_run?run=' || w.live_run, @'checkpoints/' || w.checkpoint) AS link
-FROM v_waiting AS w ORDER BY w.waiting_since_ns`}},
+FROM v_waiting AS w ORDER BY w.waiting_since_ns`,
+	}},
 	{"approved", datasetteQuery{"What was approved", "And by whom, until retention takes it.", `
 SELECT p.asked_at, p.kind, p.run_id, p.question, p.state, p.decision, p.decided_by, p.waited_seconds,
     @'one_run?run=' || r.key AS trace

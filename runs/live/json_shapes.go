@@ -45,8 +45,10 @@ var basicTypes = map[string]*shape{
 	"text": {sort: sortText}, "flag": {sort: sortFlag}, "any": {sort: sortAny},
 	"usize": {sort: sortUsize}, "i64": {sort: sortI64}, "i32": {sort: sortI32},
 	"u32": {sort: sortU32}, "f32": {sort: sortF32},
-	"status": {sort: sortWord, words: []string{"created", "planning", "executing", "verifying", "completed",
-		"failed", "cancelled"}},
+	"status": {sort: sortWord, words: []string{
+		"created", "planning", "executing", "verifying", "completed",
+		"failed", "cancelled",
+	}},
 }
 
 // read says why serde does not read a value into this type; "" if it does. A scanner has accepted
@@ -117,8 +119,10 @@ func (sh *shape) contents(text []byte) bool {
 }
 
 func (sh *shape) readNumber(text []byte) string {
-	name := [...]string{sortUsize: "usize", sortI64: "i64", sortI32: "i32", sortU32: "u32",
-		sortF32: "f32"}[sh.sort]
+	name := [...]string{
+		sortUsize: "usize", sortI64: "i64", sortI32: "i32", sortU32: "u32",
+		sortF32: "f32",
+	}[sh.sort]
 	if !serdejson.IsNumber(text) {
 		return wrongType(text, name)
 	}

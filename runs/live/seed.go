@@ -43,7 +43,8 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 //
 // db.ErrInvalid: an event was not made by NewEvent, or the run has no sequence left.
 func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) (run RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	err = s.write(ctx, writing(events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		row, _, err := s.append(tx, scope, runID, Batch{Events: events})
 		if found = err == nil; err != nil {
