@@ -166,7 +166,7 @@ func sessionOf(path string) (session string, ok bool) {
 // A file is one that was read, on its way in or to be compared.
 type file struct {
 	*tree.Tree
-	store    table
+	scope    string // of the file's runs
 	path     string
 	text     []byte
 	sum      []byte
@@ -180,7 +180,7 @@ type file struct {
 const maxFile = 512 << 20
 
 func readFile(t *tree.Tree, path string) *file {
-	f := &file{Tree: t, store: table{Scope: t.Scope}, path: path}
+	f := &file{Tree: t, scope: t.Scope, path: path}
 	text, err := t.Folder.Read(path, maxFile)
 	if err != nil {
 		f.reason = t.Folder.Why(path, err)
@@ -194,19 +194,20 @@ func readFile(t *tree.Tree, path string) *file {
 // file of the tree has in one of its own: a run is asked for by its id alone.
 func (f *file) inScope(rx *db.Rx) error {
 	f.lacks = map[string]struct{}{}
-	scope, ok, err := f.store.scopeOfFile(rx, f.Source.ID, []byte(f.path))
-	if err != nil || ok {
-		f.store.Scope = cmp.Or(scope, f.Scope)
+	f.scope = f.Scope
+	var scope string
+	found, err := rx.Find(&scope, sqlScopeOfFile, f.Source.ID, []byte(f.path))
+	if err != nil || found {
+		f.scope = cmp.Or(scope, f.Scope)
 		return err
 	}
-	f.store.Scope = f.Scope
 	for i := range f.elements {
 		e := &f.elements[i]
 		if e.Reason != "" {
 			continue
 		}
 		session := e.Record.Snapshot.SessionID
-		ours, found, err := f.store.findImported(rx, e.Record.Snapshot.ID)
+		ours, found, err := findImported(rx, f.scope, e.Record.Snapshot.ID)
 		if err != nil {
 			return err
 		}
@@ -217,15 +218,15 @@ func (f *file) inScope(rx *db.Rx) error {
 		if ours.SessionID == session || ours.Source == f.Source.ID && string(ours.Path) == f.path {
 			continue
 		}
-		own := table{Scope: ownScope(f.Scope, session)}
+		own := ownScope(f.Scope, session)
 		if ours.Source != f.Source.ID { // not this tree's, unless it is an export of what was kept apart
-			if _, found, err = own.findImported(rx, e.Record.Snapshot.ID); err != nil {
+			if _, found, err = findImported(rx, own, e.Record.Snapshot.ID); err != nil {
 				return err
 			} else if !found {
 				continue
 			}
 		}
-		f.store = own
+		f.scope = own
 		return nil
 	}
 	return nil

@@ -18,10 +18,10 @@ func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err := os.Mkdir(filepath.Join(t.Root, "runs"), 0o700); err != nil {
 		return err
 	}
-	x := &exporter{t, table{Scope: t.Scope}}
+	x := &exporter{t}
 	var runs []placed
 	err := t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
-		runs, err = x.store.placed(rx)
+		runs, err = placedRuns(rx, t.Scope)
 		return err
 	})
 	if err != nil {
@@ -36,10 +36,7 @@ func (layout) Export(ctx context.Context, t *tree.Tree) error {
 }
 
 // An exporter writes the runs of a scope.
-type exporter struct {
-	*tree.Tree
-	store table
-}
+type exporter struct{ *tree.Tree }
 
 // A target is a file of an export.
 type target struct {
@@ -130,7 +127,7 @@ func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) 
 		var record []byte
 		var verbatim, found bool
 		err := x.DB.Read(ctx, "export live run", func(rx *db.Rx) (err error) {
-			record, verbatim, found, err = x.store.recordText(rx, p.Key)
+			record, verbatim, found, err = recordText(rx, p.Key)
 			return err
 		})
 		if err != nil {

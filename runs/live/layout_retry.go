@@ -14,7 +14,7 @@ import (
 func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
 	err error,
 ) {
-	f := &file{Tree: t, store: table{Scope: t.Scope}, path: q.Path, text: raw}
+	f := &file{Tree: t, scope: t.Scope, path: q.Path, text: raw}
 	switch {
 	case len(raw) == 0:
 		return nil, "nothing is kept of it: import the folder again", nil
@@ -70,7 +70,7 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 		return err
 	}
 	e := &f.elements[0]
-	ours, found, err := f.store.findImported(&tx.Rx, e.Record.Snapshot.ID)
+	ours, found, err := findImported(&tx.Rx, f.scope, e.Record.Snapshot.ID)
 	if err != nil {
 		return err
 	}
@@ -79,21 +79,21 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 		return err
 	}
 	if found {
-		same, err := f.store.holds(&tx.Rx, ours.Key, e)
+		same, err := holds(&tx.Rx, ours.Key, e)
 		if err != nil || !same {
 			part.Differ(f.path, f.aside.Reason)
 			return err
 		}
 		countRun(part, len(e.Record.Events), tree.Already)
 		if ours.Source == from.Source && !bytes.Equal(ours.Path, from.Path) {
-			err = f.store.addCopy(tx, ours.Key, from)
+			err = addCopy(tx, ours.Key, from)
 		}
 		if err != nil {
 			return err
 		}
 	} else {
 		countRun(part, len(e.Record.Events), tree.New)
-		if err := f.store.importRun(tx, e, from); err != nil {
+		if err := importRun(tx, f.scope, e, from); err != nil {
 			return err
 		}
 	}
@@ -106,8 +106,8 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 // position is the place of the record among those of its file: the places that no other one has are
 // those of the records in quarantine, in the order of the file.
 func (f *lateRecord) position(rx *db.Rx) (int, error) {
-	taken, err := positionsOf(rx, f.Source.ID, []byte(f.path))
-	if err != nil {
+	var taken []int
+	if err := rx.Select(&taken, sqlPositions, f.Source.ID, []byte(f.path)); err != nil {
 		return 0, err
 	}
 	before, err := f.Source.CountBefore(rx, f.aside)

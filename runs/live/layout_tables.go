@@ -12,7 +12,12 @@ func (layout) Title(e tree.Entity) string { return fmt.Sprintf("run %q", e.ID) }
 
 // Things are the runs that a file holds, those too that it holds a copy of.
 func (layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing, err error) {
-	runs, err := runsOfFile(rx, s.ID, row.Path)
+	var runs []struct {
+		Key   int64  `db:"key"`
+		Scope string `db:"scope"`
+		RunID string `db:"run_id"`
+	}
+	err = rx.Select(&runs, sqlRunsOfFile, s.ID, row.Path)
 	for _, r := range runs {
 		list = append(list, tree.Thing{Entity: tree.Entity{Group: r.Scope, ID: r.RunID}, Row: r.Key})
 	}
@@ -21,7 +26,7 @@ func (layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing
 
 // Find looks a run up.
 func (layout) Find(rx *db.Rx, _ string, e tree.Entity) (tree.Thing, bool, error) {
-	ours, ok, err := table{Scope: e.Group}.findImported(rx, e.ID)
+	ours, ok, err := findImported(rx, e.Group, e.ID)
 	return tree.Thing{Entity: e, Row: ours.Key}, ok, err
 }
 

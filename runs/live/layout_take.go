@@ -70,7 +70,7 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 // Foresee names what is about to be asked of the file and of the runs in it.
 func (f *file) Foresee(foresight *tree.Foresight) error {
 	foresight.File(f.path)
-	f.store.foreseeFile(f.Source.ID, []byte(f.path), foresight.Ask)
+	foresight.Ask(sqlScopeOfFile, f.Source.ID, []byte(f.path))
 	foresight.Aside(f.Tree, f.path)
 	if !foresight.Taken() {
 		return nil
@@ -83,7 +83,10 @@ func (f *file) Foresee(foresight *tree.Foresight) error {
 	if f.damage != nil {
 		foresight.ExpectAside(1)
 	}
-	foreseen := table{Scope: f.Scope}
+	scope, known, err := foresight.Rx.Scope(f.Scope)
+	if err != nil {
+		return err
+	}
 	asked := map[string]struct{}{}
 	for i := range f.elements {
 		if f.elements[i].Reason != "" {
@@ -98,8 +101,8 @@ func (f *file) Foresee(foresight *tree.Foresight) error {
 		asked[id] = struct{}{}
 		foresight.About("run " + id)
 		foresight.Expect("live_runs", 1)
-		if err := foreseen.foresee(foresight.Rx, id, foresight.Ask); err != nil {
-			return err
+		if known {
+			foresight.Ask(sqlFindImported, scope, id)
 		}
 	}
 	return nil
@@ -144,11 +147,12 @@ func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	if err := f.NameAside(rx, f.path, part); err != nil {
 		return err
 	}
-	scope, ok, err := f.store.scopeOfFile(rx, f.Source.ID, []byte(f.path))
+	var scope string
+	found, err := rx.Find(&scope, sqlScopeOfFile, f.Source.ID, []byte(f.path))
 	if err != nil {
 		return err
 	}
-	if ok && scope != f.Scope {
+	if found && scope != f.Scope {
 		part.KeepApart(f.path, scope)
 	}
 	known, err := tree.ParseTally(row.Records)
@@ -192,10 +196,10 @@ func (b *taking) all(row *tree.Row) error {
 	if err := f.inScope(&b.tx.Rx); err != nil {
 		return err
 	}
-	if f.store.Scope != f.Scope {
-		b.part.KeepApart(f.path, f.store.Scope)
+	if f.scope != f.Scope {
+		b.part.KeepApart(f.path, f.scope)
 	}
-	if err := f.store.forgetCopies(b.tx, f.Source.ID, []byte(f.path)); err != nil {
+	if err := b.tx.Queue(sqlForgetCopies, f.Source.ID, []byte(f.path)); err != nil {
 		return err
 	}
 	counts := tree.Tally{}
@@ -279,9 +283,9 @@ func (b *taking) element(i int) (taken bool, err error) {
 		return false, err
 	case !found:
 		countRun(b.part, len(e.Record.Events), tree.New)
-		return true, b.store.importRun(b.tx, e, from)
+		return true, importRun(b.tx, b.scope, e, from)
 	case ours.Source != from.Source || !bytes.Equal(ours.Path, from.Path):
-		same, err := b.store.holds(&b.tx.Rx, ours.Key, e)
+		same, err := holds(&b.tx.Rx, ours.Key, e)
 		if err != nil {
 			return false, err
 		}
@@ -293,20 +297,20 @@ func (b *taking) element(i int) (taken bool, err error) {
 		if ours.Source != from.Source {
 			return true, nil
 		}
-		return true, b.store.addCopy(b.tx, ours.Key, from)
+		return true, addCopy(b.tx, ours.Key, from)
 	case bytes.Equal(ours.Digest, sumOf(e.Text)):
 		countRun(b.part, len(e.Record.Events), tree.Already)
-		return true, b.store.setPosition(b.tx, ours.Key, i)
+		return true, b.tx.Queue(sqlSetPlace, i, ours.Key)
 	}
 	countRun(b.part, len(e.Record.Events), tree.Changed)
-	if ours.Touched {
+	if !bytes.Equal(ours.Stamp, ours.stamp()) {
 		b.kept = true
 		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and was written to here since it was imported: "+
 			"ours stays", id))
 		return true, nil
 	}
-	copies, err := b.store.copiesOf(&b.tx.Rx, ours.Key)
-	if err != nil {
+	var copies [][]byte
+	if err := b.tx.Select(&copies, sqlCopiesOf, ours.Key); err != nil {
 		return false, err
 	}
 	for _, path := range copies { // which hold the run as it was: they are new again
@@ -314,18 +318,18 @@ func (b *taking) element(i int) (taken bool, err error) {
 			return false, err
 		}
 	}
-	if err := b.store.removeImported(b.tx, ours.Key); err != nil {
+	if err := ours.removeAll(b.tx); err != nil {
 		return false, err
 	}
-	return true, b.store.importRun(b.tx, e, from)
+	return true, importRun(b.tx, b.scope, e, from)
 }
 
 // find is FindImported, for what inScope did not find a moment ago too.
 func (b *taking) find(id string) (imported, bool, error) {
-	if _, lacks := b.lacks[id]; lacks && b.store.Scope == b.Scope {
+	if _, lacks := b.lacks[id]; lacks && b.scope == b.Scope {
 		return imported{}, false, nil
 	}
-	return b.store.findImported(&b.tx.Rx, id)
+	return findImported(&b.tx.Rx, b.scope, id)
 }
 
 // hasLater is why a record is refused that the original does not take either.
