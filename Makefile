@@ -36,9 +36,14 @@ demo: build ## import a sample tree, list its runs, show one, ask a question in 
 	examples/demo
 
 .PHONY: test
-test: ## run all tests
+test: ## run all tests but those that need root or a server
 	@tools/need sqlite3
-	go test -timeout 20m $(TESTFLAGS) ./...
+	go test -timeout 20m -skip ^TestRoot $(TESTFLAGS) ./...
+
+.PHONY: test-root
+test-root: ## run the tests that mount file systems, make namespaces or become another user, as root
+	@tools/need mkfs.ext4 setpriv
+	go test -timeout 20m -run ^TestRoot $(TESTFLAGS) ./...
 
 .PHONY: test-postgres
 test-postgres: ## run the tests that need a PostgreSQL server, on one that is started for them
@@ -105,7 +110,7 @@ torture: ## kill, fail and cut the power at every system call of every public wr
 # another; what measures memory or room on a disk; what reads a whole damaged file again and again; what only starts, kills or traces
 # other processes, which are their own race.
 NO_RACE := ^Test(Transcripts|Trees|RandomTrees|TheJudge|Judge_|Image_|TheDemo|TheProgramInTheREADME|EveryCommandInTheREADME|Pages_SQLite3)
-NO_RACE := $(NO_RACE)|^Test(MemoryStaysFlat|Import_LineOf64MB|ALineThatIsTooLong|APageOfATraceIsWeighed|AFullDiskIsEmptied|FullDisk_|GiveBack_|WhatADeletionFreed)
+NO_RACE := $(NO_RACE)|^Test(MemoryStaysFlat|Import_LineOf64MB|ALineThatIsTooLong|APageOfATraceIsWeighed|Root(FullDisk_EmptiedByDeleting|FullDisk_HasAWayOut|GiveBack_)|WhatADeletionFreed)
 NO_RACE := $(NO_RACE)|^Test(AFlippedBit|NoStatementGoes|Salvage|EightProcessesOpen|Import_KilledAnywhere|AGrowingFile|AnswersHaveTheDocumented)|^Test.*Falsified
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|check|checkpoints|completion|frame|live|query|quarantine|runs|stats|status|version|workers)$$
 

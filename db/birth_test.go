@@ -255,7 +255,7 @@ func stranger(args []string) error {
 	return errors.Join(err, d.Close())
 }
 
-func TestAnotherUserReadsAFileAtRest(t *testing.T) {
+func TestRootOpen_OtherUserReadsFileAtRest(t *testing.T) {
 	path := atRest(t)
 	p := dbtest.Start(t, "stranger", path)
 	p.Expect("open")
@@ -274,7 +274,7 @@ func TestAnotherUserReadsAFileAtRest(t *testing.T) {
 	live.Expect("rows 2")
 }
 
-func TestAnotherUserIsToldWhatAKilledWriterLeft(t *testing.T) {
+func TestRootOpen_OtherUserSeesKilledWriter(t *testing.T) {
 	path := atRest(t)
 	p := dbtest.Start(t, "opened", path)
 	p.Expect("open")

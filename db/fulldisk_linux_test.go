@@ -73,7 +73,7 @@ func isPlainlyFull(t *testing.T, what string, err error) {
 	}
 }
 
-func TestWhatAFullDiskRefusedIsNotDone(t *testing.T) {
+func TestRootFullDisk_RefusedIsNotDone(t *testing.T) {
 	db.WithGapPatience(t, time.Hour) // for which no read waits: no gap would let the WAL start again
 	path := filepath.Join(smallDisk(t, "size=3m"), "a.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
@@ -123,7 +123,7 @@ func TestWhatAFullDiskRefusedIsNotDone(t *testing.T) {
 	}
 }
 
-func TestEverythingThatMeetsAFullDiskSaysSo(t *testing.T) {
+func TestRootFullDisk_EveryCallSaysSo(t *testing.T) {
 	ctx := context.Background()
 	for name, options := range map[string]string{"no bytes": "size=2m", "no files": "size=8m,nr_inodes=30"} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestEverythingThatMeetsAFullDiskSaysSo(t *testing.T) {
 }
 
 // A read keeps the WAL, and with it all that a deletion freed, for as long as it lasts. Nobody deletes again.
-func TestWrite_GoesOnAfterBlockingRead(t *testing.T) {
+func TestRootWrite_GoesOnAfterBlockingRead(t *testing.T) {
 	db.WithGapPatience(t, time.Nanosecond) // the deletion does not wait for the read
 	d, err := db.Open(t.Context(), fullDisk(t, smallDisk(t, "size=24m")), db.Options{})
 	must(t, err)
@@ -205,7 +205,7 @@ func TestWrite_GoesOnAfterBlockingRead(t *testing.T) {
 	await(t, "writing goes on", func() bool { return add() == nil })
 }
 
-func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
+func TestRootFullDisk_EmptiedByDeleting(t *testing.T) {
 	dbtest.OnDisks(t, "24m", func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "full.db")
 		d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
@@ -267,7 +267,7 @@ func onFullDisk(t *testing.T) (d, other *db.DB) {
 	return d, other
 }
 
-func TestReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
+func TestRootReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
 	d, other := onFullDisk(t)
 	for range 3 {
 		isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))
@@ -281,7 +281,7 @@ func TestReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
 	}
 }
 
-func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
+func TestRootWriteEnd_LeavesRoomForDeletions(t *testing.T) {
 	d, other := onFullDisk(t)
 	end := func(size int) error {
 		return other.WriteEnd(t.Context(), "end", insert(strings.Repeat("x", size), 9999))
@@ -303,7 +303,7 @@ func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
 }
 
 // A long append leaves the writer with the pace of small ones, at which it looks at the WAL seldom.
-func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
+func TestRootGiveBack_NeverFillsTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, size := range []string{"12m", "24m", "48m"} {
 		t.Run(size, func(t *testing.T) {
@@ -356,7 +356,7 @@ func fullDisk(t *testing.T, dir string) string {
 	return path
 }
 
-func TestOpen_FullDiskAllowsDeletes(t *testing.T) {
+func TestRootOpen_FullDiskAllowsDeletes(t *testing.T) {
 	path := fullDisk(t, smallDisk(t, "size=24m"))
 	d, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)
@@ -376,7 +376,7 @@ func TestOpen_FullDiskAllowsDeletes(t *testing.T) {
 	}
 }
 
-func TestFullDisk_UnopenedFileKeepsReserve(t *testing.T) {
+func TestRootFullDisk_UnopenedFileKeepsReserve(t *testing.T) {
 	dir := smallDisk(t, "size=24m")
 	path := fullDisk(t, dir)
 	must(t, os.Remove(filepath.Join(dir, "filler")))

@@ -28,7 +28,7 @@ func inNamespaces(t *testing.T, flags, script string) []string {
 	return append(words, "sh", "-c", script+` && exec "$@"`, "sh")
 }
 
-func TestAFolderMayHaveTwoPaths(t *testing.T) {
+func TestRootOpen_FolderWithTwoPaths(t *testing.T) {
 	path, _ := twoFolders(t)
 	mounted := filepath.Join(t.TempDir(), "mounted")
 	must(t, os.Mkdir(mounted, 0o700))
@@ -44,7 +44,7 @@ func TestAFolderMayHaveTwoPaths(t *testing.T) {
 	inside.Wait()
 }
 
-func TestAMountOfTheFileAloneIsNotWritten(t *testing.T) {
+func TestRootMount_OfFileAloneIsNotWritten(t *testing.T) {
 	path, other := twoFolders(t)
 	must(t, os.WriteFile(other, nil, 0o600))
 	_, refused := startCrew(t, inNamespaces(t, "--mount", "mount --bind "+path+" "+other), other)
@@ -65,7 +65,7 @@ func elsewhere(t *testing.T) map[string][]string {
 	}
 }
 
-func TestAContainersNeighbourKeepsWhatItHolds(t *testing.T) {
+func TestRootContainer_NeighbourKeepsItsClaims(t *testing.T) {
 	for name, under := range elsewhere(t) {
 		t.Run(name, func(t *testing.T) {
 			path, d := openTable(t, claims)
@@ -113,7 +113,7 @@ func waitUntilDead(t *testing.T, d *db.DB, owner int64) {
 	}
 }
 
-func TestAPIDIsKeptWithItsNamespace(t *testing.T) {
+func TestRootPID_KeptWithItsNamespace(t *testing.T) {
 	path, d := openTable(t, claims)
 	here := claim(t, d)
 	there, refused := startCrew(t, inNamespaces(t, "--pid --mount-proc", ""), path)
@@ -167,7 +167,7 @@ func sharedFolder(t *testing.T, mode os.FileMode) string {
 	return path
 }
 
-func TestLockFiles_HaveFilesModeAndGroup(t *testing.T) {
+func TestRootLockFiles_HaveFilesModeAndGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test gives files away: run it as root")
 	}
@@ -189,7 +189,7 @@ func TestLockFiles_HaveFilesModeAndGroup(t *testing.T) {
 	}
 }
 
-func TestSeveralUsersOfAGroupShareAFile(t *testing.T) {
+func TestRootOpen_UsersOfGroupShareFile(t *testing.T) {
 	under := asUser(t, "users")
 	path := sharedFolder(t, 0o660)
 	d := dbtest.OpenAt(t, path, db.Options{})
@@ -210,7 +210,7 @@ func TestSeveralUsersOfAGroupShareAFile(t *testing.T) {
 	reserve(t, d, "nobody's", minutes(1, false))
 }
 
-func TestWhoMayOnlyReadCanAskWhoLives(t *testing.T) {
+func TestRootReader_CanAskWhoLives(t *testing.T) {
 	under := asUser(t, "nogroup")
 	path := sharedFolder(t, 0o644)
 	d := dbtest.OpenAt(t, path, db.Options{})

@@ -16,7 +16,7 @@ import (
 	"selvedge/test/dbtest"
 )
 
-func TestAnExportThatFindsNoRoomLeavesNothing(t *testing.T) {
+func TestRootExport_FullDiskLeavesNothing(t *testing.T) {
 	d, disk := manyRuns(t), t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=500k"); err != nil {
 		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)

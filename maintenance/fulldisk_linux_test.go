@@ -195,7 +195,7 @@ func filledElsewhere(t *testing.T, path string) *fullDisk {
 	return f
 }
 
-func TestFullDisk_HasAWayOut(t *testing.T) {
+func TestRootFullDisk_HasAWayOut(t *testing.T) {
 	t.Parallel()
 	for _, size := range []string{"12m", "24m", "48m"} {
 		for name, filled := range map[string]func(*testing.T, string) *fullDisk{

@@ -13,7 +13,7 @@ import (
 	"selvedge/test/dbtest"
 )
 
-func TestMove_FullDiskResumesWithSpace(t *testing.T) {
+func TestRootMove_FullDiskResumesWithSpace(t *testing.T) {
 	ctx := t.Context()
 	folder := t.TempDir()
 	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // As whoever's disk is full does it: a command fails, its hint is pasted, and the command works again.
-func TestTheHintOfAFullDiskMakesRoom(t *testing.T) {
+func TestRootFullDisk_HintMakesRoom(t *testing.T) {
 	folder := t.TempDir()
 	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {
 		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
@@ -79,7 +79,7 @@ func TestTheHintOfAFullDiskMakesRoom(t *testing.T) {
 	}
 }
 
-func TestADiskWithoutAnyRoomIsNamed(t *testing.T) {
+func TestRootFullDisk_IsNamed(t *testing.T) {
 	folder := t.TempDir()
 	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=4m"); err != nil {
 		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)

@@ -76,7 +76,7 @@ func inNamespace(t *testing.T) (top string) {
 	return ""
 }
 
-func TestAPlaceTellsOfAMountOverAFolderAboveIt(t *testing.T) {
+func TestRootPlace_TellsOfMountAbove(t *testing.T) {
 	top := inNamespace(t)
 	if top == "" {
 		return
@@ -99,7 +99,7 @@ func TestAPlaceTellsOfAMountOverAFolderAboveIt(t *testing.T) {
 	}
 }
 
-func TestPlace_RootTellsWhatLiesThere(t *testing.T) {
+func TestRootPlace_RootTellsWhatLiesThere(t *testing.T) {
 	top := inNamespace(t)
 	if top == "" {
 		return
