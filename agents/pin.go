@@ -6,16 +6,31 @@ import (
 	"selvedge/db"
 )
 
-// Pin keeps the entries of an agent whatever retention says, until Unpin. It need not be there:
-// those that left the registry keep their id, and what comes under it later is pinned too. Delete
-// removes an entry all the same.
+const (
+	opPin       = "pin agent"
+	sqlFindKept = `SELECT session_id FROM agents WHERE scope = ?1 AND session_id = ?2 AND put_aside_at IS NULL
+UNION ALL SELECT session_id FROM agents WHERE scope = ?1 AND session_id = ?2 AND put_aside_at IS NOT NULL LIMIT 1`
+)
+
+// Pin keeps the entries of an agent, whatever the limits of retention say, until Unpin: also those that
+// were put aside, and later ones of the same id. Delete still removes an entry. db.ErrNotFound: there is
+// none.
 func (r *Registry) Pin(ctx context.Context, id string) error {
-	return r.db.Write(ctx, "pin agent", func(tx *db.Tx) error { return r.PinTx(tx, id) })
+	return r.db.Write(ctx, opPin, func(tx *db.Tx) error { return r.PinTx(tx, id) })
 }
 
 // PinTx is Pin inside a transaction.
 func (r *Registry) PinTx(tx *db.Tx, id string) error {
-	if err := tx.Of(r.db); err != nil {
+	found := false
+	err := r.readTx(&tx.Rx, opPin, id, func(scope int64) (err error) {
+		var kept string
+		found, err = tx.Find(&kept, sqlFindKept, scope, id)
+		return err
+	})
+	if err == nil && !found {
+		err = named(opPin, id, db.ErrNotFound)
+	}
+	if err != nil {
 		return err
 	}
 	return tx.Pin(r.scope, db.Pinned{Store: db.StoreAgents, ID: id})

@@ -6,15 +6,30 @@ import (
 	"selvedge/db"
 )
 
-// Pin keeps the history of a run whatever retention says, until Unpin: what is there, and what
-// comes. The run need not be there.
+const (
+	opPin       = "pin checkpoint"
+	sqlFindKept = `SELECT run_id FROM checkpoints WHERE scope = ?1 AND run_id = ?2
+UNION ALL SELECT run_id FROM checkpoint_history WHERE scope = ?1 AND run_id = ?2 LIMIT 1`
+)
+
+// Pin keeps the history of a run, past and future, whatever the limits of retention say, until Unpin.
+// db.ErrNotFound: the run has neither a checkpoint nor a history.
 func (s *Store) Pin(ctx context.Context, runID string) error {
-	return s.db.Write(ctx, "pin checkpoint", func(tx *db.Tx) error { return s.PinTx(tx, runID) })
+	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }
 
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, runID string) error {
-	if err := tx.Of(s.db); err != nil {
+	found := false
+	err := s.look(&tx.Rx, opPin, runID, func(scope int64) (err error) {
+		var kept string
+		found, err = tx.Find(&kept, sqlFindKept, scope, runID)
+		return err
+	})
+	if err == nil && !found {
+		err = failed(opPin, runID, db.ErrNotFound)
+	}
+	if err != nil {
 		return err
 	}
 	return tx.Pin(s.scope, db.Pinned{Store: db.StoreCheckpoints, ID: runID})

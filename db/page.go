@@ -67,10 +67,8 @@ func (at At) Room() (Room, error) {
 		limit = DefaultLimit
 	}
 	if limit < 0 || limit > MaxLimit {
-		return Room{}, &Error{
-			Op: "read page", Hint: fmt.Sprintf("ask for 1 to %d, or 0 for %d", MaxLimit, DefaultLimit),
-			Err: fmt.Errorf("%w: the limit of a page is %d", ErrInvalid, at.Limit),
-		}
+		return Room{}, Invalid(fmt.Sprintf("ask for 1 to %d, or 0 for %d", MaxLimit, DefaultLimit),
+			"the limit of a page is %d", at.Limit)
 	}
 	return Room{Items: limit, bytes: MaxPageBytes}, nil
 }

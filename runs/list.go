@@ -115,11 +115,11 @@ const opFind = "find runs"
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err error) {
 	room, err := db.At{Limit: limit}.Room()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = db.CheckID("run", prefix)
 	}
-	if err := db.CheckID("run", prefix); err != nil {
-		return nil, &db.Error{Op: opFind, Err: err}
+	if err != nil {
+		return nil, db.About(err, opFind, "", "", nil)
 	}
 	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {

@@ -2,20 +2,25 @@ package runs
 
 import (
 	"context"
+	"errors"
 
 	"selvedge/db"
 )
+
+const opPin = "pin run"
 
 // Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same.
 // ErrNotFound: there is no such run. A pin is of the run's name: a run that comes under it later is
 // pinned too.
 func (s *Store) Pin(ctx context.Context, run RunRef) error {
-	return s.db.Write(ctx, "pin run", func(tx *db.Tx) error { return s.PinTx(tx, run) })
+	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, run) })
 }
 
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, run RunRef) error {
-	if _, err := s.GetTx(&tx.Rx, run); err != nil {
+	if _, err := s.GetTx(&tx.Rx, run); errors.Is(err, db.ErrNotFound) {
+		return run.failed(opPin, db.ErrNotFound)
+	} else if err != nil {
 		return err
 	}
 	return tx.Pin(s.scope, run.pin())

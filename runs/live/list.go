@@ -127,7 +127,7 @@ const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ?
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err error) {
 	room, err := db.At{Limit: limit}.Room()
 	if err != nil {
-		return nil, err
+		return nil, db.About(err, opFind, "", "", nil)
 	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
 		return rx.Select(&found, sqlFindIDs, scope, prefix, db.AfterPrefix(prefix), room.Items)

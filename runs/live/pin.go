@@ -2,20 +2,25 @@ package live
 
 import (
 	"context"
+	"errors"
 
 	"selvedge/db"
 )
+
+const opPin = "pin live run"
 
 // Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same, and so does
 // a cap on runs. db.ErrNotFound: there is no such run. A pin is of the run's id: a run that comes
 // under it later is pinned too.
 func (s *Store) Pin(ctx context.Context, runID string) error {
-	return s.db.Write(ctx, "pin live run", func(tx *db.Tx) error { return s.PinTx(tx, runID) })
+	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }
 
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, runID string) error {
-	if _, err := s.GetTx(&tx.Rx, runID); err != nil {
+	if _, err := s.GetTx(&tx.Rx, runID); errors.Is(err, db.ErrNotFound) {
+		return notFound(opPin, runID)
+	} else if err != nil {
 		return err
 	}
 	return tx.Pin(s.scope, pin(runID))

@@ -39,7 +39,7 @@ func listedAgents(_ *testing.T, d *db.DB, scope string) things[string, agents.Fi
 			return err
 		},
 		unlisted: true,
-		prune:    r.Prune,
+		prune:    r.Prune, pins: r,
 	}
 }
 

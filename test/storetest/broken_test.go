@@ -121,6 +121,10 @@ BEGIN UPDATE checkpoints SET epoch = (id << 24) + 1 WHERE id = new.id; END`),
 		},
 	},
 	{
+		name: "a pin does nothing", store: "runs", law: "what is pinned no limit removes",
+		runs: func(s *runThings) { s.pins = idlePins{} },
+	},
+	{
 		name: "a zero time is the zero time", store: "runs", law: "a zero time is that of the transaction",
 		runs: func(s *runThings) { s.began = func(runs.RunSummary) time.Time { return time.Time{} } },
 	},
@@ -166,6 +170,14 @@ func (l *brokenLister) DeleteTx(tx *db.Tx, ref runs.RunRef) error {
 	}
 	return l.runLister.DeleteTx(tx, ref)
 }
+
+// idlePins pin nothing.
+type idlePins struct{}
+
+func (idlePins) Pin(context.Context, runs.RunRef) error   { return nil }
+func (idlePins) PinTx(*db.Tx, runs.RunRef) error          { return nil }
+func (idlePins) Unpin(context.Context, runs.RunRef) error { return nil }
+func (idlePins) UnpinTx(*db.Tx, runs.RunRef) error        { return nil }
 
 // spoiled gives a file that does something to what is written to it.
 func spoiled(trigger string) func(e *engine) {

@@ -41,8 +41,22 @@ func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.
 		name:  func(ref checkpoints.Ref) string { return ref.RunID },
 		of:    func(c checkpoints.Summary) checkpoints.Ref { return checkpoints.Ref{RunID: c.RunID} },
 		began: func(c checkpoints.Summary) time.Time { return c.CreatedAt }, unit: time.Nanosecond,
+		pins: checkpointPins{s},
 	}
 }
+
+// checkpointPins pin runs, as the store does.
+type checkpointPins struct{ s *checkpoints.Store }
+
+func (p checkpointPins) Pin(ctx context.Context, ref checkpoints.Ref) error { return p.s.Pin(ctx, ref.RunID) }
+
+func (p checkpointPins) PinTx(tx *db.Tx, ref checkpoints.Ref) error { return p.s.PinTx(tx, ref.RunID) }
+
+func (p checkpointPins) Unpin(ctx context.Context, ref checkpoints.Ref) error {
+	return p.s.Unpin(ctx, ref.RunID)
+}
+
+func (p checkpointPins) UnpinTx(tx *db.Tx, ref checkpoints.Ref) error { return p.s.UnpinTx(tx, ref.RunID) }
 
 func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
 	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})

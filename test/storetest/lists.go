@@ -49,6 +49,15 @@ type things[R, F, G, T any] struct {
 	end      func(ctx context.Context, ref R) error
 	prune    func(ctx context.Context, policy db.Policy) (db.Pruned, error)
 	unlisted bool
+	pins     pinner[R] // nil: nothing is pinned
+}
+
+// A pinner is docs/grammar.md's part on pins.
+type pinner[R any] interface {
+	Pin(ctx context.Context, ref R) error
+	PinTx(tx *db.Tx, ref R) error
+	Unpin(ctx context.Context, ref R) error
+	UnpinTx(tx *db.Tx, ref R) error
 }
 
 // lists gives the things of a scope.
@@ -72,6 +81,7 @@ func (open lists[R, F, G, T]) laws() []law {
 		{"a read is one snapshot", open.snapshot},
 		{"a zero time is that of the transaction", open.times},
 		{"what has ended is pruned by the policy", open.prunes},
+		{"what is pinned no limit removes", open.pinned},
 	}
 }
 
@@ -180,7 +190,12 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 	for _, limit := range []int{-1, db.MaxLimit + 1} {
 		wants(t, fmt.Sprint("a page of ", limit), second(s.Page(t.Context(), filter, db.At{Limit: limit})),
 			db.ErrInvalid)
-		wants(t, fmt.Sprint("to find ", limit), second(s.Find(t.Context(), "", limit)), db.ErrInvalid)
+		err := second(s.Find(t.Context(), "", limit))
+		wants(t, fmt.Sprint("to find ", limit), err, db.ErrInvalid)
+		var named *db.Error
+		if !errors.As(err, &named) || !strings.HasPrefix(named.Op, "find ") || db.Hint(err) == "" {
+			t.Errorf("to find %d gave %v, with the hint %q", limit, err, db.Hint(err))
+		}
 	}
 	if s.addTx == nil {
 		s.fill(t, db.DefaultLimit+1)
@@ -563,6 +578,63 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 		if len(left) != step.left || !slices.Contains(left, runs) {
 			t.Errorf("%s: %v are left of %v, and %v is to stay", step.name, left, oldest, runs)
 		}
+	}
+}
+
+// pinned also looks at pins of what is missing, which are refused by their own name.
+func (open lists[R, F, G, T]) pinned(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if s.pins == nil {
+		return
+	}
+	var refs []R
+	for i := range 3 {
+		ref, err := s.add(t.Context(), i)
+		must(t, err)
+		refs = append(refs, ref)
+	}
+	gone := refs[2]
+	must(t, s.Delete(t.Context(), gone))
+	answers := map[string]error{"a pin": s.pins.Pin(t.Context(), gone)}
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		answers["a pin in a transaction"] = s.pins.PinTx(tx, gone)
+		return nil
+	}))
+	for what, err := range answers {
+		wants(t, what+" of what is missing", err, db.ErrNotFound)
+		var named *db.Error
+		if errors.As(err, &named) && !strings.HasPrefix(named.Op, "pin ") && named.Op != "call runtime" {
+			t.Errorf("%s calls itself %q", what, named.Op)
+		}
+	}
+	must(t, s.pins.Unpin(t.Context(), gone))
+	kept := refs[0]
+	must(t, s.pins.Pin(t.Context(), kept))
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.pins.PinTx(tx, kept) }))
+	page, err := at.d.Pins(t.Context(), at.scope, db.At{})
+	must(t, err)
+	if len(page.Items) != 1 || page.Items[0].ID != s.name(kept) {
+		t.Errorf("pinned is %+v", page.Items)
+	}
+	if s.prune == nil {
+		return
+	}
+	for _, ref := range refs[:2] {
+		must(t, s.end(t.Context(), ref))
+	}
+	all := db.Policy{Age: time.Nanosecond, Count: db.KeepNone, Bytes: db.KeepNone}
+	for _, removed := range []int{1, 0} { // the pin keeps it from every Prune
+		done, err := s.prune(t.Context(), all)
+		must(t, err)
+		if done.Removed != removed {
+			t.Errorf("beside a pin %d were removed, not %d", done.Removed, removed)
+		}
+	}
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.pins.UnpinTx(tx, kept) }))
+	done, err := s.prune(t.Context(), all)
+	must(t, err)
+	if done.Removed != 1 {
+		t.Errorf("without its pin %d were removed", done.Removed)
 	}
 }
 

@@ -43,7 +43,7 @@ func listedLive(_ *testing.T, d *db.DB, scope string) things[string, live.Filter
 		end: func(ctx context.Context, ref string) error {
 			return second(s.Append(ctx, ref, live.Batch{Events: []live.Event{live.AgentEnd("")}}))
 		},
-		prune: s.Prune,
+		prune: s.Prune, pins: s,
 	}
 }
 

@@ -73,7 +73,7 @@ func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.F
 			return s.Append(ctx,
 				batchOf(ref, endedRun(ref)))
 		},
-		prune: s.Prune,
+		prune: s.Prune, pins: s,
 	}
 }
 

@@ -48,7 +48,7 @@ func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRe
 			return second(r.StopWorker(ctx, ref,
 				nil))
 		},
-		prune: workers.NewRuntimes(d, scope).Prune,
+		prune: workers.NewRuntimes(d, scope).Prune, pins: workers.NewRuntimes(d, scope),
 	}
 }
 
