@@ -9,35 +9,34 @@ import (
 	"selvedge/db"
 )
 
-// A Batch is what one Append records: all of its events, or none.
+// A Batch is what one Append records: all of its events or none.
 type Batch struct {
 	Events []Event
-	// Key makes the append repeatable: the same key for the same run again, with the same events, does
-	// nothing, and with others it is db.ErrConflict. "" is no key. Keys go when the run does.
+	// Key makes the append repeatable: a second append to the run with the same key and the same events
+	// does nothing; with other events it is db.ErrConflict. "" is no key. Keys are removed with the run.
 	Key string
-	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that
-	// [db.BatchOf] gives for that one's error. It does nothing where the first try was kept after all.
-	// 0 is no repeat.
+	// Repeat repeats an append whose outcome was unknown: it is the number that [db.BatchOf] gives for
+	// its error. It does nothing if that append was stored after all. 0 is no repeat.
 	Repeat int64
 }
 
-// Appended is what became of a batch.
+// Appended is the result of an append.
 type Appended struct {
-	// First is the sequence of the batch's first event; the others follow it. With no events it is the
-	// next one's.
+	// First is the sequence of the batch's first event; the others follow it. Without events it is the
+	// run's next sequence.
 	First uint64
-	// Status is where the run stands after it.
+	// Status is the run's status after the batch.
 	Status RunStatus
-	// Repeated is true where the batch was there already.
+	// Repeated is true if the batch was stored before.
 	Repeated bool
 }
 
 const opAppend = "record live events"
 
-// Append records events on a run and moves the run on. Its cost depends on the events alone: what
-// the run says in words is not read.
+// Append records events of a run and updates the run. Its cost depends on the events alone: it does
+// not read the run's texts, unless an event changes them.
 //
-// db.ErrNotFound: there is no such run, or a cap on runs has taken it. db.ErrInvalid: an event was
+// db.ErrNotFound: there is no such run, or a cap on runs removed it. db.ErrInvalid: an event was
 // not made by NewEvent, or the run has no sequence left.
 func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
 	err = s.write(ctx, writing(b.Events), opAppend, runID, func(tx *db.Tx, scope int64) error {
@@ -50,7 +49,7 @@ func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, 
 	return a, nil
 }
 
-// AppendTx is Append inside a transaction of the caller's, beside what else it holds.
+// AppendTx is Append inside a transaction of the caller's.
 func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err error) {
 	err = s.inside(tx, opAppend, runID, func(scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
@@ -62,7 +61,7 @@ func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err erro
 	return a, nil
 }
 
-// append gives the run's row as it leaves it. The row is the lock, and each append changes it.
+// append returns the run's row as the append left it. The row is the lock; each append changes it.
 func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *runRow, a Appended, err error) {
 	if err := b.check(); err != nil {
 		return nil, a, err
@@ -77,7 +76,7 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *runR
 	return row, a, err
 }
 
-// appendTo is append for a row that is locked.
+// appendTo is append for a locked row.
 func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
 	a := Appended{First: row.count(), Status: RunStatus(row.Status)}
 	if b.Repeat != 0 {
@@ -94,7 +93,7 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
 			a.First, a.Repeated = first, true
 			return a, err
 		}
-		if err := keep(tx, row, b.Key, digest); err != nil {
+		if err := addKey(tx, row, b.Key, digest); err != nil {
 			return a, err
 		}
 	}
@@ -110,7 +109,7 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
 		if err := apply(tx, row, event); err != nil {
 			return a, err
 		}
-		batch = 0 // the first event has it for all
+		batch = 0 // only the first event has it
 	}
 	if err := row.trim(tx, fullBudget().Events+int64(len(b.Events)), s.caps.full); err != nil {
 		return a, err
@@ -146,7 +145,7 @@ const (
 		VALUES (?, ?, ?, ?, ?)`
 )
 
-// repeated tells whether a batch of that key is there already, and where it begins.
+// repeated reports whether a batch of that key is stored, and its first sequence.
 func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, done bool, err error) {
 	var row struct {
 		Sequence string `db:"sequence"`
@@ -165,12 +164,12 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 	return first, true, err
 }
 
-func keep(tx *db.Tx, row *runRow, key string, digest []byte) error {
+func addKey(tx *db.Tx, row *runRow, key string, digest []byte) error {
 	columns := []any{row.Key, key, strconv.FormatUint(row.count(), 10), digest}
 	return tx.Queue(sqlAddKey, append(columns, db.Checksum(columns...))...)
 }
 
-// apply moves the run's status and texts on.
+// apply changes the run's status and texts.
 func apply(tx *db.Tx, w *runRow, event Event) error {
 	if RunStatus(w.Status) == Cancelled {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"selvedge/db"
 )
 
-// A Reservation is what ReserveRunWithID gives.
+// A Reservation is the result of ReserveRunWithID.
 type Reservation struct {
 	Snapshot RunSnapshot
-	// Existing is true when the run was there before; the call's session and prompt were not looked at then.
+	// Existing is true if the run existed; the call's session and prompt were ignored then.
 	Existing bool
 }
 
@@ -21,14 +21,14 @@ const (
 	opReserve = "reserve live run"
 )
 
-// create adds a run; one of that id that is here goes.
+// create adds a run, and replaces one of that id.
 func (s *Store) create(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot, err error) {
 	err = s.db.Write(ctx, opCreate, func(tx *db.Tx) error {
 		run, err = s.CreateRunWithIDTx(tx, id, sessionID, prompt)
 		return err
 	})
 	if err == nil {
-		_ = s.dropLeftovers(ctx) // an error would say that the run is not there
+		_ = s.dropLeftovers(ctx) // an error would say that the run was not created
 	}
 	return run, err
 }
@@ -96,10 +96,10 @@ func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
 // nowMillis is the transaction's time in Unix milliseconds; 0 before 1970.
 func nowMillis(rx *db.Rx) uint64 { return uint64(max(0, rx.Now().UnixMilli())) }
 
-// add writes a run that is not there, and holds the cap on runs.
+// add writes a new run, and enforces the cap on runs.
 func (s *Store) add(tx *db.Tx, scope int64, run RunSnapshot) error {
 	if s.caps.runs != nil && *s.caps.runs == 0 {
-		return nil // it would go at once
+		return nil // the cap would remove it at once
 	}
 	row := rowOf(scope, &RunRecord{Snapshot: run})
 	err := row.add(tx)

@@ -9,29 +9,28 @@ import (
 	"selvedge/db"
 )
 
-// A Followed is what a follower of live runs is told, Of the id of its run: an event, a new status,
-// or a gap. A new status comes behind the event that brought it, or alone where a mark did.
+// A Followed is what a follower receives, Of a run id: an event, a new status, or a gap. A new status
+// follows the event that set it; after a mark it comes alone.
 type Followed = db.Followed[string, RunEventRecord]
 
 const opFollow = "follow live runs"
 
-// stream is how live runs are followed. The position of an event is its place and 1: 0 is before all.
+// stream says how live runs are followed. The position of an event is its place plus 1: 0 is before all.
 var stream = db.Stream[string, RunEventRecord]{
 	Op: opFollow, Name: "live run", Born: string(Created),
 	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch,
 }
 
-// Follow delivers the events of a run that stand behind a cursor, first those that are there and
-// then each as it comes, by whichever process, in order, none twice and none left out without a
-// gap, and each new status. The cursor is one of Follow, FollowAll, [Store.EventsPage] or
-// [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's loop runs,
-// and nothing is read while nothing comes to the run.
+// Follow delivers the events of a run behind a cursor, first those that are stored and then new ones
+// of any process, and each new status. Events come in order, none twice, and none is left out
+// without a gap. The cursor is one of Follow, FollowAll, [Store.EventsPage] or [Store.CursorBefore];
+// "" is the beginning. No transaction is open while the caller's loop runs, and nothing is read
+// while the run does not change.
 //
-// A run that completed, failed or was cancelled tells its status like any other, and more may come
-// of it: the caller leaves the loop when [RunStatus.Ended] says enough. Else it goes on until it
-// gives an error and ends: the cause once ctx ends, db.ErrClosed, db.ErrNotFound for a run that is
-// not there, or db.ErrCursorExpired when the run was removed or replaced, before the call with a
-// cursor or during it. Events that a cap took before they were read are a gap.
+// An ended run may continue, so the caller decides when to leave the loop, by [RunStatus.Ended].
+// Otherwise the loop ends with an error: the cause of ctx once that ends, db.ErrClosed,
+// db.ErrNotFound if there is no such run, or db.ErrCursorExpired if the run was removed or replaced.
+// Events that a cap removed before they were read are a gap.
 func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) {
 		row, at, err := s.placeIn(rx, runID, cursor)
@@ -43,17 +42,17 @@ func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Foll
 	})
 }
 
-// FollowAll delivers what comes from this call on to the runs that pass the filter, from when they
-// pass on, also where they then don't any more: their events, each new status, and gaps where
-// events or a run were removed. New runs come from their beginning. Inside a run the order is its
-// own, none twice and none left out without a gap; between runs it is that in which they were met.
-// Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as
-// that of Follow does.
+// FollowAll delivers the events written after this call to runs that pass the filter, each new
+// status, and gaps where events or a run were removed. A run is followed from the moment it passes
+// until it is removed, even if it stops passing; new runs from their beginning. The events of a run
+// come in order, none twice, and none is left out without a gap; the order between runs is
+// arbitrary. Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once;
+// it ends as that of Follow does.
 //
-// After a commit it looks at the runs of the scope, once for all who follow with this filter, and
-// no more than a fifth of the time. Where that takes longer than 5 ms, as with some thousands of
-// runs, it is those that have not ended and the new ones; all of them, and so removals, are looked
-// at a twentieth of the time. What came and went between two looks is not seen.
+// After a commit it polls the runs of the scope, once for all followers with this filter, during at
+// most a fifth of the time. If a poll takes longer than 5 ms, as with some thousands of runs, it
+// polls the open and the new runs, and all of them, hence removals, during at most a twentieth of
+// the time. A run that was added and removed between two polls is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.passes()
 	if err != nil {
@@ -79,9 +78,9 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 		}})
 }
 
-// CursorBefore gives the cursor with which the last events of a run come first, at most that many
-// of those that are kept; 0 events is the end, for what is yet to come. db.ErrNotFound: there is no
-// such run. db.ErrInvalid: events is negative.
+// CursorBefore returns the cursor before the last events of a run, at most that many of those that
+// are kept; before 0 events is the end of the stream. db.ErrNotFound: there is no such run.
+// db.ErrInvalid: events is negative.
 func (s *Store) CursorBefore(ctx context.Context, runID string, events int64) (cursor string, err error) {
 	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
 		cursor, err = s.CursorBeforeTx(rx, runID, events)
@@ -110,8 +109,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, e
 	return stream.Cursor(rx, at), nil
 }
 
-// placeIn is a run, and the place in it that a cursor points at, which must be of that run; "" is
-// the beginning.
+// placeIn returns a run, and the place of a cursor, which must be of that run; "" is the beginning.
 func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at db.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
@@ -119,7 +117,7 @@ func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at db.Pla
 		}
 	}
 	found := false
-	err = s.look(rx, opFollow, runID, func(scope int64) error {
+	err = s.lookup(rx, opFollow, runID, func(scope int64) error {
 		row, found, err = findRow(rx, scope, runID)
 		return err
 	})
@@ -159,7 +157,7 @@ FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.k
 const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
 	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + db.BoundLimit
 
-// readStretch reads what stands behind a place.
+// readStretch reads the events behind a place.
 func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, RunEventRecord], err error) {
 	run, found, err := rowByKey(rx, at.Key)
 	if err == nil && !found {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// A CancellationToken is how a run that is under way is told to stop. It fires once and stays so.
+// A CancellationToken tells a running agent to stop. It fires once.
 type CancellationToken struct {
 	ctx  context.Context
 	fire context.CancelFunc
 }
 
-// NewCancellationToken gives a token that has not fired.
+// NewCancellationToken returns a token that has not fired.
 func NewCancellationToken() *CancellationToken {
 	ctx, fire := context.WithCancel(context.Background())
 	return &CancellationToken{ctx: ctx, fire: fire}
@@ -34,7 +34,7 @@ type Session struct {
 	token   *CancellationToken
 }
 
-// SetCurrent names the current run, and the token that stops it; nil means that nothing can be stopped.
+// SetCurrent sets the current run, and the token that stops it; without a token no run can be stopped.
 func (s *Session) SetCurrent(runID string, t *CancellationToken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,15 +51,14 @@ func (s *Session) cancellation(runID string) *CancellationToken {
 	return s.token
 }
 
-// A CancelHook is told that a handle cancelled a run.
+// A CancelHook is called when a handle cancels a run.
 type CancelHook interface {
 	RecordRunCancelled(ctx context.Context, runID, sessionID, reason string)
 }
 
-// cancelledByHost is the reason that a CancelHook gets.
 const cancelledByHost = "cancelled by host"
 
-// A RunHandle is one run, for those who watch it and may stop it.
+// A RunHandle reads one run, and may cancel it.
 type RunHandle struct {
 	id        string
 	sessionID string
@@ -68,8 +67,8 @@ type RunHandle struct {
 	hook      CancelHook
 }
 
-// NewRunHandle gives a handle on a run, whether it is there or not; sessionID is what the hook is
-// told. hook may be nil.
+// NewRunHandle returns a handle of a run, which need not exist; sessionID is for the hook, which may
+// be nil.
 func NewRunHandle(id, sessionID string, store *Store, session *Session, hook CancelHook) *RunHandle {
 	return &RunHandle{id: id, sessionID: sessionID, store: store, session: session, hook: hook}
 }
@@ -77,7 +76,7 @@ func NewRunHandle(id, sessionID string, store *Store, session *Session, hook Can
 // ID is the run's id.
 func (h *RunHandle) ID() string { return h.id }
 
-// SessionID is the session that the handle was made with.
+// SessionID is the session id given to NewRunHandle.
 func (h *RunHandle) SessionID() string { return h.sessionID }
 
 // Snapshot is Store.Snapshot.
@@ -97,9 +96,9 @@ func (h *RunHandle) Status(ctx context.Context) (status RunStatus, found bool, e
 }
 
 // Cancel stops the run if it is its session's current one and there is a token: the token fires,
-// the run is marked cancelled, whatever its status, and the hook is told. It reports whether it did
-// so; a second call does it again. A run that the store doesn't have is stopped all the same. With
-// an error the token has fired and the hook knows, but the mark is not known to be stored.
+// the run is marked cancelled, whatever its status, and the hook is called. It reports whether it
+// did so; a second call does it again. The run need not exist in the store. After an error the
+// token has fired and the hook was called, but the mark may not be stored.
 func (h *RunHandle) Cancel(ctx context.Context) (cancelled bool, err error) {
 	token := h.session.cancellation(h.id)
 	if token == nil {

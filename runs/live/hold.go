@@ -9,8 +9,8 @@ import (
 	"selvedge/db"
 )
 
-// A Run is a live run that this process holds by a lease: nobody else can hold it, and what a stale
-// holder writes is refused. Marks of others, as MarkCancelled, are not. Its methods are safe for
+// A Run is a live run that this process holds by a lease: no other holder can take it, and writes of
+// a stale holder are refused. Marks, such as MarkCancelled, need no lease. Its methods are safe for
 // concurrent use.
 type Run struct {
 	store *Store
@@ -19,9 +19,9 @@ type Run struct {
 	lease *db.Lease
 }
 
-// A Start says which run Begin begins.
+// A Start describes the run that Begin adds.
 type Start struct {
-	ID        string // "" makes a new one, "run-" and a UUID
+	ID        string // "" is a new id, "run-" and a UUID
 	SessionID string
 	Prompt    string // "" until an agent_start fills it in
 }
@@ -38,20 +38,20 @@ const (
 	opRelease  = "release live run"
 )
 
-// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run
-// already; Resume takes one up that nobody holds.
+// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run;
+// Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
 	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
 		r, err = s.BeginTx(tx, start)
 		return err
 	})
 	if err == nil {
-		_ = s.dropLeftovers(ctx) // of a run that a cap took for this one; an error would say that it is not held
+		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one is not held
 	}
 	return orNone(r, err)
 }
 
-// BeginTx is Begin inside a transaction of the caller's. The run is held once that is committed.
+// BeginTx is Begin inside a transaction of the caller's. The run is held once that commits.
 func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 	if start.ID == "" {
 		start.ID = newID()
@@ -69,8 +69,8 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 	return s.hold(tx, opBegin, start.ID, func(*runRow) error { return nil })
 }
 
-// Resume holds a run that nobody holds, whatever its status: an agent may go on after an end.
-// db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or somebody else has it.
+// Resume holds a free run, whatever its status: an agent may continue after an end.
+// db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or is held.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
 	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, runID)
@@ -79,7 +79,7 @@ func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
 	return orNone(r, err)
 }
 
-// ResumeTx is Resume inside a transaction of the caller's. The run is held once that is committed.
+// ResumeTx is Resume inside a transaction of the caller's. The run is held once that commits.
 func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 	return s.hold(tx, opResume, runID, func(row *runRow) error {
 		if RunStatus(row.Status) == Cancelled {
@@ -89,7 +89,8 @@ func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 	})
 }
 
-// orNone leaves the run with an outcome that is unknown: Reattach with its epoch tells.
+// orNone returns no run with an error, unless the outcome is unknown: Reattach with the run's epoch
+// then finds out.
 func orNone(r *Run, err error) (*Run, error) {
 	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
 		return nil, err
@@ -129,9 +130,8 @@ func (s *Store) hold(tx *db.Tx, op, runID string, may func(*runRow) error) (r *R
 
 func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
 
-// Reattach gives the handle of a run that is held already: by this process, when it could not be
-// told whether Begin did it, or detached, by whichever. db.ErrLeaseLost: it is not held under that
-// epoch.
+// Reattach returns the handle of a run that is held: by this process, after an unknown outcome of
+// Begin, or detached, by any process. db.ErrLeaseLost: it is not held under that epoch.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, error) {
 	var key int64
 	err := s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
@@ -157,19 +157,19 @@ func (r *Run) ID() string { return r.id }
 // Epoch is the number of the lease: it grows with every holder of the run.
 func (r *Run) Epoch() int64 { return r.lease.Epoch() }
 
-// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See
-// [db.Lease.Keep].
+// Keep renews the lease in the background; the context that it returns ends when the lease is lost.
+// See [db.Lease.Keep].
 func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return r.lease.Keep(ctx)
 }
 
-// Append records events on the run. db.ErrLeaseLost: this handle no longer holds it, and nothing
-// was changed. Where the outcome is unknown, db.BatchOf gives the number for RepeatAppend.
+// Append records events of the run. db.ErrLeaseLost: this handle no longer holds it, and nothing
+// changed. After an unknown outcome, db.BatchOf gives the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 	return r.RepeatAppend(ctx, 0, events...)
 }
 
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was stored
 // after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
 	err = writing(events)(r.store.db, ctx, opHeld, func(tx *db.Tx) error {
@@ -182,8 +182,8 @@ func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a
 // AppendTx is Append inside a transaction of the caller's.
 func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
 
-// append reports, as db.ErrLeaseLost, that the run is not this handle's any more: somebody else's,
-// removed or replaced. Who locks the rows of both locks the run's first.
+// append reports, as db.ErrLeaseLost, that this handle no longer holds the run: another holder has
+// it, or it was removed or replaced. Lock order: the run's row, then the lease's.
 func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
 	b := Batch{Events: events, Repeat: repeat}
 	err = r.store.inside(tx, opHeld, r.id, func(scope int64) error {
@@ -208,7 +208,7 @@ func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err e
 	return a, nil
 }
 
-// End records the run's last events, as AgentEnd, and gives it free. db.ErrLeaseLost is as for Append.
+// End records the run's last events, such as AgentEnd, and releases it. db.ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, events ...Event) error {
 	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
 }
@@ -221,7 +221,7 @@ func (r *Run) EndTx(tx *db.Tx, events ...Event) error {
 	return r.ReleaseTx(tx)
 }
 
-// Release gives the run free as it stands, for whoever resumes it.
+// Release releases the run as it is; Resume can hold it again.
 func (r *Run) Release(ctx context.Context) error {
 	return r.store.db.WriteEnd(ctx, opRelease, r.ReleaseTx)
 }

@@ -10,13 +10,13 @@ import (
 	"selvedge/db"
 )
 
-// A Filter says which runs a list shows. The zero value is all of them.
+// A Filter selects runs. The zero value selects all of them.
 type Filter struct {
-	// Session is the session that the runs belong to; nil is any. ("" is a session like any other.)
+	// Session is the runs' session; nil is any. ("" is a session like any other.)
 	Session *string
-	// Statuses are those to show; none means any.
+	// Statuses are the runs' statuses; none means any.
 	Statuses []RunStatus
-	// Since and Until bound the creation: not before Since, before Until. Zero is no bound.
+	// Since and Until bound the creation: at or after Since, before Until. Zero is no bound.
 	Since, Until time.Time
 }
 
@@ -28,7 +28,7 @@ const (
 	listName = "live runs" // in cursors
 )
 
-// Get is what a run sums up to. db.ErrNotFound: there is no such run.
+// Get returns the snapshot of a run. db.ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, runID string) (run RunSnapshot, err error) {
 	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
 		run, err = s.GetTx(rx, runID)
@@ -40,7 +40,7 @@ func (s *Store) Get(ctx context.Context, runID string) (run RunSnapshot, err err
 // GetTx is Get inside a transaction.
 func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 	found := false
-	err = s.look(rx, opGet, runID, func(scope int64) error {
+	err = s.lookup(rx, opGet, runID, func(scope int64) error {
 		found, run, err = s.snapshot(rx, scope, runID)
 		return err
 	})
@@ -50,9 +50,9 @@ func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 	return run, err
 }
 
-// Page gives a page of the runs that pass the filter, oldest first, as docs/CLI.md promises; runs
+// Page returns a page of the runs that pass the filter, oldest first, as docs/CLI.md promises; runs
 // of the same millisecond are in the order in which they were added. Its cost depends on the page:
-// the filter's session, or its statuses, are found in an index, and so are its times.
+// indexes serve the filter's session or statuses, and its times.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
 		page, err = s.PageTx(rx, filter, at)
@@ -105,13 +105,13 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	return page, nil
 }
 
-// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A
-// run keeps its place in that order.
+// All returns the runs that pass the filter, in the order of Page: see [db.AllPages]. A run keeps its
+// place in that order.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, error] {
 	return db.AllPages(func(at db.At) (db.Page[RunSnapshot], error) { return s.Page(ctx, filter, at) })
 }
 
-// Find gives the ids that begin with prefix, in their order; at most limit of them, with the rules of a page.
+// Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []string, err error) {
 	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
 		found, err = s.FindTx(rx, prefix, limit)
@@ -129,7 +129,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err
 	if err != nil {
 		return nil, db.About(err, opFind, "", "", nil)
 	}
-	err = s.look(rx, opFind, prefix, func(scope int64) error {
+	err = s.lookup(rx, opFind, prefix, func(scope int64) error {
 		return rx.Select(&found, sqlFindIDs, scope, prefix, db.AfterPrefix(prefix), room.Items)
 	})
 	return found, err
@@ -140,8 +140,8 @@ type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
-// list gives the runs behind a place: all of them, or those that have room and one more, where
-// there is one. A scope where nothing was written has the number 0, and none.
+// list returns the runs behind a place: all of them, or with a room those that fit and one more, if
+// there is one. The number of a scope that was never written is 0; it has no runs.
 func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []wholeRow,
 	err error,
 ) {
@@ -158,7 +158,7 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room)
 	}
 	whole := func(row *wholeRow) (*wholeRow, error) { return row, nil }
 	for _, w := range wanted {
-		var left db.Room // for the runs of this status alone: more of them are on no page
+		var left db.Room // for this status alone: no page has more of it
 		if room != nil {
 			left = *room
 		}
@@ -190,8 +190,8 @@ type conditions struct {
 	args []any
 }
 
-// statements gives the conditions that answer a filter: one for each status, so that each finds its
-// rows by an index, in the list's order.
+// statements returns the conditions of a filter, one for each status, so that an index gives each its
+// rows in the list's order.
 func (f Filter) statements() ([]conditions, error) {
 	where := f.bounds()
 	if len(f.Statuses) == 0 {
@@ -204,7 +204,7 @@ func (f Filter) statements() ([]conditions, error) {
 		}
 		is := " AND r.status = ?"
 		if f.Session != nil {
-			is = " AND r.status || '' = ?" // by the index of sessions: a status may have most runs of a scope
+			is = " AND r.status || '' = ?" // not by the index of statuses, where one may have most runs of a scope
 		}
 		list = append(list, conditions{where.text + is, append(slices.Clip(where.args), string(status))})
 	}
@@ -227,7 +227,7 @@ func (f Filter) bounds() (where conditions) {
 	return where
 }
 
-// passes gives the conditions of the filter as one, for who looks at all rows.
+// passes returns the conditions of a filter as one, for a statement that reads all rows.
 func (f Filter) passes() (where conditions, err error) {
 	where = f.bounds()
 	if !f.Since.IsZero() {

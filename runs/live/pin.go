@@ -9,9 +9,8 @@ import (
 
 const opPin = "pin live run"
 
-// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same, and so does
-// a cap on runs. db.ErrNotFound: there is no such run. A pin is of the run's id: a run that comes
-// under it later is pinned too.
+// Pin protects a run from retention until Unpin. Delete and a cap on runs still remove it.
+// db.ErrNotFound: there is no such run. A pin belongs to the id: a later run of that id is pinned too.
 func (s *Store) Pin(ctx context.Context, runID string) error {
 	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }
@@ -26,7 +25,7 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 	return tx.Pin(s.scope, pin(runID))
 }
 
-// Unpin takes the pin of a run away; one without is fine.
+// Unpin removes the pin of a run, if it has one.
 func (s *Store) Unpin(ctx context.Context, runID string) error {
 	return s.db.Reclaim(ctx, "unpin live run", func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
 }

@@ -7,23 +7,22 @@ import (
 	"selvedge/db"
 )
 
-// The calls of the session store that this package took over, by their names and with their
-// meaning. A run that is not here is found false, and no error; new programs are better served by
-// the calls that each names.
+// The calls of the original session store, with its names and meaning. A run that does not exist is
+// found false, and no error. New programs should use the calls that each names.
 
 // CreateRun adds a run under a new id, "run-" and a UUID.
 func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSnapshot, error) {
 	return s.create(ctx, newID(), sessionID, prompt)
 }
 
-// CreateRunWithID adds a run under an id of the caller's. A run of that id that is there goes, with
-// its events. [Store.ReserveRunWithID] leaves it.
+// CreateRunWithID adds a run under an id of the caller's. It replaces a run of that id and its
+// events; [Store.ReserveRunWithID] does not.
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (RunSnapshot, error) {
 	return s.create(ctx, id, sessionID, prompt)
 }
 
-// ReserveRunWithID adds a run under an id of the caller's unless there is one, so that a start can
-// be repeated safely. Of callers at the same time, in any process, one adds it and all get it.
+// ReserveRunWithID adds a run under an id of the caller's unless it exists, so that a start can be
+// repeated safely. Of concurrent callers, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
 	err error,
 ) {
@@ -32,13 +31,13 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 		return err
 	})
 	if err == nil && !r.Existing {
-		_ = s.dropLeftovers(ctx) // of a run that a cap took for this one; an error would say that it is not there
+		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one was not added
 	}
 	return r, err
 }
 
 // RecordEvent adds events to a run, all or none, and moves the run on. The snapshot is the run's
-// after them; found is false, and nothing is stored, for a run that is not here. [Store.Append]
+// after them; found is false, and nothing is stored, for a run that does not exist. [Store.Append]
 // reports that as an error, can be repeated, and does not read the run's texts for an answer.
 //
 // db.ErrInvalid: an event was not made by NewEvent, or the run has no sequence left.
@@ -57,7 +56,7 @@ func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) 
 	return foundOrNot(run, found, err)
 }
 
-// foundOrNot is an answer in which a run that is not here is no error.
+// foundOrNot makes a missing run no error.
 func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, error) {
 	switch {
 	case errors.Is(err, db.ErrNotFound):
@@ -68,8 +67,8 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 	return run, true, nil
 }
 
-// MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found
-// is false for a run that is not here. Followers are told of the new status.
+// MarkFailed fails a run from outside, with an error message. A cancelled run stays as it is. found
+// is false for a run that does not exist. Followers receive the new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
 	err error,
 ) {
@@ -80,8 +79,8 @@ func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunS
 	return foundOrNot(run, found, err)
 }
 
-// MarkCancelled cancels a run, whatever its status. found is false for a run that is not here.
-// Followers are told of the new status.
+// MarkCancelled cancels a run, whatever its status. found is false for a run that does not exist.
+// Followers receive the new status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
 	err = s.db.WriteEnd(ctx, opCancel, func(tx *db.Tx) error {
 		run, found, err = s.MarkCancelledTx(tx, runID)
@@ -90,7 +89,7 @@ func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapsho
 	return foundOrNot(run, found, err)
 }
 
-// Snapshot is what the run sums up to; found is false for a run that is not here.
+// Snapshot returns the snapshot of a run; found is false for a run that does not exist.
 func (s *Store) Snapshot(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
 	err = s.read(ctx, "read live run", runID, func(rx *db.Rx, scope int64) error {
 		found, run, err = s.snapshot(rx, scope, runID)
@@ -99,24 +98,23 @@ func (s *Store) Snapshot(ctx context.Context, runID string) (run RunSnapshot, fo
 	return foundOrNot(run, found, err)
 }
 
-// Events gives all events of a run that are kept, in order, from one snapshot. A run that is not
-// here has none. [Store.EachEvent] reads them in pages.
+// Events returns all events of a run that are kept, in order, read in one transaction. A run that
+// does not exist has none. [Store.EachEvent] reads them in pages.
 func (s *Store) Events(ctx context.Context, runID string) (events []RunEventRecord, err error) {
 	err = s.read(ctx, "read live events", runID, func(rx *db.Rx, scope int64) error {
 		row, found, err := findRow(rx, scope, runID)
 		if err != nil || !found {
 			return err
 		}
-		stored, err := row.events(rx, 0, db.NoLimit)
-		events = stored
+		events, err = row.events(rx, 0, db.NoLimit)
 		return err
 	})
 	return events, err
 }
 
-// List gives all runs of the scope in the order of their creation, from one snapshot. Runs of the
-// same millisecond are in the order in which they were added. Lists that may be long are read in
-// parts with [Store.Page] and [Store.All].
+// List returns all runs of the scope in order of creation, read in one transaction. Runs of the same
+// millisecond are in the order in which they were added. [Store.Page] and [Store.All] read long
+// lists in parts.
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	var rows []wholeRow
 	err := s.readScope(ctx, opList, func(rx *db.Rx, scope int64) (err error) {
@@ -130,7 +128,8 @@ func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	return runs, err
 }
 
-// Records gives all runs of the scope with the events that are kept, in the order of List, from one snapshot.
+// Records returns all runs of the scope with the events that are kept, in the order of List, read in
+// one transaction.
 func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 	err = s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) error {
 		records = nil
@@ -150,19 +149,18 @@ func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 	return records, err
 }
 
-// A RunEventPage is a part of a run's events, and how it lies among them.
+// A RunEventPage is a page of a run's events, and its place among them.
 type RunEventPage struct {
 	Events                  []RunEventRecord
 	FirstAvailableSequence  *uint64 // of the oldest event that is kept; nil: none is
 	LatestSequenceExclusive uint64  // the run's event count
-	NextAfterSequence       *uint64 // of the last event in the page, else the cursor that was given
-	// events behind the cursor were removed: the page does not begin where it was asked to
-	RetentionGap bool
-	HasMore      bool
+	NextAfterSequence       *uint64 // of the last event in the page, else the sequence that was given
+	RetentionGap            bool    // events at the beginning of the page were removed
+	HasMore                 bool
 }
 
-// EventPage gives at most limit events behind the sequence after, nil for the beginning; found is
-// false for a run that is not here. A limit of 0 gives none and says how the run stands. Its cost
+// EventPage returns at most limit events after a sequence, nil for the beginning; found is false for
+// a run that does not exist. A limit of 0 returns no events, but the rest of the page. Its cost
 // depends on the page alone.
 //
 // db.ErrInvalid: the limit is negative.
@@ -201,7 +199,7 @@ func pageOf(rx *db.Rx, w *runRow, after *uint64, limit int64) (page RunEventPage
 	if len(oldest) > 0 {
 		page.FirstAvailableSequence = &oldest[0].Sequence
 	}
-	past := after != nil && start == 0 // behind the largest number there is: nothing can be
+	past := after != nil && start == 0 // nothing follows the largest number
 	page.RetentionGap = !past && start < w.count() && (len(oldest) == 0 || start < oldest[0].Sequence)
 	events, err := w.eventsAfter(rx, after, limit+1)
 	if err != nil {
@@ -217,18 +215,18 @@ func pageOf(rx *db.Rx, w *runRow, after *uint64, limit int64) (page RunEventPage
 	return page, nil
 }
 
-// ReplaceRecords replaces all runs of the scope, those that are running too; no records clear it.
-// Of records with one id the last wins, with its events. A run's count becomes what the next
-// event's sequence has to be: the largest of the count it names, its last sequence and 1, and the
-// number of its events. Caps hold: runs that were created first go first.
+// ReplaceRecords replaces all runs of the scope, running ones too; an empty list clears it. Of
+// records with one id the last wins, with its events. A run's event count becomes the next event's
+// sequence: the largest of the recorded count, its last sequence plus 1, and the number of its
+// events. Caps apply: runs created first are removed first.
 //
-// Who reads sees all of the old runs or all of the new ones: it is one transaction, but for events
-// where they are many. Those are written before, and those of the old runs removed after, in short
-// transactions, and nobody sees them meanwhile. So it holds the writer for some 40 µs a run,
-// however many events these have (docs/decisions/0016). An error means that all is as it was.
+// Readers see all of the old runs or all of the new ones: it is one transaction, except for many
+// events, which are written before it and deleted after it in short transactions, and are invisible
+// meanwhile. It holds the writer for about 40 µs per run, however many events these have
+// (docs/decisions/0016). After an error nothing has changed.
 //
-// db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not
-// UTF-8, an event was not made by NewEvent.
+// db.ErrInvalid: an id is not possible, a status is unknown, a text is not UTF-8, or an event was
+// not made by NewEvent.
 func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
 	for i := range records {
 		if err := records[i].check(); err != nil {

@@ -16,21 +16,21 @@ type Store struct {
 
 // Options are the choices of NewStore. The zero value is the default: no caps.
 type Options struct {
-	// Scope is the name of the scope: what ids are unique in, and what the whole-store calls are
-	// about. "" is the default scope.
+	// Scope is the name of the scope: ids are unique in it, and calls on the whole store stay within it.
+	// "" is the default scope.
 	Scope string
-	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their
-	// status; at most 200 of them for one that is added.
+	// MaxRuns bounds the runs of the scope; nil is no bound. Adding a run removes those added first,
+	// whatever their status, at most 200 of them.
 	MaxRuns *uint64
 	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their
-	// records as compact JSON. When an event is added, the oldest go until both hold. An event larger
-	// than the bytes goes at once: status, count and sequence move on all the same.
+	// records as compact JSON; nil is no bound. Adding an event removes the oldest until both bounds
+	// hold. An event larger than the bytes is removed at once, but counts and sets the status.
 	//
-	// One call takes at most 4,000 events out, so that none holds the writer for long: where a cap is
-	// far below what is kept, several calls bring it there.
+	// One call removes at most 4,000 events, so that none holds the writer for long; where a cap is far
+	// below what is kept, it takes several calls.
 	MaxEventsPerRun     *uint64
 	MaxEventBytesPerRun *uint64
-	// Lease are the terms on which Begin and Resume hold a run. The zero value: as long as this process lives.
+	// Lease are the terms of Begin and Resume. The zero value holds a run as long as this process lives.
 	Lease db.LeaseTerms
 }
 
@@ -50,8 +50,7 @@ func (c *caps) full(events, bytes int64) bool {
 	return over(c.events, events) > 0 || over(c.bytes, bytes) > 0
 }
 
-// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
-// its first run.
+// NewStore returns the store of a scope. It reads and writes nothing; the first run creates the scope.
 func NewStore(d *db.DB, o Options) *Store {
 	return &Store{
 		db: d, scope: o.Scope,
@@ -59,9 +58,9 @@ func NewStore(d *db.DB, o Options) *Store {
 	}
 }
 
-// look runs fn in a transaction of the caller's that reads. A scope that was never written to has
-// no runs: fn is not called.
-func (s *Store) look(rx *db.Rx, why, runID string, fn func(scope int64) error) error {
+// lookup runs fn in a read transaction of the caller's. It does not call fn if nothing was ever
+// written to the scope.
+func (s *Store) lookup(rx *db.Rx, why, runID string, fn func(scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
@@ -72,8 +71,8 @@ func (s *Store) look(rx *db.Rx, why, runID string, fn func(scope int64) error) e
 	return named(why, runID, err)
 }
 
-// scopeIn gives the number of the store's scope in a transaction, which must be one of the store's
-// file; ok is false where nothing was ever written to it.
+// scopeIn returns the number of the store's scope in a transaction, which must be of the store's
+// file; ok is false if nothing was ever written to the scope.
 func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
 	if err := rx.Of(s.db); err != nil {
 		return 0, false, err
@@ -81,7 +80,7 @@ func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
 	return rx.Scope(s.scope)
 }
 
-// inside runs fn in a transaction of the caller's that writes.
+// inside runs fn in a write transaction of the caller's.
 func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
@@ -99,8 +98,8 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 // A writer is one of the calls of [db.DB] that write.
 type writer func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) error) error
 
-// writing is how events are written: an end alone also on a full disk, so that the run's holder can
-// let it go.
+// writing is how events are written. Ends alone are written on a full disk too, so that a holder can
+// release its run.
 func writing(events []Event) writer {
 	for i := range events {
 		if kind := events[i].kind; kind != "agent_end" && kind != "error" {
@@ -110,7 +109,7 @@ func writing(events []Event) writer {
 	return (*db.DB).WriteEnd
 }
 
-// write runs fn in a transaction that locks the run's row first, and keeps to the run.
+// write runs fn in a transaction that locks the run's row first, and writes to no other run.
 func (s *Store) write(ctx context.Context, write writer, why, runID string,
 	fn func(tx *db.Tx, scope int64) error,
 ) error {
@@ -126,8 +125,7 @@ func (s *Store) write(ctx context.Context, write writer, why, runID string,
 	}))
 }
 
-// read runs fn in a read transaction of the store's scope, for one run. A scope that was never
-// written to has no runs: fn is not called.
+// read is lookup in a transaction of its own.
 func (s *Store) read(ctx context.Context, why, runID string, fn func(rx *db.Rx, scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
@@ -145,7 +143,7 @@ func (s *Store) readScope(ctx context.Context, why string, fn func(rx *db.Rx, sc
 	})
 }
 
-// named says in an error which run it is about.
+// named adds the run's id to an error.
 func named(why, runID string, err error) error {
 	return db.About(err, why, "live run", runID, nil)
 }
