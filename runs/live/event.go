@@ -112,17 +112,9 @@ func (e Event) check() error {
 // can't be one. With arrays the event may be an array, first the type and then the members in
 // order: files may have such events, callers may not.
 func readEvent(text []byte, above int, arrays bool) (e Event, reason string) {
-	if !utf8.Valid(text) {
-		return e, "it is not valid UTF-8"
-	}
-	s := serdejson.NewScannerInside(text, above)
-	m, reason := spanMembers(s, arrays)
+	m, reason := wholeMembers(text, above, arrays)
 	if reason != "" {
 		return e, reason
-	}
-	if s.Peek(); !s.AtEnd() {
-		s.PeekFail("trailing characters")
-		return e, s.Reason()
 	}
 	e = Event{text: text}
 	if e.kind, reason = m.takeType(); reason != "" {

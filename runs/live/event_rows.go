@@ -113,7 +113,7 @@ func (w *eventRow) record() (e RunEventRecord, err error) {
 	var reason string
 	if w.Raw != nil {
 		var m *members
-		if m, reason = wholeMembers(w.Raw, -deeper); reason == "" {
+		if m, reason = wholeMembers(w.Raw, -deeper, true); reason == "" {
 			e, reason = m.eventRecord(-deeper, true)
 		}
 	} else {

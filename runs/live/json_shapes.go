@@ -45,10 +45,7 @@ var basicTypes = map[string]*shape{
 	"text": {sort: sortText}, "flag": {sort: sortFlag}, "any": {sort: sortAny},
 	"usize": {sort: sortUsize}, "i64": {sort: sortI64}, "i32": {sort: sortI32},
 	"u32": {sort: sortU32}, "f32": {sort: sortF32},
-	"status": {sort: sortWord, words: []string{
-		"created", "planning", "executing", "verifying", "completed",
-		"failed", "cancelled",
-	}},
+	"status": {sort: sortWord, words: statuses},
 }
 
 // read says why serde does not read a value into this type; "" if it does. A scanner has accepted
@@ -76,7 +73,11 @@ func (sh *shape) read(text []byte) string {
 		if c != '[' {
 			return wrongType(text, "a sequence")
 		}
-		return sh.readList(text)
+		for element := range elementsOf(text) {
+			if reason := sh.of.read(element); reason != "" {
+				return reason
+			}
+		}
 	case sortObject:
 		if c != '{' && c != '[' {
 			return wrongType(text, "a struct")
@@ -147,22 +148,6 @@ func (sh *shape) readNumber(text []byte) string {
 		return "invalid value: " + serdejson.Unexpected(text) + ", expected " + name
 	}
 	return ""
-}
-
-func (sh *shape) readList(text []byte) string {
-	s := serdejson.NewScanner(text)
-	s.Peek()
-	s.Enter()
-	for first := true; ; first = false {
-		more, _ := s.NextElement(first)
-		if !more {
-			return ""
-		}
-		element, _ := s.Value()
-		if reason := sh.of.read(element); reason != "" {
-			return reason
-		}
-	}
 }
 
 func wrongType(text []byte, expected string) string {

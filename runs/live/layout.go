@@ -36,7 +36,7 @@ type layout struct{}
 // Name is "live".
 func (layout) Name() string { return "live" }
 
-// Recognise takes the folder that was given to the old store, if a run in it can be read.
+// Recognise accepts the folder given to the old store, if a run in it can be read.
 func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, err := l.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
@@ -54,7 +54,7 @@ func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	return fmt.Sprintf("live runs: %d sessions", files), err == nil && readable, err
 }
 
-// holdsRun reports whether a run of a file can be read.
+// holdsRun reports whether a file has a readable run.
 func holdsRun(root tree.Folder, path string) bool {
 	text, err := root.Read(path, maxFile)
 	if err != nil {
@@ -79,8 +79,8 @@ func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 
 const sessionExtension = ".json"
 
-// Walk calls file for what should hold records: later layouts first, as the later versions read
-// them, and files that are called as the session in them is before copies of them.
+// Walk calls file for what should hold records: later layouts first, as later versions read them,
+// and files named after the session in them before copies of these.
 func (layout) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
@@ -93,14 +93,14 @@ func (layout) Walk(root tree.Folder, file func(path string) error,
 				return err
 			}
 			continue
-		case err != nil: // what is in it is not known
+		case err != nil: // its contents are unknown
 			return err
 		}
 		var copies []string
 		err := root.Names(folder, func(name string) error {
 			path := folder + "/" + name
 			if stem, named := sessionOf(path); named {
-				if folder == "runs" && !calledAsItsSession(root, path, stem) {
+				if folder == "runs" && !namedAfterSession(root, path, stem) {
 					copies = append(copies, path)
 					return nil
 				}
@@ -131,9 +131,9 @@ func (layout) Walk(root tree.Folder, file func(path string) error,
 	})
 }
 
-// calledAsItsSession reports whether a file is called as the session of its first run. One that
-// does not say is.
-func calledAsItsSession(root tree.Folder, path, stem string) bool {
+// namedAfterSession reports whether a file is named after the session of its first run, or does not
+// name a session.
+func namedAfterSession(root tree.Folder, path, stem string) bool {
 	f, _, err := root.Open(path)
 	if err != nil {
 		return true
@@ -151,7 +151,7 @@ func calledAsItsSession(root tree.Folder, path, stem string) bool {
 
 var sessionMember = regexp.MustCompile(`"session_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
 
-// sessionOf is the session that a file is named after: of runs/, the name that several ids can have.
+// sessionOf is the session that a file is named after; in runs/ several ids can share a name.
 func sessionOf(path string) (session string, ok bool) {
 	folder, name := filepath.Split(path)
 	stem, ok := strings.CutSuffix(name, sessionExtension)
@@ -163,7 +163,7 @@ func sessionOf(path string) (session string, ok bool) {
 	return string(id), ok && err == nil
 }
 
-// A file is one that was read, on its way in or to be compared.
+// A file is one that was read, to import or to compare it.
 type file struct {
 	*tree.Tree
 	scope    string // of the file's runs
@@ -173,10 +173,10 @@ type file struct {
 	reason   string // why it can't be read at all; "" if it can
 	elements []fileElement
 	damage   *fileDamage
-	lacks    map[string]struct{} // runs of its that inScope did not find
+	lacks    map[string]struct{} // runs that inScope did not find
 }
 
-// maxFile is the largest file that is taken. The later versions of the original stop at 256 MiB.
+// maxFile is the largest file, in bytes. Later versions of the original stop at 256 MiB.
 const maxFile = 512 << 20
 
 func readFile(t *tree.Tree, path string) *file {
@@ -190,8 +190,8 @@ func readFile(t *tree.Tree, path string) *file {
 	return f
 }
 
-// inScope has the file's runs in the scope that they are in, or for a session whose run ids another
-// file of the tree has in one of its own: a run is asked for by its id alone.
+// inScope sets the scope of the file's runs: the one where they are, or for a session whose run ids
+// another file of the tree has a scope of its own, since a run is found by its id alone.
 func (f *file) inScope(rx *db.Rx) error {
 	f.lacks = map[string]struct{}{}
 	f.scope = f.Scope
@@ -219,7 +219,7 @@ func (f *file) inScope(rx *db.Rx) error {
 			continue
 		}
 		own := ownScope(f.Scope, session)
-		if ours.Source != f.Source.ID { // not this tree's, unless it is an export of what was kept apart
+		if ours.Source != f.Source.ID { // another tree's, or an export of what was kept apart
 			if _, found, err = findImported(rx, own, e.Record.Snapshot.ID); err != nil {
 				return err
 			} else if !found {
@@ -232,7 +232,7 @@ func (f *file) inScope(rx *db.Rx) error {
 	return nil
 }
 
-// ownScope is the scope for a session that is kept apart from those of a scope.
+// ownScope is the scope of a session that is kept apart.
 func ownScope(scope, session string) string {
 	if scope != "" {
 		scope += "/"

@@ -12,8 +12,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that
-// session, any other into that of its own session.
+// Export writes dir/runs/SESSION.json: a run that came from a file goes back to the file of that
+// session, any other to that of its own session.
 func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err := os.Mkdir(filepath.Join(t.Root, "runs"), 0o700); err != nil {
 		return err
@@ -41,12 +41,12 @@ type exporter struct{ *tree.Tree }
 // A target is a file of an export.
 type target struct {
 	path    string
-	session string // whose it is
+	session string
 	runs    []placed
 }
 
-// place finds the file of every run. Files come in the order of their first runs, records in that
-// of the file they came from, then oldest first.
+// place finds the file of every run. Files are in the order of their first runs; records are in the
+// order of the file they came from, then oldest first.
 func (x *exporter) place(runs []placed) []*target {
 	var list []*target
 	byPath := map[string]*target{}
@@ -62,12 +62,12 @@ func (x *exporter) place(runs []placed) []*target {
 				"which has it", session, f.session))
 			return
 		}
-		// as in runs/ and in v1/
+		// a run may be both in runs/ and in v1/
 		if !slices.ContainsFunc(f.runs, func(r placed) bool { return r.Key == p.Key }) {
 			f.runs = append(f.runs, p)
 		}
 	}
-	// Those that came from files first: a file is theirs.
+	// Runs that came from files first: a file is theirs.
 	for _, p := range runs {
 		if p.Source == 0 {
 			continue
@@ -79,7 +79,7 @@ func (x *exporter) place(runs []placed) []*target {
 		}
 		path := "runs/" + safeName(stem) + sessionExtension
 		if f := byPath[path]; f != nil && f.session != session && filepath.Dir(string(p.Path)) == "runs" {
-			session = f.session // whatever session a record names: it came from this file
+			session = f.session // it came from this file, whatever session its record names
 		}
 		add(p, path, session)
 	}
@@ -99,7 +99,7 @@ func (x *exporter) place(runs []placed) []*target {
 	return list
 }
 
-// write makes one file, a record at a time.
+// write writes one file, a record at a time.
 func (x *exporter) write(ctx context.Context, t *target) (err error) {
 	out, problem, err := x.Create(t.path)
 	if err != nil {
@@ -114,8 +114,7 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 }
 
 func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) (size int64,
-	err error,
-) {
+	err error) {
 	var w fileWriter
 	var text []byte
 	write := func(more []byte) error {
@@ -134,7 +133,7 @@ func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) 
 			return size, err
 		}
 		if !found {
-			continue // removed meanwhile
+			continue // it was removed meanwhile
 		}
 		text = w.Append(text[:0], record, verbatim)
 		if err := write(text); err != nil {
@@ -145,7 +144,7 @@ func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) 
 	return size, write(w.End(nil))
 }
 
-// ReadBack reads a session's file as the original does, which takes all of its records or none.
+// ReadBack reads a session's file as the original does: all of its records or none.
 func (layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
 	text, err := root.Read(path, maxFile)
 	if err != nil {
@@ -161,5 +160,5 @@ func (layout) ReadBack(root tree.Folder, path string, say func(file string, line
 	return nil
 }
 
-// GivesBack is so for every file.
+// GivesBack reports true for every file.
 func (layout) GivesBack(tree.Folder, string) bool { return true }

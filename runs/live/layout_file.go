@@ -9,57 +9,47 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A FileElement is an element of the array of records in a file of the old layout.
+// A fileElement is an element of the array of records in a file.
 type fileElement struct {
-	Text   []byte // as it stands in the file
+	Text   []byte // as in the file
 	Offset int    // in the file
-	Level  int    // of indentation, where the element begins on a line of its own; else -1
+	Level  int    // of indentation if the element begins a line, else -1
 	Record RunRecord
 	Reason string // why it can't be read; "" if it can
 }
 
-// Damage is a part of a file that belongs to no element.
+// fileDamage is a part of a file that belongs to no element.
 type fileDamage struct {
 	Offset int
 	Text   []byte
 	Reason string
 }
 
-// ReadFile reads the records of a file of the old layout, one by one, so that what is wrong with
-// one leaves the others alone: an array of records, a session's document with run_records in it, or
-// bare records one after the other. The damage is what can't be read, and everything behind it.
+// parseFile reads the records of a file one by one, so that a bad record affects no other: an array of
+// records, a session's document with run_records in it, or bare records one after the other. The
+// damage is what can't be read, and everything behind it.
 func parseFile(text []byte) (elements []fileElement, damage *fileDamage) {
-	at := skipBlanks(text, 0)
+	at, above := skipBlanks(text, 0), 1
 	fail := func(offset int, reason string) ([]fileElement, *fileDamage) {
 		return elements, &fileDamage{Offset: offset, Text: text[offset:], Reason: reason}
 	}
-	if bytes.HasPrefix(text, []byte("A3SE\x01")) {
+	switch {
+	case bytes.HasPrefix(text, []byte("A3SE\x01")):
 		return fail(0, "is sealed: without its key it can't be read")
-	}
-	if at == len(text) {
+	case at == len(text):
 		return fail(0, "EOF while parsing a value")
-	}
-	switch text[at] {
-	case '[':
-	case '{':
+	case text[at] == '{':
 		inside, ok := runRecords(text[at:])
 		if !ok {
 			return readBare(text, at)
 		}
-		at += inside
-	default:
+		at, above = at+inside, 2
+	case text[at] != '[':
 		return fail(0, "is not an array of run records")
 	}
-	above := 1
-	if text[skipBlanks(text, 0)] == '{' {
-		above = 2
-	}
 	at, elements, damage = readArray(text, at, above)
-	if damage != nil {
+	if damage != nil || above == 2 { // runs are in no other part of a document
 		return elements, damage
-	}
-	if above == 2 {
-		return elements, nil // the rest of the document is not about runs
 	}
 	if at = skipBlanks(text, at); at < len(text) {
 		return fail(at, "has something behind its array of run records")
@@ -89,14 +79,12 @@ func whyUnreadable(text []byte) (offset int, reason string) {
 	return 0, ""
 }
 
-// typeAt is where a record says that an event is of that type; 0, its beginning, where it says so
-// in other letters.
+// typeAt is where a record names a type of event; 0 if it escapes the name.
 func typeAt(record []byte, kind string) int {
-	at := regexp.MustCompile(`"type"\s*:\s*"` + regexp.QuoteMeta(kind) + `"`).FindIndex(record)
-	if at == nil {
-		return 0
+	if at := regexp.MustCompile(`"type"\s*:\s*"` + regexp.QuoteMeta(kind) + `"`).FindIndex(record); at != nil {
+		return at[0]
 	}
-	return at[0]
+	return 0
 }
 
 // runRecords finds the array of records in a session's document.
@@ -118,9 +106,12 @@ func runRecords(text []byte) (at int, ok bool) {
 	}
 }
 
-// readArray reads the array at an offset; end is behind it. Its elements stand inside that many
-// arrays and objects.
+// readArray reads the array at an offset; end is behind it. Its elements have that many arrays and
+// objects around them.
 func readArray(text []byte, at, above int) (end int, elements []fileElement, damage *fileDamage) {
+	fail := func(reason string) (int, []fileElement, *fileDamage) {
+		return at, elements, &fileDamage{Offset: at, Text: text[at:], Reason: reason}
+	}
 	at++
 	for first := true; ; first = false {
 		at = skipBlanks(text, at)
@@ -131,36 +122,36 @@ func readArray(text []byte, at, above int) (end int, elements []fileElement, dam
 		case at < len(text) && text[at] == ',':
 			at = skipBlanks(text, at+1)
 		case at < len(text):
-			return at, elements, &fileDamage{Offset: at, Text: text[at:], Reason: "expected `,` or `]`"}
+			return fail("expected `,` or `]`")
 		}
 		length, ok := valueLength(text[at:])
 		if !ok {
-			reason := "is cut off"
 			if at == len(text) {
-				reason = "is cut off behind its last whole run record"
+				return fail("is cut off behind its last whole run record")
 			}
-			return at, elements, &fileDamage{Offset: at, Text: text[at:], Reason: reason}
+			return fail("is cut off")
 		}
 		elements = append(elements, readElement(text, at, length, above))
 		at += length
 	}
 }
 
-// readBare reads records that stand one after the other.
+// readBare reads records one after the other.
 func readBare(text []byte, at int) (elements []fileElement, damage *fileDamage) {
+	const reason = "is not an array of run records"
 	for at = skipBlanks(text, at); at < len(text); at = skipBlanks(text, at) {
 		length, ok := valueLength(text[at:])
-		if !ok || text[at] != '{' {
-			return elements, &fileDamage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
+		var element fileElement
+		if ok = ok && text[at] == '{'; ok {
+			element = readElement(text, at, length, 0)
 		}
-		element := readElement(text, at, length, 0)
-		if element.Reason != "" && len(elements) == 0 {
-			return nil, &fileDamage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
+		if !ok || element.Reason != "" && len(elements) == 0 {
+			return elements, &fileDamage{Offset: at, Text: text[at:], Reason: reason}
 		}
 		elements = append(elements, element)
 		at += length
 	}
-	return elements, &fileDamage{Reason: "is not an array of run records; those in it were taken all the same"}
+	return elements, &fileDamage{Reason: reason + "; those in it were taken all the same"}
 }
 
 func readElement(text []byte, at, length, above int) fileElement {
@@ -174,8 +165,7 @@ func readElement(text []byte, at, length, above int) fileElement {
 	return e
 }
 
-// level is how deep the line that begins at an offset is indented, in steps of two; -1 when
-// something else is before it.
+// level is the indentation before an offset, in steps of two; -1 if the offset does not begin a line.
 func level(text []byte, at int) int {
 	blanks := 0
 	for at > 0 && text[at-1] == ' ' {
@@ -188,8 +178,8 @@ func level(text []byte, at int) int {
 	return blanks / 2
 }
 
-// valueLength finds the end of a value by its brackets and quotes alone, so that a value that can't
-// be read has an end, too.
+// valueLength finds the end of a value by brackets and quotes alone, so that values that can't be read
+// have an end too.
 func valueLength(text []byte) (int, bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -227,8 +217,7 @@ func skipBlanks(text []byte, at int) int {
 	return at
 }
 
-// A FileWriter writes the beginning of a file of the old layout, its first record, a further one,
-// and its end, as the original does: pretty JSON without a line feed at the end.
+// A fileWriter writes a file as the original does: pretty JSON without a line feed at the end.
 type fileWriter struct{ records int }
 
 // Append appends a record, given as compact JSON, or verbatim as an element of a file.
@@ -253,17 +242,15 @@ func (w *fileWriter) End(dst []byte) []byte {
 	return append(dst, "\n]"...)
 }
 
-// regular reports whether an export writes the element's own bytes from what the tables keep of it.
+// regular reports whether an export writes the element's own bytes from its rows.
 func (e *fileElement) regular() bool {
 	return e.Level >= 0 && e.Record.nextSequence() == e.Record.Snapshot.EventCount &&
 		bytes.Equal(appendIndented(nil, e.Record.appendJSON(nil), e.Level), e.Text)
 }
 
-// String names the damage.
 func (d *fileDamage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
 
-// SafeName is the name, without its end, of the file that the original keeps a session's runs in.
-// Several ids can have one name.
+// safeName is the original's file name for a session, without the extension. Several ids can share it.
 func safeName(sessionID string) string {
 	one := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
 	return strings.ReplaceAll(one, "..", "_")

@@ -10,10 +10,9 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Retry takes a record out of quarantine, or a file of which nothing could be read.
+// Retry imports a record from quarantine, or a file of which nothing could be read.
 func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
-	err error,
-) {
+	err error) {
 	f := &file{Tree: t, scope: t.Scope, path: q.Path, text: raw}
 	switch {
 	case len(raw) == 0:
@@ -34,14 +33,13 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) 
 	}
 	e := &f.elements[0]
 	e.Offset = int(q.ByteOffset)
-	if e.Reason == "" && q.Reason == refusal(e, hasLater) { // also where that one was removed here
+	if e.Reason == "" && q.Reason == refusal(e, hasLater) { // even if the later one was removed here
 		return nil, q.Reason, nil
 	}
 	return &lateRecord{f, q}, e.Reason, nil
 }
 
-// indent is what stood before the first line of a record that was written over several: it stands
-// before the last one.
+// indent is the indentation of a record of several lines, as its last line has it.
 func indent(raw []byte) string {
 	last := string(raw[bytes.LastIndexByte(raw, '\n')+1:])
 	if len(last) == len(raw) {
@@ -50,21 +48,20 @@ func indent(raw []byte) string {
 	return last[:len(last)-len(strings.TrimLeft(last, " "))]
 }
 
-// A wholeFile is one of which nothing was taken yet.
+// A wholeFile is one of which nothing was imported yet.
 type wholeFile struct{ *file }
 
-// Take takes all of it.
 func (f *wholeFile) Take(tx *db.Tx, part *tree.Part) error {
 	return (&taking{file: f.file, tx: tx, part: part}).all(nil)
 }
 
-// A lateRecord is one that was in quarantine when the rest of its file was taken.
+// A lateRecord was in quarantine when the rest of its file was imported.
 type lateRecord struct {
 	*file
 	aside *tree.Aside
 }
 
-// Take takes it to its place among the records of its file, whose row of the ledger counts it then.
+// Take imports the record at its place in its file, and counts it in the file's row of the ledger.
 func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	if err := f.inScope(&tx.Rx); err != nil {
 		return err
@@ -103,8 +100,8 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	return f.recount(tx, len(e.Record.Events))
 }
 
-// position is the place of the record among those of its file: the places that no other one has are
-// those of the records in quarantine, in the order of the file.
+// position is the place of the record among those of its file: the free places belong to the records
+// in quarantine, in the order of the file.
 func (f *lateRecord) position(rx *db.Rx) (int, error) {
 	var taken []int
 	if err := rx.Select(&taken, sqlPositions, f.Source.ID, []byte(f.path)); err != nil {
@@ -123,7 +120,7 @@ func (f *lateRecord) position(rx *db.Rx) (int, error) {
 	return at, nil
 }
 
-// recount has the ledger's row count the record, and its events, as taken.
+// recount counts the record and its events as imported in the ledger's row.
 func (f *lateRecord) recount(tx *db.Tx, events int) error {
 	row, err := f.Source.File(&tx.Rx, f.path)
 	if err != nil || row == nil {

@@ -14,7 +14,7 @@ const (
 	kindEvent = "event"
 )
 
-// countRun counts a run and its events in one of the report's columns.
+// countRun counts a run and its events in a column of the report.
 func countRun(part *tree.Part, events int, column func(*tree.Count) *int64) {
 	part.Count(kindRun, func(c *tree.Count) {
 		c.Read++
@@ -35,16 +35,13 @@ func countBad(part *tree.Part) {
 	})
 }
 
-// Path is where the file lies in its tree.
 func (f *file) Path() string { return f.path }
 
-// Held is how much memory the file takes.
 func (f *file) Held() int { return len(f.text) }
 
-// Progress is one file.
 func (f *file) Progress() (files, bytes int64) { return 1, int64(len(f.text)) }
 
-// Take takes the file.
+// Take imports the file.
 func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	f.parse()
 	b := &taking{file: f, tx: tx, part: part}
@@ -67,7 +64,7 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	return f.again(&tx.Rx, row, part)
 }
 
-// Foresee names what is about to be asked of the file and of the runs in it.
+// Foresee names the queries about the file and the runs in it.
 func (f *file) Foresee(foresight *tree.Foresight) error {
 	foresight.File(f.path)
 	foresight.Ask(sqlScopeOfFile, f.Source.ID, []byte(f.path))
@@ -95,7 +92,7 @@ func (f *file) Foresee(foresight *tree.Foresight) error {
 		}
 		id := f.elements[i].Record.Snapshot.ID
 		if _, ok := asked[id]; ok {
-			foresight.ExpectAside(1) // a later one takes its place
+			foresight.ExpectAside(1) // a later record replaces it
 			continue
 		}
 		asked[id] = struct{}{}
@@ -108,7 +105,7 @@ func (f *file) Foresee(foresight *tree.Foresight) error {
 	return nil
 }
 
-// Known counts a file that is as it was.
+// Known counts an unchanged file.
 func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	row, err := f.Source.File(rx, f.path)
 	if err != nil || !f.asItWas(row) {
@@ -120,13 +117,13 @@ func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	return true, f.again(rx, row, part)
 }
 
-// asItWas reports whether the file is what the ledger's row says.
+// asItWas reports whether the file is as it was imported, by the ledger's row.
 func (f *file) asItWas(row *tree.Row) bool {
 	return f.reason == "" && row != nil && bytes.Equal(row.PrefixSHA256, f.sum)
 }
 
-// wasUnread reports whether the quarantine says that the file, which is as it was, can't be read:
-// it could not for once.
+// wasUnread reports whether the quarantine says wrongly that an unchanged file can't be read: it
+// could not be read once.
 func (f *file) wasUnread(rx *db.Rx) (bool, error) {
 	if !f.Unread {
 		return false, nil
@@ -139,7 +136,7 @@ func (f *file) wasUnread(rx *db.Rx) (bool, error) {
 	return f.damage == nil || f.damage.Offset > 0 || f.damage.Reason != q.Reason, nil
 }
 
-// again counts a file that is as it was, and names again what could not be taken of it.
+// again counts an unchanged file, and reports again what could not be imported of it.
 func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	part.Files.Found++
 	part.Files.Already++
@@ -170,22 +167,22 @@ func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	return err
 }
 
-// A taking is one file in one transaction.
+// A taking is the import of one file in one transaction.
 type taking struct {
 	*file
 	tx   *db.Tx
 	part *tree.Part
-	kept bool // a run of the file has changed, and ours stays
+	kept bool // a run changed in the file and here: ours stays
 }
 
-// unreadable names a file that can't be read. What is in quarantine of it stays.
+// unreadable reports a file that can't be read. What the quarantine has of it stays.
 func (b *taking) unreadable() error {
 	b.part.Files.Found++
 	b.part.Files.Unreadable++
-	return b.aside(tree.Finding{What: tree.WhatFile, Reason: b.reason})
+	return b.aside(tree.WhatFile, 0, b.reason, nil)
 }
 
-// all takes a file that is new, or no longer what row says.
+// all imports a file that is new, or differs from row.
 func (b *taking) all(row *tree.Row) error {
 	f := b.file
 	b.part.Files.Found++
@@ -232,10 +229,7 @@ func (b *taking) all(row *tree.Row) error {
 		if d.Offset == 0 {
 			what = tree.WhatFile
 		}
-		if err := b.aside(tree.Finding{
-			What: what, Offset: int64(d.Offset), Reason: d.Reason,
-			Raw: d.Text,
-		}); err != nil {
+		if err := b.aside(what, d.Offset, d.Reason, d.Text); err != nil {
 			return err
 		}
 	} else if row == nil {
@@ -244,9 +238,9 @@ func (b *taking) all(row *tree.Row) error {
 		b.part.Files.Changed++
 	}
 	if b.kept && row != nil {
-		return nil // the next import has to say so again
+		return nil // so that the next import reports it again
 	}
-	// The runs have their places in live_imports: this row is the file's.
+	// live_imports has the places of the runs; this row is the file's.
 	return b.Source.Put(b.tx, &tree.Row{
 		Path: []byte(f.path), State: tree.StateTaken, EntityID: tree.Shown(f.path), EntityRow: &b.Source.ID,
 		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: counts.String(),
@@ -254,23 +248,20 @@ func (b *taking) all(row *tree.Row) error {
 }
 
 // aside puts bytes of the file into quarantine.
-func (b *taking) aside(f tree.Finding) error {
-	f.Path = b.path
-	return b.Source.PutAside(b.tx, b.part, f)
+func (b *taking) aside(what string, offset int, reason string, raw []byte) error {
+	return b.Source.PutAside(b.tx, b.part,
+		tree.Finding{Path: b.path, What: what, Offset: int64(offset), Reason: reason, Raw: raw})
 }
 
 // refusedSuffix is how the ledger's counts tell records that are in quarantine.
 const refusedSuffix = "_refused"
 
-// element takes one record of the file; taken is false when it went into quarantine.
+// element imports one record of the file; taken is false if it went into quarantine.
 func (b *taking) element(i int) (taken bool, err error) {
 	e := &b.elements[i]
 	if e.Reason != "" {
 		countBad(b.part)
-		return false, b.aside(tree.Finding{
-			What: tree.WhatLine, Offset: int64(e.Offset), Reason: e.Reason,
-			Raw: e.Text,
-		})
+		return false, b.aside(tree.WhatLine, e.Offset, e.Reason, e.Text)
 	}
 	id := e.Record.Snapshot.ID
 	if b.superseded(i) {
@@ -313,7 +304,7 @@ func (b *taking) element(i int) (taken bool, err error) {
 	if err := b.tx.Select(&copies, sqlCopiesOf, ours.Key); err != nil {
 		return false, err
 	}
-	for _, path := range copies { // which hold the run as it was: they are new again
+	for _, path := range copies { // which hold the old record: they count as new
 		if err := b.Source.Forget(b.tx, string(path)); err != nil {
 			return false, err
 		}
@@ -324,7 +315,7 @@ func (b *taking) element(i int) (taken bool, err error) {
 	return true, importRun(b.tx, b.scope, e, from)
 }
 
-// find is FindImported, for what inScope did not find a moment ago too.
+// find is findImported, without a query for what inScope did not find.
 func (b *taking) find(id string) (imported, bool, error) {
 	if _, lacks := b.lacks[id]; lacks && b.scope == b.Scope {
 		return imported{}, false, nil
@@ -332,7 +323,7 @@ func (b *taking) find(id string) (imported, bool, error) {
 	return findImported(&b.tx.Rx, b.scope, id)
 }
 
-// hasLater is why a record is refused that the original does not take either.
+// hasLater is why a record is refused that the original ignores too.
 const hasLater = "has a later record in the same file, which the original takes"
 
 func refusal(e *fileElement, why string) string {
@@ -341,8 +332,8 @@ func refusal(e *fileElement, why string) string {
 
 func (b *taking) refuse(e *fileElement, why string) error {
 	countRun(b.part, len(e.Record.Events), tree.Quarantine)
-	return b.aside(tree.Finding{
-		What: tree.WhatConflict, Offset: int64(e.Offset), Reason: refusal(e, why), Raw: e.Text,
+	return b.Source.PutAside(b.tx, b.part, tree.Finding{
+		Path: b.path, What: tree.WhatConflict, Offset: int64(e.Offset), Reason: refusal(e, why), Raw: e.Text,
 		Whose: &tree.Entity{Group: e.Record.Snapshot.SessionID, ID: e.Record.Snapshot.ID},
 	})
 }

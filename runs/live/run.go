@@ -22,10 +22,10 @@ const (
 	Cancelled RunStatus = "cancelled"
 )
 
-var statuses = []RunStatus{Created, Planning, Executing, Verifying, Completed, Failed, Cancelled}
+var statuses = []string{"created", "planning", "executing", "verifying", "completed", "failed", "cancelled"}
 
 // known reports whether s is one of the seven.
-func (s RunStatus) known() bool { return slices.Contains(statuses, s) }
+func (s RunStatus) known() bool { return slices.Contains(statuses, string(s)) }
 
 // Ended reports whether the run is over. Of the three ends only Cancelled is final: an event can
 // still reopen a completed or failed run.
@@ -163,7 +163,7 @@ func checkFurther(text []byte, above int) error {
 	if text == nil {
 		return nil
 	}
-	m, reason := wholeMembers(text, above)
+	m, reason := wholeMembers(text, above, true)
 	if reason == "" && m.array {
 		reason = "it is an array"
 	}

@@ -2,8 +2,11 @@ package live
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"selvedge/db"
@@ -74,7 +77,7 @@ func (r RunRecord) MarshalJSON() ([]byte, error) { return r.appendJSON(nil), nil
 
 // UnmarshalJSON reads a snapshot; db.ErrInvalid says what is wrong. The count of events is taken as it is.
 func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
-	m, reason := wholeMembers(text, 0)
+	m, reason := wholeMembers(text, 0, true)
 	if reason == "" {
 		*s, reason = m.snapshot()
 	}
@@ -83,7 +86,7 @@ func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
 
 // UnmarshalJSON reads the record of an event, also of an unknown type; db.ErrInvalid says what is wrong.
 func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
-	m, reason := wholeMembers(text, 0)
+	m, reason := wholeMembers(text, 0, true)
 	if reason == "" {
 		*e, reason = m.eventRecord(eventLevels, false)
 	}
@@ -106,10 +109,10 @@ func unreadable(what, reason string) error {
 	return fmt.Errorf("%w: the %s can't be read: %s", db.ErrInvalid, what, reason)
 }
 
-// readRecord reads one element of a session's file, which stands inside that many arrays and
-// objects. arrays says whether an event may be an array.
+// readRecord reads one element of a session's file, which has that many arrays and objects around
+// it. arrays says whether an event may be an array.
 func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string) {
-	m, reason := wholeMembers(text, above)
+	m, reason := wholeMembers(text, above, true)
 	if reason != "" {
 		return r, reason
 	}
@@ -120,14 +123,7 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 	if r.Snapshot, reason = snapshot.snapshot(); reason != "" {
 		return r, reason
 	}
-	s := serdejson.NewScanner(m.value(recordFields, "events"))
-	s.Peek()
-	s.Enter()
-	for first := true; ; first = false {
-		if more, _ := s.NextElement(first); !more {
-			return r, ""
-		}
-		element, _ := s.Value()
+	for element := range elementsOf(m.value(recordFields, "events")) {
 		em, _ := spanMembers(serdejson.NewScanner(element), true)
 		event, reason := em.eventRecord(above+3, arrays)
 		if reason != "" {
@@ -135,16 +131,34 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 		}
 		r.Events = append(r.Events, event)
 	}
+	return r, ""
 }
 
-// wholeMembers reads a text that is one object, or an array that stands for one, and stands inside
-// that many others.
-func wholeMembers(text []byte, above int) (*members, string) {
+// elementsOf gives the elements of an array that a scanner has accepted.
+func elementsOf(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		s := serdejson.NewScanner(array)
+		s.Peek()
+		s.Enter()
+		for first := true; ; first = false {
+			if more, _ := s.NextElement(first); !more {
+				return
+			}
+			if element, _ := s.Value(); !yield(element) {
+				return
+			}
+		}
+	}
+}
+
+// wholeMembers reads a text that is one object, or with arrays an array that stands for one, and has
+// that many arrays and objects around it.
+func wholeMembers(text []byte, above int, arrays bool) (*members, string) {
 	if !utf8.Valid(text) {
 		return nil, "it is not valid UTF-8"
 	}
 	s := serdejson.NewScannerInside(text, above)
-	m, reason := spanMembers(s, true)
+	m, reason := spanMembers(s, arrays)
 	if reason != "" {
 		return nil, reason
 	}
@@ -223,42 +237,9 @@ func textEnd(text []byte) int {
 	}
 }
 
-// appendIndented writes a compact JSON text as serde_json's pretty printer does, as if it stood on
-// a level of its own.
+// appendIndented writes a JSON text as serde_json's pretty printer does, at a level of its own.
 func appendIndented(dst, text []byte, level int) []byte {
-	newline := func() {
-		dst = append(dst, '\n')
-		for range level {
-			dst = append(dst, ' ', ' ')
-		}
-	}
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"':
-			end := textEnd(text[i:])
-			dst = append(dst, text[i:i+end]...)
-			i += end - 1
-		case '{', '[':
-			dst = append(dst, c)
-			if text[i+1] == c+2 { // '}' and ']' come two behind their openers
-				dst = append(dst, c+2)
-				i++
-				break
-			}
-			level++
-			newline()
-		case '}', ']':
-			level--
-			newline()
-			dst = append(dst, c)
-		case ',':
-			dst = append(dst, c)
-			newline()
-		case ':':
-			dst = append(dst, ':', ' ')
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return dst
+	buffer := bytes.NewBuffer(dst)
+	_ = json.Indent(buffer, text, strings.Repeat("  ", level), "  ") // a scanner has accepted it
+	return buffer.Bytes()
 }
