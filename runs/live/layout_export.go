@@ -114,7 +114,8 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 }
 
 func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) (size int64,
-	err error) {
+	err error,
+) {
 	var w fileWriter
 	var text []byte
 	write := func(more []byte) error {

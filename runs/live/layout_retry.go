@@ -12,7 +12,8 @@ import (
 
 // Retry imports a record from quarantine, or a file of which nothing could be read.
 func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
-	err error) {
+	err error,
+) {
 	f := &file{Tree: t, scope: t.Scope, path: q.Path, text: raw}
 	switch {
 	case len(raw) == 0:

@@ -143,7 +143,8 @@ var beginning = listPlace{-1, -1}
 // list returns the runs behind a place: all of them, or with a room those that fit and one more, if
 // there is one. The number of a scope that was never written is 0; it has no runs.
 func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []wholeRow,
-	err error) {
+	err error,
+) {
 	wanted, err := filter.statements()
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func (s *Store) MarkCancelledTx(tx *db.Tx, runID string) (run RunSnapshot, found
 }
 
 func (s *Store) mark(tx *db.Tx, why, runID string, change func(*runRow) error) (run RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	err = s.inside(tx, why, runID, func(scope int64) error {
 		row, ok, err := findLocked(tx, scope, runID)
 		if err != nil || !ok {

@@ -71,7 +71,8 @@ func (s *twins) same(t *rapid.T, what string, want, got any) {
 }
 
 func (s *twins) answer(t *rapid.T, what string, want *replay.LiveRun, got live.RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	t.Helper()
 	if err != nil || found != (want != nil) {
 		t.Fatalf("%s: found %v, %v; the model has %v", what, found, err, want)

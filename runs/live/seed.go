@@ -24,7 +24,8 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 // ReserveRunWithID adds a run under an id of the caller's unless it exists, so that a start can be
 // repeated safely. Of concurrent callers, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
-	err error) {
+	err error,
+) {
 	err = s.db.Write(ctx, opReserve, func(tx *db.Tx) error {
 		r, err = s.ReserveRunWithIDTx(tx, id, sessionID, prompt)
 		return err
@@ -69,7 +70,8 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 // MarkFailed fails a run from outside, with an error message. A cancelled run stays as it is. found
 // is false for a run that does not exist. Followers receive the new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
-	err error) {
+	err error,
+) {
 	err = s.db.WriteEnd(ctx, opFail, func(tx *db.Tx) error {
 		run, found, err = s.MarkFailedTx(tx, runID, message)
 		return err
@@ -163,7 +165,8 @@ type RunEventPage struct {
 //
 // db.ErrInvalid: the limit is negative.
 func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limit int) (page RunEventPage,
-	found bool, err error) {
+	found bool, err error,
+) {
 	const why = "page live events"
 	if limit < 0 {
 		return page, false, &db.Error{
