@@ -43,8 +43,33 @@ type releaseAnswer struct {
 }
 
 func (a *app) agentsCommand() *cobra.Command {
-	return group("agents", "Look at agents, and end what is dead or stuck",
-		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand())
+	return a.group(agentNoun, "Look at agents, and end what is dead or stuck",
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand(),
+		a.agentsRecoverCommand())
+}
+
+var agentNoun = noun{
+	store: db.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
+	open: func(a *app, d *db.DB) verbs {
+		s := a.registry(d)
+		return verbs{
+			find: func(ctx context.Context, prefix string, _ *string, limit int) ([]thing, error) {
+				return things(s.Find(ctx, prefix, limit))
+			},
+			pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete),
+		}
+	},
+}
+
+func (a *app) registry(d *db.DB) *agents.Registry {
+	return agents.NewRegistry(d, agents.Options{Scope: a.scope})
+}
+
+func (a *app) agentsRecoverCommand() *cobra.Command {
+	return a.recoverCommand("agent", "Abandon agents that are certainly dead",
+		`recover abandons the active agents whose lease is over, and those without one whose process is known to be gone. Agents
+of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
+		func(ctx context.Context, d *db.DB) (int, error) { return a.registry(d).Recover(ctx) })
 }
 
 var agentStatuses = []agents.Status{agents.Active, agents.Abandoned, agents.Complete, agents.Merged}
@@ -98,7 +123,7 @@ func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Fil
 
 func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
-		registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
+		registry := a.registry(d)
 		return printList(ctx, a, f, listing[agentItem]{
 			page: func(ctx context.Context, at db.At) (page db.Page[agentItem], err error) {
 				entries, err := registry.Page(ctx, filter, at)
@@ -166,52 +191,30 @@ func pidOf(e agents.Entry) string {
 }
 
 func (a *app) agentsShowCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.one(agentNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show an agent",
 		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent lives is asked on this
 machine.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
-				e, err := findAgent(c.Context(), registry, args[0])
-				if err != nil {
-					return err
-				}
-				answer, err := describeAgent(c.Context(), d, registry, e)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(answer)
-				}
-				return a.printAgent(answer)
-			})
-		},
-	}
+	}, func(c *cobra.Command, d *db.DB, t thing) error {
+		answer, err := describeAgent(c.Context(), d, a.registry(d), t.id)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(answer)
+		}
+		return a.printAgent(answer)
+	})
 }
 
-// findAgent finds the agent that an id on the command line means. It only looks.
-func findAgent(ctx context.Context, registry *agents.Registry, id string) (agents.Entry, error) {
-	found, err := registry.Find(ctx, id, 0)
+func describeAgent(
+	ctx context.Context, d *db.DB, registry *agents.Registry, id string,
+) (agentAnswer, error) {
+	e, err := registry.Get(ctx, id)
 	if err != nil {
-		return agents.Entry{}, err
+		return agentAnswer{}, err
 	}
-	var candidates []candidate[string]
-	for _, one := range found {
-		candidates = append(candidates, candidate[string]{id: one, name: shellWord(one), item: one})
-	}
-	one, err := unique("agent", id, candidates)
-	if err != nil {
-		return agents.Entry{}, err
-	}
-	return registry.Get(ctx, one)
-}
-
-func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer,
-	error,
-) {
 	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
 	contested, err := legacy.Contested(ctx, d, legacy.Agents, registry.Scope(), e.SessionID)
 	if err != nil {
@@ -275,12 +278,12 @@ func (a *app) agentsReapCommand() *cobra.Command {
 one, where no process has their pid or the machine was started anew since. Agents of which nobody can tell stay.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeAgents(c, func(registry *agents.Registry) (err error) {
+			return a.with(c.Context(), toWrite, func(d *db.DB) (err error) {
 				var answer reapAnswer
 				if c.Flags().Changed("thread") {
-					answer.Reaped, err = registry.ReapDeadForThread(c.Context(), thread)
+					answer.Reaped, err = a.registry(d).ReapDeadForThread(c.Context(), thread)
 				} else {
-					answer.Reaped, err = registry.ReapDead(c.Context())
+					answer.Reaped, err = a.registry(d).ReapDead(c.Context())
 				}
 				if err != nil {
 					return err
@@ -303,44 +306,30 @@ func (a *app) agentsReleaseCommand() *cobra.Command {
 		Short: "End an agent, and give its thread back",
 		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The agent itself is not asked:
 what it does under a lease is refused from then on.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("status", status, agentStatuses[1:]); err != nil {
-				return err
-			}
-			return a.changeAgents(c, func(registry *agents.Registry) error {
-				return a.releaseAgent(c.Context(), registry, args[0], agents.Status(status))
-			})
-		},
 	}
 	c.Flags().StringVar(&status, "status", string(agents.Abandoned),
 		"its `STATUS` from then on: "+join(agentStatuses[1:]))
 	completeWords(c, "status", agentStatuses[1:])
+	a.one(agentNoun, toWrite, c, func(c *cobra.Command, d *db.DB, t thing) error {
+		return a.releaseAgent(c.Context(), a.registry(d), t.id, agents.Status(status))
+	})
+	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("status", status, agentStatuses[1:]) }
 	return c
 }
 
-func (a *app) releaseAgent(ctx context.Context, registry *agents.Registry, id string,
-	status agents.Status,
-) error {
-	e, err := findAgent(ctx, registry, id)
+func (a *app) releaseAgent(ctx context.Context, s *agents.Registry, id string, status agents.Status) error {
+	e, err := s.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	if e.Status != agents.Active {
 		return &fault{kind: kindFailed, err: fmt.Errorf("agent %s is %s already", e.SessionID, e.Status)}
 	}
-	if err := registry.UpdateStatus(ctx, e.SessionID, status); err != nil {
+	if err := s.UpdateStatus(ctx, e.SessionID, status); err != nil {
 		return err
 	}
 	if a.json {
 		return a.printJSON(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: status})
 	}
 	return a.print("agent %s is %s; thread %s is free of it\n", e.SessionID, status, printable(e.Thread))
-}
-
-// changeAgents opens the file, which must be there, for a command that writes.
-func (a *app) changeAgents(c *cobra.Command, fn func(*agents.Registry) error) error {
-	return a.with(c.Context(), toWrite, func(d *db.DB) error {
-		return fn(agents.NewRegistry(d, agents.Options{Scope: a.scope}))
-	})
 }

@@ -40,13 +40,37 @@ type claimFact struct {
 	Expired bool      `json:"expired" doc:"whether the claim's time is over, so that recover takes it from a living process"`
 }
 
-type recoverAnswer struct {
-	Recovered int `json:"recovered" doc:"claims that can be made again"`
+func (a *app) checkpointsCommand() *cobra.Command {
+	return a.group(checkpointNoun, "Look at paused runs, and recover claims that nobody works on",
+		a.checkpointsListCommand(), a.checkpointsShowCommand(), a.checkpointsRecoverCommand())
 }
 
-func (a *app) checkpointsCommand() *cobra.Command {
-	return group("checkpoints", "Look at paused runs, and recover claims that nobody works on",
-		a.checkpointsListCommand(), a.checkpointsShowCommand(), a.checkpointsRecoverCommand())
+var checkpointNoun = noun{
+	store: db.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",
+	open: func(a *app, d *db.DB) verbs {
+		s := a.checkpointStore(d)
+		return verbs{
+			find: findCheckpoints(s, ""), pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin),
+			remove: by(func(t thing) checkpoints.Ref { return checkpoints.Ref{RunID: t.id} }, s.Delete),
+		}
+	},
+}
+
+func (a *app) checkpointStore(d *db.DB) *checkpoints.Store {
+	return checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
+}
+
+// findCheckpoints finds runs that wait, are claimed, or both, each once; "" is any state.
+func findCheckpoints(s *checkpoints.Store, state checkpoints.State) findThings {
+	return func(ctx context.Context, prefix string, _ *string, _ int) (list []thing, err error) {
+		found, err := s.Find(ctx, prefix, db.MaxLimit)
+		for _, ref := range found {
+			if (state == "" || ref.State == state) && (len(list) == 0 || list[len(list)-1].id != ref.RunID) {
+				list = append(list, thing{id: ref.RunID})
+			}
+		}
+		return list, err
+	}
 }
 
 var checkpointStates = []checkpoints.State{checkpoints.Paused, checkpoints.Claimed}
@@ -80,7 +104,7 @@ can't be claimed until imports resolve.`,
 
 func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoints.Filter) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
+		store := a.checkpointStore(d)
 		return printList(ctx, a, f, listing[checkpoints.Summary]{
 			page: func(ctx context.Context, at db.At) (db.Page[checkpoints.Summary], error) {
 				return store.Page(ctx, filter, at)
@@ -141,7 +165,7 @@ shows the document that waits; --status claimed shows the other.`,
 				}
 			}
 			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
+				store := a.checkpointStore(d)
 				answer, document, err := describeCheckpoint(c.Context(), d, store, args[0], checkpoints.State(status))
 				if err != nil {
 					return err
@@ -158,32 +182,15 @@ shows the document that waits; --status claimed shows the other.`,
 	return c
 }
 
-// findCheckpoint finds the run that an id on the command line means.
-func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string,
-	state checkpoints.State,
-) (string, error) {
-	var candidates []candidate[string]
-	found, err := store.Find(ctx, id, db.MaxLimit)
-	if err != nil {
-		return "", err
-	}
-	for _, s := range found {
-		if (state == "" || s.State == state) &&
-			(len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
-			candidates = append(candidates, candidate[string]{id: s.RunID, name: shellWord(s.RunID), item: s.RunID})
-		}
-	}
-	return unique("checkpoint", id, candidates)
-}
-
 func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string,
 	state checkpoints.State,
 ) (checkpointAnswer, []byte, error) {
 	var answer checkpointAnswer
-	id, err := findCheckpoint(ctx, store, id, state)
+	t, err := checkpointNoun.find(ctx, verbs{find: findCheckpoints(store, state)}, id, nil)
 	if err != nil {
 		return answer, nil, err
 	}
+	id = t.id
 	for _, either := range []checkpoints.State{checkpoints.Claimed, checkpoints.Paused} {
 		s, err := store.Get(ctx, checkpoints.Ref{RunID: id, State: either})
 		if errors.Is(err, db.ErrNotFound) {
@@ -276,31 +283,17 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
 
 func (a *app) checkpointsRecoverCommand() *cobra.Command {
 	var imported bool
-	c := &cobra.Command{
-		Use:   "recover [--imported]",
-		Short: "Make claims that nobody works on claimable again",
-		Long: `recover frees the claims of processes that are gone, and those whose time is over. Claims of processes that still run,
+	c := a.recoverCommand("claim", "Make claims that nobody works on claimable again",
+		`recover frees the claims of processes that are gone, and those whose time is over. Claims of processes that still run,
 stopped ones too, stay with them. So do claims that an import brought, of which nobody knows whether the old program still works on
 them; once it is stopped, --imported frees these too.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
-				recover := store.Recover
-				if imported {
-					recover = store.RecoverOrphaned // this process has no claims of its own
-				}
-				n, err := recover(c.Context())
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(recoverAnswer{Recovered: n})
-				}
-				return a.print("recovered %s\n", count(n, "claim"))
-			})
-		},
-	}
+		func(ctx context.Context, d *db.DB) (int, error) {
+			if imported {
+				return a.checkpointStore(d).RecoverOrphaned(ctx) // this process has no claims of its own
+			}
+			return a.checkpointStore(d).Recover(ctx)
+		})
+	c.Use += " [--imported]"
 	c.Flags().BoolVar(&imported, "imported", false, "free the claims that an import brought, too")
 	return c
 }

@@ -11,12 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"selvedge/agents"
-	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/runs"
-	"selvedge/runs/live"
-	"selvedge/workers"
 )
 
 type completionAnswer struct {
@@ -109,9 +104,9 @@ type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, erro
 // and that flags take.
 func (a *app) completeIDs(root *cobra.Command) {
 	complete(root, "scope", a.completeFrom(a.findScopes))
-	stores := map[string]finder{
-		"runs": a.findRuns, "live": a.findLiveRuns, "agents": a.findAgents, "checkpoints": a.findCheckpoints,
-		"workers": a.findWorkers,
+	stores := map[string]finder{}
+	for _, n := range nouns {
+		stores[n.store] = n.complete(a)
 	}
 	flags := map[string]finder{
 		"agent": a.named(`SELECT agent_id FROM run_agents WHERE scope = ? UNION SELECT session_id FROM agents
@@ -264,52 +259,4 @@ func (a *app) named(query string, n int) finder {
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		return names[:min(len(names), completedIDs)], err
 	}
-}
-
-// findRuns finds runs, those of --agent where that is given.
-func (a *app) findRuns(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
-	found, err := runs.NewStore(d, runs.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
-	agent := a.running.Flags().Lookup("agent")
-	for _, ref := range found {
-		if agent == nil || !agent.Changed || agent.Value.String() == ref.AgentID {
-			ids = append(ids, ref.RunID)
-		}
-	}
-	return ids, err
-}
-
-func (a *app) findLiveRuns(ctx context.Context, d *db.DB, prefix string) ([]string, error) {
-	return live.NewStore(d, live.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
-}
-
-func (a *app) findAgents(ctx context.Context, d *db.DB, prefix string) ([]string, error) {
-	return agents.NewRegistry(d, agents.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
-}
-
-func (a *app) findCheckpoints(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
-	found, err := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
-	for _, ref := range found {
-		ids = append(ids, ref.RunID)
-	}
-	return ids, err
-}
-
-func (a *app) findWorkers(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
-	for r, err := range workers.NewRuntimes(d, a.scope).All(ctx, workers.RuntimeFilter{}) {
-		if err != nil {
-			return nil, err
-		}
-		runtime, err := a.runtime(ctx, d, r.RuntimeID)
-		if err != nil {
-			return nil, err
-		}
-		found, err := runtime.Find(ctx, prefix, completedIDs)
-		if err != nil {
-			return nil, err
-		}
-		for _, ref := range found {
-			ids = append(ids, string(ref.WorkerID))
-		}
-	}
-	return ids, nil
 }

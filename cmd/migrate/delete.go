@@ -1,17 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"selvedge/agents"
-	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/runs"
-	"selvedge/runs/live"
-	"selvedge/workers"
 )
 
 type deleteAnswer struct {
@@ -21,19 +16,8 @@ type deleteAnswer struct {
 	Owner string `json:"owner" doc:"the agent of a run, the runtime of a worker; empty for others"`
 }
 
-type deleteFlags struct {
-	agent, runtime string
-	yes            bool
-}
-
-// A deletion is a thing that was found, and how it is deleted.
-type deletion struct {
-	what, id, owner string
-	do              func(context.Context) error
-}
-
 func (a *app) deleteCommand() *cobra.Command {
-	var f deleteFlags
+	var yes bool
 	c := &cobra.Command{
 		Use:   "delete STORE ID [--agent ID] [--runtime ID] [--yes]",
 		Short: "Delete one run, live run, agent, checkpoint or worker, with all that belongs to it",
@@ -44,42 +28,43 @@ writes to stays. The space goes back to the disk.
 It asks first on a terminal, and needs --yes elsewhere.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) error { return a.delete(c, d, args[0], args[1], f) })
+			return a.with(c.Context(), toWrite, func(d *db.DB) error { return a.delete(c, d, args[0], args[1], yes) })
 		},
 	}
-	c.Flags().StringVar(&f.agent, "agent", "", "the run of the agent `ID`")
-	c.Flags().StringVar(&f.runtime, "runtime", "", "the worker's runtime `ID`")
-	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask")
+	for _, n := range []noun{runNoun, workerNoun} {
+		c.Flags().String(n.owner, "", n.ownerUsage)
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return c
 }
 
-func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, f deleteFlags) error {
-	ctx := c.Context()
-	thing, err := a.deletion(c, d, store, id, f)
+func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) error {
+	at := slices.IndexFunc(nouns, func(n noun) bool { return n.store == store })
+	if at < 0 {
+		return usage("%q is no store; there are runs, live, agents, checkpoints and workers", store)
+	}
+	ctx, n := c.Context(), nouns[at]
+	v := n.open(a, d)
+	t, err := n.find(ctx, v, id, given(c, n.owner))
 	if err != nil {
 		return err
 	}
-	if thing.id != id {
-		words := []string{"delete", store, thing.id}
-		if f.agent != "" {
-			words = append(words, "--agent", f.agent)
-		}
-		if f.runtime != "" {
-			words = append(words, "--runtime", f.runtime)
+	if t.id != id {
+		words := []string{"delete", store, t.id}
+		for _, flag := range []string{"agent", "runtime"} {
+			if owner := given(c, flag); owner != nil && *owner != "" {
+				words = append(words, "--"+flag, *owner)
+			}
 		}
 		return &fault{
 			kind: kindNotFound, hint: "give the whole id: " + a.commandLine(words...),
-			err: fmt.Errorf("there is no %s %q", thing.what, id),
+			err: fmt.Errorf("there is no %s %q", n.entity, id),
 		}
 	}
-	what := fmt.Sprintf("delete the %s %s", thing.what, printable(id))
-	if thing.owner != "" {
-		what += " of " + printable(thing.owner)
-	}
-	if err := a.confirm(f.yes, "%s", what); err != nil {
+	if err := a.confirm(yes, "delete the %s", n.name(t)); err != nil {
 		return err
 	}
-	if err := thing.do(ctx); err != nil {
+	if err := v.remove(ctx, t); err != nil {
 		return err
 	}
 	showing, shown := a.showing(ctx)
@@ -89,59 +74,7 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, f deleteFlags
 		return err
 	}
 	if a.json {
-		return a.printJSON(deleteAnswer{d.Path(), store, thing.id, thing.owner})
+		return a.printJSON(deleteAnswer{d.Path(), store, t.id, t.owner})
 	}
-	return a.print("deleted the %s %s\n", thing.what, printable(thing.id))
-}
-
-// deletion finds what an id means in a store.
-func (a *app) deletion(c *cobra.Command, d *db.DB, store, id string, f deleteFlags) (thing deletion,
-	err error,
-) {
-	ctx := c.Context()
-	switch store {
-	case db.StoreRuns:
-		s := runs.NewStore(d, runs.Options{Scope: a.scope})
-		var of *string
-		if c.Flags().Changed("agent") {
-			of = &f.agent
-		}
-		ref, err := findRun(ctx, s, id, of)
-		return deletion{
-			"run", ref.RunID, ref.AgentID,
-			func(ctx context.Context) error { return s.Delete(ctx, ref) },
-		}, err
-	case db.StoreLive:
-		s := live.NewStore(d, live.Options{Scope: a.scope})
-		run, err := findLive(ctx, s, id)
-		return deletion{"live run", run.ID, "", func(ctx context.Context) error { return s.Delete(ctx, run.ID) }},
-			err
-	case db.StoreAgents:
-		s := agents.NewRegistry(d, agents.Options{Scope: a.scope})
-		agent, err := findAgent(ctx, s, id)
-		return deletion{
-			"agent", agent.SessionID, "",
-			func(ctx context.Context) error { return s.Delete(ctx, agent.SessionID) },
-		}, err
-	case db.StoreCheckpoints:
-		s := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
-		run, err := findCheckpoint(ctx, s, id, "")
-		return deletion{
-			"checkpoint", run, "",
-			func(ctx context.Context) error { return s.Delete(ctx, checkpoints.Ref{RunID: run}) },
-		}, err
-	case db.StoreWorkers:
-		ids, err := a.runtimes(c, d, f.runtime)
-		if err != nil {
-			return thing, err
-		}
-		var r *workers.Runtime
-		var ref workers.WorkerRef
-		r, ref, err = a.findWorker(ctx, d, ids, id)
-		return deletion{
-			"worker", string(ref.WorkerID), string(ref.RuntimeID),
-			func(ctx context.Context) error { return r.Delete(ctx, ref) },
-		}, err
-	}
-	return thing, usage("%q is no store; there are runs, live, agents, checkpoints and workers", store)
+	return a.print("deleted the %s %s\n", n.entity, printable(t.id))
 }

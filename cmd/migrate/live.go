@@ -19,7 +19,29 @@ type liveAnswer struct {
 }
 
 func (a *app) liveCommand() *cobra.Command {
-	return group("live", "Look at live runs", a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand())
+	return a.group(liveNoun, "Look at live runs, pin them, and recover those that only the dead held",
+		a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand(), a.liveRecoverCommand())
+}
+
+var liveNoun = noun{
+	store: db.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",
+	open: func(a *app, d *db.DB) verbs {
+		s := a.liveStore(d)
+		return verbs{
+			find: func(ctx context.Context, prefix string, _ *string, limit int) ([]thing, error) {
+				return things(s.Find(ctx, prefix, limit))
+			},
+			pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete),
+		}
+	},
+}
+
+func (a *app) liveStore(d *db.DB) *live.Store { return live.NewStore(d, live.Options{Scope: a.scope}) }
+
+func (a *app) liveRecoverCommand() *cobra.Command {
+	return a.recoverCommand("live run", "Give back live runs whose holder is dead",
+		`recover gives back the live runs that a process held which is gone, so that another can resume them. It ends none.`,
+		func(ctx context.Context, d *db.DB) (int, error) { return a.liveStore(d).Recover(ctx) })
 }
 
 var liveStatuses = []live.RunStatus{
@@ -74,7 +96,7 @@ func (f *liveFlags) filter(c *cobra.Command, now time.Time) (filter live.Filter,
 
 func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := live.NewStore(d, live.Options{Scope: a.scope})
+		store := a.liveStore(d)
 		return printList(ctx, a, f, listing[live.RunSnapshot]{
 			page: func(ctx context.Context, at db.At) (db.Page[live.RunSnapshot], error) {
 				return store.Page(ctx, filter, at)
@@ -111,48 +133,20 @@ func liveTook(s live.RunSnapshot) string {
 }
 
 func (a *app) liveShowCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.one(liveNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a live run and its events",
 		Long:  "show takes the id of a live run, or the beginning of one where no other begins so.",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := live.NewStore(d, live.Options{Scope: a.scope})
-				run, err := findLive(c.Context(), store, args[0])
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.liveJSON(c.Context(), store, run)
-				}
-				return a.printLive(c.Context(), store, run)
-			})
-		},
-	}
-}
-
-// findLive finds the run that an id on the command line means.
-func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapshot, error) {
-	found, err := store.Find(ctx, id, namedCandidates+1)
-	if err != nil {
-		return live.RunSnapshot{}, err
-	}
-	if len(found) == 0 {
-		return live.RunSnapshot{}, &db.Error{
-			Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound,
-			Hint: "see what there is: migrate live list",
+	}, func(c *cobra.Command, d *db.DB, t thing) error {
+		run, err := a.liveStore(d).Get(c.Context(), t.id)
+		if err != nil {
+			return err
 		}
-	}
-	var candidates []candidate[string]
-	for _, run := range found {
-		candidates = append(candidates, candidate[string]{id: run, name: shellWord(run), item: run})
-	}
-	run, err := unique("live run", id, candidates)
-	if err != nil {
-		return live.RunSnapshot{}, err
-	}
-	return store.Get(ctx, run)
+		if a.json {
+			return a.liveJSON(c.Context(), a.liveStore(d), run)
+		}
+		return a.printLive(c.Context(), a.liveStore(d), run)
+	})
 }
 
 // liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.

@@ -20,7 +20,6 @@ type liveItem struct {
 
 func (a *app) liveTailCommand() *cobra.Command {
 	var f tailFlags
-	var session string
 	c := &cobra.Command{
 		Use:   "tail [ID | --session ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a live run, or all of them, as events are recorded",
@@ -32,10 +31,7 @@ Each event has a cursor, and the hint at the end has that of the last one: --fro
 ends where events that were to come are gone: a cap took them, or the run was removed or replaced.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var of *string
-			if c.Flags().Changed("session") {
-				of = &session
-			}
+			of := given(c, "session")
 			many := "the ID of a live run"
 			if len(args) == 1 {
 				many = ""
@@ -47,42 +43,42 @@ ends where events that were to come are gone: a cap took them, or the run was re
 				return usage("choose one of ID and --session")
 			}
 			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := live.NewStore(d, live.Options{Scope: a.scope})
+				store := a.liveStore(d)
 				if len(args) == 0 {
 					return a.liveTailAll(c.Context(), store, of)
 				}
-				return a.liveTail(c.Context(), store, args[0], f)
+				t, err := liveNoun.find(c.Context(), liveNoun.open(a, d), args[0], nil)
+				if err != nil {
+					return err
+				}
+				return a.liveTail(c.Context(), store, t.id, f)
 			})
 		},
 	}
-	c.Flags().StringVar(&session, "session", "", "all runs of the session `ID`")
+	c.Flags().String("session", "", "all runs of the session `ID`")
 	f.add(c, "events")
 	return c
 }
 
-func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tailFlags) error {
-	run, err := findLive(ctx, store, id)
-	if err != nil {
-		return err
-	}
+func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tailFlags) (err error) {
 	cursor := f.from
 	if cursor == "" && !f.all {
-		if cursor, err = store.CursorBefore(ctx, run.ID, int64(f.lines)); err != nil {
+		if cursor, err = store.CursorBefore(ctx, id, int64(f.lines)); err != nil {
 			return err
 		}
 	}
 	return tail(ctx, a, tailing[live.Followed]{
 		follow: func(ctx context.Context) (iter.Seq2[live.Followed, error], error) {
-			return followedLive(store.Follow(ctx, run.ID, cursor), f.all), nil
+			return followedLive(store.Follow(ctx, id, cursor), f.all), nil
 		},
 		columns: eventColumns,
 		row:     func(e live.Followed) []string { return eventCells(e.Item) },
 		json:    liveItemJSON,
-		words:   []string{"live", "tail", run.ID},
+		words:   []string{"live", "tail", id},
 		begin:   cursor,
 		cursor:  func(e live.Followed) string { return e.Cursor },
 		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " +
-			a.commandLine("live", "tail", run.ID, "--all"),
+			a.commandLine("live", "tail", id, "--all"),
 	})
 }
 

@@ -20,7 +20,7 @@ type candidate[T any] struct {
 
 // unique decides what given means: the one whose id it is, else the one whose id begins with it.
 // candidates are all whose ids begin with it, or namedCandidates and one more.
-func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
+func unique[T any](n noun, given string, candidates []candidate[T]) (T, error) {
 	var none T
 	exact := slices.DeleteFunc(slices.Clone(candidates), func(c candidate[T]) bool { return c.id != given })
 	if len(exact) > 0 {
@@ -29,15 +29,15 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	switch len(candidates) {
 	case 0:
 		return none, &db.Error{
-			Op: "find", Entity: entity, ID: given, Err: db.ErrNotFound,
-			Hint: "see what there is: migrate " + entity + "s list",
+			Op: "find", Entity: n.entity, ID: given, Err: db.ErrNotFound,
+			Hint: "see what there is: migrate " + n.store + " list",
 		}
 	case 1:
 		return candidates[0].item, nil
 	}
 	f := &fault{
 		kind: kindUsage, given: given,
-		err: fmt.Errorf("%q is not one %s: several begin so", given, entity),
+		err: fmt.Errorf("%q is not one %s: several begin so", given, n.entity),
 	}
 	for _, c := range candidates[:min(len(candidates), namedCandidates)] {
 		f.meant = append(f.meant, c.name)

@@ -49,7 +49,11 @@ var answers = map[string]any{
 	"gc": gcAnswer{}, "retention show": retentionAnswer{}, "retention set": retentionAnswer{},
 	"compact":     compactAnswer{},
 	"scopes list": scopesAnswer{}, "delete": deleteAnswer{},
-	"runs pin": pinAnswer{}, "runs unpin": pinAnswer{}, "runs adopt": adoptAnswer{},
+	"runs pin": pinAnswer{}, "runs unpin": pinAnswer{}, "runs adopt": adoptAnswer{}, "runs recover": recoverAnswer{},
+	"agents pin": pinnedAnswer{}, "agents unpin": pinnedAnswer{}, "agents recover": recoverAnswer{},
+	"checkpoints pin": pinnedAnswer{}, "checkpoints unpin": pinnedAnswer{},
+	"workers pin": pinnedAnswer{}, "workers unpin": pinnedAnswer{},
+	"live pin": pinnedAnswer{}, "live unpin": pinnedAnswer{}, "live recover": recoverAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
 

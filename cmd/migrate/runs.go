@@ -24,9 +24,66 @@ type runAnswer struct {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	return group("runs", "Look at run traces, pin them, and end those that nobody writes to",
-		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(),
-		a.runsPinCommand(), a.runsUnpinCommand(), a.runsAdoptCommand())
+	return a.group(runNoun, "Look at run traces, pin them, and end those that nobody writes to",
+		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(), a.runsAdoptCommand(), a.runsRecoverCommand())
+}
+
+const runWritten = "%[1]s --agent %[2]s"
+
+var runNoun = noun{
+	store: db.StoreRuns, entity: "run", some: "a run", written: runWritten,
+	owner: "agent", ownerUsage: "the run of the agent `ID`",
+	pinned: func(t thing, pinned bool) any { return pinAnswer{t.id, t.owner, pinned} },
+	open: func(a *app, d *db.DB) verbs {
+		s := a.runStore(d)
+		return verbs{
+			find: findRuns(s), listed: listedRuns(s),
+			pin: by(runRef, s.Pin), unpin: by(runRef, s.Unpin), remove: by(runRef, s.Delete),
+		}
+	},
+}
+
+func (a *app) runStore(d *db.DB) *runs.Store { return runs.NewStore(d, runs.Options{Scope: a.scope}) }
+
+func runRef(t thing) runs.RunRef { return runs.RunRef{AgentID: t.owner, RunID: t.id} }
+
+// findRuns finds runs by the id under which calls know them.
+func findRuns(s *runs.Store) findThings {
+	return func(ctx context.Context, prefix string, agent *string, limit int) (list []thing, err error) {
+		if agent != nil {
+			limit = db.MaxLimit
+		}
+		found, err := s.Find(ctx, prefix, limit)
+		for _, ref := range found {
+			if agent == nil || ref.AgentID == *agent {
+				list = append(list, thing{ref.RunID, ref.AgentID})
+			}
+		}
+		return list, err
+	}
+}
+
+// listedRuns finds runs by the id that lists show, which differs where a started record names another.
+func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candidate[thing], error) {
+	return func(ctx context.Context, prefix string, agent *string) (list []candidate[thing], err error) {
+		for r, err := range s.All(ctx, runs.Filter{}) {
+			if err != nil {
+				return nil, err
+			}
+			if strings.HasPrefix(r.RunID, prefix) &&
+				(agent == nil || r.AgentID == *agent || r.Ref.AgentID == *agent) {
+				list = append(list, newCandidate(runWritten, r.RunID, r.AgentID, thing{r.Ref.RunID, r.Ref.AgentID}))
+			}
+		}
+		return list, nil
+	}
+}
+
+func (a *app) runsRecoverCommand() *cobra.Command {
+	return a.recoverCommand("run", "Give back runs whose lease is over",
+		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can resume them. It
+ends none: adopt does.`,
+		func(ctx context.Context, d *db.DB) (int, error) { return a.runStore(d).Recover(ctx) })
 }
 
 type runsFlags struct {
@@ -96,7 +153,7 @@ func (f *runsFlags) filter(c *cobra.Command, now time.Time) (filter runs.Filter,
 
 func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := runs.NewStore(d, runs.Options{Scope: a.scope})
+		store := a.runStore(d)
 		return printList(ctx, a, f, listing[runs.RunSummary]{
 			page: func(ctx context.Context, at db.At) (db.Page[runs.RunSummary], error) {
 				return store.Page(ctx, filter, at)
@@ -131,33 +188,13 @@ func statusWords(s runs.RunSummary) string {
 }
 
 func (a *app) runsShowCommand() *cobra.Command {
-	var agent string
-	c := &cobra.Command{
-		Use:   "show ID [--agent ID]",
+	return a.one(runNoun, toRead, &cobra.Command{
+		Use:   "show ID",
 		Short: "Show a run and its trace",
 		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents have a run of that
 id, --agent says whose.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			var of *string
-			if c.Flags().Changed("agent") {
-				of = &agent
-			}
-			return a.runsShow(c.Context(), args[0], of)
-		},
-	}
-	c.Flags().StringVar(&agent, "agent", "", "the run of the agent `ID`")
-	return c
-}
-
-func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := runs.NewStore(d, runs.Options{Scope: a.scope})
-		ref, err := findRun(ctx, store, id, agent)
-		if err != nil {
-			return err
-		}
-		summary, err := store.Get(ctx, ref)
+	}, func(c *cobra.Command, d *db.DB, t thing) error {
+		summary, err := a.runStore(d).Get(c.Context(), runRef(t))
 		if err != nil {
 			return err
 		}
@@ -165,46 +202,12 @@ func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
 		if summary.Unstarted {
 			shown = nil
 		}
-		lines := traces.Table{Scope: a.scope}.Lines(ctx, d, traces.Ref(ref))
+		lines := traces.Table{Scope: a.scope}.Lines(c.Context(), d, traces.Ref(runRef(t)))
 		if a.json {
 			return a.runJSON(lines, shown)
 		}
-		return a.printRun(lines, ref, shown)
+		return a.printRun(lines, runRef(t), shown)
 	})
-}
-
-// findRun finds the run that an id on the command line means: by the id under which calls know it,
-// else by the one that lists show, which differs where a started record names another.
-func findRun(ctx context.Context, store *runs.Store, id string, agent *string) (runs.RunRef, error) {
-	limit := namedCandidates + 1
-	if agent != nil {
-		limit = db.MaxLimit
-	}
-	found, err := store.Find(ctx, id, limit)
-	if err != nil {
-		return runs.RunRef{}, err
-	}
-	var candidates []candidate[runs.RunRef]
-	for _, ref := range found {
-		if agent == nil || ref.AgentID == *agent {
-			candidates = append(candidates, runCandidate(ref.RunID, ref.AgentID, ref))
-		}
-	}
-	if len(candidates) == 0 {
-		for s, err := range store.All(ctx, runs.Filter{}) {
-			if err != nil {
-				return runs.RunRef{}, err
-			}
-			if strings.HasPrefix(s.RunID, id) && (agent == nil || s.AgentID == *agent || s.Ref.AgentID == *agent) {
-				candidates = append(candidates, runCandidate(s.RunID, s.AgentID, s.Ref))
-			}
-		}
-	}
-	return unique("run", id, candidates)
-}
-
-func runCandidate(run, agent string, ref runs.RunRef) candidate[runs.RunRef] {
-	return candidate[runs.RunRef]{id: run, name: shellWord(run) + " --agent " + shellWord(agent), item: ref}
 }
 
 // runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and
@@ -348,52 +351,6 @@ type pinAnswer struct {
 	Pinned  bool   `json:"pinned" doc:"whether it is pinned now"`
 }
 
-func (a *app) runsPinCommand() *cobra.Command {
-	return a.pinning("pin", "Keep a run whatever the limits of retention say", `pin keeps a run from gc, until it is unpinned. It takes the id of a run, or the beginning of one where no other begins so. migrate
-retention show lists what is pinned.`, func(ctx context.Context, s *runs.Store, ref runs.RunRef) (bool, error) {
-		return true, s.Pin(ctx, ref)
-	})
-}
-
-func (a *app) runsUnpinCommand() *cobra.Command {
-	return a.pinning("unpin", "Let gc take a run again", `unpin takes the pin of a run away; a run without one is fine. It takes the id of a run, or the beginning of one where no other
-begins so.`, func(ctx context.Context, s *runs.Store, ref runs.RunRef) (bool, error) {
-		return false, s.Unpin(ctx, ref)
-	})
-}
-
-func (a *app) pinning(name, short, long string,
-	do func(context.Context, *runs.Store, runs.RunRef) (pinned bool, err error),
-) *cobra.Command {
-	var agent string
-	c := &cobra.Command{
-		Use: name + " ID [--agent ID]", Short: short, Long: long, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			var of *string
-			if c.Flags().Changed("agent") {
-				of = &agent
-			}
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				store := runs.NewStore(d, runs.Options{Scope: a.scope})
-				ref, err := findRun(c.Context(), store, args[0], of)
-				if err != nil {
-					return err
-				}
-				pinned, err := do(c.Context(), store, ref)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(pinAnswer{ref.RunID, ref.AgentID, pinned})
-				}
-				return a.print("%sned the run %s of %s\n", name, printable(ref.RunID), printable(ref.AgentID))
-			})
-		},
-	}
-	c.Flags().StringVar(&agent, "agent", "", "the run of the agent `ID`")
-	return c
-}
-
 type adoptAnswer struct {
 	Adopted int `json:"adopted" doc:"runs that were ended as incomplete"`
 }
@@ -408,7 +365,7 @@ can be resumed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				n, err := runs.NewStore(d, runs.Options{Scope: a.scope}).AdoptOrphans(c.Context())
+				n, err := a.runStore(d).AdoptOrphans(c.Context())
 				if err != nil {
 					return err
 				}

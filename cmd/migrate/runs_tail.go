@@ -23,7 +23,6 @@ type runItem struct {
 
 func (a *app) runsTailCommand() *cobra.Command {
 	var f tailFlags
-	var agent string
 	c := &cobra.Command{
 		Use:   "tail [ID] [--agent ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a run, or all of them, as records are written",
@@ -35,10 +34,6 @@ Each record has a cursor, and the hint at the end has that of the last one: --fr
 run that is removed, or replaced by an import, ends its tail; all of them together end only where records went unseen.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var of *string
-			if c.Flags().Changed("agent") {
-				of = &agent
-			}
 			many := "the ID of a run"
 			if len(args) == 1 {
 				many = ""
@@ -47,15 +42,19 @@ run that is removed, or replaced by an import, ends its tail; all of them togeth
 				return err
 			}
 			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := runs.NewStore(d, runs.Options{Scope: a.scope})
+				store := a.runStore(d)
 				if len(args) == 0 {
-					return a.runsTailAll(c.Context(), store, of)
+					return a.runsTailAll(c.Context(), store, given(c, "agent"))
 				}
-				return a.runsTail(c.Context(), store, args[0], of, f)
+				t, err := runNoun.find(c.Context(), runNoun.open(a, d), args[0], given(c, "agent"))
+				if err != nil {
+					return err
+				}
+				return a.runsTail(c.Context(), store, runRef(t), f)
 			})
 		},
 	}
-	c.Flags().StringVar(&agent, "agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
+	c.Flags().String("agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
 	f.add(c, "records")
 	return c
 }
@@ -79,11 +78,7 @@ func recordCells(f runs.Followed) []string {
 	return append([]string{strconv.FormatInt(r.Sequence, 10)}, describeLine(line)...)
 }
 
-func (a *app) runsTail(ctx context.Context, store *runs.Store, id string, agent *string, f tailFlags) error {
-	ref, err := findRun(ctx, store, id, agent)
-	if err != nil {
-		return err
-	}
+func (a *app) runsTail(ctx context.Context, store *runs.Store, ref runs.RunRef, f tailFlags) (err error) {
 	cursor := f.from
 	if cursor == "" && !f.all {
 		if cursor, err = store.CursorBefore(ctx, ref, int64(f.lines)); err != nil {

@@ -50,8 +50,13 @@ func onOldFiles(t *testing.T) map[string]struct {
 		"agents list": {nil, false}, "agents show": {[]string{"a"}, false}, "agents reap": {nil, false},
 		"agents release":   {[]string{"a"}, false},
 		"checkpoints list": {nil, false}, "checkpoints show": {[]string{"a"}, false},
-		"checkpoints recover": {nil, false},
-		"workers list":        {nil, false}, "workers show": {[]string{"a"}, false}, "workers tail": {nil, false},
+		"checkpoints recover": {nil, false}, "runs recover": {nil, false}, "agents recover": {nil, false},
+		"live recover": {nil, false},
+		"agents pin":   {[]string{"a"}, false}, "agents unpin": {[]string{"a"}, false},
+		"checkpoints pin": {[]string{"a"}, false}, "checkpoints unpin": {[]string{"a"}, false},
+		"workers pin": {[]string{"a"}, false}, "workers unpin": {[]string{"a"}, false},
+		"live pin": {[]string{"a"}, false}, "live unpin": {[]string{"a"}, false},
+		"workers list": {nil, false}, "workers show": {[]string{"a"}, false}, "workers tail": {nil, false},
 		"live list": {nil, false}, "live show": {[]string{"a"}, false}, "live tail": {nil, false},
 	}
 }

@@ -49,11 +49,11 @@ func TestFind_ExactIDBeatsPrefix(t *testing.T) {
 		{list("run", "run-1", "run-2"), "0"},
 		{list("run-1"), "0"},
 	} {
-		if got, err := unique("run", "run", c.candidates); err != nil || got != c.want {
+		if got, err := unique(runNoun, "run", c.candidates); err != nil || got != c.want {
 			t.Errorf("%v: %q, %v; want %q", c.candidates, got, err, c.want)
 		}
 	}
-	if _, err := unique("run", "run", list()); !errors.Is(err, db.ErrNotFound) || classify(err) != kindNotFound {
+	if _, err := unique(runNoun, "run", list()); !errors.Is(err, db.ErrNotFound) || classify(err) != kindNotFound {
 		t.Errorf("none: %v", err)
 	}
 	for _, ids := range [][]string{
@@ -61,7 +61,7 @@ func TestFind_ExactIDBeatsPrefix(t *testing.T) {
 		{"run-1", "run-2"},
 		strings.Split(strings.Repeat("run ", 11), " ")[:11],
 	} {
-		_, err := unique("run", "run", list(ids...))
+		_, err := unique(runNoun, "run", list(ids...))
 		if classify(err) != kindUsage || !strings.Contains(a.meantHint("run", ambiguous(err)),
 			"\nmigrate runs show "+ids[0]+" of 0\nmigrate runs show "+ids[1]+" of 1") {
 			t.Errorf("%v: %v", ids, err)

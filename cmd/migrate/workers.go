@@ -21,8 +21,55 @@ type workerAnswer struct {
 }
 
 func (a *app) workersCommand() *cobra.Command {
-	return group("workers", "Look at workers", a.workersListCommand(), a.workersShowCommand(),
-		a.workersTailCommand())
+	return a.group(workerNoun, "Look at workers, and pin them",
+		a.workersListCommand(), a.workersShowCommand(), a.workersTailCommand())
+}
+
+var workerNoun = noun{
+	store: db.StoreWorkers, entity: "worker", some: "a worker", written: "--runtime %[2]s %[1]s",
+	owner: "runtime", ownerUsage: "the worker's runtime `ID`",
+	open: func(a *app, d *db.DB) verbs {
+		s := workers.NewRuntimes(d, a.scope)
+		return verbs{
+			find: func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error) {
+				return a.findWorkers(ctx, d, prefix, owner, limit)
+			},
+			pin: by(workerRef, s.Pin), unpin: by(workerRef, s.Unpin),
+			remove: func(ctx context.Context, t thing) error {
+				r, err := a.runtime(ctx, d, workers.RuntimeID(t.owner))
+				if err != nil {
+					return err
+				}
+				return r.Delete(ctx, workerRef(t))
+			},
+		}
+	},
+}
+
+func workerRef(t thing) workers.WorkerRef {
+	return workers.WorkerRef{RuntimeID: workers.RuntimeID(t.owner), WorkerID: workers.WorkerID(t.id)}
+}
+
+func (a *app) findWorkers(ctx context.Context, d *db.DB, prefix string, owner *string, limit int,
+) (list []thing, err error) {
+	ids, err := a.runtimes(ctx, d, owner)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		r, err := a.runtime(ctx, d, id)
+		if err != nil {
+			return nil, err
+		}
+		found, err := r.Find(ctx, prefix, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range found {
+			list = append(list, thing{string(ref.WorkerID), string(id)})
+		}
+	}
+	return list, nil
 }
 
 var workerStatuses = []workers.WorkerStatus{
@@ -66,7 +113,7 @@ func (a *app) workersListCommand() *cobra.Command {
 func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 	return a.with(c.Context(), toRead, func(d *db.DB) error {
 		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
-		ids, err := a.runtimesWith(c, d, f.runtime,
+		ids, err := a.runtimesWith(c.Context(), d, given(c, "runtime"),
 			func(r workers.RuntimeSummary) bool { return hasWorkers(r, filter.Status) })
 		if err != nil {
 			return err
@@ -107,19 +154,19 @@ func purposeOf(i workers.WorkerIntent) string {
 }
 
 // runtimes are the ids of the scope's runtimes; only the one that the command line names, where it names one.
-func (a *app) runtimes(c *cobra.Command, d *db.DB, named string) (ids []workers.RuntimeID, err error) {
-	return a.runtimesWith(c, d, named, func(workers.RuntimeSummary) bool { return true })
+func (a *app) runtimes(ctx context.Context, d *db.DB, named *string) (ids []workers.RuntimeID, err error) {
+	return a.runtimesWith(ctx, d, named, func(workers.RuntimeSummary) bool { return true })
 }
 
 // runtimesWith are the ids of those runtimes that have what is looked for, as far as their
 // summaries tell, so that no other is opened. One that the command line names is not asked.
 func (a *app) runtimesWith(
-	c *cobra.Command, d *db.DB, named string, has func(workers.RuntimeSummary) bool,
+	ctx context.Context, d *db.DB, named *string, has func(workers.RuntimeSummary) bool,
 ) (ids []workers.RuntimeID, err error) {
-	if c.Flags().Changed("runtime") {
-		return []workers.RuntimeID{workers.RuntimeID(named)}, nil
+	if named != nil {
+		return []workers.RuntimeID{workers.RuntimeID(*named)}, nil
 	}
-	for r, err := range workers.NewRuntimes(d, a.scope).All(c.Context(), workers.RuntimeFilter{}) {
+	for r, err := range workers.NewRuntimes(d, a.scope).All(ctx, workers.RuntimeFilter{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -204,64 +251,25 @@ func splitWorkersCursor(cursor string) (id workers.RuntimeID, inside string, err
 }
 
 func (a *app) workersShowCommand() *cobra.Command {
-	var runtime string
-	c := &cobra.Command{
-		Use:   "show ID [--runtime ID]",
+	return a.one(workerNoun, toRead, &cobra.Command{
+		Use:   "show ID",
 		Short: "Show a worker, what was said to it and what happened to it",
 		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of several runtimes
 apart.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				ids, err := a.runtimes(c, d, runtime)
-				if err != nil {
-					return err
-				}
-				r, ref, err := a.findWorker(c.Context(), d, ids, args[0])
-				if err != nil {
-					return err
-				}
-				answer, err := describeWorker(c.Context(), r, ref)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(answer)
-				}
-				return a.printWorker(answer)
-			})
-		},
-	}
-	c.Flags().StringVar(&runtime, "runtime", "", "the worker's runtime `ID`")
-	return c
-}
-
-type foundWorker struct {
-	runtime *workers.Runtime
-	ref     workers.WorkerRef
-}
-
-// findWorker finds the worker that an id on the command line means.
-func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
-	given string,
-) (*workers.Runtime, workers.WorkerRef, error) {
-	var candidates []candidate[foundWorker]
-	for _, id := range ids {
-		r, err := a.runtime(ctx, d, id)
+	}, func(c *cobra.Command, d *db.DB, t thing) error {
+		r, err := a.runtime(c.Context(), d, workers.RuntimeID(t.owner))
 		if err != nil {
-			return nil, workers.WorkerRef{}, err
+			return err
 		}
-		found, err := r.Find(ctx, given, namedCandidates+1)
+		answer, err := describeWorker(c.Context(), r, workerRef(t))
 		if err != nil {
-			return nil, workers.WorkerRef{}, err
+			return err
 		}
-		for _, ref := range found {
-			name := "--runtime " + shellWord(string(id)) + " " + shellWord(string(ref.WorkerID))
-			candidates = append(candidates, candidate[foundWorker]{string(ref.WorkerID), name, foundWorker{r, ref}})
+		if a.json {
+			return a.printJSON(answer)
 		}
-	}
-	found, err := unique("worker", given, candidates)
-	return found.runtime, found.ref, err
+		return a.printWorker(answer)
+	})
 }
 
 func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer,

@@ -22,7 +22,6 @@ type workerItem struct {
 
 func (a *app) workersTailCommand() *cobra.Command {
 	var f tailFlags
-	var runtime string
 	c := &cobra.Command{
 		Use:   "tail [ID] [--runtime ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow workers as events come to the logs of their runtimes",
@@ -43,42 +42,39 @@ runtime. A tail ends where events that were to come were removed.`,
 			if err := f.check(c, many); err != nil {
 				return err
 			}
-			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.workersTail(c, d, args, runtime, f) })
+			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.workersTail(c.Context(), d, args, given(c, "runtime"), f) })
 		},
 	}
-	c.Flags().StringVar(&runtime, "runtime", "", "only events of the runtime `ID`")
+	c.Flags().String("runtime", "", "only events of the runtime `ID`")
 	f.add(c, "events")
 	return c
 }
 
 // workersTail finds out whose log is meant.
-func (a *app) workersTail(c *cobra.Command, d *db.DB, args []string, named string, f tailFlags) error {
-	if len(args) == 0 && f.from == "" && !c.Flags().Changed("runtime") {
-		return a.workersTailAll(c.Context(), d)
+func (a *app) workersTail(ctx context.Context, d *db.DB, args []string, named *string, f tailFlags) error {
+	if len(args) == 0 && f.from == "" && named == nil {
+		return a.workersTailAll(ctx, d)
 	}
-	ids, err := a.runtimes(c, d, named)
-	if err != nil {
-		return err
-	}
-	if f.from != "" && !c.Flags().Changed("runtime") {
-		id, err := workers.NewRuntimes(d, a.scope).Of(c.Context(), f.from)
+	if f.from != "" && named == nil {
+		id, err := workers.NewRuntimes(d, a.scope).Of(ctx, f.from)
 		if err != nil {
 			return err
 		}
-		ids = []workers.RuntimeID{id}
+		named = (*string)(&id)
 	}
-	if len(args) == 0 {
-		r, err := a.runtime(c.Context(), d, ids[0])
+	var worker *workers.WorkerRef
+	if len(args) > 0 {
+		t, err := workerNoun.find(ctx, workerNoun.open(a, d), args[0], named)
 		if err != nil {
 			return err
 		}
-		return a.workersTailOne(c.Context(), r, nil, f)
+		worker, named = new(workerRef(t)), &t.owner
 	}
-	r, worker, err := a.findWorker(c.Context(), d, ids, args[0])
+	r, err := a.runtime(ctx, d, workers.RuntimeID(*named))
 	if err != nil {
 		return err
 	}
-	return a.workersTailOne(c.Context(), r, &worker, f)
+	return a.workersTailOne(ctx, r, worker, f)
 }
 
 // workersTailOne follows the log of one runtime; of one worker, where there is one.

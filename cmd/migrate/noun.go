@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+// A noun is a store as the commands see it that are alike for all stores.
+type noun struct {
+	store  string // runs
+	entity string // run
+	some   string // a run
+	// owner is the flag that tells things of one id apart, and ownerUsage its help; "": ids are unique.
+	owner, ownerUsage string
+	// written is how one is written on a command line: a format for its id and its owner.
+	written string
+	open    func(a *app, d *db.DB) verbs
+	// pinned is the answer of pin and unpin with --json; nil is a pinnedAnswer.
+	pinned func(t thing, pinned bool) any
+}
+
+// nouns are in the order in which messages name them.
+var nouns = []noun{runNoun, liveNoun, agentNoun, checkpointNoun, workerNoun}
+
+// A thing is what a store knows by an id and, of runs and workers, an owner: the agent, the runtime.
+type thing struct{ id, owner string }
+
+// verbs are what a store does in an open file.
+type verbs struct {
+	find findThings
+	// listed gives the things that lists show under an id with the prefix; nil: find gives them.
+	listed             func(ctx context.Context, prefix string, owner *string) ([]candidate[thing], error)
+	pin, unpin, remove func(context.Context, thing) error
+}
+
+// A findThings gives at least limit things whose ids begin with a prefix, where there are as many,
+// in the order of ids. A nil owner is any.
+type findThings = func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error)
+
+// by is a call of a store as a verb.
+func by[R any](ref func(thing) R, do func(context.Context, R) error) func(context.Context, thing) error {
+	return func(ctx context.Context, t thing) error { return do(ctx, ref(t)) }
+}
+
+func idOf(t thing) string { return t.id }
+
+func things[ID ~string](ids []ID, err error) (list []thing, _ error) {
+	for _, id := range ids {
+		list = append(list, thing{id: string(id)})
+	}
+	return list, err
+}
+
+// find finds the thing that an id on the command line means: by the id under which calls know it,
+// else by the one that lists show. It only looks.
+func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thing, error) {
+	found, err := v.find(ctx, id, owner, namedCandidates+1)
+	var candidates []candidate[thing]
+	for _, t := range found {
+		candidates = append(candidates, newCandidate(n.written, t.id, t.owner, t))
+	}
+	if err == nil && len(found) == 0 && v.listed != nil {
+		candidates, err = v.listed(ctx, id, owner)
+	}
+	if err != nil {
+		return thing{}, err
+	}
+	return unique(n, id, candidates)
+}
+
+func newCandidate(written, id, owner string, t thing) candidate[thing] {
+	return candidate[thing]{id: id, name: fmt.Sprintf(written, shellWord(id), shellWord(owner)), item: t}
+}
+
+// complete gives the ids that begin with a prefix, those of --agent or --runtime where that is given.
+func (n noun) complete(a *app) finder {
+	return func(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
+		found, err := n.open(a, d).find(ctx, prefix, given(a.running, n.owner), completedIDs)
+		for _, t := range found[:min(len(found), completedIDs)] {
+			ids = append(ids, t.id)
+		}
+		return ids, err
+	}
+}
+
+// given is the value of a flag that the command line has; else nil.
+func given(c *cobra.Command, flag string) *string {
+	f := c.Flags().Lookup(flag)
+	if f == nil || !f.Changed {
+		return nil
+	}
+	value := f.Value.String()
+	return &value
+}
+
+// addOwner adds the flag that tells things of one id apart.
+func (n noun) addOwner(c *cobra.Command) {
+	if n.owner != "" {
+		c.Use += " [--" + n.owner + " ID]"
+		c.Flags().String(n.owner, "", n.ownerUsage)
+	}
+}
+
+// name is a thing for people.
+func (n noun) name(t thing) string {
+	if t.owner == "" {
+		return n.entity + " " + printable(t.id)
+	}
+	return n.entity + " " + printable(t.id) + " of " + printable(t.owner)
+}
+
+// one makes a command that takes the id of one thing, or the beginning of one.
+func (a *app) one(n noun, mode opening, c *cobra.Command,
+	do func(c *cobra.Command, d *db.DB, t thing) error,
+) *cobra.Command {
+	n.addOwner(c)
+	c.Args = cobra.ExactArgs(1)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.with(c.Context(), mode, func(d *db.DB) error {
+			t, err := n.find(c.Context(), n.open(a, d), args[0], given(c, n.owner))
+			if err != nil {
+				return err
+			}
+			return do(c, d, t)
+		})
+	}
+	return c
+}
+
+// pinnedAnswer is the shape of pin and unpin --json.
+type pinnedAnswer struct {
+	Store  string `json:"store" doc:"live, agents, checkpoints or workers"`
+	ID     string `json:"id" doc:"what is pinned, or was"`
+	Owner  string `json:"owner" doc:"the runtime of a worker; empty for others"`
+	Pinned bool   `json:"pinned" doc:"whether it is pinned now"`
+}
+
+// group makes the command that holds those of a store, pin and unpin among them.
+func (a *app) group(n noun, short string, commands ...*cobra.Command) *cobra.Command {
+	return group(n.store, short, append(commands,
+		a.pinning(n, true, "pin", fmt.Sprintf("Keep %s whatever the limits of retention say", n.some),
+			fmt.Sprintf("pin keeps %[1]s from gc, until it is unpinned. It takes the id of %[1]s, or the beginning "+
+				"of one where no other begins so. migrate\nretention show lists what is pinned.", n.some)),
+		a.pinning(n, false, "unpin", fmt.Sprintf("Let gc take %s again", n.some),
+			fmt.Sprintf("unpin takes the pin of %[1]s away; %[1]s without one is fine. It takes the id of %[1]s, "+
+				"or the beginning of one where no other\nbegins so.", n.some)),
+	)...)
+}
+
+func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Command {
+	c := &cobra.Command{Use: name + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1)}
+	n.addOwner(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.with(c.Context(), toWrite, func(d *db.DB) error {
+			v := n.open(a, d)
+			t, err := n.find(c.Context(), v, args[0], given(c, n.owner))
+			do := v.pin
+			if !pinned {
+				do = v.unpin
+				if errors.Is(err, db.ErrNotFound) { // a pin is of a name, and may outlive what had it
+					t, err = a.pinnedAs(c, d, n, args[0], err)
+				}
+			}
+			if err == nil {
+				err = do(c.Context(), t)
+			}
+			switch {
+			case err != nil:
+				return err
+			case a.json && n.pinned != nil:
+				return a.printJSON(n.pinned(t, pinned))
+			case a.json:
+				return a.printJSON(pinnedAnswer{n.store, t.id, t.owner, pinned})
+			}
+			return a.print("%sned the %s\n", name, n.name(t))
+		})
+	}
+	return c
+}
+
+// pinnedAs finds the pin of an id that the store does not have; where there is none, it gives missing.
+func (a *app) pinnedAs(c *cobra.Command, d *db.DB, n noun, id string, missing error) (thing, error) {
+	owner := given(c, n.owner)
+	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(c.Context(), a.scope, at) })
+	for p, err := range pins {
+		if err != nil {
+			return thing{}, err
+		}
+		if p.Store == n.store && p.ID == id && (owner == nil || *owner == p.Owner) {
+			return thing{p.ID, p.Owner}, nil
+		}
+	}
+	return thing{}, missing
+}
+
+// recoverAnswer is the shape of recover --json.
+type recoverAnswer struct {
+	Recovered int `json:"recovered" doc:"how many were given back"`
+}
+
+// recoverCommand is recover of a store; what names one of those that it gives back.
+func (a *app) recoverCommand(what, short, long string,
+	do func(ctx context.Context, d *db.DB) (int, error),
+) *cobra.Command {
+	return &cobra.Command{
+		Use: "recover", Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
+				n, err := do(c.Context(), d)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(recoverAnswer{Recovered: n})
+				}
+				return a.print("recovered %s\n", count(n, what))
+			})
+		},
+	}
+}
