@@ -42,6 +42,8 @@ type releaseAnswer struct {
 	Status    agents.Status `json:"status" doc:"its status now"`
 }
 
+func init() { register(groupLook, (*app).agentsCommand) }
+
 func (a *app) agentsCommand() *cobra.Command {
 	return a.group(agentNoun, "Look at agents, and end what is dead or stuck",
 		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand(),
@@ -50,6 +52,7 @@ func (a *app) agentsCommand() *cobra.Command {
 
 var agentNoun = noun{
 	store: db.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
+	pinned: pinnedIn(db.StoreAgents),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.registry(d)
 		return verbs{
@@ -107,7 +110,7 @@ contested until imports resolve.`,
 	c.Flags().StringVar(&f.since, "since", "",
 		"only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c, "agent", "thread", "status", "started", "ended", "pid", "for")
-	return c
+	return a.answering(c, listOf[agentItem]{})
 }
 
 func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Filter, err error) {
@@ -191,7 +194,7 @@ func pidOf(e agents.Entry) string {
 }
 
 func (a *app) agentsShowCommand() *cobra.Command {
-	return a.one(agentNoun, toRead, &cobra.Command{
+	return a.answering(a.one(agentNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show an agent",
 		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent lives is asked on this
@@ -205,7 +208,7 @@ machine.`,
 			return a.printJSON(answer)
 		}
 		return a.printAgent(answer)
-	})
+	}), agentAnswer{})
 }
 
 func describeAgent(
@@ -296,7 +299,7 @@ one, where no process has their pid or the machine was started anew since. Agent
 		},
 	}
 	c.Flags().StringVar(&thread, "thread", "", "only agents on the thread `NAME`")
-	return c
+	return a.answering(c, reapAnswer{})
 }
 
 func (a *app) agentsReleaseCommand() *cobra.Command {
@@ -314,7 +317,7 @@ what it does under a lease is refused from then on.`,
 		return a.releaseAgent(c.Context(), a.registry(d), t.id, agents.Status(status))
 	})
 	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("status", status, agentStatuses[1:]) }
-	return c
+	return a.answering(c, releaseAnswer{})
 }
 
 func (a *app) releaseAgent(ctx context.Context, s *agents.Registry, id string, status agents.Status) error {

@@ -17,15 +17,17 @@ type backupAnswer struct {
 	Bytes  int64  `json:"bytes" doc:"size of the copy"`
 }
 
+func init() { register(groupCare, (*app).backupCommand) }
+
 func (a *app) backupCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the file, in use or not, to FILE",
 		Long: `backup copies the file as it is at one moment to FILE, which must not be there yet. The file stays in use meanwhile.
 The copy is compact, readable by its user alone, on the disk, and was checked before it got its name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.backup(c.Context(), args[0]) },
-	}
+	}, backupAnswer{})
 }
 
 func (a *app) backup(ctx context.Context, dest string) error {

@@ -29,6 +29,8 @@ type checkProblem struct {
 	Detail string `json:"detail" doc:"what it found"`
 }
 
+func init() { register(groupCare, (*app).checkCommand) }
+
 func (a *app) checkCommand() *cobra.Command {
 	deep := false
 	c := &cobra.Command{
@@ -47,7 +49,7 @@ lists what is covered.`,
 	}
 	c.Flags().BoolVar(&deep, "deep", false,
 		"also read everything as the stores do: every record, event, document and transcript")
-	return c
+	return a.answering(c, checkAnswer{})
 }
 
 func (a *app) check(ctx context.Context, deep bool) error {

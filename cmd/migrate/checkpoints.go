@@ -40,6 +40,8 @@ type claimFact struct {
 	Expired bool      `json:"expired" doc:"whether the claim's time is over, so that recover takes it from a living process"`
 }
 
+func init() { register(groupLook, (*app).checkpointsCommand) }
+
 func (a *app) checkpointsCommand() *cobra.Command {
 	return a.group(checkpointNoun, "Look at paused runs, and recover claims that nobody works on",
 		a.checkpointsListCommand(), a.checkpointsShowCommand(), a.checkpointsRecoverCommand())
@@ -47,6 +49,7 @@ func (a *app) checkpointsCommand() *cobra.Command {
 
 var checkpointNoun = noun{
 	store: db.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",
+	pinned: pinnedIn(db.StoreCheckpoints),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.checkpointStore(d)
 		return verbs{
@@ -99,7 +102,7 @@ can't be claimed until imports resolve.`,
 		"runs in this `STATUS`: "+join(checkpointStates))
 	completeWords(c, "status", checkpointStates)
 	f.add(c, "run", "status", "stage", "paused", "bytes", "claimed", "asks")
-	return c
+	return a.answering(c, listOf[checkpoints.Summary]{})
 }
 
 func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoints.Filter) error {
@@ -179,7 +182,7 @@ shows the document that waits; --status claimed shows the other.`,
 	}
 	c.Flags().StringVar(&status, "status", "", "the document in this `STATUS`: "+join(checkpointStates))
 	completeWords(c, "status", checkpointStates)
-	return c
+	return a.answering(c, checkpointAnswer{})
 }
 
 func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string,

@@ -15,8 +15,10 @@ type compactAnswer struct {
 	After  int64  `json:"after" doc:"the same now"`
 }
 
+func init() { register(groupCare, (*app).compactCommand) }
+
 func (a *app) compactCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "compact",
 		Short: "Give all free room of the file back to the disk",
 		Long: `compact puts a compact copy, which is checked before, into the place of the file: what deletions left free goes back to the disk,
@@ -25,7 +27,7 @@ may have the file open: compact waits until they have closed it, and says who ha
 it removes, beside programs that have the file open, and most files need no more.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.compact(c.Context()) },
-	}
+	}, compactAnswer{})
 }
 
 func (a *app) compact(ctx context.Context) error {

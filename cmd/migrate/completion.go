@@ -19,8 +19,10 @@ type completionAnswer struct {
 	Script string `json:"script" doc:"what to give the shell"`
 }
 
-func (a *app) completionCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
+func init() { register(groupShell, (*app).completionCommand) }
+
+func (a *app) completionCommand() *cobra.Command {
+	return a.answering(&cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print the script that completes commands, flags, words, ids and scopes in a shell",
 		Long: `completion prints a script for a shell. To have it in every bash, for example:
@@ -28,7 +30,8 @@ func (a *app) completionCommand(root *cobra.Command) *cobra.Command {
     migrate completion bash > ~/.local/share/bash-completion/completions/migrate`,
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			root := c.Root()
 			var script strings.Builder
 			var err error
 			switch args[0] {
@@ -49,7 +52,7 @@ func (a *app) completionCommand(root *cobra.Command) *cobra.Command {
 			}
 			return a.print("%s", script.String())
 		},
-	}
+	}, completionAnswer{})
 }
 
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)

@@ -33,6 +33,8 @@ type datasetteQuery struct {
 	SQL         string `json:"sql" doc:"the query; its parameters are numbers of rows"`
 }
 
+func init() { register(groupLook, (*app).datasetteCommand) }
+
 func (a *app) datasetteCommand() *cobra.Command {
 	var base string
 	c := &cobra.Command{
@@ -56,7 +58,7 @@ Rows of tables show the names of those that they refer to, and small tables of t
 		},
 	}
 	c.Flags().StringVar(&base, "url", "http://127.0.0.1:8001", "`URL` at which people reach Datasette")
-	return c
+	return a.answering(c, datasetteAnswer{})
 }
 
 func datasetteMetadata(path, base string) datasetteAnswer {

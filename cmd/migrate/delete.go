@@ -16,6 +16,8 @@ type deleteAnswer struct {
 	Owner string `json:"owner" doc:"the agent of a run, the runtime of a worker; empty for others"`
 }
 
+func init() { register(groupCare, (*app).deleteCommand) }
+
 func (a *app) deleteCommand() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
@@ -35,7 +37,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 		c.Flags().String(n.owner, "", n.ownerUsage)
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
-	return c
+	return a.answering(c, deleteAnswer{})
 }
 
 func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) error {

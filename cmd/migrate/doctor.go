@@ -41,6 +41,8 @@ const (
 	stateDamaged doctorState = "damaged"
 )
 
+func init() { register(groupCare, (*app).doctorCommand) }
+
 func (a *app) doctorCommand() *cobra.Command {
 	fix := false
 	c := &cobra.Command{
@@ -57,7 +59,7 @@ removes nothing of yours.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), fix) },
 	}
 	c.Flags().BoolVar(&fix, "fix", false, "also do what is safe")
-	return c
+	return a.answering(c, doctorAnswer{})
 }
 
 func (a *app) doctor(ctx context.Context, fix bool) error {

@@ -24,6 +24,8 @@ type downFlags struct {
 	dryRun, showSQL, yes bool
 }
 
+func init() { register(groupSchema, (*app).downCommand) }
+
 func (a *app) downCommand() *cobra.Command {
 	var f downFlags
 	c := &cobra.Command{
@@ -47,7 +49,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL that takes each version away")
 	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask")
-	return c
+	return a.answering(c, downAnswer{})
 }
 
 func (a *app) down(ctx context.Context, f downFlags) error {

@@ -9,8 +9,10 @@ import (
 	"selvedge/legacy"
 )
 
+func init() { register(groupTrees, (*app).exportCommand) }
+
 func (a *app) exportCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "export KIND DIR",
 		Short: "Write the old layout, for a program of the old kind",
 		Long: `export writes the scope's records in the old layout into DIR, which must be empty or missing. A program of the old kind
@@ -23,7 +25,7 @@ file names can't hold is left out and named; then the exit code is 3.`,
 		) error {
 			return a.export(c.Context(), args[0], args[1])
 		},
-	}
+	}, treeAnswer{})
 }
 
 func (a *app) export(ctx context.Context, name, dir string) error {

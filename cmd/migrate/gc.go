@@ -127,6 +127,8 @@ type gcFlags struct {
 	apply bool
 }
 
+func init() { register(groupCare, (*app).gcCommand) }
+
 func (a *app) gcCommand() *cobra.Command {
 	var f gcFlags
 	c := &cobra.Command{
@@ -158,7 +160,7 @@ works on a full disk, too.`,
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.apply, "apply", false, "remove it, and give the space back")
-	return c
+	return a.answering(c, gcAnswer{})
 }
 
 func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) error {

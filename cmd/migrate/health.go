@@ -100,8 +100,10 @@ func asServer(h *db.ServerHealth) *serverHealth {
 	return s
 }
 
+func init() { register(groupCare, (*app).healthCommand) }
+
 func (a *app) healthCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "health",
 		Short: "Show the room that the file takes at the moment, and who reads it",
 		Long: `health shows the room that the file takes at the moment, and who reads it.
@@ -111,7 +113,7 @@ commits wait for them, how far the server is from running out of transaction ids
 pg_monitor sees less.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.health(c.Context()) },
-	}
+	}, healthAnswer{})
 }
 
 func (a *app) health(ctx context.Context) error {

@@ -13,6 +13,8 @@ import (
 	"selvedge/legacy"
 )
 
+func init() { register(groupTrees, (*app).importCommand) }
+
 func (a *app) importCommand() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
@@ -44,7 +46,7 @@ on, and without --yes, where nobody can be asked, the exit code is 2.`,
 	c.Flags().BoolVar(&f.yes, "yes", false,
 		"don't ask whether what auto recognised is meant, nor whether a folder is meant that is not the one "+
 			"that was imported before")
-	return c
+	return a.answering(c, treeAnswer{})
 }
 
 type importFlags struct{ up, followLinks, yes bool }

@@ -11,6 +11,8 @@ import (
 	"selvedge/legacy"
 )
 
+func init() { register(groupTrees, (*app).importsCommand) }
+
 func (a *app) importsCommand() *cobra.Command {
 	return group("imports", "See which trees were imported, by whom, and what came of it; decide conflicts "+
 		"with the old program",
@@ -37,7 +39,7 @@ func (a *app) importsListCommand() *cobra.Command {
 		},
 	}
 	f.add(c, "id", "kind", "folder", "outcome", "began", "files", "pid", "user")
-	return c
+	return a.answering(c, listOf[legacy.Entry]{})
 }
 
 func (a *app) importsList(ctx context.Context, f pageFlags) error {
@@ -62,7 +64,7 @@ func (a *app) importsList(ctx context.Context, f pageFlags) error {
 }
 
 func (a *app) importsShowCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one import: who, when, from where, and what came of it",
 		Args:  cobra.ExactArgs(1),
@@ -73,7 +75,7 @@ func (a *app) importsShowCommand() *cobra.Command {
 			}
 			return a.importsShow(c.Context(), id)
 		},
-	}
+	}, importAnswer{})
 }
 
 func (a *app) importsShow(ctx context.Context, id int64) error {

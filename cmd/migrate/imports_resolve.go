@@ -27,7 +27,7 @@ func (a *app) importsConflictsCommand() *cobra.Command {
 		},
 	}
 	f.add(c, "id", "kind", "of", "file", "found", "what")
-	return c
+	return a.answering(c, listOf[legacy.Conflict]{})
 }
 
 func (a *app) importsConflicts(ctx context.Context, f pageFlags) error {
@@ -84,7 +84,7 @@ it can be claimed again. The decision stays in the journal: see imports show.`,
 	followLinksFlag(c, &followLinks)
 	c.Flags().StringVar(&take, "take", "", "`WHOSE` version: "+join(takes))
 	completeWords(c, "take", takes)
-	return c
+	return a.answering(c, legacy.Conflict{})
 }
 
 func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take, followLinks bool) error {

@@ -18,6 +18,8 @@ type liveAnswer struct {
 	Events   []any            `json:"events" doc:"what is kept of the run's events, oldest first: each with sequence, timestamp_ms (Unix milliseconds) and event, byte for byte as it was recorded"`
 }
 
+func init() { register(groupLook, (*app).liveCommand) }
+
 func (a *app) liveCommand() *cobra.Command {
 	return a.group(liveNoun, "Look at live runs, pin them, and recover those that only the dead held",
 		a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand(), a.liveRecoverCommand())
@@ -25,6 +27,7 @@ func (a *app) liveCommand() *cobra.Command {
 
 var liveNoun = noun{
 	store: db.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",
+	pinned: pinnedIn(db.StoreLive),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.liveStore(d)
 		return verbs{
@@ -80,7 +83,7 @@ may be repeated, and means any of the words then.`,
 	c.Flags().StringVar(&f.since, "since", "",
 		"only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c, "run", "session", "created", "took", "status", "events", "prompt")
-	return c
+	return a.answering(c, listOf[live.RunSnapshot]{})
 }
 
 func (f *liveFlags) filter(c *cobra.Command, now time.Time) (filter live.Filter, err error) {
@@ -133,7 +136,7 @@ func liveTook(s live.RunSnapshot) string {
 }
 
 func (a *app) liveShowCommand() *cobra.Command {
-	return a.one(liveNoun, toRead, &cobra.Command{
+	return a.answering(a.one(liveNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a live run and its events",
 		Long:  "show takes the id of a live run, or the beginning of one where no other begins so.",
@@ -146,7 +149,7 @@ func (a *app) liveShowCommand() *cobra.Command {
 			return a.liveJSON(c.Context(), a.liveStore(d), run)
 		}
 		return a.printLive(c.Context(), a.liveStore(d), run)
-	})
+	}), liveAnswer{})
 }
 
 // liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.

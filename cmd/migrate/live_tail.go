@@ -57,7 +57,7 @@ ends where events that were to come are gone: a cap took them, or the run was re
 	}
 	c.Flags().String("session", "", "all runs of the session `ID`")
 	f.add(c, "events")
-	return c
+	return a.answering(c, liveItem{})
 }
 
 func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tailFlags) (err error) {

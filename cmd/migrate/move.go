@@ -45,6 +45,8 @@ type moveProof struct {
 	Line         string `json:"line" doc:"all of that, for people"`
 }
 
+func init() { register(groupCare, (*app).moveCommand) }
+
 func (a *app) moveCommand() *cobra.Command {
 	var to string
 	var abandon, lost bool
@@ -87,7 +89,7 @@ target can be opened: there is no moment at which both take work.`,
 	c.Flags().BoolVar(&abandon, "abandon", false, "give the source back, of a move whose target is not open yet")
 	c.Flags().BoolVar(&lost, "lost", false,
 		"with --abandon: the target is lost for good and takes no work; don't ask it")
-	return c
+	return a.answering(c, moveAnswer{})
 }
 
 // moveOptions bound the wait for others.

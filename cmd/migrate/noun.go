@@ -20,7 +20,7 @@ type noun struct {
 	// written is how one is written on a command line: a format for its id and its owner.
 	written string
 	open    func(a *app, d *db.DB) verbs
-	// pinned is the answer of pin and unpin with --json; nil is a pinnedAnswer.
+	// pinned is the answer of pin and unpin with --json.
 	pinned func(t thing, pinned bool) any
 }
 
@@ -132,6 +132,11 @@ func (a *app) one(n noun, mode opening, c *cobra.Command,
 	return c
 }
 
+// pinnedIn makes the answers of the stores whose pin and unpin have no shape of their own.
+func pinnedIn(store string) func(thing, bool) any {
+	return func(t thing, pinned bool) any { return pinnedAnswer{store, t.id, t.owner, pinned} }
+}
+
 // pinnedAnswer is the shape of pin and unpin --json.
 type pinnedAnswer struct {
 	Store  string `json:"store" doc:"live, agents, checkpoints or workers"`
@@ -155,6 +160,7 @@ func (a *app) group(n noun, short string, commands ...*cobra.Command) *cobra.Com
 func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Command {
 	c := &cobra.Command{Use: name + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1)}
 	n.addOwner(c)
+	a.answering(c, n.pinned(thing{}, pinned))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), toWrite, func(d *db.DB) error {
 			v := n.open(a, d)
@@ -172,10 +178,8 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 			switch {
 			case err != nil:
 				return err
-			case a.json && n.pinned != nil:
-				return a.printJSON(n.pinned(t, pinned))
 			case a.json:
-				return a.printJSON(pinnedAnswer{n.store, t.id, t.owner, pinned})
+				return a.printJSON(n.pinned(t, pinned))
 			}
 			return a.print("%sned the %s\n", name, n.name(t))
 		})
@@ -207,7 +211,7 @@ type recoverAnswer struct {
 func (a *app) recoverCommand(what, short, long string,
 	do func(ctx context.Context, d *db.DB) (int, error),
 ) *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use: "recover", Short: short, Long: long, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), toWrite, func(d *db.DB) error {
@@ -221,5 +225,5 @@ func (a *app) recoverCommand(what, short, long string,
 				return a.print("recovered %s\n", count(n, what))
 			})
 		},
-	}
+	}, recoverAnswer{})
 }

@@ -25,7 +25,12 @@ func TestOnlyUpImportAndRestoreMakeAFile(t *testing.T) {
 			name) {
 			continue
 		}
-		args := append(append([]string{"--db", path}, strings.Fields(name)...), calls[name].args...)
+		with, ok := calls[name]
+		if !ok {
+			t.Errorf("%s: add its arguments to onOldFiles", name)
+			continue
+		}
+		args := append(append([]string{"--db", path}, strings.Fields(name)...), with.args...)
 		exit, stdout, stderr := call(t, args...)
 		if exit != kindNotFound.exit || stdout != "" || !strings.Contains(stderr, "missing.db") {
 			t.Errorf("%s: exit %d, %s%s", name, exit, stdout, stderr)
@@ -56,7 +61,7 @@ func TestWhatRemovesDataNeedsAYes(t *testing.T) {
 		}
 		args, ok := calls[name]
 		if !ok {
-			t.Errorf("%s is called nowhere here", name)
+			t.Errorf("%s has --yes: add arguments here with which it would remove something", name)
 			continue
 		}
 		args = append(append([]string{"--db", path}, strings.Fields(name)...), args...)

@@ -22,6 +22,8 @@ type quarantineAnswer struct {
 	Raw  []byte  `json:"raw" doc:"the bytes that are kept, base64"`
 }
 
+func init() { register(groupTrees, (*app).quarantineCommand) }
+
 func (a *app) quarantineCommand() *cobra.Command {
 	return group("quarantine", "See what an import could not take, try it again, or drop it",
 		a.quarantineListCommand(), a.quarantineShowCommand(), a.quarantineRetryCommand(), a.quarantineDropCommand())
@@ -41,7 +43,7 @@ func (a *app) quarantineListCommand() *cobra.Command {
 		},
 	}
 	f.add(c, "id", "kind", "file", "byte", "what", "bytes", "reason")
-	return c
+	return a.answering(c, listOf[legacy.Quarantined]{})
 }
 
 func (a *app) quarantineList(ctx context.Context, f pageFlags) error {
@@ -84,7 +86,7 @@ other contents, it shows what is here and what is in quarantine side by side; li
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "only the bytes, as they were")
-	return c
+	return a.answering(c, quarantineAnswer{})
 }
 
 // shownBytes is how much of a piece people see; --raw and --json give all of it.

@@ -110,7 +110,7 @@ reason, and the exit code is 3. A line of a run, or the end of a file that was c
 		},
 	}
 	p.add(c)
-	return c
+	return a.answering(c, retryAnswer{})
 }
 
 // quarantineRetry tries the pieces; picked says that they were in quarantine when it began.
@@ -194,7 +194,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	}
 	p.add(c)
 	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
-	return c
+	return a.answering(c, dropAnswer{})
 }
 
 // sideBySide shows two texts in two columns, line by line, and marks the lines that differ.

@@ -32,6 +32,8 @@ type queryFlags struct {
 	form       rowForm
 }
 
+func init() { register(groupLook, (*app).queryCommand) }
+
 func (a *app) queryCommand() *cobra.Command {
 	var f queryFlags
 	var form func() (rowForm, error)
@@ -74,7 +76,7 @@ beginning until the output was read to the end.`,
 	flags.IntVar(&f.limit, "limit", 0, "at most `N` rows; 0 means all (default: all, and 1000 in a table)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "give up after `TIME`, as in 30s or 5m; 0 means never")
 	form = a.formFlags(c)
-	return c
+	return a.answering(c, queryAnswer{})
 }
 
 func (a *app) query(ctx context.Context, text string, f queryFlags) error {

@@ -28,6 +28,8 @@ type redactTable struct {
 	Kept   int64  `json:"kept" doc:"rows in whose ids or paths the pattern is found, which stay as they are"`
 }
 
+func init() { register(groupCare, (*app).redactCommand) }
+
 func (a *app) redactCommand() *cobra.Command {
 	var pattern, run, agent string
 	var yes, dryRun bool
@@ -66,7 +68,7 @@ of a server its WAL, the archive of that, and its logs.`,
 	c.Flags().StringVar(&agent, "agent", "", "only in what belongs to the agent `ID`")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be touched")
 	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
-	return c
+	return a.answering(c, redactAnswer{})
 }
 
 func (a *app) redact(ctx context.Context, r maintenance.Redaction, dryRun, yes bool) error {

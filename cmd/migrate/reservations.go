@@ -45,6 +45,8 @@ type reservationAnswer struct {
 	Epoch int64  `json:"epoch" doc:"of the reservation that was taken away"`
 }
 
+func init() { register(groupCare, (*app).reservationsCommand) }
+
 func (a *app) reservationsCommand() *cobra.Command {
 	return group("reservations", "Look at what is reserved, and release what is stuck",
 		a.reservationsListCommand(), a.reservationsReleaseCommand())
@@ -68,7 +70,7 @@ nobody has taken since are shown too, as expired or dead; they are in nobody's w
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
 	f.add(c, "kind", "name", "state", "epoch", "since", "pid", "program", "for")
-	return c
+	return a.answering(c, listOf[reservationItem]{})
 }
 
 func (a *app) reservationsList(ctx context.Context, f pageFlags, filter db.ReservationFilter) error {
@@ -115,7 +117,7 @@ under the reservation is refused from then on. --epoch makes sure that it is the
 		},
 	}
 	c.Flags().Int64Var(&epoch, "epoch", 0, "only if it has this `EPOCH`")
-	return c
+	return a.answering(c, reservationAnswer{})
 }
 
 func (a *app) releaseReservation(ctx context.Context, d *db.DB, kind, name string, epoch int64) error {

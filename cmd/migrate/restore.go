@@ -16,8 +16,10 @@ type restoreAnswer struct {
 	Kept   string `json:"kept" doc:"where the file is now that was there before; empty where none was"`
 }
 
+func init() { register(groupCare, (*app).restoreCommand) }
+
 func (a *app) restoreCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "Put a copy of the backup FILE into the place of the file",
 		Long: `restore copies the backup FILE, checks the copy and puts it into the place of the file of --db, or makes that. What was there
@@ -28,7 +30,7 @@ DB.before-restore-wal.
 The schema is that of the backup; up brings it to this program's. Cursors from before have expired.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.restore(c.Context(), args[0]) },
-	}
+	}, restoreAnswer{})
 }
 
 func (a *app) restore(ctx context.Context, backup string) error {

@@ -71,13 +71,15 @@ type pinItem struct {
 	Owner string `json:"owner" doc:"the agent of a run, the runtime of a worker; empty for others"`
 }
 
+func init() { register(groupCare, (*app).retentionCommand) }
+
 func (a *app) retentionCommand() *cobra.Command {
 	return group("retention", "Show and set how long the stores keep what has ended", a.retentionShowCommand(),
 		a.retentionSetCommand())
 }
 
 func (a *app) retentionShowCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "show",
 		Short: "Show how long the stores keep what has ended, and what is pinned",
 		Long: `show names the limits that gc goes by in the scope, and what is pinned. Nothing is removed by itself: gc does it, or a program by
@@ -86,7 +88,7 @@ Prune.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.showRetention(c.Context(), d) })
 		},
-	}
+	}, retentionAnswer{})
 }
 
 func (a *app) showRetention(ctx context.Context, d *db.DB) error {
@@ -173,5 +175,5 @@ of the other stores. STORE is runs, live, agents, checkpoints or workers. A limi
 	f.add(c)
 	c.Flags().BoolVar(&everything, "everything", false, "keep everything")
 	c.Flags().BoolVar(&byDefault, "default", false, "go back to what is in force where nobody has set anything")
-	return c
+	return a.answering(c, retentionAnswer{})
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +40,8 @@ type app struct {
 	json    bool
 	quiet   bool
 
-	afterwards []string // notes to be told when the answer is out
+	answers    map[*cobra.Command]any // what commands print with --json
+	afterwards []string               // notes to be told when the answer is out
 }
 
 // The groups of the help, as docs/CLI.md has them.
@@ -50,8 +53,43 @@ const (
 	groupShell  = "shell"
 )
 
+// inHelp is the order in which a reader of the help meets the commands; others come behind them.
+const inHelp = " up down status version import verify export imports quarantine check backup restore salvage " +
+	"stats health reservations gc retention compact scopes delete doctor redact move query datasette runs agents " +
+	"checkpoints workers live completion help "
+
+// registered are the commands that have no other above them.
+var registered []registration
+
+type registration struct {
+	group string
+	make  func(*app) *cobra.Command
+}
+
+// register adds a command to the program. The file of each command calls it in init.
+func register(group string, make func(*app) *cobra.Command) {
+	registered = append(registered, registration{group, make})
+}
+
+func placeInHelp(c *cobra.Command) int {
+	if at := strings.Index(inHelp, " "+c.Name()+" "); at >= 0 {
+		return at
+	}
+	return len(inHelp)
+}
+
+// answering says that what a command prints with --json has the type of answer, from which
+// docs/CLI.md is made.
+func (a *app) answering(c *cobra.Command, answer any) *cobra.Command {
+	if a.answers == nil {
+		a.answers = map[*cobra.Command]any{}
+	}
+	a.answers[c] = answer
+	return c
+}
+
 func newRootCommand(a *app) *cobra.Command {
-	cobra.EnableCommandSorting = false // the order below is the one in which a reader meets them
+	cobra.EnableCommandSorting = false // see inHelp
 	root := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring agent state into one SQLite file, look after the file, and look into it",
@@ -98,24 +136,17 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.showHelp(root)
 
-	in := func(group string, commands ...*cobra.Command) {
-		for _, c := range commands {
-			c.GroupID = group
-			root.AddCommand(c)
-		}
+	var commands []*cobra.Command
+	for _, r := range registered {
+		c := r.make(a)
+		c.GroupID = r.group
+		commands = append(commands, c)
 	}
-	in(groupSchema, a.upCommand(), a.downCommand(), a.statusCommand(), a.versionCommand())
-	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(),
-		a.quarantineCommand())
-	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(),
-		a.healthCommand(), a.reservationsCommand())
-	in(groupCare, a.gcCommand(), a.retentionCommand(), a.compactCommand(), a.scopesCommand(), a.deleteCommand())
-	in(groupCare, a.doctorCommand(), a.redactCommand(), a.moveCommand())
-	in(groupLook, a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(),
-		a.checkpointsCommand(), a.workersCommand(), a.liveCommand())
-	help := helpCommand(root)
-	root.SetHelpCommand(help)
-	in(groupShell, a.completionCommand(root), help)
+	slices.SortStableFunc(commands, func(x, y *cobra.Command) int {
+		return cmp.Compare(placeInHelp(x), placeInHelp(y))
+	})
+	root.AddCommand(commands...)
+	root.SetHelpCommand(subcommand(root, "help"))
 	a.completeIDs(root)
 	a.finish(root)
 	return root
@@ -197,12 +228,14 @@ type helpAnswer struct {
 	Help string `json:"help" doc:"the help text"`
 }
 
-func helpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
+func init() { register(groupShell, (*app).helpCommand) }
+
+func (a *app) helpCommand() *cobra.Command {
+	return a.answering(&cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Say how a command is used",
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, rest, err := root.Find(args)
+		RunE: func(c *cobra.Command, args []string) error {
+			c, rest, err := c.Root().Find(args)
 			if err != nil {
 				return err
 			}
@@ -212,7 +245,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			c.InitDefaultHelpFlag()
 			return c.Help()
 		},
-	}
+	}, helpAnswer{})
 }
 
 // showHelp fits the help into a terminal, and keeps the promise of --json for it, too.

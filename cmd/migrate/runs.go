@@ -23,6 +23,8 @@ type runAnswer struct {
 	Records []any            `json:"records" doc:"every record of the trace as it was written but for escapes of control characters, those of later versions too; one that came through the API in the original's own encoding. Lines that are no records are left out: quarantine has them"`
 }
 
+func init() { register(groupLook, (*app).runsCommand) }
+
 func (a *app) runsCommand() *cobra.Command {
 	return a.group(runNoun, "Look at run traces, pin them, and end those that nobody writes to",
 		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(), a.runsAdoptCommand(), a.runsRecoverCommand())
@@ -123,7 +125,7 @@ them. --status and --outcome may be repeated, and mean any of the words then.`,
 	c.Flags().StringVar(&f.since, "since", "",
 		"only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c, "run", "agent", "started", "took", "status", "turns", "intent")
-	return c
+	return a.answering(c, listOf[runs.RunSummary]{})
 }
 
 var (
@@ -188,7 +190,7 @@ func statusWords(s runs.RunSummary) string {
 }
 
 func (a *app) runsShowCommand() *cobra.Command {
-	return a.one(runNoun, toRead, &cobra.Command{
+	return a.answering(a.one(runNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a run and its trace",
 		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents have a run of that
@@ -207,7 +209,7 @@ id, --agent says whose.`,
 			return a.runJSON(lines, shown)
 		}
 		return a.printRun(lines, runRef(t), shown)
-	})
+	}), runAnswer{})
 }
 
 // runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and
@@ -356,7 +358,7 @@ type adoptAnswer struct {
 }
 
 func (a *app) runsAdoptCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "adopt",
 		Short: "End the open runs that nobody writes to any more",
 		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of processes that
@@ -375,5 +377,5 @@ can be resumed.`,
 				return a.print("adopted %s\n", count(n, "run"))
 			})
 		},
-	}
+	}, adoptAnswer{})
 }

@@ -56,7 +56,7 @@ run that is removed, or replaced by an import, ends its tail; all of them togeth
 	}
 	c.Flags().String("agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
 	f.add(c, "records")
-	return c
+	return a.answering(c, runItem{})
 }
 
 var recordColumns = []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}}

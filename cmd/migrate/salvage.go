@@ -32,6 +32,8 @@ type salvageStore struct {
 	Lost  *int64 `json:"lost" doc:"rows that could not be read; null: nobody can count them, since a page that may have held some is damaged"`
 }
 
+func init() { register(groupCare, (*app).salvageCommand) }
+
 func (a *app) salvageCommand() *cobra.Command {
 	var o db.SalvageOptions
 	c := &cobra.Command{
@@ -48,7 +50,7 @@ program may have it open meanwhile.`,
 	}
 	c.Flags().BoolVar(&o.KeepSuspect, "keep-suspect", false,
 		"bring rows whose checksum is wrong too, without a checksum")
-	return c
+	return a.answering(c, salvageAnswer{})
 }
 
 func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) error {

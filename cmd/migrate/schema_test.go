@@ -76,7 +76,7 @@ func TestNoCommandButUpChangesAnOldSchema(t *testing.T) {
 		}
 		with, ok := calls[name]
 		if !ok {
-			t.Errorf("%s is called nowhere here", name)
+			t.Errorf("%s: add its arguments to onOldFiles, and whether it works on an old schema", name)
 			continue
 		}
 		args := append(append([]string{"--db", path, "--json"}, strings.Fields(name)...), with.args...)

@@ -22,8 +22,10 @@ type scopeItem struct {
 	Bytes       int64  `json:"bytes" doc:"of traces, events, documents and transcripts, without what indexes and pages take"`
 }
 
+func init() { register(groupCare, (*app).scopesCommand) }
+
 func (a *app) scopesCommand() *cobra.Command {
-	return group("scopes", "Look at the scopes of the file", &cobra.Command{
+	return group("scopes", "Look at the scopes of the file", a.answering(&cobra.Command{
 		Use:   "list",
 		Short: "List the scopes with what they keep, by name",
 		Long: `list counts what every scope of the file keeps, which takes as long as there are things. --scope does not matter to it. A scope comes
@@ -56,5 +58,5 @@ into being with the first thing in it, and stays.`,
 				return a.printGrid(g)
 			})
 		},
-	})
+	}, scopesAnswer{}))
 }

@@ -31,13 +31,15 @@ type tableSize struct {
 	Rows int64  `json:"rows" doc:"how many it has, in all scopes"`
 }
 
+func init() { register(groupCare, (*app).statsCommand) }
+
 func (a *app) statsCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "stats",
 		Short: "Show the sizes of the file and the rows of its tables",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.stats(c.Context()) },
-	}
+	}, statsAnswer{})
 }
 
 func (a *app) stats(ctx context.Context) error {

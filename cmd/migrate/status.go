@@ -25,13 +25,15 @@ type versionStatus struct {
 	Applied bool   `json:"applied" doc:"the file has it"`
 }
 
+func init() { register(groupSchema, (*app).statusCommand) }
+
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "status",
 		Short: "Show the file's schema version and what is to be migrated",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
-	}
+	}, statusAnswer{})
 }
 
 func (a *app) status(ctx context.Context) error {

@@ -38,6 +38,8 @@ type upFlags struct {
 	dryRun, showSQL, rehearse bool
 }
 
+func init() { register(groupSchema, (*app).upCommand) }
+
 func (a *app) upCommand() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
@@ -70,7 +72,7 @@ closed it, and says who has it open.`,
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL of each version")
 	c.Flags().BoolVar(&f.rehearse, "rehearse", false, "do everything to a copy, check it and remove it")
-	return c
+	return a.answering(c, upAnswer{})
 }
 
 func (a *app) up(ctx context.Context, f upFlags) error {

@@ -9,6 +9,8 @@ import (
 	"selvedge/legacy"
 )
 
+func init() { register(groupTrees, (*app).verifyCommand) }
+
 func (a *app) verifyCommand() *cobra.Command {
 	var followLinks bool
 	c := &cobra.Command{
@@ -30,7 +32,7 @@ leaves it at 0.`,
 		},
 	}
 	followLinksFlag(c, &followLinks)
-	return c
+	return a.answering(c, treeAnswer{})
 }
 
 func (a *app) verify(ctx context.Context, kind, dir string, followLinks bool) error {

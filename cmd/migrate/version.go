@@ -24,13 +24,15 @@ type versionAnswer struct {
 	Platform string `json:"platform" doc:"operating system and architecture"`
 }
 
+func init() { register(groupSchema, (*app).versionCommand) }
+
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.answering(&cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of the program and of its schema",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.version(c.Context()) },
-	}
+	}, versionAnswer{})
 }
 
 func (a *app) version(ctx context.Context) error {

@@ -20,6 +20,8 @@ type workerAnswer struct {
 	Events     []workers.RuntimeEvent    `json:"events" doc:"what happened to it, oldest first"`
 }
 
+func init() { register(groupLook, (*app).workersCommand) }
+
 func (a *app) workersCommand() *cobra.Command {
 	return a.group(workerNoun, "Look at workers, and pin them",
 		a.workersListCommand(), a.workersShowCommand(), a.workersTailCommand())
@@ -28,6 +30,7 @@ func (a *app) workersCommand() *cobra.Command {
 var workerNoun = noun{
 	store: db.StoreWorkers, entity: "worker", some: "a worker", written: "--runtime %[2]s %[1]s",
 	owner: "runtime", ownerUsage: "the worker's runtime `ID`",
+	pinned: pinnedIn(db.StoreWorkers),
 	open: func(a *app, d *db.DB) verbs {
 		s := workers.NewRuntimes(d, a.scope)
 		return verbs{
@@ -107,7 +110,7 @@ func (a *app) workersListCommand() *cobra.Command {
 	c.Flags().StringVar(&f.status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
 	completeWords(c, "status", workerStatuses)
 	f.add(c, "runtime", "worker", "status", "inputs", "last event", "profile", "for")
-	return c
+	return a.answering(c, listOf[workers.WorkerSummary]{})
 }
 
 func (a *app) workersList(c *cobra.Command, f workersFlags) error {
@@ -251,7 +254,7 @@ func splitWorkersCursor(cursor string) (id workers.RuntimeID, inside string, err
 }
 
 func (a *app) workersShowCommand() *cobra.Command {
-	return a.one(workerNoun, toRead, &cobra.Command{
+	return a.answering(a.one(workerNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a worker, what was said to it and what happened to it",
 		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of several runtimes
@@ -269,7 +272,7 @@ apart.`,
 			return a.printJSON(answer)
 		}
 		return a.printWorker(answer)
-	})
+	}), workerAnswer{})
 }
 
 func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer,

@@ -7,9 +7,6 @@ import (
 )
 
 func init() {
-	answers["workers list"] = listOf[workers.WorkerSummary]{}
-	answers["workers show"] = workerAnswer{}
-	answers["workers tail"] = workerItem{}
 	common := []documented{
 		{"worker_ref", "object", "the worker, as it names itself elsewhere"},
 		{"worker_ref.runtime_id", "text", "as below"},

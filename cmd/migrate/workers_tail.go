@@ -47,7 +47,7 @@ runtime. A tail ends where events that were to come were removed.`,
 	}
 	c.Flags().String("runtime", "", "only events of the runtime `ID`")
 	f.add(c, "events")
-	return c
+	return a.answering(c, workerItem{})
 }
 
 // workersTail finds out whose log is meant.
