@@ -77,90 +77,57 @@ of which this machine can't tell stay, as those of an import: reap judges them b
 
 var agentStatuses = []agents.Status{agents.Active, agents.Abandoned, agents.Complete, agents.Merged}
 
-type agentsFlags struct {
-	pageFlags
-	statuses []string
-	thread   string
-	since    string
-}
-
 func (a *app) agentsListCommand() *cobra.Command {
-	var f agentsFlags
+	f, filter := &listFlags{}, agents.Filter{}
 	c := &cobra.Command{
 		Use:   "list [--thread NAME] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List agents, newest first",
 		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven days ago or earlier
 are left out, as the original does; it deletes them then, while list only looks. An agent that the old program went on with, too, is
 contested until imports resolve.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			filter, err := f.filter(c, time.Now())
-			if err != nil {
-				return err
-			}
-			return a.agentsList(c.Context(), f.pageFlags, filter)
+	}
+	f.text(c, &filter.Thread, "thread", "only agents on the thread `NAME`")
+	addWords(f, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
+	f.since(c, &filter.Since, "only agents that started")
+	return list(a, c, f, listing[agentItem]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[agentItem], error) {
+			return a.agentsPage(ctx, d, filter, at)
 		},
-	}
-	c.Flags().StringVar(&f.thread, "thread", "", "only agents on the thread `NAME`")
-	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only agents in this `STATUS`: "+join(agentStatuses))
-	completeWords(c, "status", agentStatuses)
-	c.Flags().StringVar(&f.since, "since", "",
-		"only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.add(c, "agent", "thread", "status", "started", "ended", "pid", "for")
-	return a.answering(c, listOf[agentItem]{})
-}
-
-func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Filter, err error) {
-	if c.Flags().Changed("thread") {
-		filter.Thread = &f.thread
-	}
-	if filter.Statuses, err = someOf("status", f.statuses, agentStatuses); err != nil {
-		return filter, err
-	}
-	filter.Since, err = parseSince(f.since, now)
-	return filter, err
-}
-
-func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		registry := a.registry(d)
-		return printList(ctx, a, f, listing[agentItem]{
-			page: func(ctx context.Context, at db.At) (page db.Page[agentItem], err error) {
-				entries, err := registry.Page(ctx, filter, at)
-				if err != nil {
-					return page, err
-				}
-				page.Next = entries.Next
-				ids := make([]string, len(entries.Items))
-				for i, e := range entries.Items {
-					ids[i] = e.SessionID
-				}
-				contested, err := legacy.Contested(ctx, d, legacy.Agents, a.scope, ids...)
-				for _, e := range entries.Items {
-					page.Items = append(page.Items, agentItem{e, contested[e.SessionID]})
-				}
-				return page, err
-			},
-			grid: grid{
-				right: []int{5},
-				times: []int{3, 4}, ids: []int{0, 1}, least: []int{5, 4, 1, 6},
-			},
-			row: func(e agentItem) []string {
-				why := cut(value(e.AttachReason), 60)
-				if e.contested != "" {
-					a.noteContested()
-					why = "contested: " + cut(e.contested, 60)
-				}
-				return []string{
-					e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
-					pidOf(e.Entry), why,
-				}
-			},
-		})
+		grid: grid{
+			header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"},
+			right:  []int{5},
+			times:  []int{3, 4}, ids: []int{0, 1}, least: []int{5, 4, 1, 6},
+		},
+		row: func(e agentItem) []string {
+			why := cut(value(e.AttachReason), 60)
+			if e.contested != "" {
+				a.noteContested()
+				why = "contested: " + cut(e.contested, 60)
+			}
+			return []string{
+				e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
+				pidOf(e.Entry), why,
+			}
+		},
 	})
+}
+
+func (a *app) agentsPage(ctx context.Context, d *db.DB, filter agents.Filter, at db.At,
+) (page db.Page[agentItem], err error) {
+	entries, err := a.registry(d).Page(ctx, filter, at)
+	if err != nil {
+		return page, err
+	}
+	page.Next = entries.Next
+	ids := make([]string, len(entries.Items))
+	for i, e := range entries.Items {
+		ids[i] = e.SessionID
+	}
+	contested, err := legacy.Contested(ctx, d, legacy.Agents, a.scope, ids...)
+	for _, e := range entries.Items {
+		page.Items = append(page.Items, agentItem{e, contested[e.SessionID]})
+	}
+	return page, err
 }
 
 // An agentItem is an agent in a list.

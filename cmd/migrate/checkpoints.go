@@ -79,7 +79,7 @@ func findCheckpoints(s *checkpoints.Store, state checkpoints.State) findThings {
 var checkpointStates = []checkpoints.State{checkpoints.Paused, checkpoints.Claimed}
 
 func (a *app) checkpointsListCommand() *cobra.Command {
-	var f pageFlags
+	f := &listFlags{}
 	var status string
 	c := &cobra.Command{
 		Use:   "list [--status WORD] [--limit N] [--after CURSOR] [--all]",
@@ -87,50 +87,34 @@ func (a *app) checkpointsListCommand() *cobra.Command {
 		Long: `list shows the runs of the scope that wait to be claimed, those whose document can't be read among them; with
 --status claimed, those that a process has claimed and not completed. A run that the old program went on with, too, is contested: it
 can't be claimed until imports resolve.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			if err := oneOf("status", status, checkpointStates); err != nil {
-				return err
-			}
-			return a.checkpointsList(c.Context(), f, checkpoints.Filter{State: checkpoints.State(status)})
-		},
 	}
 	c.Flags().StringVar(&status, "status", string(checkpoints.Paused),
 		"runs in this `STATUS`: "+join(checkpointStates))
 	completeWords(c, "status", checkpointStates)
-	f.add(c, "run", "status", "stage", "paused", "bytes", "claimed", "asks")
-	return a.answering(c, listOf[checkpoints.Summary]{})
-}
-
-func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoints.Filter) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := a.checkpointStore(d)
-		return printList(ctx, a, f, listing[checkpoints.Summary]{
-			page: func(ctx context.Context, at db.At) (db.Page[checkpoints.Summary], error) {
-				return store.Page(ctx, filter, at)
-			},
-			grid: grid{
-				right: []int{4},
-				times: []int{3}, ids: []int{0}, texts: []int{5, 6}, least: []int{4, 1, 2, 5},
-			},
-			row: func(s checkpoints.Summary) []string {
-				asks := cut(s.Prompt, 60)
-				switch {
-				case s.Contested != "":
-					a.noteContested()
-					asks = "contested: " + cut(s.Contested, 60)
-				case s.Problem != "":
-					asks = "can't be read: " + cut(s.Problem, 60)
-				}
-				return []string{
-					s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
-					claimedBy(s.Claim), asks,
-				}
-			},
-		})
+	f.settle(func() error { return oneOf("status", status, checkpointStates) })
+	return list(a, c, f, listing[checkpoints.Summary]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[checkpoints.Summary], error) {
+			return a.checkpointStore(d).Page(ctx, checkpoints.Filter{State: checkpoints.State(status)}, at)
+		},
+		grid: grid{
+			header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"},
+			right:  []int{4},
+			times:  []int{3}, ids: []int{0}, texts: []int{5, 6}, least: []int{4, 1, 2, 5},
+		},
+		row: func(s checkpoints.Summary) []string {
+			asks := cut(s.Prompt, 60)
+			switch {
+			case s.Contested != "":
+				a.noteContested()
+				asks = "contested: " + cut(s.Contested, 60)
+			case s.Problem != "":
+				asks = "can't be read: " + cut(s.Problem, 60)
+			}
+			return []string{
+				s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
+				claimedBy(s.Claim), asks,
+			}
+		},
 	})
 }
 

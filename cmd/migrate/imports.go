@@ -26,40 +26,26 @@ type importAnswer struct {
 }
 
 func (a *app) importsListCommand() *cobra.Command {
-	var f pageFlags
 	c := &cobra.Command{
 		Use:   "list [--limit N] [--after CURSOR] [--all]",
 		Short: "List the imports into the scope, newest first",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			return a.importsList(c.Context(), f)
-		},
 	}
-	f.add(c, "id", "kind", "folder", "outcome", "began", "files", "pid", "user")
-	return a.answering(c, listOf[legacy.Entry]{})
-}
-
-func (a *app) importsList(ctx context.Context, f pageFlags) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		return printList(ctx, a, f, listing[legacy.Entry]{
-			page: func(ctx context.Context, at db.At) (db.Page[legacy.Entry], error) {
-				return legacy.Journal(ctx, d, a.scope, at)
-			},
-			grid: grid{
-				right: []int{0, 5, 6},
-				times: []int{4}, texts: []int{2, 7}, least: []int{6, 7},
-			},
-			row: func(e legacy.Entry) []string {
-				return []string{
-					strconv.FormatInt(e.ID, 10), e.Kind, e.Source, string(e.Outcome), instant(e.BeganAt),
-					fmt.Sprint(e.Files.Found),
-					strconv.Itoa(e.PID), e.User,
-				}
-			},
-		})
+	return list(a, c, &listFlags{}, listing[legacy.Entry]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[legacy.Entry], error) {
+			return legacy.Journal(ctx, d, a.scope, at)
+		},
+		grid: grid{
+			header: []string{"id", "kind", "folder", "outcome", "began", "files", "pid", "user"},
+			right:  []int{0, 5, 6},
+			times:  []int{4}, texts: []int{2, 7}, least: []int{6, 7},
+		},
+		row: func(e legacy.Entry) []string {
+			return []string{
+				strconv.FormatInt(e.ID, 10), e.Kind, e.Source, string(e.Outcome), instant(e.BeganAt),
+				fmt.Sprint(e.Files.Found),
+				strconv.Itoa(e.PID), e.User,
+			}
+		},
 	})
 }
 

@@ -14,36 +14,22 @@ import (
 )
 
 func (a *app) importsConflictsCommand() *cobra.Command {
-	var f pageFlags
 	c := &cobra.Command{
 		Use:   "conflicts [--limit N] [--after CURSOR] [--all]",
 		Short: "List what both programs went on with and nobody has decided yet, oldest first",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			return a.importsConflicts(c.Context(), f)
-		},
 	}
-	f.add(c, "id", "kind", "of", "file", "found", "what")
-	return a.answering(c, listOf[legacy.Conflict]{})
-}
-
-func (a *app) importsConflicts(ctx context.Context, f pageFlags) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		return printList(ctx, a, f, listing[legacy.Conflict]{
-			page: func(ctx context.Context, at db.At) (db.Page[legacy.Conflict], error) {
-				return legacy.Conflicts(ctx, d, a.scope, at)
-			},
-			grid: grid{
-				right: []int{0},
-				times: []int{4}, ids: []int{2}, texts: []int{3, 5}, least: []int{0, 4, 3},
-			},
-			row: func(c legacy.Conflict) []string {
-				return []string{strconv.FormatInt(c.ID, 10), c.Kind, c.EntityID, c.File, instant(c.FoundAt), c.Reason}
-			},
-		})
+	return list(a, c, &listFlags{}, listing[legacy.Conflict]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[legacy.Conflict], error) {
+			return legacy.Conflicts(ctx, d, a.scope, at)
+		},
+		grid: grid{
+			header: []string{"id", "kind", "of", "file", "found", "what"},
+			right:  []int{0},
+			times:  []int{4}, ids: []int{2}, texts: []int{3, 5}, least: []int{0, 4, 3},
+		},
+		row: func(c legacy.Conflict) []string {
+			return []string{strconv.FormatInt(c.ID, 10), c.Kind, c.EntityID, c.File, instant(c.FoundAt), c.Reason}
+		},
 	})
 }
 

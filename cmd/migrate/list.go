@@ -22,12 +22,9 @@ type pageFlags struct {
 	page    int
 	all     bool
 	columns []string
-
-	header []string // names of all columns
 }
 
 func (f *pageFlags) add(c *cobra.Command, header ...string) {
-	f.header = header
 	c.Flags().IntVar(&f.limit, "limit", 50, "at most `N` items")
 	c.Flags().StringVar(&f.after, "after", "", "go on behind `CURSOR`, the next of the page before")
 	c.Flags().IntVar(&f.page, "page", 1,
@@ -65,21 +62,76 @@ func (f *pageFlags) check(c *cobra.Command) error {
 	return nil
 }
 
+// listFlags are the flags of one list: those of its filter, then those of every list.
+type listFlags struct {
+	pageFlags
+	checks []func() error
+}
+
+// settle adds what is to be done with the flags before the file is opened.
+func (f *listFlags) settle(check func() error) { f.checks = append(f.checks, check) }
+
+// text adds a flag that a filter takes as a pointer: nil where it is not given.
+func (f *listFlags) text(c *cobra.Command, to **string, name, usage string) {
+	c.Flags().String(name, "", usage)
+	f.settle(func() error {
+		*to = given(c, name)
+		return nil
+	})
+}
+
+// addWords adds a flag that takes one of some words, and may be repeated.
+func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage string, words []S) {
+	values := c.Flags().StringArray(name, nil, usage+join(words))
+	completeWords(c, name, words)
+	f.settle(func() (err error) {
+		*to, err = someOf(name, *values, words)
+		return err
+	})
+}
+
+// since adds --since; what says which times are compared.
+func (f *listFlags) since(c *cobra.Command, to *time.Time, what string) {
+	value := c.Flags().String("since", "", what+" at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	f.settle(func() (err error) {
+		*to, err = parseSince(*value, time.Now())
+		return err
+	})
+}
+
+// list makes a list of a command that has the flags of its filter.
+func list[T any](a *app, c *cobra.Command, f *listFlags, l listing[T]) *cobra.Command {
+	f.add(c, l.grid.header...)
+	c.Args = cobra.NoArgs
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := f.check(c); err != nil {
+			return err
+		}
+		for _, check := range f.checks {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return a.with(c.Context(), toRead, func(*db.DB) error { return printList(c.Context(), a, f.pageFlags, l) })
+	}
+	return a.answering(c, listOf[T]{})
+}
+
 // listBatch is how many items are read in one transaction.
 const listBatch = 500
 
 // A listing is how a store's list is read and shown.
 type listing[T any] struct {
-	page func(ctx context.Context, at db.At) (db.Page[T], error)
-	grid grid // all but its header
+	page func(ctx context.Context, d *db.DB, at db.At) (db.Page[T], error)
+	grid grid
 	row  func(item T) []string
 }
 
 // each gives the pages to visit until there are enough items, and then the cursor to go on from.
-func (l listing[T]) each(ctx context.Context, f pageFlags, visit func([]T) error) (next string, err error) {
+func (l listing[T]) each(ctx context.Context, d *db.DB, f pageFlags, visit func([]T) error) (next string, err error) {
 	next = f.after
 	for skip := (f.page - 1) * f.limit; skip > 0; {
-		page, err := l.page(ctx, db.At{After: next, Limit: min(listBatch, skip)})
+		page, err := l.page(ctx, d, db.At{After: next, Limit: min(listBatch, skip)})
 		if err != nil || page.Next == "" {
 			return "", err
 		}
@@ -90,7 +142,7 @@ func (l listing[T]) each(ctx context.Context, f pageFlags, visit func([]T) error
 		if !f.all {
 			want = min(want, left)
 		}
-		page, err := l.page(ctx, db.At{After: next, Limit: want})
+		page, err := l.page(ctx, d, db.At{After: next, Limit: want})
 		if err != nil {
 			return "", err
 		}
@@ -110,8 +162,7 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 	if a.json {
 		return printListJSON(ctx, a, f, l)
 	}
-	l.grid.header = f.header
-	next, err := l.each(ctx, f, func(items []T) error {
+	next, err := l.each(ctx, a.file, f, func(items []T) error {
 		for _, item := range items {
 			l.grid.add(l.row(item)...)
 		}
@@ -172,7 +223,7 @@ func (a *app) nextPage(f pageFlags) string {
 
 func printListJSON[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {
 	array := a.printArray(`{"items":`)
-	next, err := l.each(ctx, f, func(items []T) error {
+	next, err := l.each(ctx, a.file, f, func(items []T) error {
 		for _, item := range items {
 			text, err := encodeJSON(item)
 			if err != nil {

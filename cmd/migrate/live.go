@@ -51,70 +51,32 @@ var liveStatuses = []live.RunStatus{
 	live.Created, live.Planning, live.Executing, live.Verifying, live.Completed, live.Failed, live.Cancelled,
 }
 
-type liveFlags struct {
-	pageFlags
-	session  string
-	statuses []string
-	since    string
-}
-
 func (a *app) liveListCommand() *cobra.Command {
-	var f liveFlags
+	f, filter := &listFlags{}, live.Filter{}
 	c := &cobra.Command{
 		Use:   "list [--session ID] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List live runs, oldest first",
 		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must pass all of them. --status
 may be repeated, and means any of the words then.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			filter, err := f.filter(c, time.Now())
-			if err != nil {
-				return err
-			}
-			return a.liveList(c.Context(), f.pageFlags, filter)
+	}
+	f.text(c, &filter.Session, "session", "only runs of the session `ID`")
+	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", liveStatuses)
+	f.since(c, &filter.Since, "only runs that were created")
+	return list(a, c, f, listing[live.RunSnapshot]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[live.RunSnapshot], error) {
+			return a.liveStore(d).Page(ctx, filter, at)
 		},
-	}
-	c.Flags().StringVar(&f.session, "session", "", "only runs of the session `ID`")
-	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(liveStatuses))
-	completeWords(c, "status", liveStatuses)
-	c.Flags().StringVar(&f.since, "since", "",
-		"only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.add(c, "run", "session", "created", "took", "status", "events", "prompt")
-	return a.answering(c, listOf[live.RunSnapshot]{})
-}
-
-func (f *liveFlags) filter(c *cobra.Command, now time.Time) (filter live.Filter, err error) {
-	if c.Flags().Changed("session") {
-		filter.Session = &f.session
-	}
-	if filter.Statuses, err = someOf("status", f.statuses, liveStatuses); err != nil {
-		return filter, err
-	}
-	filter.Since, err = parseSince(f.since, now)
-	return filter, err
-}
-
-func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := a.liveStore(d)
-		return printList(ctx, a, f, listing[live.RunSnapshot]{
-			page: func(ctx context.Context, at db.At) (db.Page[live.RunSnapshot], error) {
-				return store.Page(ctx, filter, at)
-			},
-			grid: grid{
-				right: []int{3, 5},
-				times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
-			},
-			row: func(s live.RunSnapshot) []string {
-				return []string{
-					s.ID, s.SessionID, millis(s.CreatedAtMs), liveTook(s), string(s.Status),
-					strconv.FormatUint(s.EventCount, 10), cut(s.Prompt, 60),
-				}
-			},
-		})
+		grid: grid{
+			header: []string{"run", "session", "created", "took", "status", "events", "prompt"},
+			right:  []int{3, 5},
+			times:  []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
+		},
+		row: func(s live.RunSnapshot) []string {
+			return []string{
+				s.ID, s.SessionID, millis(s.CreatedAtMs), liveTook(s), string(s.Status),
+				strconv.FormatUint(s.EventCount, 10), cut(s.Prompt, 60),
+			}
+		},
 	})
 }
 

@@ -30,39 +30,25 @@ func (a *app) quarantineCommand() *cobra.Command {
 }
 
 func (a *app) quarantineListCommand() *cobra.Command {
-	var f pageFlags
 	c := &cobra.Command{
 		Use:   "list [--limit N] [--after CURSOR] [--all]",
 		Short: "List what lies in the scope's quarantine, oldest first",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			return a.quarantineList(c.Context(), f)
-		},
 	}
-	f.add(c, "id", "kind", "file", "byte", "what", "bytes", "reason")
-	return a.answering(c, listOf[legacy.Quarantined]{})
-}
-
-func (a *app) quarantineList(ctx context.Context, f pageFlags) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		return printList(ctx, a, f, listing[legacy.Quarantined]{
-			page: func(ctx context.Context, at db.At) (db.Page[legacy.Quarantined], error) {
-				return legacy.Quarantine(ctx, d, a.scope, at)
-			},
-			grid: grid{
-				right: []int{0, 3, 5},
-				texts: []int{2, 6}, least: []int{1, 5, 4, 3},
-			},
-			row: func(q legacy.Quarantined) []string {
-				return []string{
-					strconv.FormatInt(q.ID, 10), q.Kind, q.File, strconv.FormatInt(q.ByteOffset, 10), q.What,
-					strconv.FormatInt(q.Bytes, 10), q.Reason,
-				}
-			},
-		})
+	return list(a, c, &listFlags{}, listing[legacy.Quarantined]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[legacy.Quarantined], error) {
+			return legacy.Quarantine(ctx, d, a.scope, at)
+		},
+		grid: grid{
+			header: []string{"id", "kind", "file", "byte", "what", "bytes", "reason"},
+			right:  []int{0, 3, 5},
+			texts:  []int{2, 6}, least: []int{1, 5, 4, 3},
+		},
+		row: func(q legacy.Quarantined) []string {
+			return []string{
+				strconv.FormatInt(q.ID, 10), q.Kind, q.File, strconv.FormatInt(q.ByteOffset, 10), q.What,
+				strconv.FormatInt(q.Bytes, 10), q.Reason,
+			}
+		},
 	})
 }
 

@@ -53,52 +53,40 @@ func (a *app) reservationsCommand() *cobra.Command {
 }
 
 func (a *app) reservationsListCommand() *cobra.Command {
-	var f pageFlags
+	f := &listFlags{}
 	var kind string
 	c := &cobra.Command{
 		Use:   "list [--kind KIND] [--limit N] [--after CURSOR] [--all]",
 		Short: "List what is reserved, by kind and name",
 		Long: `list shows the reservations of the scope: ports, worktrees, paths, whatever programs reserve. Those that are over and that
 nobody has taken since are shown too, as expired or dead; they are in nobody's way.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			return a.reservationsList(c.Context(), f, db.ReservationFilter{Scope: a.scope, Kind: kind})
-		},
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
-	f.add(c, "kind", "name", "state", "epoch", "since", "pid", "program", "for")
-	return a.answering(c, listOf[reservationItem]{})
-}
-
-func (a *app) reservationsList(ctx context.Context, f pageFlags, filter db.ReservationFilter) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		return printList(ctx, a, f, listing[reservationItem]{
-			page: func(ctx context.Context, at db.At) (page db.Page[reservationItem], err error) {
-				list, err := d.Reservations(ctx, filter, at)
-				page.Next = list.Next
-				for _, r := range list.Items {
-					page.Items = append(page.Items, reservationOf(r))
-				}
-				return page, err
-			},
-			grid: grid{
-				right: []int{3, 5},
-				times: []int{4}, texts: []int{1, 6, 7}, least: []int{3, 5, 6, 7},
-			},
-			row: func(r reservationItem) []string {
-				pid, program := "", ""
-				if r.PID != nil {
-					pid, program = fmt.Sprint(*r.PID), *r.Program
-				}
-				return []string{
-					r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, program,
-					cut(r.Note, 60),
-				}
-			},
-		})
+	return list(a, c, f, listing[reservationItem]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (page db.Page[reservationItem], err error) {
+			filter := db.ReservationFilter{Scope: a.scope, Kind: kind}
+			list, err := d.Reservations(ctx, filter, at)
+			page.Next = list.Next
+			for _, r := range list.Items {
+				page.Items = append(page.Items, reservationOf(r))
+			}
+			return page, err
+		},
+		grid: grid{
+			header: []string{"kind", "name", "state", "epoch", "since", "pid", "program", "for"},
+			right:  []int{3, 5},
+			times:  []int{4}, texts: []int{1, 6, 7}, least: []int{3, 5, 6, 7},
+		},
+		row: func(r reservationItem) []string {
+			pid, program := "", ""
+			if r.PID != nil {
+				pid, program = fmt.Sprint(*r.PID), *r.Program
+			}
+			return []string{
+				r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, program,
+				cut(r.Note, 60),
+			}
+		},
 	})
 }
 

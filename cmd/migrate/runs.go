@@ -88,44 +88,35 @@ ends none: adopt does.`,
 		func(ctx context.Context, d *db.DB) (int, error) { return a.runStore(d).Recover(ctx) })
 }
 
-type runsFlags struct {
-	pageFlags
-	agent    string
-	statuses []string
-	outcomes []string
-	since    string
-}
-
 func (a *app) runsListCommand() *cobra.Command {
-	var f runsFlags
+	f, filter := &listFlags{}, runs.Filter{}
 	c := &cobra.Command{
 		Use: "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after " +
 			"CURSOR] [--all]",
 		Short: "List runs, newest first",
 		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a run must pass all of
 them. --status and --outcome may be repeated, and mean any of the words then.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			filter, err := f.filter(c, time.Now())
-			if err != nil {
-				return err
-			}
-			return a.runsList(c.Context(), f.pageFlags, filter)
-		},
 	}
-	c.Flags().StringVar(&f.agent, "agent", "", "only runs of the agent `ID`")
-	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(runStatuses))
-	completeWords(c, "status", runStatuses)
-	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil,
-		"only completed runs with this `OUTCOME`: "+join(runOutcomes))
-	completeWords(c, "outcome", runOutcomes)
-	c.Flags().StringVar(&f.since, "since", "",
-		"only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.add(c, "run", "agent", "started", "took", "status", "turns", "intent")
-	return a.answering(c, listOf[runs.RunSummary]{})
+	f.text(c, &filter.Agent, "agent", "only runs of the agent `ID`")
+	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", runStatuses)
+	addWords(f, c, &filter.Outcomes, "outcome", "only completed runs with this `OUTCOME`: ", runOutcomes)
+	f.since(c, &filter.Since, "only runs that started")
+	return list(a, c, f, listing[runs.RunSummary]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[runs.RunSummary], error) {
+			return a.runStore(d).Page(ctx, filter, at)
+		},
+		grid: grid{
+			header: []string{"run", "agent", "started", "took", "status", "turns", "intent"},
+			right:  []int{3, 5},
+			times:  []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
+		},
+		row: func(s runs.RunSummary) []string {
+			return []string{
+				s.RunID, s.AgentID, instant(s.StartedAt), took(s), statusWords(s), strconv.Itoa(s.TurnCount),
+				cut(s.Intent, 60),
+			}
+		},
+	})
 }
 
 var (
@@ -138,41 +129,6 @@ var (
 		runs.OutcomeFailure, runs.OutcomeDone,
 	}
 )
-
-func (f *runsFlags) filter(c *cobra.Command, now time.Time) (filter runs.Filter, err error) {
-	if c.Flags().Changed("agent") {
-		filter.Agent = &f.agent
-	}
-	if filter.Statuses, err = someOf("status", f.statuses, runStatuses); err != nil {
-		return filter, err
-	}
-	if filter.Outcomes, err = someOf("outcome", f.outcomes, runOutcomes); err != nil {
-		return filter, err
-	}
-	filter.Since, err = parseSince(f.since, now)
-	return filter, err
-}
-
-func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		store := a.runStore(d)
-		return printList(ctx, a, f, listing[runs.RunSummary]{
-			page: func(ctx context.Context, at db.At) (db.Page[runs.RunSummary], error) {
-				return store.Page(ctx, filter, at)
-			},
-			grid: grid{
-				right: []int{3, 5},
-				times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
-			},
-			row: func(s runs.RunSummary) []string {
-				return []string{
-					s.RunID, s.AgentID, instant(s.StartedAt), took(s), statusWords(s), strconv.Itoa(s.TurnCount),
-					cut(s.Intent, 60),
-				}
-			},
-		})
-	})
-}
 
 // took is how long an ended run took.
 func took(s runs.RunSummary) string {

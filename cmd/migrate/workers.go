@@ -80,62 +80,48 @@ var workerStatuses = []workers.WorkerStatus{
 	workers.WorkerCancelled,
 }
 
-type workersFlags struct {
-	pageFlags
-	runtime string
-	status  string
-}
-
 func (a *app) workersListCommand() *cobra.Command {
-	var f workersFlags
+	f := &listFlags{}
+	var status string
+	var ids []workers.RuntimeID // looked for at the first page
 	c := &cobra.Command{
 		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List workers, by runtime and id",
 		Long: "list shows the workers of the scope, runtime by runtime, in the order of their ids. " +
 			"Filters add up.",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c); err != nil {
-				return err
-			}
-			if f.status != "" {
-				if err := oneOf("status", f.status, workerStatuses); err != nil {
-					return err
-				}
-			}
-			return a.workersList(c, f)
-		},
 	}
-	c.Flags().StringVar(&f.runtime, "runtime", "", "only workers of the runtime `ID`")
-	c.Flags().StringVar(&f.status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
+	c.Flags().String("runtime", "", "only workers of the runtime `ID`")
+	c.Flags().StringVar(&status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
 	completeWords(c, "status", workerStatuses)
-	f.add(c, "runtime", "worker", "status", "inputs", "last event", "profile", "for")
-	return a.answering(c, listOf[workers.WorkerSummary]{})
-}
-
-func (a *app) workersList(c *cobra.Command, f workersFlags) error {
-	return a.with(c.Context(), toRead, func(d *db.DB) error {
-		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
-		ids, err := a.runtimesWith(c.Context(), d, given(c, "runtime"),
-			func(r workers.RuntimeSummary) bool { return hasWorkers(r, filter.Status) })
-		if err != nil {
-			return err
+	f.settle(func() error {
+		if status == "" {
+			return nil
 		}
-		return printList(c.Context(), a, f.pageFlags, listing[workers.WorkerSummary]{
-			page: func(ctx context.Context, at db.At) (db.Page[workers.WorkerSummary], error) {
-				return a.workersPage(ctx, d, ids, filter, at)
-			},
-			grid: grid{
-				right: []int{3, 4},
-				ids:   []int{0, 1}, least: []int{4, 3, 5, 0, 6},
-			},
-			row: func(w workers.WorkerSummary) []string {
-				return []string{
-					string(w.RuntimeID), string(w.WorkerID), string(w.Status), strconv.FormatUint(w.TranscriptLen, 10),
-					strconv.FormatUint(w.LastEventID, 10), profileOf(w.Profile), cut(purposeOf(w.Intent), 60),
-				}
-			},
-		})
+		return oneOf("status", status, workerStatuses)
+	})
+	return list(a, c, f, listing[workers.WorkerSummary]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (page db.Page[workers.WorkerSummary], err error) {
+			filter := workers.WorkerFilter{Status: workers.WorkerStatus(status)}
+			if ids == nil {
+				ids, err = a.runtimesWith(ctx, d, given(c, "runtime"),
+					func(r workers.RuntimeSummary) bool { return hasWorkers(r, filter.Status) })
+			}
+			if err != nil {
+				return page, err
+			}
+			return a.workersPage(ctx, d, ids, filter, at)
+		},
+		grid: grid{
+			header: []string{"runtime", "worker", "status", "inputs", "last event", "profile", "for"},
+			right:  []int{3, 4},
+			ids:    []int{0, 1}, least: []int{4, 3, 5, 0, 6},
+		},
+		row: func(w workers.WorkerSummary) []string {
+			return []string{
+				string(w.RuntimeID), string(w.WorkerID), string(w.Status), strconv.FormatUint(w.TranscriptLen, 10),
+				strconv.FormatUint(w.LastEventID, 10), profileOf(w.Profile), cut(purposeOf(w.Intent), 60),
+			}
+		},
 	})
 }
 
