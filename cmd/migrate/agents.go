@@ -258,10 +258,7 @@ one, where no process has their pid or the machine was started anew since. Agent
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(answer)
-				}
-				return a.print("abandoned %s\n", count(answer.Reaped, "dead agent"))
+				return a.say(answer, "abandoned %s\n", count(answer.Reaped, "dead agent"))
 			})
 		},
 	}
@@ -298,8 +295,6 @@ func (a *app) releaseAgent(ctx context.Context, s *agents.Registry, id string, s
 	if err := s.UpdateStatus(ctx, e.SessionID, status); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: status})
-	}
-	return a.print("agent %s is %s; thread %s is free of it\n", e.SessionID, status, printable(e.Thread))
+	return a.say(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: status},
+		"agent %s is %s; thread %s is free of it\n", e.SessionID, status, printable(e.Thread))
 }

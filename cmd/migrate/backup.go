@@ -53,9 +53,6 @@ func (a *app) backup(ctx context.Context, dest string) error {
 		return fmt.Errorf("look at the backup: %w", err)
 	}
 	answer.Bytes = info.Size()
-	if a.json {
-		return a.printJSON(answer)
-	}
-	return a.print("copied %s to %s (%s)\n", printable(answer.Path), printable(dest),
+	return a.say(answer, "copied %s to %s (%s)\n", printable(answer.Path), printable(dest),
 		humanize.IBytes(uint64(answer.Bytes)))
 }

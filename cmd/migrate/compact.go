@@ -42,9 +42,6 @@ func (a *app) compact(ctx context.Context) error {
 		return a.openFault(err)
 	}
 	answer := compactAnswer(done)
-	if a.json {
-		return a.printJSON(answer)
-	}
-	return a.print("%s takes %s; before it was %s\n", printable(answer.Path),
+	return a.say(answer, "%s takes %s; before it was %s\n", printable(answer.Path),
 		humanize.IBytes(uint64(answer.After)), humanize.IBytes(uint64(answer.Before)))
 }

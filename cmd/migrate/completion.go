@@ -47,10 +47,7 @@ func (a *app) completionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(completionAnswer{args[0], script.String()})
-			}
-			return a.print("%s", script.String())
+			return a.say(completionAnswer{args[0], script.String()}, "%s", script.String())
 		},
 	}, completionAnswer{})
 }

@@ -75,8 +75,5 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(deleteAnswer{d.Path(), store, t.id, t.owner})
-	}
-	return a.print("deleted the %s %s\n", n.entity, printable(t.id))
+	return a.say(deleteAnswer{d.Path(), store, t.id, t.owner}, "deleted the %s %s\n", n.entity, printable(t.id))
 }

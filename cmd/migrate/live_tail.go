@@ -19,7 +19,6 @@ type liveItem struct {
 }
 
 func (a *app) liveTailCommand() *cobra.Command {
-	var f tailFlags
 	c := &cobra.Command{
 		Use:   "tail [ID | --session ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a live run, or all of them, as events are recorded",
@@ -29,57 +28,35 @@ each run in the order of its events.
 
 Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same run. A tail
 ends where events that were to come are gone: a cap took them, or the run was removed or replaced.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			of := given(c, "session")
-			many := "the ID of a live run"
-			if len(args) == 1 {
-				many = ""
-			}
-			if err := f.check(c, many); err != nil {
-				return err
-			}
-			if len(args) == 1 && of != nil {
+		PreRunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && given(c, "session") != nil {
 				return usage("choose one of ID and --session")
 			}
-			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := a.liveStore(d)
-				if len(args) == 0 {
-					return a.liveTailAll(c.Context(), store, of)
-				}
-				t, err := liveNoun.find(c.Context(), liveNoun.open(a, d), args[0], nil)
-				if err != nil {
-					return err
-				}
-				return a.liveTail(c.Context(), store, t.id, f)
-			})
+			return nil
 		},
 	}
 	c.Flags().String("session", "", "all runs of the session `ID`")
-	f.add(c, "events")
+	tailOneOrMany(a, c, liveNoun, "events",
+		func(d *db.DB) tailing[live.Followed] { return a.liveTailAll(d, given(c, "session")) },
+		func(d *db.DB, t thing, fromStart bool) tailing[live.Followed] { return a.liveTail(d, t.id, fromStart) })
 	return a.answering(c, liveItem{})
 }
 
-func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tailFlags) (err error) {
-	cursor := f.from
-	if cursor == "" && !f.all {
-		if cursor, err = store.CursorBefore(ctx, id, int64(f.lines)); err != nil {
-			return err
-		}
-	}
-	return tail(ctx, a, tailing[live.Followed]{
-		follow: func(ctx context.Context) (iter.Seq2[live.Followed, error], error) {
-			return followedLive(store.Follow(ctx, id, cursor), f.all), nil
+func (a *app) liveTail(d *db.DB, id string, fromStart bool) tailing[live.Followed] {
+	store := a.liveStore(d)
+	return tailing[live.Followed]{
+		follow: func(ctx context.Context, from string) iter.Seq2[live.Followed, error] {
+			return followedLive(store.Follow(ctx, id, from), fromStart)
 		},
+		before:  func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, id, n) },
 		columns: eventColumns,
 		row:     func(e live.Followed) []string { return eventCells(e.Item) },
 		json:    liveItemJSON,
 		words:   []string{"live", "tail", id},
-		begin:   cursor,
 		cursor:  func(e live.Followed) string { return e.Cursor },
 		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " +
 			a.commandLine("live", "tail", id, "--all"),
-	})
+	}
 }
 
 // followedLive leaves out what is no event: a status is told by the event that brought it. Events
@@ -101,16 +78,16 @@ func followedLive(items iter.Seq2[live.Followed, error], fromStart bool) iter.Se
 	}
 }
 
-func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *string) error {
-	return tail(ctx, a, tailing[live.Followed]{
-		follow: func(ctx context.Context) (iter.Seq2[live.Followed, error], error) {
-			return followedLive(store.FollowAll(ctx, live.Filter{Session: session}), false), nil
+func (a *app) liveTailAll(d *db.DB, session *string) tailing[live.Followed] {
+	return tailing[live.Followed]{
+		follow: func(ctx context.Context, _ string) iter.Seq2[live.Followed, error] {
+			return followedLive(a.liveStore(d).FollowAll(ctx, live.Filter{Session: session}), false)
 		},
 		columns: append([]column{{"run", 40}}, eventColumns...),
 		row:     func(e live.Followed) []string { return append([]string{e.Of}, eventCells(e.Item)...) },
 		json:    liveItemJSON,
 		expired: "events were removed before they were printed; start again to follow those that come",
-	})
+	}
 }
 
 var eventColumns = []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}}

@@ -175,13 +175,10 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 			if err == nil {
 				err = do(c.Context(), t)
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case a.json:
-				return a.printJSON(n.pinned(t, pinned))
 			}
-			return a.print("%sned the %s\n", name, n.name(t))
+			return a.say(n.pinned(t, pinned), "%sned the %s\n", name, n.name(t))
 		})
 	}
 	return c
@@ -219,10 +216,7 @@ func (a *app) recoverCommand(what, short, long string,
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(recoverAnswer{Recovered: n})
-				}
-				return a.print("recovered %s\n", count(n, what))
+				return a.say(recoverAnswer{Recovered: n}, "recovered %s\n", count(n, what))
 			})
 		},
 	}, recoverAnswer{})

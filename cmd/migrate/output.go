@@ -99,6 +99,14 @@ func (w *jsonArray) end(tail string) error {
 	return w.out.Flush()
 }
 
+// say writes the answer with --json, else a text for people.
+func (a *app) say(answer any, format string, args ...any) error {
+	if a.json {
+		return a.printJSON(answer)
+	}
+	return a.print(format, args...)
+}
+
 // print writes for people, to stdout.
 func (a *app) print(format string, args ...any) error {
 	_, err := fmt.Fprintf(a.stdout, format, args...)

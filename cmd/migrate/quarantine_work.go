@@ -185,10 +185,8 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(dropAnswer{Dropped: len(ids), IDs: append([]int64{}, ids...)})
-				}
-				return a.print("removed %s\n", count(len(ids), "piece"))
+				return a.say(dropAnswer{Dropped: len(ids), IDs: append([]int64{}, ids...)},
+					"removed %s\n", count(len(ids), "piece"))
 			})
 		},
 	}

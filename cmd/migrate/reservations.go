@@ -121,8 +121,5 @@ func (a *app) releaseReservation(ctx context.Context, d *db.DB, kind, name strin
 	if err := d.ReleaseReservation(ctx, a.scope, kind, name, epoch); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(reservationAnswer{kind, name, epoch})
-	}
-	return a.print("%s %s is free\n", printable(kind), printable(name))
+	return a.say(reservationAnswer{kind, name, epoch}, "%s %s is free\n", printable(kind), printable(name))
 }

@@ -327,10 +327,7 @@ can be resumed.`,
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(adoptAnswer{Adopted: n})
-				}
-				return a.print("adopted %s\n", count(n, "run"))
+				return a.say(adoptAnswer{Adopted: n}, "adopted %s\n", count(n, "run"))
 			})
 		},
 	}, adoptAnswer{})

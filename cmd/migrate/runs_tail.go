@@ -22,7 +22,6 @@ type runItem struct {
 }
 
 func (a *app) runsTailCommand() *cobra.Command {
-	var f tailFlags
 	c := &cobra.Command{
 		Use:   "tail [ID] [--agent ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a run, or all of them, as records are written",
@@ -32,30 +31,11 @@ the order of its trace. Where several agents have a run of that id, --agent says
 
 Each record has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same run. A
 run that is removed, or replaced by an import, ends its tail; all of them together end only where records went unseen.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			many := "the ID of a run"
-			if len(args) == 1 {
-				many = ""
-			}
-			if err := f.check(c, many); err != nil {
-				return err
-			}
-			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := a.runStore(d)
-				if len(args) == 0 {
-					return a.runsTailAll(c.Context(), store, given(c, "agent"))
-				}
-				t, err := runNoun.find(c.Context(), runNoun.open(a, d), args[0], given(c, "agent"))
-				if err != nil {
-					return err
-				}
-				return a.runsTail(c.Context(), store, runRef(t), f)
-			})
-		},
 	}
 	c.Flags().String("agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
-	f.add(c, "records")
+	tailOneOrMany(a, c, runNoun, "records",
+		func(d *db.DB) tailing[runs.Followed] { return a.runsTailAll(d, given(c, "agent")) },
+		func(d *db.DB, t thing, _ bool) tailing[runs.Followed] { return a.runsTail(d, runRef(t)) })
 	return a.answering(c, runItem{})
 }
 
@@ -78,31 +58,26 @@ func recordCells(f runs.Followed) []string {
 	return append([]string{strconv.FormatInt(r.Sequence, 10)}, describeLine(line)...)
 }
 
-func (a *app) runsTail(ctx context.Context, store *runs.Store, ref runs.RunRef, f tailFlags) (err error) {
-	cursor := f.from
-	if cursor == "" && !f.all {
-		if cursor, err = store.CursorBefore(ctx, ref, int64(f.lines)); err != nil {
-			return err
-		}
-	}
-	return tail(ctx, a, tailing[runs.Followed]{
-		follow: func(ctx context.Context) (iter.Seq2[runs.Followed, error], error) {
-			return followedRuns(store.Follow(ctx, ref, cursor)), nil
+func (a *app) runsTail(d *db.DB, ref runs.RunRef) tailing[runs.Followed] {
+	store := a.runStore(d)
+	return tailing[runs.Followed]{
+		follow: func(ctx context.Context, from string) iter.Seq2[runs.Followed, error] {
+			return followedRuns(store.Follow(ctx, ref, from))
 		},
+		before:  func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, ref, n) },
 		columns: recordColumns,
 		row:     recordCells,
 		json:    runItemJSON,
 		words:   []string{"runs", "tail", ref.RunID, "--agent", ref.AgentID},
-		begin:   cursor,
 		cursor:  func(r runs.Followed) string { return r.Cursor },
 		expired: "retention or an import removed the run; what there is now: " + a.commandLine("runs", "list"),
-	})
+	}
 }
 
-func (a *app) runsTailAll(ctx context.Context, store *runs.Store, agent *string) error {
-	return tail(ctx, a, tailing[runs.Followed]{
-		follow: func(ctx context.Context) (iter.Seq2[runs.Followed, error], error) {
-			return followedRuns(store.FollowAll(ctx, runs.Filter{Agent: agent})), nil
+func (a *app) runsTailAll(d *db.DB, agent *string) tailing[runs.Followed] {
+	return tailing[runs.Followed]{
+		follow: func(ctx context.Context, _ string) iter.Seq2[runs.Followed, error] {
+			return followedRuns(a.runStore(d).FollowAll(ctx, runs.Filter{Agent: agent}))
 		},
 		columns: append([]column{{"agent", 16}, {"run", 24}}, recordColumns...),
 		row: func(r runs.Followed) []string {
@@ -111,7 +86,7 @@ func (a *app) runsTailAll(ctx context.Context, store *runs.Store, agent *string)
 		json: runItemJSON,
 		expired: "a run was removed before all its records were printed; start again to follow those that " +
 			"are there",
-	})
+	}
 }
 
 func runItemJSON(r runs.Followed) ([]byte, error) {

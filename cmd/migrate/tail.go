@@ -62,8 +62,10 @@ type column struct {
 
 // A tailing is how a store is followed, and how what comes is shown.
 type tailing[T any] struct {
-	// follow gives the items. What it is to begin with is settled when it returns.
-	follow  func(ctx context.Context) (iter.Seq2[T, error], error)
+	// follow gives the items behind a cursor, and before the cursor that the last n items follow; that
+	// of a tail of many gives what is new.
+	follow  func(ctx context.Context, from string) iter.Seq2[T, error]
+	before  func(ctx context.Context, n int64) (string, error)
 	columns []column
 	row     func(item T) []string
 	// json gives the object that stands for the item.
@@ -77,14 +79,46 @@ type tailing[T any] struct {
 	expired string
 }
 
+// tailOneOrMany makes a tail of the thing whose id is given, or of all that pass where none is.
+func tailOneOrMany[T any](
+	a *app, c *cobra.Command, n noun, items string, many func(d *db.DB) tailing[T],
+	one func(d *db.DB, t thing, fromStart bool) tailing[T],
+) {
+	var f tailFlags
+	f.add(c, items)
+	c.Args = cobra.MaximumNArgs(1)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		missing := "the ID of " + n.some
+		if len(args) == 1 {
+			missing = ""
+		}
+		if err := f.check(c, missing); err != nil {
+			return err
+		}
+		return a.with(c.Context(), toRead, func(d *db.DB) error {
+			if len(args) == 0 {
+				return tail(c.Context(), a, many(d))
+			}
+			found, err := n.find(c.Context(), n.open(a, d), args[0], given(c, n.owner))
+			if err != nil {
+				return err
+			}
+			t := one(d, found, f.all)
+			if t.begin = f.from; t.begin == "" && !f.all {
+				if t.begin, err = t.before(c.Context(), int64(f.lines)); err != nil {
+					return err
+				}
+			}
+			return tail(c.Context(), a, t)
+		})
+	}
+}
+
 // tail prints items, a line each, until it is told to stop or they end. A line goes out whole and at once.
 func tail[T any](ctx context.Context, a *app, t tailing[T]) error {
 	ctx, done := a.whileTheFileStays(ctx)
 	defer done()
-	items, err := t.follow(ctx)
-	if err != nil {
-		return t.ended(ctx, a, nil, err)
-	}
+	items := t.follow(ctx, t.begin)
 	if !a.json {
 		header := make([]string, len(t.columns))
 		for i, c := range t.columns {
@@ -95,6 +129,7 @@ func tail[T any](ctx context.Context, a *app, t tailing[T]) error {
 		}
 	}
 	var last *T
+	var err error
 	for item, failure := range items {
 		if failure != nil {
 			err = failure

@@ -98,8 +98,8 @@ func (a *app) workersTailOne(ctx context.Context, r *workers.Runtime, worker *wo
 	}
 	words = append(words, "--runtime", string(r.RuntimeID()))
 	return tail(ctx, a, tailing[workers.Followed]{
-		follow: func(ctx context.Context) (iter.Seq2[workers.Followed, error], error) {
-			return eventsOf(worker, r.Follow(ctx, from), f.all), nil
+		follow: func(ctx context.Context, from string) iter.Seq2[workers.Followed, error] {
+			return eventsOf(worker, r.Follow(ctx, from), f.all)
 		},
 		columns: deliveryColumns,
 		row:     deliveryCells,
@@ -168,8 +168,8 @@ func lastOfWorker(ctx context.Context, r *workers.Runtime, worker workers.Worker
 
 func (a *app) workersTailAll(ctx context.Context, d *db.DB) error {
 	return tail(ctx, a, tailing[workers.Followed]{
-		follow: func(ctx context.Context) (iter.Seq2[workers.Followed, error], error) {
-			return eventsOf(nil, workers.NewRuntimes(d, a.scope).FollowAll(ctx, workers.RuntimeFilter{}), false), nil
+		follow: func(ctx context.Context, _ string) iter.Seq2[workers.Followed, error] {
+			return eventsOf(nil, workers.NewRuntimes(d, a.scope).FollowAll(ctx, workers.RuntimeFilter{}), false)
 		},
 		columns: append([]column{{"runtime", 24}}, deliveryColumns...),
 		row: func(e workers.Followed) []string {
