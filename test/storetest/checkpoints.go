@@ -48,7 +48,9 @@ func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.
 // checkpointPins pin runs, as the store does.
 type checkpointPins struct{ s *checkpoints.Store }
 
-func (p checkpointPins) Pin(ctx context.Context, ref checkpoints.Ref) error { return p.s.Pin(ctx, ref.RunID) }
+func (p checkpointPins) Pin(ctx context.Context, ref checkpoints.Ref) error {
+	return p.s.Pin(ctx, ref.RunID)
+}
 
 func (p checkpointPins) PinTx(tx *db.Tx, ref checkpoints.Ref) error { return p.s.PinTx(tx, ref.RunID) }
 
@@ -56,7 +58,9 @@ func (p checkpointPins) Unpin(ctx context.Context, ref checkpoints.Ref) error {
 	return p.s.Unpin(ctx, ref.RunID)
 }
 
-func (p checkpointPins) UnpinTx(tx *db.Tx, ref checkpoints.Ref) error { return p.s.UnpinTx(tx, ref.RunID) }
+func (p checkpointPins) UnpinTx(tx *db.Tx, ref checkpoints.Ref) error {
+	return p.s.UnpinTx(tx, ref.RunID)
+}
 
 func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
 	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
