@@ -22,10 +22,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, event := range []live.Event{
-		live.AgentStart("fix tests"), live.TextDelta("on it"),
-		live.AgentEnd("done"),
-	} {
+	events := []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"), live.AgentEnd("done")}
+	for _, event := range events {
 		if run, _, err = store.RecordEvent(ctx, run.ID, event); err != nil {
 			log.Fatal(err)
 		}
