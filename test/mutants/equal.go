@@ -130,7 +130,6 @@ var equals = []equal{
 		"runs/live/hold.go", `(!found || row.Key != r.key)`, `(false || row.Key != r.key)`,
 		"what is not there has no key",
 	},
-	{"runs/live/recover.go", `if err == nil && ok {`, `if err == nil && true {`, noRow},
 	{"runs/live/follow.go", `if err != nil || !ok {`, `if err != nil || false {`, noRow},
 	{"runs/live/follow.go", `if err == nil && ok {`, `if err == nil && true {`, noRow},
 	{"runs/live/append.go", `sum.Write([]byte{'\n'})`, ``, "JSON says where it ends"},
