@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// confirm asks on a terminal whether something that removes data is meant. Elsewhere nobody can be asked.
+// confirm asks on a terminal before data is removed. Elsewhere it returns an error that names --yes.
 func (a *app) confirm(yes bool, format string, args ...any) error {
 	if yes {
 		return nil

@@ -242,7 +242,7 @@ var (
 	muchKeptWAL int64 = 64 << 20 // bytes, for a slot that nobody uses
 )
 
-// serverHealth looks at what keeps the server from its work. Its disk is for whoever looks after it.
+// serverHealth looks at what keeps the server from its work. It does not look at the server's disk.
 func (x *examiner) serverHealth() {
 	health, err := x.d.Health(x.ctx)
 	if x.err = err; err != nil || health.Server == nil {

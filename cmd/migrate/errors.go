@@ -47,7 +47,7 @@ func usage(format string, args ...any) error {
 	return &fault{kind: kindUsage, err: fmt.Errorf(format, args...)}
 }
 
-// withHint gives err a hint for people, in place of one that it has.
+// withHint gives err a hint for people and replaces the hint it had.
 func withHint(err error, format string, args ...any) error {
 	return &fault{kind: classify(err), hint: fmt.Sprintf(format, args...), err: err}
 }
@@ -113,7 +113,7 @@ type errorDetail struct {
 	HeldBy  []int  `json:"held_by,omitempty" doc:"with busy, pids of the processes that hold what was waited for, where the system tells"`
 }
 
-// report writes the error for whoever called, and gives the exit code.
+// report writes the error to stderr and returns the exit code.
 func (a *app) report(err error) int {
 	if err == nil {
 		return 0

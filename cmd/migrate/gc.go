@@ -209,7 +209,7 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 }
 
 // noteOtherScopes names the scopes, but the one that was looked at, of which something would go
-// too: whoever has a full disk may not think of them.
+// too: easily forgotten when the disk is full.
 func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o maintenance.PruneOptions) error {
 	scopes, err := a.findScopes(ctx, d, "")
 	if err != nil {

@@ -187,7 +187,7 @@ func serverFacts(health db.Health) (facts [][2]string) {
 	})
 }
 
-// waitName says who waits for whom.
+// waitName names a waiting process and the process it waits for.
 func waitName(w db.LockWait) string {
 	var holders []string
 	for _, h := range w.HeldBy {

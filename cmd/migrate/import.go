@@ -97,7 +97,7 @@ func (a *app) confirmOther(ctx context.Context, d *db.DB, trees []legacy.Found, 
 		"made it so", strings.Join(others, "; "))
 }
 
-// lostTree asks the same where no tree is found any more.
+// lostTree asks the same when no tree is found there.
 func (a *app) lostTree(ctx context.Context, kind, dir string, o legacy.Options) (lost error) {
 	kinds := legacy.Kinds()
 	if kind != autoKind {

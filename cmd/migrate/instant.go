@@ -23,7 +23,7 @@ func (a *app) when(t time.Time) string {
 	return text
 }
 
-// longAgo is from when on people see the day in place of how long ago it was.
+// longAgo is the age from which a time is shown as a date, not as an age.
 const longAgo = 100 * 24 * time.Hour
 
 // ago says how long ago an instant was. Anything else stays as it is.

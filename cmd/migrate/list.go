@@ -68,10 +68,10 @@ type listFlags struct {
 	checks []func() error
 }
 
-// settle adds what is to be done with the flags before the file is opened.
+// settle adds a check of the flags that runs before the file is opened.
 func (f *listFlags) settle(check func() error) { f.checks = append(f.checks, check) }
 
-// text adds a flag that a filter takes as a pointer: nil where it is not given.
+// text adds a flag that leaves nil in the filter if it is not given.
 func (f *listFlags) text(c *cobra.Command, to **string, name, usage string) {
 	c.Flags().String(name, "", usage)
 	f.settle(func() error {
@@ -80,7 +80,7 @@ func (f *listFlags) text(c *cobra.Command, to **string, name, usage string) {
 	})
 }
 
-// addWords adds a flag that takes one of some words, and may be repeated.
+// addWords adds a repeatable flag whose values are from a list.
 func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage string, words []S) {
 	values := c.Flags().StringArray(name, nil, usage+join(words))
 	completeWords(c, name, words)
@@ -90,7 +90,7 @@ func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage st
 	})
 }
 
-// since adds --since; what says which times are compared.
+// since adds --since; what is the beginning of its help.
 func (f *listFlags) since(c *cobra.Command, to *time.Time, what string) {
 	value := c.Flags().String("since", "", what+" at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.settle(func() (err error) {
@@ -99,7 +99,7 @@ func (f *listFlags) since(c *cobra.Command, to *time.Time, what string) {
 	})
 }
 
-// list makes a list of a command that has the flags of its filter.
+// list makes c a list command. c already has the flags of its filter.
 func list[T any](a *app, c *cobra.Command, f *listFlags, l listing[T]) *cobra.Command {
 	f.add(c, l.grid.header...)
 	c.Args = cobra.NoArgs

@@ -10,14 +10,15 @@ import (
 	"selvedge/db"
 )
 
-// A noun is a store as the commands see it that are alike for all stores.
+// A noun describes one store to the commands that are the same for every store.
 type noun struct {
 	store  string // runs
 	entity string // run
 	some   string // a run
-	// owner is the flag that tells things of one id apart, and ownerUsage its help; "": ids are unique.
+	// owner is the flag that tells things with the same id apart, and ownerUsage its help; "" if ids
+	// are unique.
 	owner, ownerUsage string
-	// written is how one is written on a command line: a format for its id and its owner.
+	// written is the format of an id and an owner on a command line.
 	written string
 	open    func(a *app, d *db.DB) verbs
 	// pinned is the answer of pin and unpin with --json.
@@ -27,19 +28,19 @@ type noun struct {
 // nouns are in the order in which messages name them.
 var nouns = []noun{runNoun, liveNoun, agentNoun, checkpointNoun, workerNoun}
 
-// A thing is what a store knows by an id and, of runs and workers, an owner: the agent, the runtime.
+// A thing is identified by an id and, for runs and workers, an owner: the agent or the runtime.
 type thing struct{ id, owner string }
 
 // verbs are what a store does in an open file.
 type verbs struct {
 	find findThings
-	// listed gives the things that lists show under an id with the prefix; nil: find gives them.
+	// listed returns the things that lists show under other ids; nil if there are none.
 	listed             func(ctx context.Context, prefix string, owner *string) ([]candidate[thing], error)
 	pin, unpin, remove func(context.Context, thing) error
 }
 
-// A findThings gives at least limit things whose ids begin with a prefix, where there are as many,
-// in the order of ids. A nil owner is any.
+// A findThings returns the things whose ids begin with a prefix, by id. It may stop after limit of
+// them. A nil owner matches any.
 type findThings = func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error)
 
 // by is a call of a store as a verb.
@@ -56,8 +57,8 @@ func things[ID ~string](ids []ID, err error) (list []thing, _ error) {
 	return list, err
 }
 
-// find finds the thing that an id on the command line means: by the id under which calls know it,
-// else by the one that lists show. It only looks.
+// find returns the thing that an id or the beginning of one means: by the id that calls use, else by
+// the one that lists show.
 func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thing, error) {
 	found, err := v.find(ctx, id, owner, namedCandidates+1)
 	var candidates []candidate[thing]
@@ -77,7 +78,7 @@ func newCandidate(written, id, owner string, t thing) candidate[thing] {
 	return candidate[thing]{id: id, name: fmt.Sprintf(written, shellWord(id), shellWord(owner)), item: t}
 }
 
-// complete gives the ids that begin with a prefix, those of --agent or --runtime where that is given.
+// complete returns the ids that begin with a prefix, within --agent or --runtime if given.
 func (n noun) complete(a *app) finder {
 	return func(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
 		found, err := n.open(a, d).find(ctx, prefix, given(a.running, n.owner), completedIDs)
@@ -88,7 +89,7 @@ func (n noun) complete(a *app) finder {
 	}
 }
 
-// given is the value of a flag that the command line has; else nil.
+// given is the value of a flag that is set on the command line, or nil.
 func given(c *cobra.Command, flag string) *string {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
@@ -114,7 +115,7 @@ func (n noun) name(t thing) string {
 	return n.entity + " " + printable(t.id) + " of " + printable(t.owner)
 }
 
-// one makes a command that takes the id of one thing, or the beginning of one.
+// one makes a command that takes an id, or the beginning of one, and works on the thing it means.
 func (a *app) one(n noun, mode opening, c *cobra.Command,
 	do func(c *cobra.Command, d *db.DB, t thing) error,
 ) *cobra.Command {
@@ -168,7 +169,7 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 			do := v.pin
 			if !pinned {
 				do = v.unpin
-				if errors.Is(err, db.ErrNotFound) { // a pin is of a name, and may outlive what had it
+				if errors.Is(err, db.ErrNotFound) { // a pin belongs to a name and outlives what had it
 					t, err = a.pinnedAs(c, d, n, args[0], err)
 				}
 			}
@@ -184,7 +185,7 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 	return c
 }
 
-// pinnedAs finds the pin of an id that the store does not have; where there is none, it gives missing.
+// pinnedAs finds the pin of an id that the store no longer has. It returns missing if there is none.
 func (a *app) pinnedAs(c *cobra.Command, d *db.DB, n noun, id string, missing error) (thing, error) {
 	owner := given(c, n.owner)
 	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(c.Context(), a.scope, at) })
@@ -204,7 +205,7 @@ type recoverAnswer struct {
 	Recovered int `json:"recovered" doc:"how many were given back"`
 }
 
-// recoverCommand is recover of a store; what names one of those that it gives back.
+// recoverCommand makes a store's recover; what is the noun of its count.
 func (a *app) recoverCommand(what, short, long string,
 	do func(ctx context.Context, d *db.DB) (int, error),
 ) *cobra.Command {

@@ -25,9 +25,9 @@ func encodeJSON(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// A jsonEscaper passes JSON on with escapes for what JSON allows in a string and no terminal should
-// get: C1 controls, the marks that turn the direction of a line around, and separators of lines.
-// Texts come from agents, and raw records byte for byte.
+// A jsonEscaper writes JSON with escapes for characters that JSON allows in a string but that no
+// terminal should get: C1 controls, bidirectional marks and line separators. Texts come from agents,
+// and raw records are written byte for byte.
 type jsonEscaper struct {
 	to   io.Writer
 	rest []byte // the beginning of a character whose other bytes are still to come
@@ -173,8 +173,8 @@ func (a *app) printSheet(facts [][2]string, tables ...*grid) error {
 	})
 }
 
-// printable shows control characters, and bytes that are no UTF-8, as escapes: ids and texts come
-// from agents, and must not move the cursor of whoever looks at them, or break a line in two.
+// printable escapes control characters and bytes that are not UTF-8: ids and texts come from agents
+// and must not move the terminal's cursor or break a line.
 func printable(s string) string {
 	clean := true
 	for _, r := range s {
@@ -208,7 +208,7 @@ func printable(s string) string {
 	return out.String()
 }
 
-// shown is false for what has no picture: controls, and the marks that turn the direction of a line around.
+// shown is false for control characters, bidirectional marks and line separators.
 func shown(r rune) bool {
 	return r != utf8.RuneError && !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) &&
 		r != '\u2028' && r != '\u2029'

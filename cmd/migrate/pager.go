@@ -25,7 +25,7 @@ func (a *app) paged(write func() error) error {
 	if closed := p.Close(); err == nil {
 		err = closed
 	}
-	if errors.Is(err, syscall.EPIPE) { // whoever reads has seen enough
+	if errors.Is(err, syscall.EPIPE) { // the reader has quit
 		return nil
 	}
 	return err

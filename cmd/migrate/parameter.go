@@ -51,7 +51,7 @@ func parameters(s statement, given []string) ([]any, error) {
 		}
 		if !slices.Contains(wanted, name) {
 			wanted = append(wanted, name)
-			if s.dialect == ofServers { // which has numbers in place of names
+			if s.dialect == ofServers { // which numbers its parameters
 				args = append(args, value)
 			} else {
 				args = append(args, sql.Named(name, value))

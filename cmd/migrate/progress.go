@@ -13,9 +13,9 @@ import (
 
 // A progress shows how far something is, on stderr, where that is a terminal.
 type progress struct {
-	to   io.Writer // nil: nobody looks
+	to   io.Writer // nil: no terminal
 	what string
-	of   string                   // what it counts, in place of bytes
+	of   string                   // what it counts; "" is bytes
 	bar  *progressbar.ProgressBar // nil: not begun
 }
 
@@ -72,7 +72,7 @@ func (p *progress) begin() {
 
 func (p *progress) update(at legacy.Progress) { p.show(at.Bytes, at.TotalBytes) }
 
-// show and finish leave errors of the terminal alone: nobody is there to see the bar.
+// show and finish ignore errors of the terminal.
 func (p *progress) show(done, total int64) {
 	if p.to == nil {
 		return

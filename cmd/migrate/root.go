@@ -53,12 +53,12 @@ const (
 	groupShell  = "shell"
 )
 
-// inHelp is the order in which a reader of the help meets the commands; others come behind them.
+// inHelp is the order of commands in the help. Others come last in their group.
 const inHelp = " up down status version import verify export imports quarantine check backup restore salvage " +
 	"stats health reservations gc retention compact scopes delete doctor redact move query datasette runs agents " +
 	"checkpoints workers live completion help "
 
-// registered are the commands that have no other above them.
+// registered are the top-level commands.
 var registered []registration
 
 type registration struct {
@@ -78,8 +78,7 @@ func placeInHelp(c *cobra.Command) int {
 	return len(inHelp)
 }
 
-// answering says that what a command prints with --json has the type of answer, from which
-// docs/CLI.md is made.
+// answering records the type that a command prints with --json. docs/CLI.md is made from it.
 func (a *app) answering(c *cobra.Command, answer any) *cobra.Command {
 	if a.answers == nil {
 		a.answers = map[*cobra.Command]any{}

@@ -62,8 +62,8 @@ type column struct {
 
 // A tailing is how a store is followed, and how what comes is shown.
 type tailing[T any] struct {
-	// follow gives the items behind a cursor, and before the cursor that the last n items follow; that
-	// of a tail of many gives what is new.
+	// follow yields the items behind a cursor; in a tail of many, the new ones. before returns the cursor
+	// before the last n items.
 	follow  func(ctx context.Context, from string) iter.Seq2[T, error]
 	before  func(ctx context.Context, n int64) (string, error)
 	columns []column
@@ -79,7 +79,7 @@ type tailing[T any] struct {
 	expired string
 }
 
-// tailOneOrMany makes a tail of the thing whose id is given, or of all that pass where none is.
+// tailOneOrMany makes c a tail of the thing whose id is given, else of all that pass its filter.
 func tailOneOrMany[T any](
 	a *app, c *cobra.Command, n noun, items string, many func(d *db.DB) tailing[T],
 	one func(d *db.DB, t thing, fromStart bool) tailing[T],

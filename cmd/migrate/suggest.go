@@ -15,7 +15,7 @@ import (
 	"selvedge/db"
 )
 
-// nearest is the name that a mistyped word may have meant; "": none is near.
+// nearest is the name most like a mistyped word; "" if none is close.
 func nearest(word string, names []string) (found string) {
 	most := max(1, len(word)/3)
 	for _, name := range names {
@@ -37,7 +37,7 @@ func nearest(word string, names []string) (found string) {
 	return found
 }
 
-// edits counts the characters that were put in, left out or changed, and the neighbours that changed places.
+// edits is the Damerau-Levenshtein distance of two words, ignoring case.
 func edits(a, b string) int {
 	x, y := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	rows := make([][]int, len(x)+1)
@@ -72,7 +72,7 @@ func (a *app) typed(more ...string) string {
 	return strings.Join(line, " ")
 }
 
-// longer is the command line as it was given, with a flag for a time that is to be longer.
+// longer is the command line as it was given with ten times the duration of a flag.
 func (a *app) longer(flag string, than time.Duration) string {
 	from := *a
 	from.args = nil
@@ -86,8 +86,8 @@ func (a *app) longer(flag string, than time.Duration) string {
 	return from.typed(flag, (10 * than).String())
 }
 
-// retyped is the command line as it was given, with another word in place of one; "": it isn't
-// there. What begins with the word and an equals sign keeps its value.
+// retyped is the command line as it was given with one word replaced; "" if the word is not in it.
+// word=value keeps its value.
 func (a *app) retyped(word, other string) string {
 	line := []string{"migrate"}
 	found := false
@@ -126,8 +126,8 @@ func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 	return help
 }
 
-// nameHint is what to do about SQL that names a table or a column which is not there: the same with
-// the nearest that is.
+// nameHint is the hint for SQL that names a missing table or column: the statement with the nearest
+// existing name.
 func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) string {
 	wrong, _ := db.Misstated(err)
 	word := cmp.Or(wrong.Table, wrong.Column)
@@ -168,8 +168,8 @@ var sqlWord = regexp.MustCompile(`\w+`)
 
 func words(sql string) []string { return sqlWord.FindAllString(sql, -1) }
 
-// nothingListed is the note under an empty list, on a terminal alone but where the scope is one
-// that nothing was written to.
+// nothingListed adds a note to an empty list: on a terminal, and anywhere if nothing was ever written
+// to the scope.
 func (a *app) nothingListed(ctx context.Context) {
 	note := ""
 	if a.screen.terminal {
