@@ -168,7 +168,7 @@ func addQuery(tx *db.Tx, scope int64, id string, w *entryRow, q ContextQuery) er
 	if err := probe.check(); err != nil {
 		return err
 	}
-	if !tx.Alone() {
+	if !tx.SingleWriter() {
 		if err := tx.Queue(sqlTouch, w.ID); err != nil {
 			return err
 		}

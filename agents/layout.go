@@ -155,8 +155,8 @@ type store struct {
 
 func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) { return s.table.row(rx, e.ID) }
 
-func (s store) Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
-	return s.table.foresee(rx, e.ID, ask)
+func (s store) Prefetch(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
+	return s.table.prefetch(rx, e.ID, ask)
 }
 
 func (store) Rows() string { return "agents" }

@@ -167,7 +167,7 @@ const opRenew = "renew lease"
 
 // Renew prolongs the lease to TTL from now, and sets the entry's heartbeat and last progress.
 func (l *Lease) Renew(ctx context.Context) error {
-	return l.registry.db.WriteLocked(ctx, opRenew, func(tx *db.Tx) error { return l.renew(tx, tx.Finish) })
+	return l.registry.db.WriteLocked(ctx, opRenew, func(tx *db.Tx) error { return l.renew(tx, tx.ExecAndCommit) })
 }
 
 // RenewTx is Renew inside a transaction.

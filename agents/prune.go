@@ -49,7 +49,7 @@ func endedAgents(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.E
 func removeEnded(tx *db.Tx, agent db.Ended, _ int64) (db.Removal, int64, error) {
 	n, err := tx.Exec(sqlPrune, agent.Key, agent.At)
 	if err != nil || n == 0 {
-		return db.Stays, 0, err
+		return db.Kept, 0, err
 	}
-	return db.Went, 0, nil
+	return db.Removed, 0, nil
 }

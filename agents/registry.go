@@ -115,7 +115,7 @@ const asideAtOnce = 500
 // whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
-	if !tx.Alone() { // whoever changes something waits for the disk, and may be in the way of others
+	if !tx.SingleWriter() { // whoever changes something waits for the disk, and may be in the way of others
 		there := false
 		if err := tx.Get(&there, sqlStaleThere, scope, before); err != nil || !there {
 			return false, err
@@ -208,7 +208,7 @@ const mostTaken = 100
 // lockedEntry gives the entry with its row locked: whoever changes an entry, or what belongs to it,
 // locks or changes that first.
 func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
-	if tx.Alone() {
+	if tx.SingleWriter() {
 		return findEntry(&tx.Rx, sqlBySession, scope, id)
 	}
 	var key int64
@@ -273,7 +273,7 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 // relock locks the lease that an entry has, which may have been renewed since it was read, and
 // reads the clock behind that.
 func relock(tx *db.Tx, s *stored) error {
-	if tx.Alone() {
+	if tx.SingleWriter() {
 		return nil
 	}
 	var now struct {

@@ -37,8 +37,8 @@ func (t table) put(tx *db.Tx, e Entry) (row int64, err error) {
 	return row, appendQueries(tx, row, 0, e.ContextQueries)
 }
 
-// foresee names what entryRow is about to ask.
-func (t table) foresee(rx *db.Rx, id string, ask func(query string, args ...any)) error {
+// prefetch names what entryRow is about to ask.
+func (t table) prefetch(rx *db.Rx, id string, ask func(query string, args ...any)) error {
 	scope, ok, err := rx.Scope(t.scope)
 	if err == nil && ok {
 		ask(sqlRowOf, scope, id)

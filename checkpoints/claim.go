@@ -59,7 +59,7 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // that is ErrConflict until somebody decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
 	err = s.db.WriteLocked(ctx, opClaim, func(tx *db.Tx) error {
-		claim, ok, err = s.claimBy(tx, runID, tx.Finish)
+		claim, ok, err = s.claimBy(tx, runID, tx.ExecAndCommit)
 		return err
 	})
 	if err != nil {

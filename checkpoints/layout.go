@@ -193,7 +193,7 @@ func (t table) Row(rx *db.Rx, e tree.Entity) (n int64, ok bool, err error) {
 	return numberOf(id, State(e.Group)), ok, err
 }
 
-func (t table) Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
+func (t table) Prefetch(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
 	scope, ok, err := rx.Scope(t.scope)
 	if err == nil && ok {
 		ask(sqlFindRow, scope, e.ID, e.Group)

@@ -45,7 +45,7 @@ func endedClaims(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.E
 func removeEnded(tx *db.Tx, claim db.Ended, _ int64) (db.Removal, int64, error) {
 	n, err := tx.Exec(sqlPrune, claim.Key)
 	if err != nil || n == 0 {
-		return db.Stays, 0, err
+		return db.Kept, 0, err
 	}
-	return db.Went, 0, nil
+	return db.Removed, 0, nil
 }

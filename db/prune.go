@@ -43,9 +43,9 @@ type Removal int
 
 // The outcomes.
 const (
-	Stays  Removal = iota // it is gone already, goes on, or is held
-	Went                  // it was removed
-	Partly                // a part of it was removed: the next transaction goes on
+	Kept    Removal = iota // it is gone already, goes on, or is held
+	Removed                // it was removed
+	Partial                // a part of it was removed: the next transaction goes on
 )
 
 const (
@@ -204,10 +204,10 @@ func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended,
 		if err != nil {
 			return nil, 0, err
 		}
-		if did == Partly {
+		if did == Partial {
 			return went, looked, nil
 		}
-		if did == Went {
+		if did == Removed {
 			went = append(went, thing)
 		}
 		share -= took + 1

@@ -57,7 +57,7 @@ func (p *past) pruning() db.Pruning {
 		Remove: func(tx *db.Tx, thing db.Ended, share int64) (did db.Removal, took int64, err error) {
 			p.takes = append(p.takes, take{thing.ID, tx.Batch(), share})
 			if p.remove == nil {
-				return db.Went, 0, nil
+				return db.Removed, 0, nil
 			}
 			return p.remove(thing)
 		},
@@ -192,7 +192,7 @@ func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 func TestATransactionRemovesItsShareAndNoMore(t *testing.T) {
 	p := newPast(200)
 	p.share = 10
-	p.remove = func(db.Ended) (db.Removal, int64, error) { return db.Went, 1, nil } // 2 with itself
+	p.remove = func(db.Ended) (db.Removal, int64, error) { return db.Removed, 1, nil } // 2 with itself
 	prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone})
 	together := map[int64]int{}
 	for _, one := range p.takes {
@@ -211,7 +211,7 @@ func TestATransactionThatHasTakenLongLetsOthersIn(t *testing.T) {
 	p.remove = func(db.Ended) (db.Removal, int64, error) {
 		for began := time.Now(); time.Since(began) < 6*time.Millisecond; { // a turn is 5
 		}
-		return db.Went, 0, nil
+		return db.Removed, 0, nil
 	}
 	prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone})
 	if len(p.takes) != 2 || p.takes[0].transaction == p.takes[1].transaction {
@@ -225,12 +225,12 @@ func TestWhatGoesInPartsIsGoneOnce(t *testing.T) {
 	p.remove = func(thing db.Ended) (db.Removal, int64, error) {
 		switch {
 		case thing.ID == "1":
-			return db.Stays, 0, nil
+			return db.Kept, 0, nil
 		case thing.ID == "2" && parts > 1:
 			parts--
-			return db.Partly, 100, nil
+			return db.Partial, 100, nil
 		}
-		return db.Went, 0, nil
+		return db.Removed, 0, nil
 	}
 	var gone []string
 	done := prune(t, dbtest.Open(t, db.Options{}), p.pruning(),
@@ -254,9 +254,9 @@ func TestWhatWentBeforeAnErrorStaysGone(t *testing.T) {
 	broken := errors.New("broken")
 	p.remove = func(thing db.Ended) (db.Removal, int64, error) {
 		if thing.ID == "4" {
-			return db.Stays, 0, broken
+			return db.Kept, 0, broken
 		}
-		return db.Went, math.MaxInt32, nil
+		return db.Removed, math.MaxInt32, nil
 	}
 	var gone []string
 	done, err := db.Prune(t.Context(), dbtest.Open(t, db.Options{}), p.pruning(),

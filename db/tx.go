@@ -168,26 +168,26 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 	return rx.engine.Select(dest, query, args)
 }
 
-// Foresee prefetches a query. On a server the query is sent with the next statement, together with
+// Prefetch prefetches a query. On a server the query is sent with the next statement, together with
 // all others that were prefetched, and its answer is kept for the first Get, Find or Select of the
 // same statement and arguments. Exec drops all answers. The caller must know that statements queued
 // meanwhile don't change the answer.
-func (rx *Rx) Foresee(query string, args ...any) error {
+func (rx *Rx) Prefetch(query string, args ...any) error {
 	if err := rx.run(args); err != nil {
 		return err
 	}
 	defer rx.leave()
-	return rx.engine.Foresee(query, args)
+	return rx.engine.Prefetch(query, args)
 }
 
-// Foresees is false if Exec dropped prefetched answers, so that the caller may prefetch again. In a
+// Prefetches is false if Exec dropped prefetched answers, so that the caller may prefetch again. In a
 // file it is true.
-func (rx *Rx) Foresees() bool {
+func (rx *Rx) Prefetches() bool {
 	if rx.enter() != nil {
 		return true
 	}
 	defer rx.leave()
-	return rx.engine.Foresees()
+	return rx.engine.Prefetches()
 }
 
 // Query reads rows one by one. The rows are closed when the loop over them ends, in whatever way;
@@ -374,8 +374,8 @@ const mostReplaced = 100
 // policy of the server lets this user read but not change is ErrInvalid. The query is as for Lock.
 func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 	for range mostReplaced {
-		found, err := tx.FindToAdd(dest, query, args...)
-		if found || err != nil || tx.Alone() {
+		found, err := tx.FindForInsert(dest, query, args...)
+		if found || err != nil || tx.SingleWriter() {
 			return found, err
 		}
 		// The row may be gone, and its replacement newer than the query.
@@ -387,9 +387,9 @@ func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 		"the table", "a row is there that can't be locked")
 }
 
-// FindToAdd is FindLocked for a caller that inserts the row if there is none: if another
+// FindForInsert is FindLocked for a caller that inserts the row if there is none: if another
 // transaction inserted it meanwhile, a unique key fails and the function runs again.
-func (tx *Tx) FindToAdd(dest any, query string, args ...any) (bool, error) {
+func (tx *Tx) FindForInsert(dest any, query string, args ...any) (bool, error) {
 	return tx.Find(dest, query+tx.engine.Locking(), args...)
 }
 
@@ -423,16 +423,16 @@ func (tx *Tx) Expect(table string, rows int) {
 	}
 }
 
-// Finish is Exec for the only change of a transaction, and the last statement of its function if it
+// ExecAndCommit is Exec for the only change of a transaction, and the last statement of its function if it
 // changed a row. On a server it is sent with the commit of a WriteLocked, and stays done even if
 // the function then returns an error. If it changed no row, the function may continue, as in a new
 // transaction: it must lock again what it had locked.
-func (tx *Tx) Finish(query string, args ...any) (int64, error) {
+func (tx *Tx) ExecAndCommit(query string, args ...any) (int64, error) {
 	if err := tx.run(args); err != nil {
 		return 0, err
 	}
 	defer tx.leave()
-	return tx.engine.Finish(query, args)
+	return tx.engine.ExecAndCommit(query, args)
 }
 
 // Savepoint runs fn inside a savepoint. If fn fails, its changes are undone and earlier ones stay;
@@ -496,14 +496,14 @@ func (tx *Tx) AfterCommit(fn func()) {
 	}
 }
 
-// Alone reports whether this is the only writing transaction, so that one statement may read the
+// SingleWriter reports whether this is the only writing transaction, so that one statement may read the
 // last value and write the next. Otherwise those are two statements, and db.Write runs the
 // transaction again if it conflicts with another.
-func (tx *Tx) Alone() bool { return tx.engine.Alone() }
+func (tx *Tx) SingleWriter() bool { return tx.engine.SingleWriter() }
 
-// Lives returns an SQL condition that is true if the owner in a column is known to be alive. A
+// AliveSQL returns an SQL condition that is true if the owner in a column is known to be alive. A
 // server keeps that in a table. In a file it is always false, and OwnerAlive asks.
-func (tx *Tx) Lives(column string) string { return tx.engine.Lives(column) }
+func (tx *Tx) AliveSQL(column string) string { return tx.engine.AliveSQL(column) }
 
 // OneMachine reports whether all programs that use the database run on this machine, so that pids
 // and boot ids of owners are this machine's. For a server that is false, unless its address says

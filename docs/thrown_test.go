@@ -181,7 +181,7 @@ func (x *thrower) prune(change func(*db.Pruning)) error {
 		Ended: func(*db.Rx, int64, db.Ended, int) ([]db.Ended, error) {
 			return []db.Ended{{Key: 1, ID: "x", At: 1}}, nil
 		},
-		Remove: func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { return db.Went, 1, nil },
+		Remove: func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { return db.Removed, 1, nil },
 	}
 	change(&p)
 	_, err := db.Prune(x.t.Context(), x.d, p, db.Policy{Count: db.KeepNone})
@@ -469,7 +469,7 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"db.Pruning.Remove": func(x *thrower) error {
 		return x.prune(func(p *db.Pruning) {
-			p.Remove = func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { x.hit(); return db.Went, 1, nil }
+			p.Remove = func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { x.hit(); return db.Removed, 1, nil }
 		})
 	},
 	"db.Renewal.Renew": func(x *thrower) error {

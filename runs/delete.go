@@ -43,7 +43,7 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 	if err == nil {
 		err = spendKeys(tx, key)
 	}
-	if err == nil && !tx.Alone() {
+	if err == nil && !tx.SingleWriter() {
 		// A line that its process wrote since this transaction began is not seen here. The next removal drops it.
 		if _, err = tx.Exec(sqlDropLines, key<<24, (key+1)<<24); err == nil {
 			_, err = tx.Exec(sqlLeave, key)

@@ -27,10 +27,10 @@ func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, erro
 func removeEnded(tx *db.Tx, ended db.Ended, share int64) (db.Removal, int64, error) {
 	w, found, err := workers.WorkerByKey(&tx.Rx, ended.Key)
 	if err != nil || !found {
-		return db.Stays, 0, err
+		return db.Kept, 0, err
 	}
 	if w.TranscriptLen > share {
-		return db.Partly, share, w.Shorten(tx, share)
+		return db.Partial, share, w.Shorten(tx, share)
 	}
 	row, _, err := workers.RuntimeByKey(&tx.Rx, w.Runtime)
 	if err == nil {
@@ -39,7 +39,7 @@ func removeEnded(tx *db.Tx, ended db.Ended, share int64) (db.Removal, int64, err
 	if err == nil {
 		err = row.Save(tx)
 	}
-	return db.Went, w.TranscriptLen, err
+	return db.Removed, w.TranscriptLen, err
 }
 
 // pruneBatch is the number of events that PruneEvents removes in one transaction.

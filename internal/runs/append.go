@@ -116,7 +116,7 @@ func (p Prepared) Append(tx *db.Tx, scopeName string, keys *Keys) error {
 
 // AppendAlone is Append where it is all that the transaction does.
 func (p Prepared) AppendAlone(tx *db.Tx, scopeName string, keys *Keys) error {
-	return p.append(tx, scopeName, keys, tx.Finish)
+	return p.append(tx, scopeName, keys, tx.ExecAndCommit)
 }
 
 // change is how the change is made that may be the only one of the transaction.
@@ -135,7 +135,7 @@ func (p Prepared) append(tx *db.Tx, scopeName string, keys *Keys, only change) e
 	p.stamp(tx)
 	if key, known := keys.find(p.Ref); known && p.turns {
 		own := appendToOwn
-		if !tx.Alone() {
+		if !tx.SingleWriter() {
 			own = appendBehind(only)
 		}
 		if done, err := own(tx, key, owner, p); done || err != nil {
@@ -262,7 +262,7 @@ func appendBehind(only change) func(tx *db.Tx, key, owner int64, p Prepared) (bo
 			return false, err
 		}
 		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
-		n, err := only(fmt.Sprintf(sqlAppendNext, tx.Lives("r.owner_id")),
+		n, err := only(fmt.Sprintf(sqlAppendNext, tx.AliveSQL("r.owner_id")),
 			append(args, int64(p.rows[0].Size()), key, owner)...)
 		return n > 0, err
 	}
@@ -353,7 +353,7 @@ func (r Ref) FindLocked(tx *db.Tx, scope int64) (run RunRow, found bool, err err
 // to a run that is gone. A nil owner leaves the run without one.
 func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
 	var run RunRow
-	found, err := tx.FindToAdd(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
+	found, err := tx.FindForInsert(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
 	if err != nil {
 		return 0, err
 	}

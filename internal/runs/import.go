@@ -54,9 +54,9 @@ func prepareLines(run Ref, lines []Line) Prepared {
 	return p
 }
 
-// Foresee names what Standing is about to ask and, of a run that has this row, what Import is: 0 is
+// Prefetch names what Standing is about to ask and, of a run that has this row, what Import is: 0 is
 // a run that has none.
-func (t Table) Foresee(rx *db.Rx, run Ref, row int64, ask func(query string, args ...any)) error {
+func (t Table) Prefetch(rx *db.Rx, run Ref, row int64, ask func(query string, args ...any)) error {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return err

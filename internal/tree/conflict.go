@@ -141,7 +141,7 @@ func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) 
 			return err
 		}
 		for _, id := range ids {
-			if err := rx.Foresee(sqlContested, number, kind, id); err != nil {
+			if err := rx.Prefetch(sqlContested, number, kind, id); err != nil {
 				return err
 			}
 		}

@@ -399,8 +399,8 @@ func (p *ignored) Path() string           { return p.path }
 func (*ignored) Held() int                { return 0 }
 func (*ignored) Progress() (int64, int64) { return 0, 0 }
 
-// Foresee has nothing to ask.
-func (*ignored) Foresee(*Foresight) error { return nil }
+// Prefetch has nothing to ask.
+func (*ignored) Prefetch(*Prefetcher) error { return nil }
 
 func (p *ignored) Known(_ *db.Rx, part *Part) (bool, error) {
 	return true, part.Ignore(p.path, p.reason)

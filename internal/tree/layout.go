@@ -70,8 +70,8 @@ type Piece interface {
 	Held() int
 	// Progress is how many files of the tree, and bytes of them, are done when the piece is.
 	Progress() (files, bytes int64)
-	// Foresee says what Known, or Take, is about to ask.
-	Foresee(f *Foresight) error
+	// Prefetch says what Known, or Take, is about to ask.
+	Prefetch(f *Prefetcher) error
 	// Known counts a piece of which nothing has to be written; else it reports false, and what it
 	// counted is forgotten.
 	Known(rx *db.Rx, part *Part) (bool, error)

@@ -123,9 +123,9 @@ func (s Source) File(rx *db.Rx, path string) (*Row, error) {
 	return &row, nil
 }
 
-// ForeseeFile says that File is about to be asked.
-func (s Source) ForeseeFile(rx *db.Rx, path string) error {
-	return rx.Foresee(sqlFindFile, s.ID, []byte(path))
+// PrefetchFile says that File is about to be asked.
+func (s Source) PrefetchFile(rx *db.Rx, path string) error {
+	return rx.Prefetch(sqlFindFile, s.ID, []byte(path))
 }
 
 // Put writes the file's row.

@@ -420,9 +420,9 @@ func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 	return tx.Queue(sqlReleaseWholeFile, s.ID, []byte(path))
 }
 
-// ReleaseForeseen is ReleaseFile for a file of which Foresight.Aside asked: what is in quarantine
+// ReleasePrefetched is ReleaseFile for a file of which Prefetcher.Aside asked: what is in quarantine
 // of it from now on is another question.
-func (t *Tree) ReleaseForeseen(tx *db.Tx, path string) error {
+func (t *Tree) ReleasePrefetched(tx *db.Tx, path string) error {
 	if t.Unread {
 		if _, _, err := t.Source.Quarantined(&tx.Rx, path, 0, WhatFile); err != nil {
 			return err

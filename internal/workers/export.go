@@ -226,8 +226,8 @@ func compact(text []byte) []byte {
 // corrupt is the error about a row that says what this program never wrote.
 func corrupt(err error) error { return fmt.Errorf("%w: %w", db.ErrCorrupt, err) }
 
-// Foresee names what RowOf is about to ask.
-func Foresee(rx *db.Rx, scopeName, id string, ask func(query string, args ...any)) error {
+// Prefetch names what RowOf is about to ask.
+func Prefetch(rx *db.Rx, scopeName, id string, ask func(query string, args ...any)) error {
 	scope, ok, err := rx.Scope(scopeName)
 	if err == nil && ok {
 		ask(sqlFindRuntime, scope, id)

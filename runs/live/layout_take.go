@@ -64,42 +64,42 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	return f.again(&tx.Rx, row, part)
 }
 
-// Foresee names the queries about the file and the runs in it.
-func (f *file) Foresee(foresight *tree.Foresight) error {
-	foresight.File(f.path)
-	foresight.Ask(sqlScopeOfFile, f.Source.ID, []byte(f.path))
-	foresight.Aside(f.Tree, f.path)
-	if !foresight.Taken() {
+// Prefetch names the queries about the file and the runs in it.
+func (f *file) Prefetch(prefetcher *tree.Prefetcher) error {
+	prefetcher.File(f.path)
+	prefetcher.Ask(sqlScopeOfFile, f.Source.ID, []byte(f.path))
+	prefetcher.Aside(f.Tree, f.path)
+	if !prefetcher.Taken() {
 		return nil
 	}
 	if f.reason != "" {
-		foresight.ExpectAside(1)
+		prefetcher.ExpectAside(1)
 		return nil
 	}
 	f.parse()
 	if f.damage != nil {
-		foresight.ExpectAside(1)
+		prefetcher.ExpectAside(1)
 	}
-	scope, known, err := foresight.Rx.Scope(f.Scope)
+	scope, known, err := prefetcher.Rx.Scope(f.Scope)
 	if err != nil {
 		return err
 	}
 	asked := map[string]struct{}{}
 	for i := range f.elements {
 		if f.elements[i].Reason != "" {
-			foresight.ExpectAside(1)
+			prefetcher.ExpectAside(1)
 			continue
 		}
 		id := f.elements[i].Record.Snapshot.ID
 		if _, ok := asked[id]; ok {
-			foresight.ExpectAside(1) // a later record replaces it
+			prefetcher.ExpectAside(1) // a later record replaces it
 			continue
 		}
 		asked[id] = struct{}{}
-		foresight.About("run " + id)
-		foresight.Expect("live_runs", 1)
+		prefetcher.About("run " + id)
+		prefetcher.Expect("live_runs", 1)
 		if known {
-			foresight.Ask(sqlFindImported, scope, id)
+			prefetcher.Ask(sqlFindImported, scope, id)
 		}
 	}
 	return nil
@@ -187,7 +187,7 @@ func (b *taking) all(row *tree.Row) error {
 	f := b.file
 	b.part.Files.Found++
 	b.part.Files.Bytes += int64(len(f.text))
-	if err := b.ReleaseForeseen(b.tx, f.path); err != nil {
+	if err := b.ReleasePrefetched(b.tx, f.path); err != nil {
 		return err
 	}
 	if err := f.inScope(&b.tx.Rx); err != nil {

@@ -41,13 +41,13 @@ func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.End
 func removeEnded(tx *db.Tx, run db.Ended, share int64) (db.Removal, int64, error) {
 	row, found, err := rowByKey(&tx.Rx, run.Key)
 	if err != nil || !found || !RunStatus(row.Status).Ended() || row.UpdatedAt != run.At {
-		return db.Stays, 0, err
+		return db.Kept, 0, err
 	}
 	if free, err := tx.Unreserve(row.Scope, leaseKind, leaseName(row.Key)); err != nil || !free {
-		return db.Stays, 0, err
+		return db.Kept, 0, err
 	}
 	left := fullBudget()
 	left.Events = share
 	err = row.remove(tx, &left)
-	return db.Went, share - left.Events, err
+	return db.Removed, share - left.Events, err
 }

@@ -75,11 +75,11 @@ type Rx interface {
 	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
 
-	// Foresee says that a question is about to be asked. It may be asked with the next statement, and
+	// Prefetch says that a question is about to be asked. It may be asked with the next statement, and
 	// its answer be kept for who asks the same first, until Exec changes something.
-	Foresee(query string, args []any) error
-	// Foresees is false where Exec dropped what was foreseen.
-	Foresees() bool
+	Prefetch(query string, args []any) error
+	// Prefetches is false where Exec dropped what was prefetched.
+	Prefetches() bool
 
 	// InOrder is what a query orders by that is to give rows in the order of a column which may hold
 	// more than MaxID bytes.
@@ -127,9 +127,9 @@ type Tx interface {
 	// Analyze has the engine look at what the tables hold that have grown much since it did, where its
 	// plans depend on that.
 	Analyze() error
-	// Finish is Exec for the only change of a transaction, which may be committed with it: where it
+	// ExecAndCommit is Exec for the only change of a transaction, which may be committed with it: where it
 	// changed something the function is to return nil at once.
-	Finish(query string, args []any) (int64, error)
+	ExecAndCommit(query string, args []any) (int64, error)
 	// Savepoint begins a part that can be undone alone, inside the parts that are open.
 	Savepoint() (Savepoint, error)
 	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction,
@@ -137,14 +137,14 @@ type Tx interface {
 	OnCommit(fn func())
 	OnRollback(fn func())
 
-	// Alone reports whether no other transaction writes while this one does: what a statement reads
+	// SingleWriter reports whether no other transaction writes while this one does: what a statement reads
 	// while it writes is the last there is then. Otherwise who takes the next of something reads
 	// first, and a transaction that met another is run again.
-	Alone() bool
+	SingleWriter() bool
 
-	// Lives gives a condition in SQL that is true where the owner whose number a column holds is known
+	// AliveSQL gives a condition in SQL that is true where the owner whose number a column holds is known
 	// to live. Where the database can't tell by itself, it is true of none.
-	Lives(column string) string
+	AliveSQL(column string) string
 
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)

@@ -223,7 +223,7 @@ func TestPostgresAStatementKnowsWhoLives(t *testing.T) {
 	write(t, e, func(x engine.Tx) (err error) { id, err = x.Owner(); return err })
 	lives := func() (found bool) {
 		write(t, e, func(x engine.Tx) error {
-			return x.Get(&found, "SELECT "+x.Lives("o.id")+" FROM owners AS o WHERE o.id = ?", []any{id})
+			return x.Get(&found, "SELECT "+x.AliveSQL("o.id")+" FROM owners AS o WHERE o.id = ?", []any{id})
 		})
 		return found
 	}
@@ -250,7 +250,7 @@ func TestPostgres_StaleStatementInCommitIsPrepared(t *testing.T) {
 			if err := x.Lock("SELECT * FROM kept", nil); err != nil {
 				return err
 			}
-			_, err := x.Finish("UPDATE kept SET n = n + 1", nil)
+			_, err := x.ExecAndCommit("UPDATE kept SET n = n + 1", nil)
 			return err
 		})
 		if out.Err != nil {

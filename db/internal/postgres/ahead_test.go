@@ -88,7 +88,7 @@ func TestPostgres_DivisionByZeroIsCallers(t *testing.T) {
 	for name, last := range map[string]func(engine.Tx) error{
 		"queued": func(x engine.Tx) error { return x.Queue("INSERT INTO kept SELECT 1 / count(*) FROM kept", nil) },
 		"the only change": func(x engine.Tx) error {
-			_, err := x.Finish("INSERT INTO kept SELECT 1 / count(*) FROM kept", nil)
+			_, err := x.ExecAndCommit("INSERT INTO kept SELECT 1 / count(*) FROM kept", nil)
 			return err
 		},
 	} {
@@ -126,7 +126,7 @@ func TestPostgresWhoLocksSeesWhatWasDoneBefore(t *testing.T) {
 						return err
 					}
 					if c%4 > 1 {
-						_, err := x.Finish("INSERT INTO places SELECT coalesce(max(n), 0) + 1 FROM places", nil)
+						_, err := x.ExecAndCommit("INSERT INTO places SELECT coalesce(max(n), 0) + 1 FROM places", nil)
 						return err
 					}
 					var last int64
@@ -152,10 +152,10 @@ func TestPostgresAfterTheLastStatementComesNone(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
-		if n, err := x.Finish("INSERT INTO kept SELECT 1 WHERE false", nil); n != 0 || err != nil {
+		if n, err := x.ExecAndCommit("INSERT INTO kept SELECT 1 WHERE false", nil); n != 0 || err != nil {
 			t.Errorf("nothing to insert: %d, %v", n, err)
 		}
-		if n, err := x.Finish("INSERT INTO kept VALUES (1)", nil); n != 1 || err != nil {
+		if n, err := x.ExecAndCommit("INSERT INTO kept VALUES (1)", nil); n != 1 || err != nil {
 			t.Errorf("one to insert: %d, %v", n, err)
 		}
 		if _, err := x.Exec("INSERT INTO kept VALUES (2)", nil); !errors.Is(err, engine.ErrInvalid) {
@@ -181,7 +181,7 @@ func TestPostgres_PrefetchAnsweredOnceUntilChange(t *testing.T) {
 	}
 	write(t, e, func(x engine.Tx) error {
 		for _, n := range []int64{1, 2, 3} {
-			if err := x.Foresee(ask, []any{n}); err != nil {
+			if err := x.Prefetch(ask, []any{n}); err != nil {
 				return err
 			}
 		}
@@ -189,21 +189,21 @@ func TestPostgres_PrefetchAnsweredOnceUntilChange(t *testing.T) {
 			return err
 		}
 		if name := asked(x, 1); name == nil || *name != "one" {
-			t.Errorf("of what was foreseen the answer is %v", name)
+			t.Errorf("of what was prefetched the answer is %v", name)
 		}
 		if name := asked(x, 1); name == nil || *name != "other" {
 			t.Errorf("the second time the answer is %v", name)
 		}
-		if name := asked(x, 3); name != nil || !x.Foresees() {
+		if name := asked(x, 3); name != nil || !x.Prefetches() {
 			t.Errorf("of nothing the answer is %v", name)
 		}
-		if n, err := x.Exec("UPDATE kept SET name = 'last'", nil); err != nil || n != 2 || x.Foresees() {
+		if n, err := x.Exec("UPDATE kept SET name = 'last'", nil); err != nil || n != 2 || x.Prefetches() {
 			t.Errorf("%d rows: %v", n, err)
 		}
 		if name := asked(x, 2); name == nil || *name != "last" {
 			t.Errorf("behind a change the answer is %v", name)
 		}
-		return x.Foresee(ask, []any{int64(1)}) // nobody asks
+		return x.Prefetch(ask, []any{int64(1)}) // nobody asks
 	})
 	exec(t, e, "UPDATE kept SET name = 'later'")
 	write(t, e, func(x engine.Tx) error {
@@ -220,7 +220,7 @@ func TestPostgres_ManyQueuedChangesSentInParts(t *testing.T) {
 	long := strings.Repeat("long ", 20_000)
 	write(t, e, func(x engine.Tx) error {
 		for i := range int64(2500) {
-			if err := errors.Join(x.Foresee("SELECT n FROM kept WHERE n = ?", []any{-i}),
+			if err := errors.Join(x.Prefetch("SELECT n FROM kept WHERE n = ?", []any{-i}),
 				x.Queue("INSERT INTO kept VALUES (?, ?)", []any{i, "short"})); err != nil {
 				return err
 			}
@@ -328,7 +328,7 @@ func TestPostgres_OnlyChangeFollowsReleasedSavepoint(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = x.Finish("INSERT INTO kept VALUES (1)", nil)
+		_, err = x.ExecAndCommit("INSERT INTO kept VALUES (1)", nil)
 		return err
 	})
 	if out.Err != nil {
@@ -340,15 +340,15 @@ func TestPostgresWhatWasDroppedIsOfItsTransaction(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	write(t, e, func(x engine.Tx) error {
-		if err := x.Foresee("SELECT count(*) FROM kept", nil); err != nil {
+		if err := x.Prefetch("SELECT count(*) FROM kept", nil); err != nil {
 			return err
 		}
 		_, err := x.Exec("INSERT INTO kept VALUES (2)", nil)
 		return err
 	})
 	write(t, e, func(x engine.Tx) error {
-		if !x.Foresees() {
-			t.Error("it is said to have dropped what nobody foresaw")
+		if !x.Prefetches() {
+			t.Error("it is said to have dropped what nobody prefetched")
 		}
 		return nil
 	})
@@ -377,9 +377,9 @@ func TestPostgres_InsertReturningIsAChange(t *testing.T) {
 	const ask = "SELECT count(*) FROM kept"
 	write(t, e, func(x engine.Tx) error {
 		var n int64
-		err := errors.Join(x.Foresee(ask, nil), x.Get(&n, "SELECT 1", nil),
+		err := errors.Join(x.Prefetch(ask, nil), x.Get(&n, "SELECT 1", nil),
 			x.Get(&n, "INSERT INTO kept VALUES (1) RETURNING n", nil), x.Get(&n, ask, nil))
-		if n != 1 || x.Foresees() {
+		if n != 1 || x.Prefetches() {
 			t.Errorf("behind the insertion there are %d rows", n)
 		}
 		return err

@@ -114,7 +114,7 @@ func TestPostgres_CutOnlyChangeIsYesOrNo(t *testing.T) {
 			if err := x.Lock("SELECT n FROM kept WHERE n = ?", []any{n}); err != nil {
 				return err
 			}
-			changed, err := x.Finish("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE n < 0)",
+			changed, err := x.ExecAndCommit("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE n < 0)",
 				[]any{n})
 			if err == nil && changed != 1 {
 				t.Errorf("%d rows were changed", changed)
@@ -183,7 +183,7 @@ func TestPostgresASettledSessionCommitsNothingMore(t *testing.T) {
 		times := 0
 		out := insert(func(x engine.Tx) error {
 			times++
-			_, err := x.Finish("INSERT INTO kept VALUES (?)", []any{i})
+			_, err := x.ExecAndCommit("INSERT INTO kept VALUES (?)", []any{i})
 			return err
 		})
 		if n := get[int64](t, e, "SELECT count(*) FROM kept WHERE n = ?", i); out.Err != nil || n != 1 ||
@@ -305,7 +305,7 @@ func TestPostgres_FunctionCannotHideUnknownOutcome(t *testing.T) {
 	own := errors.New("the function's own")
 	insert := func() callback.Outcome {
 		return e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
-			if _, err := x.Finish("INSERT INTO kept VALUES (1)", nil); err != nil {
+			if _, err := x.ExecAndCommit("INSERT INTO kept VALUES (1)", nil); err != nil {
 				return own
 			}
 			return nil
@@ -363,7 +363,7 @@ func TestPostgres_CommitBehindLockIsNotCut(t *testing.T) {
 			if err := x.Lock("SELECT n FROM kept", nil); err != nil {
 				return err
 			}
-			_, err := x.Finish("UPDATE kept SET n = 10 * n", nil)
+			_, err := x.ExecAndCommit("UPDATE kept SET n = 10 * n", nil)
 			return err
 		})
 	}()
@@ -391,7 +391,7 @@ func TestPostgres_StalledCommitIsGivenUp(t *testing.T) {
 	gate.Shut()
 	go func() {
 		done <- e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
-			_, err := x.Finish("INSERT INTO kept VALUES (1)", nil)
+			_, err := x.ExecAndCommit("INSERT INTO kept VALUES (1)", nil)
 			return err
 		})
 	}()

@@ -64,7 +64,7 @@ func (x *rx) usable() error {
 	return nil
 }
 
-var errFinished = fmt.Errorf("%w: Tx.Finish was the last statement of the transaction", engine.ErrInvalid)
+var errFinished = fmt.Errorf("%w: Tx.ExecAndCommit was the last statement of the transaction", engine.ErrInvalid)
 
 func (x *rx) afterFailed() error {
 	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around "+
@@ -265,10 +265,10 @@ func (t *tx) Queue(query string, args []any) error {
 	return t.after(t.session.wire.queue(background, query, args))
 }
 
-// Finish is Exec for the only change of the transaction, behind which nothing comes: it goes with
+// ExecAndCommit is Exec for the only change of the transaction, behind which nothing comes: it goes with
 // the commit where the transaction locks what it looks at. Where it changed nothing, the
 // transaction goes on as a new one.
-func (t *tx) Finish(query string, args []any) (int64, error) {
+func (t *tx) ExecAndCommit(query string, args []any) (int64, error) {
 	wire := t.session.wire
 	if !t.locks || wire.changed || t.Depth > 0 {
 		return t.Exec(query, args)
@@ -403,10 +403,10 @@ func (t *tx) finish() error {
 	return t.StillOpen()
 }
 
-// Alone is false: others write meanwhile.
-func (*tx) Alone() bool { return false }
+// SingleWriter is false: others write meanwhile.
+func (*tx) SingleWriter() bool { return false }
 
-// Lives looks at the owner's moment.
-func (*tx) Lives(column string) string {
+// AliveSQL looks at the owner's moment.
+func (*tx) AliveSQL(column string) string {
 	return "EXISTS (SELECT 1 FROM owner_beats WHERE owner = " + column + " AND until > server_nanos())"
 }

@@ -62,7 +62,7 @@ type prepared struct {
 type bound struct {
 	*prepared
 	text string
-	// question is set where the answer is kept; see foresee.
+	// question is set where the answer is kept; see prefetch.
 	question string
 	of       *prepared // whose rows it puts, where it was folded of several; see fold
 	values   [][]byte
@@ -467,7 +467,7 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
-	if kept, err := w.foreseen(w.ctx, query, &b); kept != nil || err != nil {
+	if kept, err := w.prefetched(w.ctx, query, &b); kept != nil || err != nil {
 		w.asked = kept
 		return rowsOrNone(kept), err
 	}

@@ -226,11 +226,11 @@ func (*tx) LockName(string, string) error { return nil }
 // Locking is nothing too.
 func (*tx) Locking() string { return "" }
 
-// Foresee has nothing to do: an answer is as near as a question.
-func (*rx) Foresee(string, []any) error { return nil }
+// Prefetch has nothing to do: an answer is as near as a question.
+func (*rx) Prefetch(string, []any) error { return nil }
 
-// Foresees is true: nothing is ever dropped.
-func (*rx) Foresees() bool { return true }
+// Prefetches is true: nothing is ever dropped.
+func (*rx) Prefetches() bool { return true }
 
 // InOrder is the column: an index has all of it.
 func (*rx) InOrder(column string) string { return column }
@@ -254,13 +254,13 @@ func (t *tx) Queue(query string, args []any) error {
 	return err
 }
 
-// Finish is Exec: the commit is shared with whoever waits.
-func (t *tx) Finish(query string, args []any) (int64, error) { return t.Exec(query, args) }
+// ExecAndCommit is Exec: the commit is shared with whoever waits.
+func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.Exec(query, args) }
 
-func (*tx) Alone() bool { return true }
+func (*tx) SingleWriter() bool { return true }
 
-// Lives is true of none: the locks of the processes say who lives.
-func (*tx) Lives(string) string { return "0 = 1" }
+// AliveSQL is true of none: the locks of the processes say who lives.
+func (*tx) AliveSQL(string) string { return "0 = 1" }
 
 // checked gives the reading half, of a read in memory too.
 func (x *rx) checked() *rx { return x }

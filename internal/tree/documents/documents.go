@@ -54,8 +54,8 @@ type Store interface {
 	Row(rx *db.Rx, e tree.Entity) (row int64, ok bool, err error)
 	// Text is the thing in a row as a file of the old layout.
 	Text(rx *db.Rx, row int64) (text []byte, ok bool, err error)
-	// Foresee names what Row is about to ask.
-	Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error
+	// Prefetch names what Row is about to ask.
+	Prefetch(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error
 	// Rows is the table that a thing has its row in.
 	Rows() string
 	// Put adds a thing that Row did not find; db.ErrInvalid says that it can't be taken.

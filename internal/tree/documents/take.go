@@ -146,7 +146,7 @@ func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 // over; one that is here from elsewhere is never joined: with the same text the file is here
 // already, with other text it is refused.
 func (b *taking) take(f *document, known bool) error {
-	if err := b.tree.ReleaseForeseen(b.tx, f.path); err != nil {
+	if err := b.tree.ReleasePrefetched(b.tx, f.path); err != nil {
 		return err
 	}
 	ids, err := b.identities(f)

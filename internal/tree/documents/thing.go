@@ -136,8 +136,8 @@ func (th *thing) anyMoved(rows []*tree.Row) bool {
 	return false
 }
 
-// Foresee names what is about to be asked of the files, and of what those are that are new.
-func (th *thing) Foresee(f *tree.Foresight) error {
+// Prefetch names what is about to be asked of the files, and of what those are that are new.
+func (th *thing) Prefetch(f *tree.Prefetcher) error {
 	for _, form := range th.files {
 		f.File(form.path)
 		if !form.gone {
@@ -151,7 +151,7 @@ func (th *thing) Foresee(f *tree.Foresight) error {
 				f.ExpectAside(1)
 			}
 			if form.gone && len(th.files) > 1 { // else nobody knows what it was
-				if err := th.foresee(f, th.kind.Own(form.path, form.value)); err != nil {
+				if err := th.prefetch(f, th.kind.Own(form.path, form.value)); err != nil {
 					return err
 				}
 			}
@@ -162,16 +162,16 @@ func (th *thing) Foresee(f *tree.Foresight) error {
 			f.ExpectAside(1)
 		}
 		f.Expect(th.store.Rows(), 1)
-		if err := th.foresee(f, own); err != nil {
+		if err := th.prefetch(f, own); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (th *thing) foresee(f *tree.Foresight, e tree.Entity) error {
+func (th *thing) prefetch(f *tree.Prefetcher, e tree.Entity) error {
 	f.About("thing " + e.Group + "\x00" + e.ID)
-	return th.store.Foresee(f.Rx, e, f.Ask)
+	return th.store.Prefetch(f.Rx, e, f.Ask)
 }
 
 // Known counts a thing that is as it was and was taken.

@@ -73,8 +73,8 @@ func (st *step) Progress() (files, bytes int64) {
 	return files, bytes
 }
 
-// Foresee names what is about to be asked of the file and of what it is.
-func (st *step) Foresee(f *tree.Foresight) error {
+// Prefetch names what is about to be asked of the file and of what it is.
+func (st *step) Prefetch(f *tree.Prefetcher) error {
 	if st.kind == stepSame {
 		f.About("file " + st.file.path)
 		f.Aside(st.Tree, st.file.path)
@@ -99,9 +99,9 @@ func (st *step) Foresee(f *tree.Foresight) error {
 		if st.choices[0].verdict == verdictFree {
 			f.Expect("runs", 1)
 		}
-		return st.store.foresee(f, st.choices[0].Entity, 0)
+		return st.store.prefetch(f, st.choices[0].Entity, 0)
 	case st.row != nil && st.row.EntityRow != nil:
-		return st.store.foresee(f, st.row.Entity(), *st.row.EntityRow)
+		return st.store.prefetch(f, st.row.Entity(), *st.row.EntityRow)
 	}
 	return nil
 }

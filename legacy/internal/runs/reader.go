@@ -134,12 +134,12 @@ func (Layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 	return t.DB.Read(ctx, "look files up", func(rx *db.Rx) error {
 		t.Ahead = map[string]tree.Ahead{}
 		for _, path := range paths {
-			if err := t.Source.ForeseeFile(rx, path); err != nil {
+			if err := t.Source.PrefetchFile(rx, path); err != nil {
 				return err
 			}
 		}
 		var failed error
-		ask := func(query string, args ...any) { failed = errors.Join(failed, rx.Foresee(query, args...)) }
+		ask := func(query string, args ...any) { failed = errors.Join(failed, rx.Prefetch(query, args...)) }
 		var unknown []string
 		for _, path := range paths {
 			row, err := t.Source.File(rx, path)
@@ -148,7 +148,7 @@ func (Layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 			}
 			if t.Ahead[path] = (tree.Ahead{Row: row}); row == nil {
 				unknown = append(unknown, path)
-				if err := r.store.Foresee(rx, ref(saidBy(path)), 0, ask); err != nil || failed != nil {
+				if err := r.store.Prefetch(rx, ref(saidBy(path)), 0, ask); err != nil || failed != nil {
 					return errors.Join(err, failed)
 				}
 			}

@@ -25,8 +25,8 @@ func (t *runtime) Held() int { return int(t.bytes) }
 // Progress is all of its files.
 func (t *runtime) Progress() (files, bytes int64) { return t.files, t.bytes }
 
-// Foresee names what is about to be asked of the folder and of the runtime.
-func (t *runtime) Foresee(f *tree.Foresight) error {
+// Prefetch names what is about to be asked of the folder and of the runtime.
+func (t *runtime) Prefetch(f *tree.Prefetcher) error {
 	f.File(t.path)
 	if !f.Taken() {
 		f.Aside(t.Tree, t.path)
@@ -36,7 +36,7 @@ func (t *runtime) Foresee(f *tree.Foresight) error {
 	f.Expect("worker_runtimes", 1)
 	f.Expect("workers", len(t.imported.Workers))
 	f.ExpectAside(len(t.findings))
-	return pool.Foresee(f.Rx, t.Scope, t.imported.RuntimeID, f.Ask)
+	return pool.Prefetch(f.Rx, t.Scope, t.imported.RuntimeID, f.Ask)
 }
 
 // Known counts a runtime whose files are as they were.

@@ -162,8 +162,8 @@ func (s *stray) Held() int { return len(s.finding.Raw) }
 // Progress is nothing: what is no runtime was not counted before.
 func (s *stray) Progress() (files, bytes int64) { return 0, 0 }
 
-// Foresee has nothing to ask.
-func (s *stray) Foresee(f *tree.Foresight) error {
+// Prefetch has nothing to ask.
+func (s *stray) Prefetch(f *tree.Prefetcher) error {
 	f.About("file " + s.finding.Path)
 	f.ExpectAside(1)
 	return nil

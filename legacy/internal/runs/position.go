@@ -48,10 +48,10 @@ func (s store) append(tx *db.Tx, e tree.Entity, was *stored, records []record) (
 	return stored{row: was.row, last: was.last + int64(len(lines))}, s.Import(tx, ref(e), lines)
 }
 
-// foresee names what is about to be asked of e, which has this row; 0 where it is not there.
-func (s store) foresee(f *tree.Foresight, e tree.Entity, row int64) error {
+// prefetch names what is about to be asked of e, which has this row; 0 where it is not there.
+func (s store) prefetch(f *tree.Prefetcher, e tree.Entity, row int64) error {
 	f.About("run " + e.Group + "\x00" + e.ID)
-	return s.Foresee(f.Rx, ref(e), row, f.Ask)
+	return s.Prefetch(f.Rx, ref(e), row, f.Ask)
 }
 
 // remove takes out e with everything that belongs to it.

@@ -92,7 +92,7 @@ func TestPostgres_QueuedAndPrefetchedAreAsGiven(t *testing.T) {
 	write(t, e, func(x engine.Tx) error {
 		const find = `SELECT n FROM kept WHERE raw = ?`
 		copy(raw, "11")
-		if err := x.Foresee(find, []any{raw}); err != nil {
+		if err := x.Prefetch(find, []any{raw}); err != nil {
 			return err
 		}
 		copy(raw, "22")

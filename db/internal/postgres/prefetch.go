@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// mostForeseen bounds how many bytes of answers a transaction keeps for who asks later. What is
+// mostPrefetched bounds how many bytes of answers a transaction keeps for who asks later. What is
 // beyond is asked again.
-const mostForeseen = 16 << 20
+const mostPrefetched = 16 << 20
 
 // The answers are those to questions that were asked ahead, by the question: a statement with its arguments.
 type answers struct {
@@ -31,9 +31,9 @@ func question(query string, b *bound) string {
 	return string(text)
 }
 
-// foresee has a question go ahead of the next statement, in its message. Its answer is kept for the
+// prefetch has a question go ahead of the next statement, in its message. Its answer is kept for the
 // first who asks the same.
-func (w *wire) foresee(ctx context.Context, query string, args []any) error {
+func (w *wire) prefetch(ctx context.Context, query string, args []any) error {
 	named, err := namedValues(args)
 	if err != nil {
 		return err
@@ -47,8 +47,8 @@ func (w *wire) foresee(ctx context.Context, query string, args []any) error {
 	return w.lost(ctx, w.add(ctx, b))
 }
 
-// foreseen gives the answer to a question that was asked ahead, once; nil where none is.
-func (w *wire) foreseen(ctx context.Context, query string, b *bound) (*results, error) {
+// prefetched gives the answer to a question that was asked ahead, once; nil where none is.
+func (w *wire) prefetched(ctx context.Context, query string, b *bound) (*results, error) {
 	unsent := func(other bound) bool { return other.question != "" }
 	if len(w.answers.by) == 0 && !slices.ContainsFunc(w.ahead, unsent) {
 		return nil, nil
@@ -75,10 +75,10 @@ func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) er
 	}
 	r := &results{wire: w, ctx: ctx, prepared: b.prepared, reader: &reader{ResultReader: from}}
 	var failed error
-	for failed == nil && w.answers.size+r.size <= mostForeseen && from.NextRow() {
+	for failed == nil && w.answers.size+r.size <= mostPrefetched && from.NextRow() {
 		failed = r.keep()
 	}
-	whole := w.answers.size+r.size <= mostForeseen
+	whole := w.answers.size+r.size <= mostPrefetched
 	_, err := from.Close()
 	if r.reader = nil; err != nil || failed != nil || !whole {
 		return err // who asks is told what is wrong with a value
@@ -91,7 +91,7 @@ func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) er
 	return nil
 }
 
-// drop forgets what was foreseen: something is about to change that it may hang on.
+// drop forgets what was prefetched: something is about to change that it may hang on.
 func (w *wire) drop() {
 	unsent := func(b bound) bool { return b.question != "" }
 	if len(w.answers.by) > 0 || slices.ContainsFunc(w.ahead, unsent) {
@@ -101,15 +101,15 @@ func (w *wire) drop() {
 	w.answers = answers{}
 }
 
-// Foresees reports whether what was foreseen is known still.
-func (x *rx) Foresees() bool { return !x.session.wire.dropped }
+// Prefetches reports whether what was prefetched is known still.
+func (x *rx) Prefetches() bool { return !x.session.wire.dropped }
 
-// Foresee asks ahead.
-func (x *rx) Foresee(query string, args []any) error {
+// Prefetch asks ahead.
+func (x *rx) Prefetch(query string, args []any) error {
 	if err := x.usable(); err != nil {
 		return err
 	}
-	return x.after(x.session.wire.foresee(x.session.wire.ctx, query, args))
+	return x.after(x.session.wire.prefetch(x.session.wire.ctx, query, args))
 }
 
 // sqlNumbers takes numbers for new rows of a table from the sequence behind its key.

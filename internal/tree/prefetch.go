@@ -2,9 +2,9 @@ package tree
 
 import "selvedge/db"
 
-// A Foresight gathers what the pieces of a batch are about to ask and to number, so that a server
+// A Prefetcher gathers what the pieces of a batch are about to ask and to number, so that a server
 // is asked once for many of them. A file is asked one by one, as ever.
-type Foresight struct {
+type Prefetcher struct {
 	// Rx is the transaction that the pieces are taken in, or looked at.
 	Rx *db.Rx
 
@@ -13,41 +13,41 @@ type Foresight struct {
 	met    map[string]struct{}
 
 	things    []string // of the piece under way
-	questions []foreseenQuestion
+	questions []prefetchedQuery
 	rows      map[string]int
 }
 
-type foreseenQuestion struct {
+type prefetchedQuery struct {
 	query string
 	args  []any
 }
 
-func (t *Tree) foresight(rx *db.Rx, tx *db.Tx) *Foresight {
-	return &Foresight{Rx: rx, tx: tx, source: t.Source, met: map[string]struct{}{}}
+func (t *Tree) prefetcher(rx *db.Rx, tx *db.Tx) *Prefetcher {
+	return &Prefetcher{Rx: rx, tx: tx, source: t.Source, met: map[string]struct{}{}}
 }
 
 // Taken reports whether the piece is about to be taken, and not only looked at.
-func (f *Foresight) Taken() bool { return f.tx != nil }
+func (f *Prefetcher) Taken() bool { return f.tx != nil }
 
-// About says what the piece reads and writes. Of two pieces about one thing the second is foreseen
+// About says what the piece reads and writes. Of two pieces about one thing the second is prefetched
 // when the first was taken.
-func (f *Foresight) About(thing string) { f.things = append(f.things, thing) }
+func (f *Prefetcher) About(thing string) { f.things = append(f.things, thing) }
 
 // Ask says what the piece is about to ask, before it changes anything by which the answer would be
 // another one.
-func (f *Foresight) Ask(query string, args ...any) {
-	f.questions = append(f.questions, foreseenQuestion{query, args})
+func (f *Prefetcher) Ask(query string, args ...any) {
+	f.questions = append(f.questions, prefetchedQuery{query, args})
 }
 
 // File is About and Ask for the ledger's row of a file.
-func (f *Foresight) File(path string) {
+func (f *Prefetcher) File(path string) {
 	f.About("file " + path)
 	f.Ask(sqlFindFile, f.source.ID, []byte(path))
 }
 
 // Aside is Ask for what is in quarantine of a file, or of a folder and what is below it, and for
 // whether it is there as what can't be read.
-func (f *Foresight) Aside(t *Tree, path string) {
+func (f *Prefetcher) Aside(t *Tree, path string) {
 	if t.Aside {
 		f.Ask(sqlQuarantineBelow, belowArgs(t.Source, path)...)
 	}
@@ -57,7 +57,7 @@ func (f *Foresight) Aside(t *Tree, path string) {
 }
 
 // Expect says how many rows of a table the piece will make.
-func (f *Foresight) Expect(table string, rows int) {
+func (f *Prefetcher) Expect(table string, rows int) {
 	if f.rows == nil {
 		f.rows = map[string]int{}
 	}
@@ -65,12 +65,12 @@ func (f *Foresight) Expect(table string, rows int) {
 }
 
 // ExpectAside is Expect for what will go into quarantine.
-func (f *Foresight) ExpectAside(rows int) { f.Expect("quarantine", rows) }
+func (f *Prefetcher) ExpectAside(rows int) { f.Expect("quarantine", rows) }
 
-// add foresees a piece; ok is false where one before it is about the same.
-func (f *Foresight) add(p Piece) (ok bool, err error) {
+// add prefetches a piece; ok is false where one before it is about the same.
+func (f *Prefetcher) add(p Piece) (ok bool, err error) {
 	f.things, f.questions, f.rows = f.things[:0], f.questions[:0], nil
-	if err := p.Foresee(f); err != nil {
+	if err := p.Prefetch(f); err != nil {
 		return false, err
 	}
 	if f.tx != nil {
@@ -87,19 +87,19 @@ func (f *Foresight) add(p Piece) (ok bool, err error) {
 		}
 	}
 	for _, q := range f.questions {
-		if err := f.Rx.Foresee(q.query, q.args...); err != nil {
+		if err := f.Rx.Prefetch(q.query, q.args...); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// foreseenAgain is how many pieces are foreseen at once where what was foreseen is of no use any more.
-const foreseenAgain = 16
+// prefetchedAgain is how many pieces are prefetched at once where what was prefetched is of no use any more.
+const prefetchedAgain = 16
 
 // look counts a batch of which nothing has to be written; known is false where something has.
 func (t *Tree) look(rx *db.Rx, batch []Piece, part *Part) (known bool, err error) {
-	f := t.foresight(rx, nil)
+	f := t.prefetcher(rx, nil)
 	for _, p := range batch {
 		if _, err := f.add(p); err != nil {
 			return false, wrap(p, err)
@@ -116,28 +116,28 @@ func (t *Tree) look(rx *db.Rx, batch []Piece, part *Part) (known bool, err error
 // take writes a batch.
 func (t *Tree) take(tx *db.Tx, batch []Piece, part *Part) error {
 	for most := maxPieces; len(batch) > 0; {
-		f, foreseen := t.foresight(&tx.Rx, tx), 0
-		for foreseen < min(most, len(batch)) {
-			ok, err := f.add(batch[foreseen])
+		f, prefetched := t.prefetcher(&tx.Rx, tx), 0
+		for prefetched < min(most, len(batch)) {
+			ok, err := f.add(batch[prefetched])
 			if err != nil {
-				return wrap(batch[foreseen], err)
+				return wrap(batch[prefetched], err)
 			}
 			if !ok {
 				break
 			}
-			foreseen++
+			prefetched++
 		}
 		most = min(2*most, maxPieces)
-		for i, p := range batch[:max(foreseen, 1)] {
-			if i > 0 && !tx.Foresees() {
-				most, foreseen = foreseenAgain, i
+		for i, p := range batch[:max(prefetched, 1)] {
+			if i > 0 && !tx.Prefetches() {
+				most, prefetched = prefetchedAgain, i
 				break
 			}
 			if err := p.Take(tx, part); err != nil {
 				return wrap(p, err)
 			}
 		}
-		batch = batch[max(foreseen, 1):]
+		batch = batch[max(prefetched, 1):]
 	}
 	return nil
 }
