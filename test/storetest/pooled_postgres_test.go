@@ -17,7 +17,7 @@ import (
 // Turns of one run, and what one holder has at a time, by callers of two handles whose connections
 // are the pooler's.
 func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
-	pooled := dbtest.PgBouncer(t, "..", dbtest.Postgres(t), "session")
+	pooled := dbtest.PgBouncer(t, "../..", dbtest.Postgres(t), "session")
 	var handles []*db.DB
 	for range 2 {
 		d, err := db.Open(t.Context(), pooled, db.Options{})
@@ -58,7 +58,7 @@ func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
 func TestPostgres_PgBouncerTransactionModeIsRefused(t *testing.T) {
 	address := dbtest.Postgres(t)
 	dbtest.OpenAt(t, address, db.Options{})
-	pooled := dbtest.PgBouncer(t, "..", address, "transaction")
+	pooled := dbtest.PgBouncer(t, "../..", address, "transaction")
 	work := func() error {
 		for range 2 {
 			d, err := db.Open(t.Context(), pooled, db.Options{})

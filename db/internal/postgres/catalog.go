@@ -29,8 +29,8 @@ func (e *Engine) Catalog(relation string) string {
 	if relation == "" {
 		return `SELECT viewname FROM pg_views WHERE schemaname = current_schema() ORDER BY 1`
 	}
-	return `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema()
-		AND table_name = '` + relation + `'`
+	return `SELECT column_name, data_type FROM information_schema.columns ` +
+		`WHERE table_schema = current_schema() AND table_name = '` + relation + `'`
 }
 
 // absent finds the last part of the name in a message about one that isn't there: it is in quotes
