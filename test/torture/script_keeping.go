@@ -51,7 +51,7 @@ func keepingScript() script {
 			}
 			return errors.Join(
 				traces(s).Pin(ctx, ofAgent("unpinned")), liveRuns(s).Pin(ctx, "live-unpinned"),
-				paused(s).Pin(ctx, "unpinned"),
+				paused(s).Save(ctx, workflow("unpinned", "first")), paused(s).Pin(ctx, "unpinned"),
 				s.db.SetRetention(ctx, "", db.StoreLive, all),
 			)
 		},

@@ -58,7 +58,10 @@ func agentsMoreScript() script {
 			if _, err := otherAgents(s).List(ctx); err != nil { // puts the one that ended aside
 				return err
 			}
-			list := []agents.Entry{entry("alive", "alive"), deadEntry("dead-2", "dead-2")}
+			list := []agents.Entry{
+				entry("alive", "alive"), deadEntry("dead-2", "dead-2"),
+				entry("pinned", "pinned"), entry("unpinned", "unpinned"),
+			}
 			gone := entry("gone", "gone")
 			gone.Status, gone.StartedAt, gone.CompletedAt = agents.Complete, old, &old
 			for _, e := range append(list, gone) {
