@@ -90,17 +90,19 @@ func (f fault) interrupts() bool { return f.errno == syscall.EINTR }
 // A call is one system call of the traced process that touches the folder under test. It is seen
 // before it is done, and then, where someone asked, once more with its result.
 type call struct {
-	name   string
-	class  class
-	path   string   // of the file, or of the folder
-	to     string   // the new name of a link or rename
-	fresh  bool     // nothing lay at path before: an open makes it
-	file   uint64   // inode of an open file
-	offset int64    // of a write; -1 for one at the file's position
-	size   int64    // bytes to be read or written, or the new size of the file
-	data   []byte   // of a write, when it is asked for
-	result int64    // after the call: what it gave, or -errno
-	begun  int      // for the handler's use: where in its own order the call began
-	arg    []uint64 // as the kernel got them
-	tid    int
+	name    string
+	class   class
+	path    string        // of the file, or of the folder
+	to      string        // the new name of a link or rename
+	fresh   bool          // nothing lay at path before: an open makes it
+	file    uint64        // inode of an open file
+	offset  int64         // of a write; -1 for one at the file's position
+	size    int64         // bytes to be read or written, or the new size of the file
+	data    []byte        // of a write, when it is asked for
+	result  int64         // after the call: what it gave, or -errno
+	fails   syscall.Errno // what a close answers: Linux closes the file all the same, close(2)
+	watched bool          // leave is told of it
+	begun   int           // for the handler's use: where in its own order the call began
+	arg     []uint64      // as the kernel got them
+	tid     int
 }

@@ -237,6 +237,8 @@ func (t *tracer) entered(tid int) error {
 		if err := unix.PtraceSetRegs(tid, &regs); err != nil {
 			return err
 		}
+	case c.class == closes && f.errno != 0:
+		c.fails = f.errno
 	case f == lost && c.class != closes || f.errno != 0:
 		// An impossible number makes the kernel leave the call out; what stands in rax is its answer: seccomp(2).
 		regs.Orig_rax, regs.Rax = ^uint64(0), uint64(-int64(f.errno))
@@ -252,10 +254,10 @@ func (t *tracer) entered(tid int) error {
 		}
 		return unix.PtraceCont(tid, 0)
 	}
-	if !watch {
+	if !watch && c.fails == 0 {
 		return unix.PtraceCont(tid, 0)
 	}
-	t.inside[tid] = c
+	c.watched, t.inside[tid] = watch, c
 	return unix.PtraceSyscall(tid, 0)
 }
 
@@ -270,13 +272,21 @@ func (t *tracer) left(tid int) (err error) {
 	if err := unix.PtraceGetRegs(tid, &regs); err != nil {
 		return err
 	}
+	if c.fails != 0 {
+		regs.Rax = uint64(-int64(c.fails))
+		if err := unix.PtraceSetRegs(tid, &regs); err != nil {
+			return err
+		}
+	}
 	c.result = int64(regs.Rax)
 	if c.fresh && c.result >= 0 {
 		if c.file, err = inode(fmt.Sprintf("/proc/%d/fd/%d", t.pid, c.result)); err != nil {
 			return err
 		}
 	}
-	t.leave(c)
+	if c.watched {
+		t.leave(c)
+	}
 	return unix.PtraceCont(tid, 0)
 }
 
