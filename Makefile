@@ -125,7 +125,7 @@ race: ## run the tests with the race detector, but for those that it would only 
 .PHONY: race-postgres
 race-postgres: ## run the server's engine, db, two stores and the stores' suite with the race detector, on a PostgreSQL server
 	@tools/need gcc
-	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 40m $(TESTFLAGS) ./db/internal/postgres ./test/storetest ./db ./workers ./runs
+	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 40m $(TESTFLAGS) ./internal/postgres ./test/storetest ./db ./workers ./runs
 
 .PHONY: lint
 lint: ## check the format, vet, and run the linters of .golangci.yml on every module
@@ -142,7 +142,7 @@ format: ## rewrite the Go files in the project's format
 .PHONY: generate
 generate: ## make the script of a new file, PostgreSQL's twins of simple steps, docs/SCHEMA.md and docs/CLI.md anew
 	go test -count=1 -run TestEveryStepHasATwin ./migrations -update
-	go test -count=1 -run TestNewFile_EqualsAllSteps ./db/internal/sqlite -update
+	go test -count=1 -run TestNewFile_EqualsAllSteps ./internal/sqlite -update
 	go run ./test/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
 	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 func TestError_NamesItsEntityOnce(t *testing.T) {

@@ -31,7 +31,7 @@ func TestAPI_ExposesNoDriverType(t *testing.T) {
 				name = i.Name.Name
 			}
 			if strings.HasPrefix(path, "database/sql") || strings.Contains(path, "sqlx") ||
-				strings.Contains(path, "modernc.org") || strings.Contains(path, "db/internal/sqlite") {
+				strings.Contains(path, "modernc.org") || strings.Contains(path, "internal/sqlite") {
 				below[name] = true
 			}
 		}

@@ -3,7 +3,7 @@ package db
 import (
 	"context"
 
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/sqlite"
 )
 
 // Backup writes a snapshot of the file to dest, which must not exist. The file stays in use

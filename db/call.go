@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/engine"
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
 )
 
 // Panic is what Read and Write panic with if their function panicked, or one given to

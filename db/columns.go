@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 // The range of a time in a table, an int64 of Unix nanoseconds: 1677-09-21 to 2262-04-11.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/callback"
+	"selvedge/internal/sqlite"
 )
 
 // SalvageOptions says what Salvage keeps. The zero value keeps what is whole.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/engine"
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
 )
 
 // A DB is an open file. Its methods are safe for concurrent use.

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 // The sentinel errors that every layer wraps; test for them with errors.Is.

@@ -3,7 +3,7 @@ package db
 import (
 	"testing"
 
-	"selvedge/db/internal/machine"
+	"selvedge/internal/machine"
 )
 
 // PretendFilesystem makes every path lie on a file system with this f_type for the length of a test.

@@ -11,8 +11,8 @@ import (
 	"testing/fstest"
 	"time"
 
-	"selvedge/db/internal/machine"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/machine"
+	"selvedge/internal/sqlite"
 	"selvedge/migrations"
 )
 

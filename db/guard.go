@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"selvedge/db/internal/callback"
+	"selvedge/internal/callback"
 )
 
 // guarded runs a user's function that gets no transaction: an observer, or one that reports

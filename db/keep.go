@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"selvedge/db/internal/callback"
+	"selvedge/internal/callback"
 )
 
 // keepLook is how often Keep checks a lease that has no TTL, or a long one, for a release from

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"selvedge/db/internal/machine"
+	"selvedge/internal/machine"
 )
 
 // LeaseSkew is how far the wall clocks of two holders may differ. It matters only for a lease

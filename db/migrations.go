@@ -9,9 +9,9 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/engine"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+	"selvedge/internal/sqlite"
 	"selvedge/migrations"
 )
 

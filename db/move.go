@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"selvedge/db/internal/engine"
-	"selvedge/db/internal/moving"
+	"selvedge/internal/engine"
+	"selvedge/internal/moving"
 )
 
 // Moved is the result of a move.

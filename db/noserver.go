@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/engine"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+	"selvedge/internal/sqlite"
 )
 
 // errNoServers is the error for a server's address in a program built without that engine.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"selvedge/db/internal/engine"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/engine"
+	"selvedge/internal/sqlite"
 )
 
 // memoryPath is the path of a database in memory: the same code on a single connection, gone at

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"time"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/callback"
+	"selvedge/internal/sqlite"
 )
 
 // Synchronous is how much of a commit must be on the disk before Write returns.

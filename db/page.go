@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 const (

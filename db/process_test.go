@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/sqlite"
 	"selvedge/test/dbtest"
 )
 

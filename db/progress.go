@@ -3,7 +3,7 @@ package db
 import (
 	"context"
 
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 // Progress is how far a long call has come. A call has one or more steps.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/engine"
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
 )
 
 // Read runs fn in a read transaction: one snapshot, on a connection that can't write. Readers and

@@ -5,9 +5,9 @@ package db
 import (
 	"context"
 
-	"selvedge/db/internal/callback"
-	"selvedge/db/internal/engine"
-	"selvedge/db/internal/postgres"
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+	"selvedge/internal/postgres"
 )
 
 // serverConnections is the largest number of connections of a handle to a server, each for writing

@@ -3,7 +3,7 @@ package db
 import (
 	"context"
 
-	"selvedge/db/internal/sqlite"
+	"selvedge/internal/sqlite"
 )
 
 // GiveBack returns to the disk what deletions freed, and truncates the WAL, at once; an open handle

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 // Stats are the contents and sizes of a file.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"selvedge/db/internal/engine"
+	"selvedge/internal/engine"
 )
 
 // Rx is a read transaction: one snapshot of the file. It is valid inside the function that received

@@ -1,0 +1,113 @@
+package damage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selvedge/internal/engine"
+)
+
+// An Object is an entry of sqlite_schema.
+type Object struct {
+	Type, Name, Table, SQL string
+}
+
+// SchemaQuery reads a schema as Schema wants what is expected: SQLite's own entries too.
+const SchemaQuery = `SELECT coalesce(type, ''), coalesce(name, ''), coalesce(tbl_name, ''), coalesce(sql, '')
+	FROM sqlite_schema ORDER BY rowid`
+
+// Objects reads the schema.
+func Objects(ctx context.Context, c Conn) (list []Object, err error) {
+	rows, err := c.QueryContext(ctx, SchemaQuery)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	for rows.Next() {
+		var o Object
+		if err := rows.Scan(&o.Type, &o.Name, &o.Table, &o.SQL); err != nil {
+			return list, err
+		}
+		list = append(list, o)
+	}
+	return list, rows.Err()
+}
+
+// Schema compares the schema with what a file of its version should have. What is there besides is
+// its user's.
+func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Problem, err error) {
+	there, err := Objects(ctx, c)
+	for _, want := range expected {
+		if len(found) == MaxProblems {
+			break
+		}
+		i := slices.IndexFunc(there, func(o Object) bool { return o.Type == want.Type && o.Name == want.Name })
+		switch {
+		case i < 0:
+			found = append(found, engine.Problem{
+				Check:  "schema",
+				Detail: fmt.Sprintf("%s %s is missing", want.Type, want.Name),
+			})
+		case there[i].Table != want.Table:
+			found = append(found, engine.Problem{
+				Check:  "schema",
+				Detail: fmt.Sprintf("%s %s is of %q, and not of %s", want.Type, want.Name, there[i].Table, want.Table),
+			})
+		case !same(there[i], want):
+			found = append(found, engine.Problem{
+				Check:  "schema",
+				Detail: fmt.Sprintf("%s %s is not as the program makes it", want.Type, want.Name),
+			})
+		}
+	}
+	return found, err
+}
+
+// same reports whether both were made by the same statement. That of goose's table is goose's, and
+// may change with it.
+func same(a, b Object) bool {
+	return a.SQL == b.SQL || b.Name == "goose_db_version" || normal(a.SQL) == normal(b.SQL)
+}
+
+// normal is a statement without its comments and with one space where there is any, outside of
+// quotes. As SQLite reads it, it ends at a NUL.
+func normal(sql string) string {
+	sql, _, _ = strings.Cut(sql, "\x00")
+	var out strings.Builder
+	space := false
+	for i := 0; i < len(sql); {
+		rest := sql[i:]
+		switch c := sql[i]; {
+		case strings.HasPrefix(rest, "--"):
+			n := strings.IndexByte(rest, '\n')
+			if n < 0 {
+				n = len(rest)
+			}
+			i, space = i+n, true
+		case strings.HasPrefix(rest, "/*"):
+			n := strings.Index(rest[2:], "*/")
+			if n < 0 {
+				n = len(rest) - 4
+			}
+			i, space = i+n+4, true
+		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
+			i, space = i+1, true
+		default:
+			if space && out.Len() > 0 {
+				out.WriteByte(' ')
+			}
+			space = false
+			n := 1
+			if c == '\'' || c == '"' || c == '`' {
+				if end := strings.IndexByte(rest[1:], c); end >= 0 {
+					n = end + 2
+				}
+			}
+			out.WriteString(rest[:n])
+			i += n
+		}
+	}
+	return out.String()
+}

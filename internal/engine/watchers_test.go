@@ -1,0 +1,142 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"selvedge/internal/engine"
+)
+
+// elsewhere counts what tells of commits elsewhere: how often it was begun, and how many have not ended.
+type elsewhere struct{ begun, open int }
+
+func (e *elsewhere) begin(context.Context) (func() error, error) {
+	e.begun++
+	e.open++
+	return func() error { e.open--; return nil }, nil
+}
+
+func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e elsewhere
+		w := engine.NewWatchers(e.begin)
+		a, leaveA := context.WithCancel(t.Context())
+		b, leaveB := context.WithCancel(t.Context())
+		first, err := w.Join(a)
+		second, err2 := w.Join(b)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		w.Tell()
+		w.Tell() // nobody looked in between
+		<-first
+		<-second
+		leaveA()
+		synctest.Wait()
+		if _, open := <-first; open || e != (elsewhere{1, 1}) {
+			t.Fatalf("after one of two left: %+v, open %v", e, open)
+		}
+		leaveB()
+		synctest.Wait()
+		if e != (elsewhere{1, 0}) {
+			t.Fatalf("after all left: %+v", e)
+		}
+		third, err := w.Join(t.Context())
+		if err != nil || e != (elsewhere{2, 1}) {
+			t.Fatalf("after another came: %v, %+v", err, e)
+		}
+		if err := w.Close(); err != nil || e != (elsewhere{2, 0}) {
+			t.Fatalf("after closing: %v, %+v", err, e)
+		}
+		if _, open := <-third; open {
+			t.Error("a channel is open after closing")
+		}
+		if _, err := w.Join(t.Context()); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("who comes after closing: %v", err)
+		}
+	})
+}
+
+// A start that waits for a server lasts until the one who caused it has enough of it, or the handle
+// is closed.
+func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
+	wait := func(ctx context.Context) (func() error, error) {
+		<-ctx.Done()
+		return nil, errors.New("not connected")
+	}
+	t.Run("context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := engine.NewWatchers(wait)
+			enough := errors.New("enough")
+			first, leaveFirst := context.WithCancelCause(t.Context())
+			second, leaveSecond := context.WithCancelCause(t.Context())
+			ends := make(chan error)
+			go func() { _, err := w.Join(first); ends <- err }()
+			synctest.Wait()
+			go func() { _, err := w.Join(second); ends <- err }()
+			synctest.Wait()
+			leaveSecond(enough) // behind the first, it leaves alone
+			if err := <-ends; !errors.Is(err, enough) {
+				t.Errorf("who waited behind a start: %v", err)
+			}
+			leaveFirst(enough)
+			if err := <-ends; !errors.Is(err, enough) {
+				t.Errorf("who started: %v", err)
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("context, seen by the start first", func(t *testing.T) {
+		enough := errors.New("enough")
+		ctx, leave := context.WithCancelCause(t.Context())
+		w := engine.NewWatchers(func(context.Context) (func() error, error) {
+			leave(enough)
+			return nil, errors.New("not connected")
+		})
+		if _, err := w.Join(ctx); !errors.Is(err, enough) {
+			t.Errorf("who started: %v", err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("close", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := engine.NewWatchers(wait)
+			ends := make(chan error)
+			go func() { _, err := w.Join(t.Context()); ends <- err }()
+			synctest.Wait()
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := <-ends; !errors.Is(err, engine.ErrClosed) {
+				t.Errorf("who started: %v", err)
+			}
+		})
+	})
+}
+
+func TestOpen_FailedStartIsRetried(t *testing.T) {
+	var e elsewhere
+	broken := errors.New("broken")
+	w := engine.NewWatchers(func(ctx context.Context) (func() error, error) {
+		if e.begun == 0 {
+			e.begun++
+			return nil, broken
+		}
+		return e.begin(ctx)
+	})
+	if _, err := w.Join(t.Context()); !errors.Is(err, broken) {
+		t.Fatalf("the first: %v", err)
+	}
+	if _, err := w.Join(t.Context()); err != nil || e.open != 1 {
+		t.Fatalf("the second: %v, %+v", err, e)
+	}
+	if err := w.Close(); err != nil || e.open != 0 {
+		t.Errorf("closing: %v, %+v", err, e)
+	}
+}

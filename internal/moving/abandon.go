@@ -1,0 +1,183 @@
+package moving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"selvedge/internal/engine"
+)
+
+// Abandoned is what Abandon did.
+type Abandoned struct {
+	Path  string // the database that is open again
+	Place string // where its rows were under way to
+	Swept bool   // what was there of them is gone
+}
+
+// How much Abandon does at the target.
+type How int
+
+// It is looked at, or what came there is taken away, too.
+const (
+	LookThere How = iota
+	SweepThere
+)
+
+// Place says where the rows of a database are under way to, or were moved; "" where they are and were not.
+func Place(ctx context.Context, from engine.Movable) (string, error) {
+	here, err := endOf(ctx, from)
+	if last := here.last(); last.Direction == engine.MovedOut && (last.UnderWay() || here.done()) {
+		return last.Place, err
+	}
+	return "", err
+}
+
+// Abandon opens a database again whose rows were under way to another, unless that one is open. to
+// is nil where there is none that could be asked.
+func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (a Abandoned, err error) {
+	a.Path = from.Path()
+	if to != nil && how == SweepThere {
+		if err := to.Keep(ctx); err != nil {
+			return a, err
+		}
+	}
+	here, err := endOf(ctx, from)
+	if err != nil {
+		return a, err
+	}
+	var there end
+	if to != nil {
+		if there, err = endOf(ctx, to); err != nil {
+			return a, err
+		}
+	}
+	last := here.last()
+	a.Place = last.Place
+	coming, isComing := there.underWay()
+	isComing = isComing && coming.Direction == engine.MovedIn
+	_, known := here.of(coming.Token)
+	arrived, came := there.of(last.Token)
+	switch {
+	case last.Direction == engine.MovedIn && last.UnderWay():
+		return a, engine.Moved(last)
+	case isComing && !known && how == SweepThere:
+		return a, engine.Moved(coming)
+	case len(here.rows) == 0, !last.UnderWay() && !here.done() && *last.Outcome != engine.MoveAbandoned:
+		return a, errNoMove
+	case last.UnderWay() && there.has(last.Token): // it has lost the end of its move
+		last.Outcome = arrived.Outcome
+		return a, engine.Moved(last)
+	case last.UnderWay() && how == SweepThere && !came && to.Path() != last.Place:
+		return a, elsewhere(last, to.Path())
+	case here.done():
+		a.Swept, err = undo(ctx, from, to, here.last(), there, how, o)
+		return a, err
+	case last.UnderWay():
+		if err := reopen(ctx, from, last, o); err != nil {
+			return a, err
+		}
+	}
+	if isComing && how == SweepThere {
+		err = sweepAll(ctx, to, coming, o)
+		a.Swept = err == nil
+	}
+	return a, err
+}
+
+var errNoMove = &engine.Failure{
+	Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone",
+	Err: errors.New("no move of it is under way"),
+}
+
+// elsewhere is for a place that knows nothing of the move, and so can't tell whether it is over.
+func elsewhere(going engine.MoveRow, path string) error {
+	return &engine.Failure{
+		Kind: engine.ErrInvalid, Hint: "name that place with --to, or none",
+		Err: fmt.Errorf("the move goes to %s, and %s knows nothing of it", going.Place, path),
+	}
+}
+
+// reopen gives a source back whose move is under way.
+func reopen(ctx context.Context, from engine.Movable, going engine.MoveRow, o Options) error {
+	return from.Reopen(ctx, "abandon the move", func(t engine.Tx) error {
+		m := move{token: going.Token, Options: o}
+		if err := m.end(t, engine.MoveAbandoned); err != nil {
+			return err
+		}
+		return unshut(t)
+	})
+}
+
+const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ?
+	AND outcome = ?`
+
+// undo gives a source back that is moved for ever, where its target was never open. The target's
+// row decides: once the move is abandoned there, nobody opens what came.
+func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How,
+	o Options,
+) (swept bool, err error) {
+	row, known := there.of(done.Token)
+	switch {
+	case !known || row.Direction != engine.MovedIn || there.has(done.Token):
+		return false, engine.Moved(done)
+	case how != SweepThere:
+		return false, &engine.Failure{
+			Kind: engine.ErrMoved, Err: errors.New("it is moved to " + done.Place + ", which is not open yet"),
+			Hint: "open that one with: migrate move --to " + done.Place +
+				", or undo the move with: migrate move --abandon --to " + done.Place,
+		}
+	case row.UnderWay():
+		if err := sweepAll(ctx, to, row, o); err != nil {
+			return false, err
+		}
+		swept = true
+	}
+	return swept, from.Reopen(ctx, "abandon the move", func(t engine.Tx) error {
+		outcome := engine.MoveAbandoned
+		done.Outcome, done.Moved, done.Proof = &outcome, nil, nil
+		n, err := t.Exec(sqlTakeBack, []any{outcome, done.Checksum(), done.ID, engine.MoveComplete})
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%w: the source was given back already", engine.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		return unshut(t)
+	})
+}
+
+// sweepAll is sweep of all tables that are there and ours.
+func sweepAll(ctx context.Context, d engine.Movable, row engine.MoveRow, o Options) error {
+	tables, err := describe(ctx, d)
+	if err != nil {
+		return err
+	}
+	names := ours()
+	tables = slices.DeleteFunc(tables, func(t engine.Table) bool { return !slices.Contains(names, t.Name) })
+	return sweep(ctx, d, plan{tables: inOrder(tables)}, row, o.Now())
+}
+
+// sweep leaves a database as it was before rows were moved into it.
+func sweep(ctx context.Context, d engine.Movable, p plan, row engine.MoveRow, at time.Time) error {
+	return d.Reopen(ctx, "take away what was moved", func(t engine.Tx) error {
+		tables := slices.Clone(p.tables)
+		slices.Reverse(tables)
+		if err := d.Empty(t, tables); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`INSERT INTO scopes (id, name, checksum) VALUES (1, '', ?)`,
+			[]any{engine.Checksum("")}); err != nil {
+			return err
+		}
+		if err := d.Count(t, "scopes", 1); err != nil {
+			return err
+		}
+		if err := endRow(t, row, engine.MoveAbandoned, at); err != nil {
+			return err
+		}
+		return unshut(t)
+	})
+}

@@ -1,0 +1,538 @@
+package moving
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// Options of a move.
+type Options struct{ Now func() time.Time }
+
+// A Step of a move, in their order.
+type Step string
+
+// The steps. A move that was stopped behind any of them goes on there.
+const (
+	Look     Step = "look"     // nothing is changed yet
+	Shut     Step = "shut"     // the source is shut to writers
+	Prepare  Step = "prepare"  // the target is marked as this move's
+	Copy     Step = "copy"     // rows are brought over
+	Compare  Step = "compare"  // all of them are read in both
+	Complete Step = "complete" // the source says that it is moved, for ever
+	Open     Step = "open"     // the target is open to everybody
+)
+
+// A Report is what became of a move.
+type Report struct {
+	From, To string
+	Already  bool // it was complete before
+	Tables   []TableReport
+	Rows     int64  // of the source
+	SHA256   string // of the rows of the source, as digest says
+	ToSHA256 string // and of those of the target
+	Differs  []Difference
+	Left     []string // tables of the source that are not ours, and stay
+}
+
+// TableReport is what became of the rows of a table.
+type TableReport struct {
+	Table   string
+	Read    int64 // rows of the source
+	New     int64 // that this call brought
+	Already int64 // that an earlier one had
+	Differs int64
+}
+
+// A Difference is a row that is not the same in both.
+type Difference struct {
+	Table, Row, Reason string
+}
+
+// A move is one under way.
+type move struct {
+	Options
+	from, to engine.Movable
+	token    []byte
+	// began_at of the target's row, by which this call knows that no other has gone on with the move
+	mark   int64
+	plan   plan
+	report Report
+	counts map[string]*TableReport
+}
+
+// Move brings all rows from one database to the other, compares them, and shuts the first for ever.
+// It goes on where an earlier call was stopped.
+func Move(ctx context.Context, from, to engine.Movable, o Options) (Report, error) {
+	m := &move{Options: o, from: from, to: to, report: Report{From: from.Path(), To: to.Path()}}
+	err := m.run(ctx)
+	return m.report, err
+}
+
+func (m *move) run(ctx context.Context) error {
+	if m.from.Path() == m.to.Path() {
+		return fmt.Errorf("%w: both are %s", engine.ErrInvalid, m.from.Path())
+	}
+	if err := m.step(ctx, Look); err != nil {
+		return err
+	}
+	here, there, err := m.ends(ctx)
+	if err != nil {
+		return err
+	}
+	if here.done() {
+		return m.finished(ctx, here, there)
+	}
+	if going, isGoing := here.underWay(); isGoing && there.has(going.Token) {
+		return m.forgotten(ctx, going, there)
+	}
+	if err := m.to.Keep(ctx); err != nil {
+		return err
+	}
+	if there, err = endOf(ctx, m.to); err != nil {
+		return err
+	}
+	if err := m.fill(ctx, here, there); err != nil {
+		return err
+	}
+	return m.complete(ctx)
+}
+
+// fill has the target hold what the source holds, and proves it.
+func (m *move) fill(ctx context.Context, here, there end) (err error) {
+	if here.Schema != there.Schema || here.Schema != lastStep().Version {
+		return &engine.Failure{
+			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate " +
+				"move --abandon --to " + m.to.Path(),
+			Err: fmt.Errorf("the source has schema %d and the target %d, and this program moves rows of %d",
+				here.Schema, there.Schema, lastStep().Version),
+		}
+	}
+	if m.plan, err = makePlan(ctx, m.from, m.to); err != nil {
+		return err
+	}
+	m.report.Left = m.plan.left
+	if !here.done() {
+		if err := m.begin(ctx, here, there); err != nil {
+			return err
+		}
+	}
+	if err := m.take(ctx); err != nil {
+		return err
+	}
+	if err := m.copy(ctx); err != nil {
+		return err
+	}
+	return m.compare(ctx)
+}
+
+// take marks the target as this call's. An earlier one that lost its hold of it unknowingly, with a
+// connection say, writes there no more.
+func (m *move) take(ctx context.Context) error {
+	return m.to.Write(ctx, "go on with the move", func(t engine.Tx) error {
+		row, err := m.current(t)
+		if err != nil {
+			return err
+		}
+		row.BeganAt = max(m.Now().UnixNano(), row.BeganAt+1)
+		m.mark = row.BeganAt
+		_, err = t.Exec(sqlTakeMove, []any{row.BeganAt, row.Checksum(), row.ID})
+		return err
+	}).Err
+}
+
+// write writes to the target, where no other call has taken it.
+func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) error {
+	return m.to.Write(ctx, why, func(t engine.Tx) error {
+		if err := m.mine(t); err != nil {
+			return err
+		}
+		return fn(t)
+	}).Err
+}
+
+// mine fails where another call has taken the target, and keeps others from it until the transaction ends.
+func (m *move) mine(t engine.Tx) error {
+	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
+	if err == nil && n != 1 {
+		err = &engine.Failure{
+			Kind: engine.ErrConflict, Hint: "leave it to that one",
+			Err: errors.New("another program has gone on with the move"),
+		}
+	}
+	return err
+}
+
+// step tells of one, and ends the move where its context has.
+func (m *move) step(ctx context.Context, s Step) error {
+	tell(ctx, engine.Progress{Step: string(s)})
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// tell says how far a step is, in rows.
+func tell(ctx context.Context, p engine.Progress) {
+	if to := engine.Telling(ctx); to != nil {
+		to(p)
+	}
+}
+
+// An end is a database as a move finds it.
+type end struct {
+	engine.Versions
+	rows []engine.MoveRow // the last one first
+}
+
+func (e end) last() engine.MoveRow {
+	if len(e.rows) == 0 {
+		return engine.MoveRow{}
+	}
+	return e.rows[0]
+}
+
+// underWay gives the move that has not ended.
+func (e end) underWay() (engine.MoveRow, bool) {
+	last := e.last()
+	return last, len(e.rows) > 0 && last.UnderWay()
+}
+
+// of gives the row of a move.
+func (e end) of(token []byte) (engine.MoveRow, bool) {
+	i := slices.IndexFunc(e.rows, func(r engine.MoveRow) bool { return bytes.Equal(r.Token, token) })
+	if i < 0 {
+		return engine.MoveRow{}, false
+	}
+	return e.rows[i], true
+}
+
+// has reports whether all that a move brought has come here.
+func (e end) has(token []byte) bool {
+	row, known := e.of(token)
+	return known && row.Direction == engine.MovedIn && row.Outcome != nil && *row.Outcome == engine.MoveComplete
+}
+
+const (
+	sqlMoves = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves
+		ORDER BY id DESC`
+	sqlAddMove  = `INSERT INTO moves (token, direction, place, began_at, checksum) VALUES (?, ?, ?, ?, ?)`
+	sqlTakeMove = `UPDATE moves SET began_at = ?, checksum = ? WHERE id = ?`
+	sqlMine     = `UPDATE moves SET began_at = began_at WHERE token = ? AND began_at = ? AND ended_at IS NULL`
+	sqlEndMove  = `UPDATE moves SET ended_at = ?, outcome = ?, moved = ?, proof = ?, checksum = ? WHERE id = ?
+		AND ended_at IS NULL`
+	sqlShut    = `UPDATE selvedge_file SET min_writer = ?`
+	sqlShutAll = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?`
+)
+
+func endOf(ctx context.Context, d engine.Movable) (e end, err error) {
+	if e.Versions, err = d.Versions(ctx); err != nil {
+		return e, err
+	}
+	err = d.Read(ctx, "look which moves there were",
+		func(x engine.Rx) error { return x.Select(&e.rows, sqlMoves, nil) }).Err
+	return e, err
+}
+
+func (m *move) ends(ctx context.Context) (here, there end, err error) {
+	if here, err = endOf(ctx, m.from); err == nil {
+		there, err = endOf(ctx, m.to)
+	}
+	return here, there, err
+}
+
+// begin shuts the source and marks the target, as far as an earlier call has not.
+func (m *move) begin(ctx context.Context, here, there end) error {
+	going, isGoing := here.underWay()
+	coming, isComing := there.underWay()
+	switch {
+	case isGoing && going.Direction == engine.MovedIn:
+		return engine.Moved(going)
+	case isComing && coming.Direction == engine.MovedOut:
+		return engine.Moved(coming)
+	case there.Shut() && !isComing:
+		return engine.Moved(there.last())
+	case isGoing && isComing && bytes.Equal(going.Token, coming.Token):
+		m.token = going.Token
+		return nil
+	case isGoing && going.Place != m.to.Path():
+		return engine.Moved(going)
+	}
+	if isComing { // an earlier move that was abandoned at the other end is this one's to sweep up
+		if old, known := here.of(coming.Token); !known || old.UnderWay() {
+			return engine.Moved(coming)
+		}
+		if err := sweep(ctx, m.to, m.plan, coming, m.Now()); err != nil {
+			return err
+		}
+	} else if err := m.empty(ctx); err != nil {
+		return err
+	}
+	if isGoing {
+		m.token = going.Token
+	} else if err := m.shut(ctx); err != nil {
+		return err
+	}
+	if err := m.fits(ctx); err != nil {
+		return err
+	}
+	return m.prepare(ctx)
+}
+
+// shut has nobody write at the source from here on.
+func (m *move) shut(ctx context.Context) error {
+	if err := m.step(ctx, Shut); err != nil {
+		return err
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return err
+	}
+	m.token = token[:]
+	return m.from.Shut(ctx, "shut it, to move its rows",
+		"it is moved to "+m.to.Path()+", or is under way there", func(t engine.Tx) error {
+			var last engine.MoveRow
+			err := t.Get(&last, engine.SQLLastMove, nil)
+			if err == nil && (last.UnderWay() || *last.Outcome == engine.MoveComplete &&
+				last.Direction == engine.MovedOut) {
+				return engine.Moved(last) // another was faster
+			}
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
+				return err
+			}
+			if err := m.add(t, engine.MovedOut, m.to.Path()); err != nil {
+				return err
+			}
+			_, err = t.Exec(sqlShut, []any{engine.Shut})
+			return err
+		})
+}
+
+func (m *move) add(t engine.Tx, direction, place string) error {
+	row := engine.MoveRow{Token: m.token, Direction: direction, Place: place, BeganAt: m.Now().UnixNano()}
+	_, err := t.Exec(sqlAddMove, []any{row.Token, row.Direction, row.Place, row.BeganAt, row.Checksum()})
+	return err
+}
+
+// prepare marks the target, which nobody reads or writes then.
+func (m *move) prepare(ctx context.Context) error {
+	if err := m.step(ctx, Prepare); err != nil {
+		return err
+	}
+	return m.to.Shut(ctx, "have rows moved into it",
+		"it is being filled with what is moved from "+m.from.Path(), func(t engine.Tx) error {
+			if err := holds(t, m.plan); err != nil {
+				return err
+			}
+			if _, err := t.Exec(`DELETE FROM scopes`, nil); err != nil {
+				return err
+			}
+			if err := m.add(t, engine.MovedIn, m.from.Path()); err != nil {
+				return err
+			}
+			_, err := t.Exec(sqlShutAll, []any{engine.Shut, engine.Shut})
+			return err
+		})
+}
+
+// empty refuses a target that holds anything.
+func (m *move) empty(ctx context.Context) error {
+	return m.to.Read(ctx, "look whether it is empty", func(x engine.Rx) error { return holds(x, m.plan) }).Err
+}
+
+func holds(x engine.Rx, p plan) error {
+	for _, t := range p.tables {
+		where := ""
+		if t.Name == "scopes" {
+			where = " WHERE name <> ''" // the default scope is made with the schema
+		}
+		var n int
+		if err := x.Get(&n, "SELECT count(*) FROM (SELECT 1 AS one FROM "+quoted(t.Name)+where+
+			" LIMIT 1) AS some_row", nil); err != nil {
+			return err
+		}
+		if n > 0 {
+			return &engine.Failure{
+				Kind: engine.ErrConflict, Hint: "name a place that is empty: another file, another database, or " +
+					"another schema with ?search_path=NAME",
+				Err: fmt.Errorf("the target holds rows already, in its table %s", t.Name),
+			}
+		}
+	}
+	return nil
+}
+
+// complete ends the move: the source is shut for ever, and then, but not before, the target is open
+// to everybody.
+func (m *move) complete(ctx context.Context) error {
+	if err := m.step(ctx, Complete); err != nil {
+		return err
+	}
+	err := m.from.Write(ctx, "end the move", func(t engine.Tx) error {
+		return m.end(t, engine.MoveComplete)
+	}).Err
+	if err != nil {
+		return err
+	}
+	return m.open(ctx)
+}
+
+// end writes how the move ended. One that somebody abandoned meanwhile ends in no other way.
+func (m *move) end(t engine.Tx, outcome string) error {
+	row, err := m.current(t)
+	if err != nil {
+		return err
+	}
+	if outcome == engine.MoveComplete {
+		row.Moved, row.Proof = &m.report.Rows, &m.report.SHA256
+	}
+	return endRow(t, row, outcome, m.Now())
+}
+
+// current is the row of the move, which has not ended.
+func (m *move) current(t engine.Tx) (row engine.MoveRow, err error) {
+	err = t.Get(&row, engine.SQLLastMove, nil)
+	if err == nil && (!bytes.Equal(row.Token, m.token) || !row.UnderWay()) {
+		err = &engine.Failure{
+			Kind: engine.ErrConflict, Hint: "begin it again",
+			Err: errors.New("the move was ended meanwhile by another program"),
+		}
+	}
+	return row, err
+}
+
+func endRow(t engine.Tx, row engine.MoveRow, outcome string, at time.Time) error {
+	now := at.UnixNano()
+	row.EndedAt, row.Outcome = &now, &outcome
+	n, err := t.Exec(sqlEndMove, []any{row.EndedAt, row.Outcome, row.Moved, row.Proof, row.Checksum(), row.ID})
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%w: the move has ended already", engine.ErrConflict)
+	}
+	return err
+}
+
+const (
+	sqlIdentity    = `SELECT generation, created_at FROM selvedge_file`
+	sqlSetIdentity = `UPDATE selvedge_file SET generation = ?, created_at = ?`
+)
+
+// open lets everybody use the target. It is what the source was, to cursors too.
+func (m *move) open(ctx context.Context) error {
+	if err := m.step(ctx, Open); err != nil {
+		return err
+	}
+	var identity struct {
+		Generation int64 `db:"generation"`
+		CreatedAt  int64 `db:"created_at"`
+	}
+	err := m.from.Read(ctx, "read what it says of itself",
+		func(x engine.Rx) error { return x.Get(&identity, sqlIdentity, nil) }).Err
+	if err != nil {
+		return err
+	}
+	return m.to.Reopen(ctx, "open what was moved", func(t engine.Tx) error {
+		if err := m.mine(t); err != nil {
+			return err
+		}
+		if err := m.end(t, engine.MoveComplete); err != nil {
+			return err
+		}
+		if _, err := t.Exec(sqlSetIdentity, []any{identity.Generation, identity.CreatedAt}); err != nil {
+			return err
+		}
+		if err := t.Analyze(); err != nil {
+			return err
+		}
+		return unshut(t)
+	})
+}
+
+// unshut says again who may read and write.
+func unshut(t engine.Tx) error {
+	var version int64
+	if err := t.Get(&version, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`, nil); err != nil {
+		return err
+	}
+	at := stepOf(version)
+	_, err := t.Exec(sqlShutAll, []any{at.MinReader, at.MinWriter})
+	return err
+}
+
+func lastStep() migrations.Step { return migrations.Steps[len(migrations.Steps)-1] }
+
+func stepOf(version int64) (at migrations.Step) {
+	for _, s := range migrations.Steps {
+		if s.Version <= version {
+			at = s
+		}
+	}
+	return at
+}
+
+// Gone says where the rows of a database are that were moved for ever, as an error; nil where they were not.
+func Gone(ctx context.Context, from engine.Movable) (gone, err error) {
+	here, err := endOf(ctx, from)
+	if here.done() {
+		gone = engine.Moved(here.last())
+	}
+	return gone, err
+}
+
+func (e end) done() bool {
+	last := e.last()
+	return last.Direction == engine.MovedOut && last.Outcome != nil && *last.Outcome == engine.MoveComplete
+}
+
+// finished is for a source that was moved before. The target may not be open yet, and may have lost
+// what came last, as a server may that failed over: it gets it then.
+func (m *move) finished(ctx context.Context, here, there end) error {
+	done := here.last()
+	m.token = done.Token
+	if there.has(done.Token) {
+		m.already(done)
+		return nil
+	}
+	if row, came := there.of(done.Token); came && !row.UnderWay() {
+		return &engine.Failure{
+			Kind: engine.ErrMoved, Hint: "give it back with: migrate move --abandon --to " + m.to.Path(),
+			Err: errors.New("it is moved to " + done.Place +
+				", where the move was abandoned before that one was open"),
+		}
+	}
+	if coming, isComing := there.underWay(); !isComing || !bytes.Equal(coming.Token, done.Token) {
+		return engine.Moved(done)
+	}
+	if err := m.to.Keep(ctx); err != nil {
+		return err
+	}
+	if err := m.fill(ctx, here, there); err != nil {
+		return err
+	}
+	return m.open(ctx)
+}
+
+// forgotten is for a source that lost the end of its move, as a server may that failed over, or a
+// file in whose place a copy was laid: the target takes its work.
+func (m *move) forgotten(ctx context.Context, going engine.MoveRow, there end) error {
+	row, _ := there.of(going.Token)
+	m.token = going.Token
+	m.already(row)
+	return m.from.Write(ctx, "end the move",
+		func(t engine.Tx) error { return m.end(t, engine.MoveComplete) }).Err
+}
+
+// already reports what was proved when the move was completed.
+func (m *move) already(row engine.MoveRow) {
+	m.report.Already = true
+	if row.Moved != nil {
+		m.report.Rows, m.report.SHA256, m.report.ToSHA256 = *row.Moved, *row.Proof, *row.Proof
+	}
+}

@@ -1,0 +1,306 @@
+package moving
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"selvedge/internal/damage"
+	"selvedge/internal/engine"
+)
+
+// A page of rows is read at once: some megabytes, however long rows are.
+const (
+	pageRows  = 2000
+	firstRows = 200 // of a table whose rows may be long
+	pageBytes = 4 << 20
+)
+
+// A page are rows in the order of their keys.
+type page struct {
+	rows  [][]any
+	bytes int
+}
+
+// pages reads a table from behind a key on, one page ahead of who takes them. nil is its beginning.
+func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) iter.Seq2[page, error] {
+	return pagesWhere(ctx, d, t, "", after)
+}
+
+// pagesWhere is pages of the rows of which a condition holds.
+func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string,
+	after []any,
+) iter.Seq2[page, error] {
+	return func(yield func(page, error) bool) {
+		whole := ctx
+		ctx, cancel := context.WithCancel(whole)
+		type answer struct {
+			page
+			err error
+		}
+		answers := make(chan answer, 1)
+		go func() {
+			defer close(answers)
+			limit := firstRows
+			for {
+				p, more, err := readPage(ctx, d, t, where, after, limit)
+				if len(p.rows) > 0 || err != nil {
+					select {
+					case answers <- answer{p, err}:
+					case <-ctx.Done():
+						return
+					}
+				}
+				if err != nil || !more {
+					return
+				}
+				after = keyOf(t, p.rows[len(p.rows)-1])
+				limit = min(pageRows, max(1, len(p.rows)*pageBytes/max(1, p.bytes)))
+			}
+		}()
+		defer func() {
+			cancel()
+			for range answers { // until the reader has ended
+			}
+		}()
+		for a := range answers {
+			if !yield(a.page, a.err) || a.err != nil {
+				return
+			}
+		}
+		if whole.Err() != nil { // the reader may have left without a word, and that is not the table's end
+			yield(page{}, fmt.Errorf("interrupted: %w", context.Cause(whole)))
+		}
+	}
+}
+
+// readPage reads up to limit rows behind a key. more says that there may be others.
+func readPage(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any,
+	limit int,
+) (p page, more bool, err error) {
+	key := keyColumns(t)
+	err = d.Read(ctx, "move rows of "+t.Name, func(x engine.Rx) (err error) {
+		p, more = page{}, false
+		if after == nil {
+			more, err = p.add(x, t, selection(t, where, damage.InOrder(key, "")), nil, limit)
+			return err
+		}
+		for same := len(key) - 1; same >= 0 && !more && err == nil; same-- {
+			condition, order := damage.Behind(key, same)
+			if where != "" {
+				condition += " AND " + where
+			}
+			more, err = p.add(x, t, selection(t, condition, order), after[:same+1], limit-len(p.rows))
+		}
+		return err
+	}).Err
+	return p, more, err
+}
+
+// add adds up to limit rows. more says that there may be others.
+func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit int) (more bool, err error) {
+	rows, err := x.Query(query, append(slices.Clone(args), limit))
+	if err != nil {
+		return false, err
+	}
+	defer func() { // the first error is what is told
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+	}()
+	nulls := nullable(t)
+	n := 0
+	for ; rows.Next(); n++ {
+		values := make([]any, len(t.Columns)+len(nulls))
+		dest := make([]any, len(values))
+		for i := range values {
+			dest[i] = &values[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return false, err
+		}
+		row := values[:len(t.Columns):len(t.Columns)]
+		for i, column := range t.Columns { // no bytes come as NULL does
+			at := slices.Index(nulls, i)
+			if b, isBytes := row[i].([]byte); isBytes && b == nil {
+				row[i] = nil
+			}
+			if column.Bytes && row[i] == nil && (column.NotNull || at >= 0 && values[len(t.Columns)+at] == int64(0)) {
+				row[i] = []byte{}
+			}
+		}
+		p.rows = append(p.rows, row)
+		p.bytes += size(row)
+		if p.bytes > 2*pageBytes {
+			return true, nil
+		}
+	}
+	return n == limit, rows.Err()
+}
+
+// nullable are the columns of bytes of which a query asks whether they are NULL, too.
+func nullable(t engine.Table) (columns []int) {
+	for i, c := range t.Columns {
+		if c.Bytes && !c.NotNull {
+			columns = append(columns, i)
+		}
+	}
+	return columns
+}
+
+// selection is the query for a part of a page.
+func selection(t engine.Table, condition, order string) string {
+	all := make([]int, len(t.Columns))
+	for i := range all {
+		all[i] = i
+	}
+	columns := []string{quotedNames(t, all)}
+	for _, i := range nullable(t) {
+		columns = append(columns, quoted(t.Columns[i].Name)+" IS NULL")
+	}
+	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + quoted(t.Name)
+	if condition != "" {
+		query += " WHERE " + condition
+	}
+	return query + " ORDER BY " + order + " LIMIT ?"
+}
+
+// keyColumns is the key of a table as its rows are read by it.
+func keyColumns(t engine.Table) (columns []damage.KeyColumn) {
+	for _, i := range key(t) {
+		c := damage.KeyColumn{Name: quoted(t.Columns[i].Name), Type: "TEXT", Beginning: t.Columns[i].Beginning}
+		if t.Columns[i].Bytes {
+			c.Type = "BYTEA"
+		}
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+func keyOf(t engine.Table, row []any) (values []any) {
+	for _, i := range key(t) {
+		values = append(values, row[i])
+	}
+	return values
+}
+
+// size is about what a row takes in memory.
+func size(row []any) (n int) {
+	for _, v := range row {
+		n += 16
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+	}
+	return n
+}
+
+// compareKeys orders keys as both engines do: numbers, and texts and bytes byte by byte.
+func compareKeys(a, b []any) (order int, err error) {
+	for i := range a {
+		switch x := a[i].(type) {
+		case int64:
+			if y, ok := b[i].(int64); ok {
+				order = cmp.Compare(x, y)
+				break
+			}
+			return 0, unlike(a[i], b[i])
+		case string:
+			if y, ok := b[i].(string); ok {
+				order = cmp.Compare(x, y)
+				break
+			}
+			return 0, unlike(a[i], b[i])
+		case []byte:
+			if y, ok := b[i].([]byte); ok {
+				order = bytes.Compare(x, y)
+				break
+			}
+			return 0, unlike(a[i], b[i])
+		default:
+			return 0, unlike(a[i], b[i])
+		}
+		if order != 0 {
+			return order, nil
+		}
+	}
+	return 0, nil
+}
+
+func unlike(a, b any) error {
+	return fmt.Errorf("%w: a key has a %T where another has a %T", engine.ErrCorrupt, a, b)
+}
+
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case []byte:
+		b, ok := b.([]byte)
+		return ok && bytes.Equal(a, b)
+	case float64:
+		b, ok := b.(float64)
+		return ok && math.Float64bits(a) == math.Float64bits(b)
+	}
+	return a == b
+}
+
+// A digest is the SHA-256 of rows in a form that no engine has a part in: of a table 'T', its name
+// and the names of its columns; of a row 'r' and the values of its columns, ordered by name. A
+// value is a letter and eight bytes, the lowest first: 'i' and a whole number, 'f' and the bits of
+// an IEEE 754 double, 't' or 'b' and the length of what follows, text or bytes, 'n' and 0 for NULL.
+// Names are text. Tables come by name and rows by key.
+type digest struct {
+	hash hash.Hash
+	buf  []byte
+	rows int64
+}
+
+func newDigest() *digest { return &digest{hash: sha256.New()} }
+
+func (d *digest) table(t engine.Table) {
+	d.buf = append(d.buf[:0], 'T')
+	d.value(t.Name)
+	for _, c := range t.Columns {
+		d.value(c.Name)
+	}
+	d.hash.Write(d.buf) //nolint:errcheck // a hash takes everything
+}
+
+func (d *digest) row(row []any) {
+	d.rows++
+	d.buf = append(d.buf[:0], 'r')
+	for _, v := range row {
+		d.value(v)
+	}
+	d.hash.Write(d.buf) //nolint:errcheck // as above
+}
+
+func (d *digest) value(v any) {
+	put := func(kind byte, n uint64) { d.buf = binary.LittleEndian.AppendUint64(append(d.buf, kind), n) }
+	switch v := v.(type) {
+	case nil:
+		put('n', 0)
+	case int64:
+		put('i', uint64(v))
+	case float64:
+		put('f', math.Float64bits(v))
+	case string:
+		put('t', uint64(len(v)))
+		d.buf = append(d.buf, v...)
+	case []byte:
+		put('b', uint64(len(v)))
+		d.buf = append(d.buf, v...)
+	}
+}
+
+func (d *digest) sum() string { return fmt.Sprintf("%x", d.hash.Sum(nil)) }

@@ -1,0 +1,390 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/internal/engine"
+)
+
+// DefaultSchema is where the tables are when the address names no search_path.
+const DefaultSchema = "selvedge"
+
+const (
+	connectPatience = 5 * time.Second // for one host
+	laterAnswers    = 2 * time.Second // that hosts get to answer after one of them did
+)
+
+// commitPatience is until a COMMIT without an answer is asked about, and given up and settled where
+// its server does not work on it. Tests lengthen it.
+var commitPatience = 12 * time.Second
+
+// closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
+var closePatience = 2 * time.Second
+
+// An Address is where a server is, and the schema in its database.
+type Address struct {
+	config *pgconn.Config
+	schema string
+	ttl    time.Duration // of owners
+
+	settings string // a statement that a session begins with
+
+	oneMachine bool // all programs run on it
+	hosts      []host
+}
+
+// ttlSetting is the setting of an address that says for how long a process may be silent before it
+// counts as dead. The others of the database must say the same.
+const ttlSetting = "selvedge.owner_ttl"
+
+// hostsSetting says "one" where all programs that use the database run on one machine, whose pids
+// then say who is dead.
+const hostsSetting = "selvedge.hosts"
+
+// A host is one server of an address, with the ways to it: with TLS and without, say.
+type host struct {
+	name string
+	ways []pgconn.FallbackConfig
+}
+
+// ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's
+// other settings and environment variables.
+func ParseAddress(text string) (*Address, error) {
+	if scheme, rest, found := strings.Cut(text, "://"); found {
+		text = strings.ToLower(scheme) + "://" + rest // elsewhere a scheme is of any case, and a name of a file for pgconn
+	}
+	config, err := pgconn.ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the address of the server: %s", engine.ErrInvalid, withoutAddress(err))
+	}
+	a := &Address{config: config, schema: DefaultSchema, ttl: DefaultTTL}
+	if path, ok := config.RuntimeParams["search_path"]; ok {
+		name, _, _ := strings.Cut(path, ",")
+		a.schema = strings.Trim(strings.TrimSpace(name), `"`)
+	}
+	if a.schema == "" || len(a.schema) > 63 || strings.ContainsAny(a.schema, "\x00\"") ||
+		strings.HasPrefix(a.schema, "pg_") {
+		return nil, fmt.Errorf("%w: search_path names the schema %q: a name of up to 63 bytes, without quotes, "+
+			"that does not begin with pg_", engine.ErrInvalid, a.schema)
+	}
+	if text, ok := config.RuntimeParams[ttlSetting]; ok {
+		delete(config.RuntimeParams, ttlSetting)
+		if a.ttl, err = time.ParseDuration(text); err != nil || a.ttl < shortestTTL || a.ttl > time.Hour {
+			return nil, fmt.Errorf("%w: %s is %q: a time from %v to %v", engine.ErrInvalid, ttlSetting, text,
+				shortestTTL, time.Hour)
+		}
+	}
+	if text, ok := config.RuntimeParams[hostsSetting]; ok {
+		delete(config.RuntimeParams, hostsSetting)
+		if a.oneMachine = text == "one"; !a.oneMachine && text != "many" {
+			return nil, fmt.Errorf("%w: %s is %q: one or many", engine.ErrInvalid, hostsSetting, text)
+		}
+	}
+	// What a role or a database has other defaults for would have statements mean something else.
+	for key, value := range map[string]string{
+		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8",
+		"standard_conforming_strings": "on", "jit": "off",
+		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed",
+		"DateStyle":                      "ISO",
+		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1",
+		"transform_null_equals": "off", "bytea_output": "hex",
+		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for
+		// longer, and does not go on with it when others may have taken what it held.
+		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10),
+		"tcp_keepalives_idle":                 "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+	} {
+		for given := range config.RuntimeParams {
+			if strings.EqualFold(given, key) {
+				delete(config.RuntimeParams, given)
+			}
+		}
+		config.RuntimeParams[key] = value
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "selvedge"
+	}
+	a.settings = settingsOf(config.RuntimeParams)
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectPatience {
+		config.ConnectTimeout = connectPatience
+	}
+	config.ValidateConnect = nil // which host is the primary is asked below
+	for _, way := range append([]*pgconn.FallbackConfig{{
+		Host: config.Host, Port: config.Port,
+		TLSConfig: config.TLSConfig,
+	}}, config.Fallbacks...) {
+		name := net.JoinHostPort(way.Host, strconv.Itoa(int(way.Port)))
+		at := slices.IndexFunc(a.hosts, func(h host) bool { return h.name == name })
+		if at < 0 {
+			at = len(a.hosts)
+			a.hosts = append(a.hosts, host{name: name})
+		}
+		a.hosts[at].ways = append(a.hosts[at].ways, *way)
+	}
+	return a, nil
+}
+
+// startup are the settings that a connection is asked for with. All others are set by a statement
+// behind that: a pooler keeps those of its clients that it knows, these, and refuses the others
+// there.
+var startup = []string{
+	"application_name", "client_encoding", "datestyle", "timezone",
+	"standard_conforming_strings", "options",
+}
+
+// settingsOf takes the others out, and gives the statements that set them.
+func settingsOf(params map[string]string) string {
+	// standard_conforming_strings is on
+	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+	var sets []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !slices.Contains(startup, strings.ToLower(name)) {
+			sets = append(sets, "set_config("+quoted(name)+", "+quoted(params[name])+", false)")
+			delete(params, name)
+		}
+	}
+	// In a transaction of the role's own making it may wait for all serialisable ones
+	// (default_transaction_deferrable), or be refused.
+	return "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + strings.Join(sets, ", ") + "; COMMIT; "
+}
+
+// withoutAddress is what pgconn says of an address, without the address: it leaves a password out,
+// but not one with an @ in it.
+func withoutAddress(err error) string {
+	text := err.Error()
+	if at := strings.LastIndex(text, "`: "); at >= 0 {
+		return text[at+len("`: "):]
+	}
+	return "it can't be read"
+}
+
+func (a *Address) quotedSchema() string { return `"` + a.schema + `"` }
+
+// String is the address without its secrets, the same for the same place.
+func (a *Address) String() string {
+	var names, hosts, ports []string
+	sockets := false // folders with sockets
+	for _, h := range a.hosts {
+		way := h.ways[0]
+		names, hosts, ports = append(names, h.name), append(hosts, way.Host),
+			append(ports, strconv.Itoa(int(way.Port)))
+		sockets = sockets || strings.HasPrefix(way.Host, "/")
+	}
+	u := url.URL{
+		Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","),
+		Path: "/" + a.config.Database,
+	}
+	if sockets {
+		u.Host = ""
+		u.RawQuery = "host=" + url.QueryEscape(strings.Join(hosts, ",")) + "&port=" + strings.Join(ports, ",") + "&"
+	}
+	u.RawQuery += "search_path=" + url.QueryEscape(a.schema)
+	if a.ttl != DefaultTTL {
+		u.RawQuery += "&" + ttlSetting + "=" + a.ttl.String()
+	}
+	if a.oneMachine {
+		u.RawQuery += "&" + hostsSetting + "=one"
+	}
+	return u.String()
+}
+
+// errStray: the first answer of a connection is to something that was not asked there.
+var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
+
+// sqlTimeline gives the timeline of a primary; a standby has none that it writes.
+const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''
+	ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
+
+// errStandby: the host answers, and is not the primary. Nothing is asked of it, as of a connection
+// that is closed.
+var errStandby = standby{}
+
+type standby struct{}
+
+func (standby) Error() string { return "the server is a standby" }
+
+func (standby) Unwrap() error { return errConnection }
+
+// errReplaced: the host says that it is the primary, and another one has been it since.
+var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: "+
+	"then open the database again", errConnection)
+
+// connect gives a connection to the primary. Of several hosts all are asked, and of those that say
+// that they are it the one with the highest timeline is: a primary that was replaced and does not
+// know yet has a lower one. Where one has the highest that is known already nobody waits for the
+// others.
+func (s *scout) connect(ctx context.Context) (*wire, error) {
+	ctx, cancel := patient(ctx, connectPatience)
+	defer cancel()
+	hosts := s.address.hosts
+	type answer struct {
+		wire *wire
+		err  error
+	}
+	answers := make(chan answer, len(hosts))
+	for _, h := range hosts {
+		go func() {
+			w, err := h.connect(ctx, s.address)
+			answers <- answer{w, err}
+		}()
+	}
+	var best *wire
+	var failed unreachedErrors
+	var enough <-chan time.Time
+	left := len(hosts)
+	for known := s.known(); left > 0 && (best == nil || known == "" || best.line.timeline < known); left-- {
+		select {
+		case got := <-answers:
+			switch {
+			case got.err != nil:
+				failed = append(failed, got.err)
+			case best == nil || got.wire.line.timeline > best.line.timeline:
+				got.wire, best = best, got.wire
+			}
+			if got.wire != nil {
+				_ = got.wire.Close()
+			}
+			if enough == nil {
+				clock := time.NewTimer(laterAnswers)
+				defer clock.Stop()
+				enough = clock.C
+			}
+			continue
+		case <-enough:
+		}
+		break
+	}
+	if left > 0 {
+		cancel()
+		go func() { // who answers now is too late
+			for range left {
+				if late := <-answers; late.wire != nil {
+					_ = late.wire.Close()
+				}
+			}
+		}()
+	}
+	switch {
+	case best == nil && len(failed) == 1:
+		return nil, failed[0]
+	case best == nil:
+		return nil, failed
+	case !s.met(best.line.timeline):
+		return nil, errors.Join(errReplaced, best.Close())
+	}
+	best.leave = s.add(best.line)
+	return best, nil
+}
+
+// connect gives a connection to this host where it is the primary. One that begins with somebody's
+// answer is left for another.
+func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
+	for range 5 {
+		if w, err = h.connectOnce(ctx, a); !errors.Is(err, errStray) {
+			break
+		}
+	}
+	return w, err
+}
+
+func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
+	w, err := h.dial(ctx, a.config)
+	if err != nil {
+		return nil, err
+	}
+	if err = oldEnough(w.conn.ParameterStatus("server_version")); err == nil {
+		w.line.timeline, err = w.primaryOf(ctx, a.settings)
+	}
+	if err == nil && w.line.timeline == "" {
+		err = fmt.Errorf("%s: %w", h.name, errStandby)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// oldEnough refuses a server that lacks what this asks for. version is as servers tell it: 14.2, or 17beta1.
+func oldEnough(version string) error {
+	end := strings.IndexFunc(version, func(c rune) bool { return c < '0' || c > '9' })
+	if end < 0 {
+		end = len(version)
+	}
+	if major, err := strconv.Atoi(version[:end]); err == nil && major < oldestServer {
+		return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d",
+			engine.ErrUnsupported, version, oldestServer)
+	}
+	return nil // or it does not tell
+}
+
+// primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is
+// run in the same message. The look has a transaction that waits for nobody, whatever the role's
+// defaults are: also a scout's, which sets no settings first.
+func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
+	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+sqlTimeline).ReadAll()
+	if err != nil {
+		return "", w.lost(ctx, err)
+	}
+	last := got[len(got)-1]
+	// PgBouncer 1.18 lets through what its own SET was answered, now and then
+	if first != "" && got[0].CommandTag.String() != "BEGIN" || len(last.Rows) != 1 {
+		return "", errStray
+	}
+	return string(last.Rows[0][0]), nil
+}
+
+// dial gives a connection to this host.
+func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
+	w := &wire{prepared: map[string]*prepared{}, ctx: background}
+	config := shared.Copy()
+	config.Host, config.Port, config.TLSConfig = h.ways[0].Host, h.ways[0].Port, h.ways[0].TLSConfig
+	config.Fallbacks = nil
+	for _, way := range h.ways[1:] {
+		config.Fallbacks = append(config.Fallbacks, &way)
+	}
+	// When a connection breaks pgconn asks the server, over another one, to cancel what runs there. Of
+	// a COMMIT that waits for its standbys a server says "done" then, so nothing is ever dialled again
+	// for a connection that stands, unless its read is to be ended.
+	var sealed atomic.Bool
+	var last atomic.Pointer[line] // of the ways that were tried: the one that stands
+	w.mayDial = func(may bool) { sealed.Store(!may) }
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 5 * time.Second,
+		Interval: 2 * time.Second, Count: 4,
+	}, Control: giveUpEarly}
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if sealed.Load() {
+			return nil, errConnection
+		}
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		l := &line{Conn: conn, host: h.name}
+		last.Store(l)
+		return l, nil
+	}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			w.warned = n
+		}
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, notReached(ctx, h.name, err)
+	}
+	w.conn, w.line = conn, last.Load()
+	w.mayDial(false)
+	return w, nil
+}

@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"selvedge/internal/damage"
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// placeInKey is a column's place in the key of its table, which is the primary key, or the index
+// that stands for one where a long text is in it, with the text's beginning: see db.Same.
+const placeInKey = `coalesce((SELECT min(n) FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
+    WHERE i.indrelid = a.attrelid
+    AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class
+    WHERE oid = a.attrelid) || '_pkey'))
+    AND pg_get_indexdef(i.indexrelid, n, true) IN (quote_ident(a.attname),
+    format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))), 0)`
+
+// beginningInKey says whether it is the latter.
+const beginningInKey = `EXISTS (SELECT 1 FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
+    WHERE i.indrelid = a.attrelid
+    AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class
+    WHERE oid = a.attrelid) || '_pkey'))
+    AND pg_get_indexdef(i.indexrelid, n, true) = format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))`
+
+// sqlColumns are the columns of a table, with their places in its primary key.
+const sqlColumns = `
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull, ` + placeInKey + ` AS key,
+       ` + beginningInKey + ` AS beginning
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum`
+
+// sqlSchemaTables are the tables of the schema.
+const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()
+	ORDER BY tablename COLLATE "C"`
+
+// Check looks at the invariants of the schema and compares rows with their checksums. Constraints
+// and foreign keys are the server's, which lets nothing by; its pages are looked at by pg_amcheck.
+func (e *Engine) Check(ctx context.Context) (c engine.Checked, err error) {
+	one, within, err := e.calls.begin(ctx, "check", false)
+	if err != nil {
+		return c, err
+	}
+	defer e.calls.over(one)
+	s, err := e.newSession(within)
+	if err != nil {
+		return c, failure(err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.wire.ctx = within
+	s.wire.mayDial(true)
+	if err = e.check(s, &c); err != nil && within.Err() != nil {
+		return c, fmt.Errorf("interrupted: %w", context.Cause(within))
+	}
+	return c, failure(err)
+}
+
+func (e *Engine) check(s *session, c *engine.Checked) error {
+	said := func(format string, args ...any) {
+		c.Problems = append(c.Problems, engine.Problem{Check: "versions", Detail: fmt.Sprintf(format, args...)})
+	}
+	have, err := readVersions(s)
+	if err != nil {
+		return err
+	}
+	last := lastStep()
+	switch {
+	case have.Schema == 0:
+		said("the tables that say which schema the database has are missing")
+		return nil
+	case have.Schema > last.Version:
+		return nil // what it has more, or otherwise, a newer program knows
+	}
+	if at := step(have.Schema); at.Version != have.Schema ||
+		(have.MinReader != at.MinReader && !have.ShutToReaders()) ||
+		(have.MinWriter != at.MinWriter && !have.Shut()) {
+		said("the database has schema %d, for readers from %d and writers from %d on; there is no such schema",
+			have.Schema, have.MinReader, have.MinWriter)
+	}
+	if have.Schema != last.Version {
+		return nil // an older one may have other tables
+	}
+	var tables []string
+	if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
+		return err
+	}
+	for _, sum := range migrations.Checksums {
+		if !slices.Contains(tables, sum.Table) {
+			c.Problems = append(c.Problems, engine.Problem{
+				Check: "schema", Table: sum.Table,
+				Detail: "the table " + sum.Table + " is missing",
+			})
+		}
+	}
+	if len(c.Problems) > 0 {
+		return nil
+	}
+	for _, invariant := range migrations.PostgresChecks() {
+		found, err := damage.Invariant(background, s.conn, invariant)
+		c.Problems = append(c.Problems, found...)
+		if err != nil {
+			return fmt.Errorf("invariant %s: %w", invariant.Name, err)
+		}
+	}
+	for _, sum := range migrations.Checksums {
+		columns, err := columnsOf(s, sum.Table)
+		if err != nil {
+			return err
+		}
+		found, count, err := damage.ChecksumsOf(background, s.conn, sum, columns)
+		c.Problems = append(c.Problems, found...)
+		if err != nil {
+			return fmt.Errorf("checksums of %s: %w", sum.Table, err)
+		}
+		if count.Rows > 0 {
+			c.Checksums = append(c.Checksums, count)
+		}
+	}
+	return nil
+}
+
+func columnsOf(s *session, table string) (list []damage.Column, err error) {
+	err = s.conn.SelectContext(background, &list, sqlColumns, table)
+	return list, err
+}
+
+// Repair makes the views anew.
+func (e *Engine) Repair(ctx context.Context) (done []string, err error) {
+	if e.config.ReadOnly {
+		return nil, nil
+	}
+	one, _, err := e.calls.begin(ctx, "repair", true)
+	if err != nil {
+		return nil, err
+	}
+	defer e.calls.over(one)
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return nil, failure(err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	before, err := viewsOf(s)
+	if err != nil {
+		return nil, failure(err)
+	}
+	if _, err := s.wire.simple(ctx, "BEGIN"); err != nil {
+		return nil, failure(err)
+	}
+	if err := dropViews(ctx, s); err != nil {
+		return nil, failure(err)
+	}
+	if _, err := s.wire.simple(ctx, migrations.PostgresViews()); err != nil {
+		return nil, failure(err)
+	}
+	after, err := viewsOf(s)
+	if err == nil {
+		_, err = s.wire.simple(ctx, "COMMIT")
+	}
+	if err != nil {
+		return nil, failure(err)
+	}
+	for name, text := range after {
+		if before[name] != text {
+			done = append(done, "view "+name)
+		}
+	}
+	slices.Sort(done)
+	return done, nil
+}
+
+// viewsOf are the texts of the views, by name.
+func viewsOf(s *session) (map[string]string, error) {
+	var list []struct {
+		Name string `db:"viewname"`
+		Text string `db:"definition"`
+	}
+	err := s.conn.SelectContext(background, &list,
+		`SELECT viewname, definition FROM pg_views WHERE schemaname = current_schema()`)
+	views := map[string]string{}
+	for _, v := range list {
+		views[v.Name] = v.Text
+	}
+	return views, err
+}

@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+)
+
+// Config is what Open needs to know. Nothing in it has a default.
+type Config struct {
+	Lazy          bool // commits don't wait for the disk
+	Writers       int  // largest number of connections that write
+	Readers       int  // and that read
+	ReadOnly      bool
+	MustExist     bool
+	AnySchema     bool
+	KeepSchema    bool
+	SchemaVersion int64
+	Mover         bool // it is opened to move its rows, or rows into it: a database that is shut too
+	LockTimeout   time.Duration
+	Now           func() time.Time
+	Callbacks     *callback.Callbacks
+	Died          func() // this process counts as dead, or soon may
+}
+
+// An Engine is an open database of a server.
+type Engine struct {
+	address    *Address
+	scout      *scout
+	config     Config
+	generation uint64
+	openedShut bool // it was moved already when it was opened to be read
+	moved      Move
+	patience   time.Duration // with a server that has no primary
+
+	alonePatience time.Duration
+
+	writers *sessions // nil when read-only
+	readers *sessions
+	losers  chan struct{} // held by the one of this handle's calls that waits in the queue of those who lost
+
+	keeper  *session // keeps others away who would move rows into the database; else nil
+	calls   calls
+	home    *home // nil when read-only
+	clock   clock
+	watch   *watch
+	counted struct{ callers, commits atomic.Int64 }
+
+	closing sync.Once
+	failed  error // of closing
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open connects to the server, makes what is missing there or migrates it, and gives the open database.
+func Open(ctx context.Context, address string, config Config) (*Engine, error) {
+	a, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		address: a, scout: newScout(a), config: config, patience: primaryPatience,
+		alonePatience: alonePatience, losers: make(chan struct{}, 1),
+	}
+	var t trouble
+	for err := e.prepare(ctx); err != nil; err = e.prepare(ctx) {
+		if !e.replacing(err) || !t.again(ctx, e.patience, err) {
+			e.scout.close()
+			return nil, failure(err)
+		}
+	}
+	e.readers = newSessions(config.Readers, e.newReader)
+	e.watch = newWatch(e)
+	if !config.ReadOnly {
+		e.writers = newSessions(config.Writers, e.newWriter)
+		e.home = homeOf(e)
+	}
+	return e, nil
+}
+
+// replacing reports whether a primary is being chosen: a standby answers, and others may. Where
+// nothing answers nobody waits.
+func (e *Engine) replacing(err error) bool {
+	return len(e.address.hosts) > 1 && errors.Is(err, errStandby)
+}
+
+// Path is the address without its secrets.
+func (e *Engine) Path() string { return e.address.String() }
+
+// Generation tells the databases apart that the address has had.
+func (e *Engine) Generation() uint64 { return e.generation }
+
+// Close waits for the calls under way, refuses new ones, and closes the connections: all at once,
+// so that a server that is silent keeps it for no longer than one of them. A second Close waits for
+// the first, and returns what that did.
+func (e *Engine) Close() error {
+	e.closing.Do(func() {
+		e.calls.close()
+		parts := []func() error{func() error { e.watch.close(); return nil }, e.readers.close}
+		if e.keeper != nil {
+			parts = append(parts, e.keeper.close)
+		}
+		if e.writers != nil {
+			parts = append(parts, func() error { return e.home.leave(e) }, e.writers.close)
+		}
+		e.failed = together(parts)
+		e.scout.close()
+	})
+	return e.failed
+}
+
+// together runs all of them side by side.
+func together(parts []func() error) error {
+	failed := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, part := range parts {
+		all.Go(func() { failed[i] = part() })
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+// Interrupt ends the statements of the reads under way, and of those that come, and names the calls
+// that are not over.
+func (e *Engine) Interrupt() []string { return e.calls.interrupt() }
+
+// A call is one under way.
+type call struct {
+	why   string
+	write bool
+	began time.Time
+	end   context.CancelCauseFunc // of a read
+}
+
+// calls are those under way through a handle.
+type calls struct {
+	mu      sync.Mutex
+	open    map[*call]struct{}
+	closing bool // new ones are refused
+	ending  bool // reads are interrupted
+	left    sync.WaitGroup
+}
+
+// begin registers a call, and gives a read the context that interrupts it.
+func (c *calls) begin(ctx context.Context, why string, write bool) (*call, context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return nil, ctx, engine.ErrClosed
+	}
+	one := &call{why: why, write: write, began: time.Now()}
+	if !write {
+		ctx, one.end = context.WithCancelCause(ctx)
+		if c.ending {
+			one.end(engine.ErrClosed)
+		}
+	}
+	if c.open == nil {
+		c.open = map[*call]struct{}{}
+	}
+	c.open[one] = struct{}{}
+	c.left.Add(1)
+	return one, ctx, nil
+}
+
+func (c *calls) over(one *call) {
+	c.mu.Lock()
+	delete(c.open, one)
+	c.mu.Unlock()
+	if one.end != nil {
+		one.end(nil)
+	}
+	c.left.Done()
+}
+
+func (c *calls) close() {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	c.left.Wait()
+}
+
+func (c *calls) interrupt() (whys []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ending = true
+	for one := range c.open {
+		whys = append(whys, one.why)
+		if one.end != nil {
+			one.end(engine.ErrClosed)
+		}
+	}
+	return whys
+}
+
+// oldest is the call of its kind that began first.
+func (c *calls) oldest(write bool) (why string, took time.Duration, count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var first *call
+	for one := range c.open {
+		if one.write != write {
+			continue
+		}
+		count++
+		if first == nil || one.began.Before(first.began) {
+			first = one
+		}
+	}
+	if first == nil {
+		return "", 0, 0
+	}
+	return first.why, time.Since(first.began), count
+}

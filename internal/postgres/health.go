@@ -1,0 +1,210 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"selvedge/internal/engine"
+)
+
+// What a session does others may see whose role is in pg_read_all_stats. That it is there, its
+// program and user, and the locks that it waits for, all may see.
+const (
+	// sqlLockWaits are sessions of this database that wait for locks, each as often as there is
+	// somebody in its way.
+	sqlLockWaits = `
+SELECT w.pid, w.application_name AS program, coalesce(w.usename, '') AS role, coalesce(w.state, '') AS state,
+       coalesce(CAST(extract(epoch FROM clock_timestamp() - w.xact_start) * 1000000000 AS BIGINT),
+       0) AS nanos,
+       coalesce(CAST(extract(epoch FROM clock_timestamp() - l.since) * 1000000000 AS BIGINT), 0) AS waited,
+       h.pid AS holder_pid, coalesce(b.application_name, '') AS holder_program,
+       coalesce(b.usename, '') AS holder_role, coalesce(b.state, '') AS holder_state,
+       coalesce(CAST(extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000000 AS BIGINT),
+       0) AS holder_nanos
+FROM (SELECT pid, min(waitstart) AS since FROM pg_locks WHERE NOT granted GROUP BY pid) AS l
+JOIN pg_stat_activity AS w ON w.pid = l.pid AND w.datname = current_database()
+CROSS JOIN LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(l.pid)) AS pid) AS h
+LEFT JOIN pg_stat_activity AS b ON b.pid = h.pid
+WHERE l.pid = ? OR ? = 0
+ORDER BY l.since, l.pid, h.pid LIMIT 100`
+	sqlOldestTransaction = `
+SELECT pid, program, role, state,
+	CAST(extract(epoch FROM clock_timestamp() - since) * 1000000000 AS BIGINT) AS nanos
+FROM (SELECT pid, application_name AS program, coalesce(usename, '') AS role, coalesce(state, '') AS state,
+	xact_start AS since
+      FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+      AND pid <> pg_backend_pid()
+      UNION ALL SELECT 0, gid, owner, 'prepared', prepared FROM pg_prepared_xacts
+      WHERE database = current_database()) AS t
+WHERE since IS NOT NULL ORDER BY since LIMIT 1`
+	sqlServerHealth = `
+SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
+       (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database) AS connections,
+       CAST(current_setting('max_connections') AS BIGINT) - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most,
+       current_setting('synchronous_standby_names') AS awaited,
+       (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
+       AND sync_state IN ('sync', 'quorum')) AS there,
+       (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep') AS waiting,
+       (SELECT max(CAST(age(datfrozenxid) AS BIGINT)) FROM pg_database) AS spent,
+       coalesce((SELECT last_failed_wal FROM pg_stat_archiver
+       WHERE last_failed_time > coalesce(last_archived_time, '-infinity')), '') AS archive_fails,
+       has_function_privilege('pg_ls_waldir()', 'EXECUTE') AS sees_wal`
+	sqlStandbys = `
+SELECT application_name AS name, coalesce(state, '') AS state, coalesce(sync_state, '') AS sync,
+       coalesce(CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS BIGINT), 0) AS behind
+FROM pg_stat_replication ORDER BY application_name, pid`
+	sqlSlots = `
+SELECT slot_name AS name, CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) AS BIGINT) AS kept
+FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY kept DESC, slot_name`
+	sqlWALSize = `SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM pg_ls_waldir()`
+)
+
+// Health looks at the calls under way, at the sizes, and at what keeps the server from its work.
+func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
+	var h engine.Health
+	err := e.Read(ctx, "health", func(x engine.Rx) (err error) {
+		var z sizes
+		if err := x.Get(&z, sqlSizes, nil); err != nil {
+			return err
+		}
+		h = engine.Health{FileBytes: z.Bytes, PageSize: z.Page, Pages: z.Bytes / z.Page, Server: &engine.Server{}}
+		h.WALBytes, err = lookAtServer(x, h.Server)
+		return err
+	}).Err
+	h.LongestRead, h.LongestReadFor, _ = e.calls.oldest(false)
+	writes := 0
+	h.Writing, _, writes = e.calls.oldest(true)
+	h.Waiting = max(0, writes-e.config.Writers)
+	return h, err
+}
+
+// lookAtServer also gives the size of the WAL, where the user may see it.
+func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
+	var row struct {
+		SeesAll      bool   `db:"sees_all"`
+		Connections  int64  `db:"connections"`
+		Most         int64  `db:"most"`
+		Awaited      string `db:"awaited"`
+		There        int64  `db:"there"`
+		Waiting      int64  `db:"waiting"`
+		Spent        int64  `db:"spent"`
+		ArchiveFails string `db:"archive_fails"`
+		SeesWAL      bool   `db:"sees_wal"`
+	}
+	if err := x.Get(&row, sqlServerHealth, nil); err != nil {
+		return 0, err
+	}
+	*s = engine.Server{
+		SeesAll: row.SeesAll, Connections: row.Connections, MostConnections: row.Most, Awaited: row.Awaited,
+		AwaitedThere:   row.There > 0,
+		CommitsWaiting: row.Waiting, IDsSpent: row.Spent, ArchiveFails: row.ArchiveFails,
+	}
+	if s.Waits, err = lockWaits(func(dest any, query string,
+		args ...any,
+	) error {
+		return x.Select(dest, query, args)
+	}, 0); err != nil {
+		return 0, err
+	}
+	if err := x.Get(&s.Oldest, sqlOldestTransaction, nil); err != nil && err != engine.ErrNotFound { //nolint:errorlint // ours
+		return 0, err
+	}
+	if err := x.Select(&s.Standbys, sqlStandbys, nil); err != nil {
+		return 0, err
+	}
+	if err := x.Select(&s.Slots, sqlSlots, nil); err != nil || !row.SeesWAL {
+		return 0, err
+	}
+	err = x.Get(&wal, sqlWALSize, nil)
+	return wal, err
+}
+
+// lockWaits are those of a server's process, or with 0 of all; the longest first.
+func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait,
+	err error,
+) {
+	var rows []struct {
+		engine.Session
+		Waited        int64  `db:"waited"`
+		HolderPID     int64  `db:"holder_pid"`
+		HolderProgram string `db:"holder_program"`
+		HolderUser    string `db:"holder_role"`
+		HolderState   string `db:"holder_state"`
+		HolderNanos   int64  `db:"holder_nanos"`
+	}
+	if err := query(&rows, sqlLockWaits, pid, pid); err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if last := len(waits) - 1; last < 0 || waits[last].PID != r.PID {
+			waits = append(waits, engine.LockWait{Session: r.Session, Waited: time.Duration(r.Waited)})
+		}
+		w := &waits[len(waits)-1]
+		w.HeldBy = append(w.HeldBy, engine.Session{
+			PID: r.HolderPID, Program: r.HolderProgram, User: r.HolderUser,
+			State: r.HolderState, Nanos: r.HolderNanos,
+		})
+	}
+	return waits, nil
+}
+
+// A wait for locks is told that has lasted for tellAfter, which is looked for every tellEvery.
+// Tests shorten them.
+var (
+	tellAfter = 2 * time.Second
+	tellEvery = time.Second
+)
+
+// tellWaits tells for whom the session waits, where somebody asked for that, until over is called:
+// once for the same ones.
+func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) {
+	tell := engine.TellingWaits(ctx)
+	if tell == nil {
+		return func() {}
+	}
+	within, cancel := context.WithCancel(ctx)
+	pid := int64(waiting.wire.conn.PID())
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		var s *session
+		defer func() {
+			if s != nil {
+				_ = s.close()
+			}
+		}()
+		var told []int64
+		for engine.Pause(within, tellEvery) {
+			if s == nil || s.broken() {
+				if s != nil {
+					_ = s.close()
+				}
+				var err error
+				if s, err = e.newSession(within); err != nil {
+					s = nil
+					continue
+				}
+			}
+			s.wire.ctx = within //nolint:fatcontext // the same one each time
+			waits, err := lockWaits(func(dest any, query string, args ...any) error {
+				return s.conn.SelectContext(background, dest, query, args...)
+			}, pid)
+			if err != nil || len(waits) == 0 || waits[0].Waited < tellAfter {
+				continue
+			}
+			var now []int64
+			for _, holder := range waits[0].HeldBy {
+				now = append(now, holder.PID)
+			}
+			if !slices.Equal(now, told) {
+				told = now
+				tell(waits[0].HeldBy)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		telling.Wait()
+	}
+}

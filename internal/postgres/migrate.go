@@ -1,0 +1,390 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// Move is what Open did to the schema.
+type Move = engine.Move
+
+// oldestServer is the first version that this is tested with.
+const oldestServer = 15
+
+const (
+	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL
+		AND to_regclass('goose_db_version') IS NOT NULL`
+	// sqlStrangers names tables of a schema without ours; those of an extension are in nobody's way.
+	// It is one statement, since another program's migration may end between two.
+	sqlStrangers = `SELECT CASE WHEN to_regclass('selvedge_file') IS NOT NULL
+	AND to_regclass('goose_db_version') IS NOT NULL THEN '' ELSE array_to_string(ARRAY(
+  SELECT relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'f')
+  AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid
+  AND deptype = 'e')
+  ORDER BY relname COLLATE "C" LIMIT 3), ', ') END`
+	// Of a schema that the user has no right to use it fails, where sqlHasTables finds nothing.
+	sqlMayLook       = `SELECT to_regclass(format('%I.selvedge_file', ?::text)) IS NOT NULL`
+	sqlSchemaMissing = `SELECT NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?)`
+	sqlVersions      = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version
+	WHERE is_applied) AS schema,
+       min_reader, min_writer, generation, views_digest FROM selvedge_file`
+	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
+	sqlTouch       = `UPDATE selvedge_file SET views = views`
+	sqlViewsMade   = `SELECT views FROM selvedge_file`
+	sqlViews       = `SELECT coalesce(string_agg(viewname, ' ' ORDER BY viewname COLLATE "C"), '') FROM pg_views
+		WHERE schemaname = current_schema()`
+
+	sqlLockSchema   = `SELECT pg_advisory_lock(hashtextextended('selvedge schema ' || ?, 0))`
+	sqlUnlockSchema = `SELECT pg_advisory_unlock(hashtextextended('selvedge schema ' || ?, 0))`
+)
+
+// A getter reads versions through a transaction, as a session reads them.
+type getter struct{ engine.Rx }
+
+func (g getter) get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
+
+func readVersions(g interface {
+	get(dest any, query string, args ...any) error
+},
+) (engine.Versions, error) {
+	var v engine.Versions
+	var there bool
+	if err := g.get(&there, sqlHasTables); err != nil || !there {
+		return v, err
+	}
+	err := g.get(&v, sqlVersions)
+	if errors.Is(err, engine.ErrNotFound) {
+		return v, fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
+	}
+	return v, err
+}
+
+// step is the last one of the ladder that a database with this schema has reached.
+func step(version int64) migrations.Step {
+	var at migrations.Step
+	for _, s := range migrations.Steps {
+		if s.Version <= version {
+			at = s
+		}
+	}
+	return at
+}
+
+func lastStep() migrations.Step { return migrations.Steps[len(migrations.Steps)-1] }
+
+// viewsDigest tells whose views a database has.
+func viewsDigest(version int64) string {
+	if version != lastStep().Version {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(migrations.PostgresViews()))
+	return hex.EncodeToString(sum[:])
+}
+
+// current reports whether nothing is to be done for this program, which goes to the target at most.
+func current(have engine.Versions, target int64) bool {
+	if have.Schema > target {
+		return true
+	}
+	at := step(target)
+	return have.Schema == at.Version && have.MinReader == at.MinReader && have.MinWriter == at.MinWriter &&
+		(target < lastStep().Version || have.ViewsDigest == viewsDigest(target))
+}
+
+func mayRead(have engine.Versions, anySchema bool) error {
+	own := lastStep().Version
+	switch {
+	case have.MinReader > own:
+		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may read; this "+
+			"program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
+	case have.Schema < own && !anySchema:
+		return tooOld(have)
+	}
+	return nil
+}
+
+func mayWrite(have engine.Versions) error {
+	if own := lastStep().Version; have.MinWriter > own {
+		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may write; this "+
+			"program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
+	}
+	return nil
+}
+
+func tooOld(have engine.Versions) error {
+	return &engine.Failure{
+		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
+		Err: fmt.Errorf("the database has schema %d and this program reads and writes %d", have.Schema,
+			lastStep().Version),
+	}
+}
+
+// prepare looks at what the server has, and brings it to this program's schema where that is wanted.
+func (e *Engine) prepare(ctx context.Context) (err error) {
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	defer e.tellWaits(ctx, s)()
+	s.wire.ctx = ctx
+	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
+		return &engine.Failure{
+			Kind: engine.ErrUnsupported, Hint: "make the database anew: createdb --encoding UTF8 --locale C " +
+				"--template template0 NAME",
+			Err: fmt.Errorf("the database has the encoding %s, which does not hold every text", encoding),
+		}
+	}
+	have, err := readVersions(s)
+	if err == nil && have.Schema == 0 {
+		err = e.refuseStrangers(s)
+	}
+	if state(err) == "42703" { // a column is missing
+		err = e.notOurs("selvedge_file and goose_db_version", err)
+	}
+	if err != nil {
+		return err
+	}
+	e.openedShut = have.Shut()
+	switch {
+	case have.Schema == 0 && (e.config.ReadOnly || e.config.MustExist):
+		if err := s.get(new(bool), sqlMayLook, e.address.schema); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound,
+			e.address.schema)
+	case e.config.ReadOnly && have.ShutToReaders():
+		return engine.MovedTo(s.get)
+	case e.config.ReadOnly:
+		e.generation = uint64(have.Generation)
+		return mayRead(have, e.config.AnySchema)
+	}
+	if have.Shut() && !(e.config.Mover && have.Schema <= lastStep().Version) {
+		return engine.MovedTo(s.get)
+	}
+	if err := mayWrite(have); err != nil && !have.Shut() {
+		return err
+	}
+	if !have.Shut() && !current(have, e.config.SchemaVersion) {
+		if e.config.KeepSchema && have.Schema > 0 {
+			if have.Schema < step(e.config.SchemaVersion).Version {
+				return tooOld(have)
+			}
+		} else if have, err = e.migrate(ctx, s); err != nil {
+			return err
+		}
+	}
+	e.generation = uint64(have.Generation)
+	return nil
+}
+
+// refuseStrangers keeps ours from standing among the tables of another program, which may have
+// goose count its own steps there, too.
+func (e *Engine) refuseStrangers(s *session) error {
+	var tables string
+	if err := s.get(&tables, sqlStrangers); err != nil || tables == "" {
+		return err
+	}
+	return e.notOurs(tables, nil)
+}
+
+func (e *Engine) notOurs(tables string, cause error) error {
+	err := fmt.Errorf("the schema %s of the database has tables of another program: %s", e.address.schema,
+		tables)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return &engine.Failure{
+		Kind: engine.ErrNotADatabase, Hint: "nothing was changed; name a schema that is empty or missing, " +
+			"behind the address: ?search_path=NAME", Err: err,
+	}
+}
+
+// migrate takes all steps in one transaction, while no other program does.
+func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
+	// Between two statements a starved process may take longer than one that holds something may:
+	// nothing is held here but the schema.
+	settings := fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = '30s'",
+		lockTimeout(e.config.LockTimeout))
+	if _, err := s.wire.simple(ctx, settings); err != nil {
+		return have, err
+	}
+	if _, err := s.exec(sqlLockSchema, e.address.schema); err != nil {
+		return have, fmt.Errorf("wait for another program that migrates: %w", err)
+	}
+	defer func() {
+		if !s.broken() {
+			_, unlock := s.exec(sqlUnlockSchema, e.address.schema)
+			err = errors.Join(err, unlock)
+		}
+	}()
+	if have, err = readVersions(s); err != nil {
+		return have, err
+	}
+	if err := mayWrite(have); err != nil || current(have, e.config.SchemaVersion) {
+		return have, err // another program was faster
+	}
+	begin := "BEGIN"
+	var missing bool // of one that is there PostgreSQL asks for the right to make it, too
+	if err := s.get(&missing, sqlSchemaMissing, e.address.schema); err != nil {
+		return have, err
+	}
+	if missing {
+		begin += "; CREATE SCHEMA IF NOT EXISTS " + e.address.quotedSchema()
+	}
+	if _, err := s.wire.simple(ctx, begin); err != nil {
+		return have, err
+	}
+	from := have.Schema
+	if err := e.climb(ctx, s, have); err != nil {
+		if !s.wire.conn.IsClosed() {
+			_, undo := s.wire.simple(background, "ROLLBACK")
+			err = errors.Join(err, undo)
+		}
+		return have, err
+	}
+	s.wire.warned = nil
+	tags, err := s.wire.simple(ctx, "COMMIT")
+	switch {
+	case err != nil && state(err) == "": // cut off
+		return have, unknown(err)
+	case err != nil || tags[0] != "COMMIT":
+		return have, errors.Join(errors.New("the migration was not committed"), err)
+	}
+	// A warning says that the wait for the standbys was given up. They have what was committed before
+	// when they have a later commit.
+	for s.wire.warned != nil {
+		s.wire.warned = nil
+		if _, err := s.wire.simple(ctx, sqlTouch); err != nil {
+			return have, fmt.Errorf("the migration was committed, and no standby may have it: %w", err)
+		}
+	}
+	if have, err = readVersions(s); err == nil {
+		e.moved = Move{From: from, To: have.Schema}
+	}
+	return have, err
+}
+
+// lockTimeout is the server's setting, in milliseconds: 0, which is for ever, for what is more than
+// it can hold.
+func lockTimeout(d time.Duration) int64 {
+	if ms := d.Milliseconds(); ms <= math.MaxInt32 {
+		return max(1, ms)
+	}
+	return 0
+}
+
+// climb runs the steps and makes the views.
+func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) error {
+	if have.Schema > 0 {
+		if err := dropViews(ctx, s); err != nil {
+			return err
+		}
+	}
+	target := step(e.config.SchemaVersion).Version
+	pool := poolOf(nested{s.wire})
+	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.Postgres())
+	if err == nil {
+		_, err = provider.UpTo(ctx, target)
+	}
+	if err := errors.Join(err, pool.Close()); err != nil {
+		return fmt.Errorf("migrate from schema %d to %d: %w", have.Schema, target, err)
+	}
+	var made bool
+	if err := s.get(&made, sqlHasTables); err != nil || !made {
+		return errors.Join(err, fmt.Errorf("%w: a server has no schema %d: the first that it can have is in "+
+			"migrations/postgres", engine.ErrUnsupported, target))
+	}
+	views := ""
+	if target == lastStep().Version {
+		if _, err := s.wire.simple(ctx, migrations.PostgresViews()); err != nil {
+			return fmt.Errorf("make the views: %w", err)
+		}
+		if err := s.get(&views, sqlViews); err != nil {
+			return err
+		}
+	}
+	at := step(target)
+	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, viewsDigest(target), views)
+	return err
+}
+
+// dropViews drops the views that a program of ours has made. A view of a user's that stands on one
+// of them is in the way, and is named by the server.
+func dropViews(ctx context.Context, s *session) error {
+	var made string
+	if err := s.get(&made, sqlViewsMade); err != nil || made == "" {
+		return err
+	}
+	var names []string
+	for name := range strings.FieldsSeq(made) {
+		names = append(names, `"`+name+`"`)
+	}
+	_, err := s.wire.simple(ctx, "DROP VIEW IF EXISTS "+strings.Join(names, ", "))
+	return err
+}
+
+// nested is a connection in the middle of a transaction as goose wants it: each of its transactions
+// is a savepoint, so that all steps take effect together or not at all.
+type nested struct{ *wire }
+
+var (
+	_ driver.ConnBeginTx = nested{}
+	_ driver.Tx          = part{}
+)
+
+// Close leaves the connection open.
+func (nested) Close() error { return nil }
+
+// BeginTx begins a step.
+func (n nested) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	_, err := n.simple(ctx, "SAVEPOINT migration")
+	return part{n.wire}, err
+}
+
+type part struct{ wire *wire }
+
+// Commit ends the step.
+func (p part) Commit() error {
+	_, err := p.wire.simple(background, "RELEASE migration")
+	return err
+}
+
+// Rollback undoes the step.
+func (p part) Rollback() error {
+	_, err := p.wire.simple(background, "ROLLBACK TO migration; RELEASE migration")
+	return err
+}
+
+// MoveTo brings the database at the address to config.SchemaVersion.
+func MoveTo(ctx context.Context, address string, config Config) (Move, error) {
+	e, err := Open(ctx, address, config)
+	if err != nil {
+		return Move{}, err
+	}
+	m := e.moved
+	have, err := e.Versions(ctx)
+	if err == nil && have.Schema > config.SchemaVersion {
+		err = Unsupported("way down to an older schema",
+			"restore a backup from before (pg_restore, or your server's own backup)")
+	}
+	if m.To == 0 {
+		m.From, m.To = have.Schema, have.Schema
+	}
+	return m, errors.Join(err, e.Close())
+}

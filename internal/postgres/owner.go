@@ -1,0 +1,519 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/machine"
+)
+
+// A process is alive until the moment that its row in owner_beats names, by the server's clock, and
+// moves that moment on while it runs. Who comes too late, because it was stopped or cut off, moves
+// nothing any more: it is dead for ever, and gets another number at its next claim. What it still
+// believes to hold is refused by the epochs of its claims.
+
+// DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
+const (
+	DefaultTTL  = 60 * time.Second
+	shortestTTL = time.Second
+)
+
+// beatEvery is how often a process beats.
+func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
+
+// beatPause is the pause between two beats. Tests shorten it.
+var beatPause = (*Address).beatEvery
+
+// certain is for how long a process that has just beaten takes itself for alive without asking: its
+// own clock may be slower than the server's.
+func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
+
+const (
+	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns,
+	checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
+INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made RETURNING owner`
+	// sqlBeat asks for the token too: a backup of the server's that was brought back may have given
+	// the number to another process since.
+	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ?
+	WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)
+	AND until > server_nanos() RETURNING 1)
+SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
+	sqlLives = `SELECT until, server_nanos() AS now,
+		CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
+
+	// sqlStays is sqlLives, and keeps the row as it is: several may at once.
+	sqlStays = sqlLives + ` FOR SHARE`
+
+	sqlDropOwner = `DELETE FROM owners WHERE id = ? AND token = ?`
+	sqlDie       = `UPDATE owner_beats SET until = 0
+		WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)`
+
+	// sqlForgettable finds who is dead and owns nothing, and keeps them so. It passes over those whom
+	// others are looking at: a wait for them would be in the middle of a transaction of ours, and they
+	// may wait for that. For the same reason it looks itself for what owners own: the foreign keys,
+	// which know it too, wait for those who change it. Who has no moment came from a file.
+	sqlForgettable = `WITH idle AS MATERIALIZED (SELECT id FROM owners AS o WHERE id = ANY (CAST(? AS BIGINT[]))
+	AND NOT EXISTS (SELECT 1 FROM runs WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM live_runs WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM live_leavings WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM leases WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM agent_reservations WHERE owner_id = o.id)),
+dead AS (SELECT o.id FROM owners AS o JOIN owner_beats AS b ON b.owner = o.id
+	WHERE o.id IN (SELECT id FROM idle) AND b.until <= server_nanos() FOR UPDATE SKIP LOCKED),
+silent AS (SELECT id FROM owners AS o
+	WHERE id IN (SELECT id FROM idle)
+	AND NOT EXISTS (SELECT 1 FROM owner_beats WHERE owner = o.id) FOR UPDATE SKIP LOCKED)
+SELECT id FROM dead UNION ALL SELECT id FROM silent`
+	sqlDropOwners = `DELETE FROM owners WHERE id = ANY (CAST(? AS BIGINT[]))`
+)
+
+// A home is what the handles of one database have in common in this process: its number among the owners.
+type home struct {
+	key     string
+	certain time.Duration
+
+	making sync.Mutex // held while the number is renewed or made
+
+	mu      sync.Mutex
+	handles []*Engine
+	id      int64
+	token   uuid.UUID          // of the row of this number
+	until   time.Duration      // since the machine's start: it certainly lives until then
+	stop    context.CancelFunc // ends the beats; nil where there are none
+	stopped chan struct{}
+}
+
+var homes struct {
+	sync.Mutex
+	open map[string]*home
+}
+
+func homeOf(e *Engine) *home {
+	homes.Lock()
+	defer homes.Unlock()
+	key := e.Path()
+	h := homes.open[key]
+	if h == nil {
+		h = &home{key: key, certain: e.address.certain()}
+		if homes.open == nil {
+			homes.open = map[string]*home{}
+		}
+		homes.open[key] = h
+	}
+	h.mu.Lock()
+	h.handles = append(h.handles, e)
+	h.mu.Unlock()
+	return h
+}
+
+// known is this process's number while it certainly lives; 0 where it has none.
+func (h *home) known() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.id != 0 && machine.ReadBootTime().Since < h.until {
+		return h.id
+	}
+	return 0
+}
+
+// number is this process's number, whether it lives or not.
+func (h *home) number() int64 {
+	id, _ := h.row()
+	return id
+}
+
+// row is what the row of this process's number has.
+func (h *home) row() (id int64, token uuid.UUID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.id, h.token
+}
+
+// doubt has the process ask whether it lives before it next claims anything.
+func (h *home) doubt() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = 0
+}
+
+// lives keeps that the process has this number, and was alive at the moment from.
+func (h *home) lives(id int64, token uuid.UUID, from time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.id, h.token, h.until = id, token, from+h.certain
+	if h.stop == nil {
+		ctx, stop := context.WithCancel(background)
+		h.stop, h.stopped = stop, make(chan struct{})
+		go h.beat(ctx, beatPause(h.handles[0].address), h.stopped)
+	}
+}
+
+// renewed is lives for a beat, which may come after the process has given its number up.
+func (h *home) renewed(id int64, from time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.id == id {
+		h.until = from + h.certain
+	}
+}
+
+// ends reports whether the process may be dead within d, if nothing is heard of the server.
+func (h *home) ends(id int64, d time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.id == id && machine.ReadBootTime().Since+d >= h.until
+}
+
+// tell tells all handles that this process counts as dead, or soon may.
+func (h *home) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.handles {
+		if e.config.Died != nil {
+			e.config.Died()
+		}
+	}
+}
+
+// died forgets a number.
+func (h *home) died(id int64) {
+	h.mu.Lock()
+	known := h.id == id
+	if known {
+		h.id = 0
+	}
+	h.mu.Unlock()
+	if known {
+		h.tell()
+	}
+}
+
+// beat moves the process's moment on until ctx ends.
+func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- struct{}) {
+	defer close(stopped)
+	var s *session
+	var of *Engine // whose connection that is
+	defer func() {
+		if s != nil {
+			_ = s.close()
+		}
+	}()
+	for next := every; ; {
+		if !engine.Pause(ctx, next) {
+			return
+		}
+		next = every
+		if id, token, e := h.beating(); id != 0 {
+			// it was closed, and with it the scout that ends connections to a primary that was replaced
+			if s != nil && of != e {
+				_ = s.close()
+				s = nil
+			}
+			of = e
+			if s = h.beatOnce(ctx, e, s, id, token); s == nil {
+				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
+				if h.ends(id, every) {
+					h.tell()
+				}
+			}
+		}
+	}
+}
+
+// beating is row, and a handle that is open.
+func (h *home) beating() (int64, uuid.UUID, *Engine) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.handles) == 0 {
+		return 0, uuid.Nil, nil
+	}
+	return h.id, h.token, h.handles[0]
+}
+
+// beat moves the moment of a number on, unless it has passed.
+func (e *Engine) beat(s *session, id int64, token uuid.UUID) (alive bool, err error) {
+	var answer struct {
+		Beaten int64 `db:"beaten"`
+		Now    int64 `db:"now"`
+	}
+	if err := s.get(&answer, sqlBeat, int64(e.address.ttl), id, token[:]); err != nil {
+		return false, err
+	}
+	e.clock.was(answer.Now)
+	return answer.Beaten == 1, nil
+}
+
+// beatOnce beats over the session, and gives the one for the next time: nil where it was lost.
+func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64, token uuid.UUID) *session {
+	ctx, cancel := context.WithTimeout(ctx, e.address.beatEvery())
+	defer cancel()
+	if s == nil {
+		var err error
+		if s, err = e.newSession(ctx); err != nil {
+			return nil // the next beat tries again
+		}
+	}
+	from := machine.ReadBootTime().Since
+	s.wire.ctx = ctx
+	s.wire.warned = nil
+	alive, err := e.beat(s, id, token)
+	s.wire.ctx = background
+	switch {
+	case err != nil, s.wire.warned != nil: // no standby may have it
+		_ = s.close()
+		return nil
+	case !alive:
+		h.died(id)
+	default:
+		h.renewed(id, from)
+	}
+	return s
+}
+
+// leave ends the home with its last handle: what the process owned then can be taken at once. Who
+// opens or closes others meanwhile does not wait for this one's server.
+func (h *home) leave(e *Engine) error {
+	id, token, stop, last := h.without(e)
+	if !last {
+		return nil
+	}
+	if stop != nil {
+		stop()
+		<-h.stopped
+	}
+	if id == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(background, closePatience)
+	defer cancel()
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // its moment passes by itself
+	}
+	s.wire.ctx = ctx
+	if _, err := s.exec(sqlDropOwner, id, token[:]); err != nil &&
+		constraint(state(err)) != engine.NoConstraint {
+		_, _ = s.exec(sqlDie, id, token[:]) // it still owns something
+	}
+	return s.close()
+}
+
+// without takes a handle out. After the last one the home is nobody's any more, and its number is given up.
+func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.CancelFunc, last bool) {
+	homes.Lock()
+	defer homes.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handles = slices.DeleteFunc(h.handles, func(one *Engine) bool { return one == e })
+	if len(h.handles) > 0 {
+		return 0, uuid.Nil, nil, false
+	}
+	delete(homes.open, h.key)
+	id, token, stop = h.id, h.token, h.stop
+	h.id, h.stop = 0, nil
+	return id, token, stop, true
+}
+
+// errNewNumber has a transaction run again whose snapshot is older than the number of its process.
+var errNewNumber = errors.New("this process has another number than when the transaction began")
+
+// Owner gives the number under which this process owns claims. Its rows are made at the first call,
+// and anew after it has died: over another connection, as functions that run side by side have one
+// number together. The transaction then runs again, and sees them.
+func (t *tx) Owner() (int64, error) {
+	if err := t.usable(); err != nil {
+		return 0, err
+	}
+	id, err := t.engine.home.ensure(t.engine)
+	switch {
+	case err != nil:
+		err = failure(err)
+		if isLost(err) || isBeaten(err) {
+			t.dead, t.mayPass = err, true
+		}
+		return 0, err
+	case id != t.number:
+		t.dead, t.mayPass = errNewNumber, true
+		return 0, t.dead
+	}
+	return id, nil
+}
+
+// ensure gives the number of this process, which lives, and makes one where it has none.
+func (h *home) ensure(e *Engine) (id int64, err error) {
+	if id := h.known(); id != 0 {
+		return id, nil
+	}
+	h.making.Lock()
+	defer h.making.Unlock()
+	if id := h.known(); id != 0 {
+		return id, nil // another was faster
+	}
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.wire.ctx = ctx
+	from := machine.ReadBootTime().Since
+	if id, token := h.row(); id != 0 {
+		alive, err := e.beat(s, id, token)
+		if err != nil {
+			return 0, err
+		}
+		if alive {
+			h.lives(id, token, from)
+			return id, nil
+		}
+		h.died(id)
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return 0, err
+	}
+	columns := []any{
+		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), e.config.Now().UnixNano(),
+		nullable(machine.PIDNamespace()),
+	}
+	if err := s.get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...),
+		int64(e.address.ttl))...); err != nil {
+		return 0, err
+	}
+	h.lives(id, token, from)
+	return id, nil
+}
+
+// Owns reports whether id is this process.
+func (x *rx) Owns(id int64) (bool, error) {
+	h := x.engine.home
+	switch {
+	case h == nil || id == 0:
+		return false, nil
+	case h.number() != id:
+		return false, nil
+	case h.known() == id:
+		return true, nil
+	}
+	life, err := x.life(id) // it may have come too late
+	if life == engine.LifeDead {
+		h.died(id)
+	}
+	return life == engine.LifeAlive, err
+}
+
+// Life says whether the process with this number still runs, or has been silent for so long that it
+// counts as dead.
+func (x *rx) Life(id int64) (engine.Life, error) {
+	if own, err := x.Owns(id); own || err != nil {
+		return engine.LifeAlive, err
+	}
+	return x.life(id)
+}
+
+// life judges by the row as the transaction sees it, which in a serialisable one is as old as its
+// first statement. So a read is told what was true when it began. A write keeps the row of a dead
+// one as it is, which fails, and has it run again, where that one has beaten since. Nobody says of
+// others that they are dead: a beat that comes after its moment changes nothing. And so those who
+// judge at once don't wait for each other, with all that they have locked.
+func (x *rx) life(id int64) (engine.Life, error) {
+	writes := x.ctx == nil
+	for range 2 {
+		var at struct {
+			Until int64 `db:"until"`
+			Now   int64 `db:"now"`
+			Began int64 `db:"began"`
+		}
+		err := x.Get(&at, sqlLives, []any{id})
+		switch {
+		case errors.Is(err, engine.ErrNotFound):
+			return engine.LifeDead, nil
+		case err != nil:
+			return engine.LifeUnknown, err
+		case at.Until > at.Now, !writes && at.Until > at.Began:
+			return engine.LifeAlive, nil
+		case !writes, at.Until == 0:
+			return engine.LifeDead, nil
+		}
+		switch err = x.Get(&at, sqlStays, []any{id}); {
+		case errors.Is(err, engine.ErrNotFound): // it was forgotten meanwhile: the next look tells
+		case err != nil:
+			return engine.LifeUnknown, err
+		case at.Until > at.Now: // it has beaten since it was looked at
+			return engine.LifeAlive, nil
+		default:
+			return engine.LifeDead, nil
+		}
+	}
+	return engine.LifeUnknown, nil // this user may read it and not lock it: a policy of the server's
+}
+
+// ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.
+const ownersAtOnce = 256
+
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
+// Others who look at one at the moment keep it until the next call.
+func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
+	return engine.ForgetDead(t, after, ownersAtOnce, func(ids []int64) error {
+		var dead []int64
+		if err := t.Select(&dead, sqlForgettable, []any{numberArray(ids)}); err != nil || len(dead) == 0 {
+			return err
+		}
+		return t.forget(dead)
+	})
+}
+
+// forget deletes these rows, but for those that a table of somebody else's refers to.
+func (t *tx) forget(ids []int64) error {
+	s, err := t.Savepoint()
+	if err != nil {
+		return err
+	}
+	_, err = t.session.exec(sqlDropOwners, numberArray(ids))
+	switch {
+	case err == nil:
+		return s.Release()
+	case constraint(state(err)) == engine.NoConstraint:
+		return errors.Join(t.after(err), s.RollBack())
+	}
+	if err := s.RollBack(); err != nil || len(ids) == 1 { // expected, and no reason to run all of it again
+		return err
+	}
+	for _, id := range ids {
+		if err := t.forget([]int64{id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numberArray is the text of an array of the server's.
+func numberArray(list []int64) string {
+	text := []byte{'{'}
+	for i, n := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(append(text, '}'))
+}
+
+// nullable is NULL for what the system doesn't have.
+func nullable(id int64) *int64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}

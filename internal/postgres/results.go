@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"io"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/scan"
+)
+
+// results are the rows of a query: some on the connection still, and before them those that were
+// read to free it.
+type results struct {
+	wire     *wire
+	ctx      context.Context // what ends the statement
+	prepared *prepared
+	reader   *reader // nil once all is read
+	kept     [][]driver.Value
+	size     int // of all that were kept, in bytes
+	failed   error
+
+	ahead bool           // the row that the connection is at was not given yet
+	here  bool           // it is the one that was given last
+	row   []driver.Value // the one that was given last, where it is in memory
+	steps bool           // Step goes from row to row, and Next only decodes
+}
+
+// mostKept bounds what of one query is read into memory to free the connection.
+const mostKept = 64 << 20
+
+var errTooMuchOpen = &engine.Failure{
+	Kind: engine.ErrInvalid, Hint: "read the rows to their end first, or page by page with LIMIT",
+	Err: fmt.Errorf("another statement ran while more than %d MiB of this one's rows were not read yet",
+		mostKept>>20),
+}
+
+var _ scan.Source = (*results)(nil)
+
+// Columns are the names of the columns.
+func (r *results) Columns() []string {
+	names := make([]string, len(r.prepared.Fields))
+	for i, f := range r.prepared.Fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// advance goes to the next row on the connection, and ends the reading where there is none.
+func (r *results) advance() bool {
+	if r.reader == nil {
+		return false
+	}
+	if r.reader.NextRow() {
+		return true
+	}
+	_, err := r.reader.Close()
+	r.ended(err)
+	return false
+}
+
+func (r *results) ended(err error) {
+	r.reader = nil
+	r.wire.reading = nil
+	if r.failed == nil {
+		r.failed = r.wire.lost(r.ctx, err)
+	}
+}
+
+// keep keeps the row that the connection is at.
+func (r *results) keep() error {
+	row := make([]driver.Value, len(r.prepared.Fields))
+	for _, value := range r.reader.Values() {
+		r.size += len(value) + 16
+	}
+	if r.size > mostKept {
+		return errTooMuchOpen
+	}
+	if err := r.decode(row); err != nil {
+		return err
+	}
+	r.kept = append(r.kept, row)
+	return nil
+}
+
+func (r *results) keepRest() error {
+	if r.here {
+		r.here = false
+		r.row = make([]driver.Value, len(r.prepared.Fields))
+		if err := r.decode(r.row); err != nil {
+			r.row, r.failed = nil, err
+		}
+	}
+	if r.ahead {
+		if r.ahead = false; r.failed == nil {
+			r.failed = r.keep()
+		}
+	}
+	for r.failed == nil && r.advance() {
+		r.failed = r.keep()
+	}
+	if r.reader != nil { // the first error is what is told
+		_, err := r.reader.Close()
+		r.ended(err)
+	}
+	return nil // their reader is told
+}
+
+func (r *results) decode(dest []driver.Value) (err error) {
+	for i, value := range r.reader.Values() {
+		if dest[i], err = decode(value, r.prepared.Fields[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step goes to the next row.
+func (r *results) step() bool {
+	r.here, r.row = false, nil
+	if len(r.kept) > 0 {
+		r.row, r.kept[0] = r.kept[0], nil
+		r.kept = r.kept[1:]
+		return true
+	}
+	r.here = r.ahead || r.failed == nil && r.advance()
+	r.ahead = false
+	return r.here
+}
+
+// Next reads a row.
+func (r *results) Next(dest []driver.Value) error {
+	switch {
+	case !r.steps && !r.step() && r.failed == nil:
+		return io.EOF
+	case r.here:
+		return r.decode(dest)
+	case r.row == nil:
+		return cmp.Or(r.failed, io.EOF)
+	}
+	copy(dest, r.row)
+	return nil
+}
+
+// Step goes to the next row, which Next then decodes where Take doesn't.
+func (r *results) Step() bool {
+	r.steps = true
+	return r.step()
+}
+
+// Err is what ended the rows early.
+func (r *results) Err() error { return r.failed }
+
+// Take reads the row straight from the connection, where it is there and of the usual types.
+func (r *results) Take(dest []any) bool {
+	if !r.here || len(dest) != len(r.prepared.Fields) {
+		return false
+	}
+	for i, value := range r.reader.Values() {
+		if !take(dest[i], value, &r.prepared.Fields[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Close ends the reading. What the statement itself did stays done.
+func (r *results) Close() error {
+	r.kept, r.row, r.here, r.ahead = nil, nil, false, false
+	if r.reader == nil {
+		return nil
+	}
+	_, err := r.reader.Close()
+	r.ended(err)
+	return err
+}

@@ -1,0 +1,243 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/scan"
+)
+
+// A session is one connection, as sqlx uses it, and the row by which its commits are settled where it writes.
+type session struct {
+	wire *wire
+	pool *sqlx.DB
+	conn *sqlx.Conn
+	used time.Time // when it was given back last
+
+	row     int64         // in the table sessions; 0 in a session that only reads
+	seen    time.Duration // a moment before the one that the row holds, by the server's clock
+	outcome int64         // the last number that was given to a transaction
+}
+
+// settings of every session. A sequential scan of a small table would have a serialisable
+// transaction collide with everybody who writes there; and no commit is told of that is not on the
+// disk.
+const (
+	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false),
+	set_config('default_transaction_isolation', 'read committed', false),
+       set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+       THEN 'on' ELSE current_setting('synchronous_commit') END, false)`
+	sqlSettingsNormal = `SELECT set_config('enable_seqscan', 'off', false),
+		set_config('default_transaction_isolation', 'read committed', false),
+		set_config('synchronous_commit', 'off', false)`
+	sqlSettingReader = `; SELECT set_config('default_transaction_read_only', 'on', false)`
+	sqlAddSession    = `INSERT INTO sessions (seen) VALUES (server_nanos()) RETURNING id`
+	sqlDropSession   = `DELETE FROM sessions WHERE id = ?`
+	sqlOldSessions   = `DELETE FROM sessions WHERE seen < server_nanos() - 86400000000000`
+)
+
+func (e *Engine) newSession(ctx context.Context) (*session, error) { return e.newSessionWith(ctx, "") }
+
+// newReader is newSession for one that only reads.
+func (e *Engine) newReader(ctx context.Context) (*session, error) {
+	return e.newSessionWith(ctx, sqlSettingReader)
+}
+
+func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, error) {
+	w, err := e.scout.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{wire: w, pool: sqlx.NewDb(poolOf(w), "postgres")}
+	if s.conn, err = s.pool.Connx(background); err == nil {
+		settings := sqlSettings
+		if e.config.Lazy {
+			settings = sqlSettingsNormal
+		}
+		if e.config.Mover {
+			settings += sqlSettingMover
+		}
+		ctx, cancel := patient(ctx, commitPatience)
+		defer cancel()
+		err = e.clock.begin(ctx, w, settings+more)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// within has the session's statements end with ctx, until the function that it gives is called.
+func (s *session) within(ctx context.Context) (without func()) {
+	s.wire.ctx = ctx
+	return func() { s.wire.ctx = background }
+}
+
+// newWriter is newSession for one that writes: it has a row, and takes those away that nobody has
+// used for a day.
+func (e *Engine) newWriter(ctx context.Context) (*session, error) {
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	defer s.within(ctx)()
+	s.seen = e.clock.now()
+	if err = s.get(&s.row, sqlAddSession); err == nil {
+		_, err = s.exec(sqlOldSessions)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// resign takes the session's row away and closes it.
+func (s *session) resign() error {
+	if s.row != 0 && !s.broken() {
+		ctx, cancel := patient(background, closePatience)
+		defer cancel()
+		defer s.within(ctx)()
+		_, _ = s.exec(sqlDropSession, s.row) // it is in nobody's way, and goes in a day
+	}
+	return s.close()
+}
+
+func (s *session) close() error {
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
+	return errors.Join(err, s.pool.Close())
+}
+
+// broken reports whether the connection can't be used any more.
+func (s *session) broken() bool {
+	return s.wire.conn.IsClosed() || s.wire.line.ended.Load() || s.wire.left == nil &&
+		s.wire.conn.TxStatus() != 'I'
+}
+
+// exec runs a statement of ours.
+func (s *session) exec(query string, args ...any) (int64, error) {
+	result, err := s.conn.ExecContext(background, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (s *session) get(dest any, query string, args ...any) error {
+	found, err := s.conn.QueryxContext(background, query, args...)
+	if err != nil {
+		return err
+	}
+	return scan.One(found, dest)
+}
+
+// sessionKept is for how long a session that nobody uses keeps its row: well under the day after
+// which others take it away.
+const sessionKept = 12 * time.Hour
+
+// sessions is a pool of them, opened as they are needed.
+type sessions struct {
+	open   func(context.Context) (*session, error)
+	places chan struct{} // one for each that may be open
+
+	mu   sync.Mutex
+	idle []*session
+}
+
+func newSessions(size int, open func(context.Context) (*session, error)) *sessions {
+	p := &sessions{open: open, places: make(chan struct{}, size)}
+	for range size {
+		p.places <- struct{}{}
+	}
+	return p
+}
+
+// acquire gives a session that nobody uses.
+func (p *sessions) acquire(ctx context.Context) (*session, error) {
+	select {
+	case <-p.places:
+	default:
+		select {
+		case <-p.places:
+		case <-ctx.Done():
+			return nil, waitEnded(ctx, "all connections of this handle")
+		}
+	}
+	for {
+		s := p.take()
+		if s == nil {
+			break
+		}
+		if s.wire.collect(ctx) == nil && !s.broken() && time.Since(s.used) < sessionKept {
+			return s, nil
+		}
+		_ = s.close() // it was lost while nobody used it
+		if ctx.Err() != nil {
+			break // another would have no time to answer either
+		}
+	}
+	s, err := p.open(ctx)
+	if err != nil {
+		p.places <- struct{}{}
+		return nil, err
+	}
+	return s, nil
+}
+
+// take gives the session that was used last.
+func (p *sessions) take() *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	s := p.idle[last]
+	p.idle = p.idle[:last]
+	return s
+}
+
+// release gives a session back. One that is broken is closed.
+func (p *sessions) release(s *session) {
+	s.wire.answers = answers{} // of a transaction that is over
+	defer func() { p.places <- struct{}{} }()
+	if s.broken() {
+		_ = s.close()
+		return
+	}
+	s.used = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, s)
+}
+
+// renew closes those that nobody uses: after one was lost the others are too, most likely.
+func (p *sessions) renew() {
+	for s := p.take(); s != nil; s = p.take() {
+		_ = s.close()
+	}
+}
+
+// close waits for those in use, and closes all.
+func (p *sessions) close() error {
+	for range cap(p.places) {
+		<-p.places
+	}
+	var goodbyes []func() error
+	for s := p.take(); s != nil; s = p.take() {
+		goodbyes = append(goodbyes, s.resign)
+	}
+	return together(goodbyes)
+}
+
+var errLeftOpen = fmt.Errorf("%w: rows were still being read when the function returned", engine.ErrInvalid)

@@ -1,0 +1,216 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/internal/engine"
+)
+
+// A COMMIT whose answer did not come may have happened, and may still. Each transaction writes a
+// number of its own into its session's row, in the message that commits it. Who lost the answer
+// changes that row over another connection: the change waits for the lock that the transaction has
+// for as long as it is under way, on a server that waits for its standbys too, and then finds the
+// number or does not. A server that was replaced by another one can't commit the change, so it
+// settles nothing. What was never sent to the end is undone by the server, at the latest when it
+// has been idle for 30 s. A new primary that does not have the row was replaced before it came
+// there, and so has nothing either of what was done after that.
+
+// sqlSettle asks for the session's number, and ends the session: below 0 no transaction of it is
+// committed any more. A message that is still on its way then comes too late, also one that begins
+// its transaction only where it arrives. Its own commit waits for the standbys, whatever is said
+// elsewhere.
+const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions
+	SET outcome = least(outcome, -outcome - 1), seen = server_nanos() WHERE id = %d
+RETURNING -outcome - 1; SELECT server_nanos()`
+
+const (
+	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a text of
+	// ours where that is not there, or was settled. The text hangs on a count, so that the server does
+	// not try while it plans.
+	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome +
+		` RETURNING 1) SELECT CASE count(*) WHEN 1 THEN 1 ELSE ` + sqlSettled + ` END FROM kept`
+	sqlSetOutcome = `UPDATE sessions SET outcome = ?, seen = server_nanos() WHERE id = ? AND outcome >= 0`
+	// sqlOnlyChange is that behind the one change of a transaction, where it changed something, and
+	// counts what it changed.
+	sqlOnlyChange = `WITH changed AS (%s RETURNING 1), kept AS (` + sqlSetOutcome + ` AND EXISTS (SELECT 1
+	FROM changed) RETURNING 1)
+SELECT count(*), CASE WHEN count(*) > 0 AND NOT EXISTS (SELECT 1 FROM kept)
+	THEN ` + sqlSettled + ` END FROM changed`
+	sqlSettled = `CAST('` + settledText + `' || count(*) AS BIGINT)`
+	// settledText is in that error's message, whatever the server's language.
+	settledText = "selvedge: the session was settled "
+)
+
+// A change is the only one of a transaction: it is sent with the commit.
+type change struct {
+	query string
+	args  []any
+}
+
+// commit commits the session's transaction, in one message with what was to go ahead and with the
+// only change, where there is one. again is set where it did not happen for a reason that may pass;
+// err is nil only where it is known to have happened. changed is how many rows the only change
+// changed: where it is 0, nothing was.
+func (e *Engine) commit(s *session, only *change) (changed int64, again, err error) {
+	s.outcome++
+	w, began := s.wire, e.clock.now()
+	ctx, over := e.committing(s)
+	defer over()
+	query, args := sqlKeepOutcome, []any(nil)
+	if only != nil {
+		query, args = fmt.Sprintf(sqlOnlyChange, only.query), only.args
+	}
+	if err := w.put(ctx, query, append(slices.Clip(args), s.outcome, s.row)); err != nil {
+		return 0, err, failure(err) // nothing was sent to commit it
+	}
+	w.warned = nil
+	kept := len(w.ahead) - 1 // where the statement is that keeps the number
+	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
+	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
+		// what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
+		all, done, kept = w.ahead[1:], "SELECT 1", kept-1
+	}
+	w.ahead = nil
+	answers, err := w.exchange(ctx, all)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
+		switch {
+		// or its row was taken away after a day; the next one has a row of its own
+		case strings.Contains(refused.Message, settledText):
+			_ = w.Close()
+			err = fmt.Errorf("%w: the session's row is gone (%w)", errConnection, err)
+		case isStale(err):
+			_ = w.Close() // see after
+		}
+		err = fmt.Errorf("commit: %w", err)
+		return 0, err, failure(err)
+	}
+	if err == nil && len(answers) == len(all) {
+		// A warning says that the wait for the standbys was given up: the server has it, and perhaps nobody else.
+		switch tag := answers[len(all)-1].tag; {
+		case tag == "ROLLBACK":
+			return 0, nil, errors.New("commit: the server undid the transaction")
+		case tag == done && w.warned == nil:
+			if only != nil {
+				changed = int64(binary.BigEndian.Uint64(answers[kept].row[0]))
+			}
+			if only == nil || changed > 0 {
+				s.seen = began
+			}
+			return changed, nil, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("the server answers COMMIT with %v", answers)
+	}
+	if w.warned != nil {
+		err = fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
+	}
+	_ = w.Close() // what was left of it would come to the next transaction
+	happened, failed := e.settle(s)
+	switch {
+	case failed != nil:
+		return 0, nil, unknown(fmt.Errorf("%w (and asking whether it happened: %w)", err, failed))
+	case happened:
+		return 1, nil, nil // an only change writes its number where it changed something
+	}
+	err = fmt.Errorf("commit: it did not happen: %w (%w)", errConnection, err)
+	return 0, err, failure(err)
+}
+
+// afterwards calls look when a message that commits has been without an answer for a while. Tests hold it.
+var afterwards = time.AfterFunc
+
+// committing gives the context of a message that commits. It ends when no answer comes and the
+// server does not work on the message: one that waits for somebody's lock, or has much to do, is
+// not cut off.
+func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
+	ctx, end := context.WithCancelCause(background)
+	var look func()
+	look = func() {
+		if ctx.Err() == nil && e.works(ctx, s) {
+			afterwards(commitPatience, look)
+			return
+		}
+		end(errSilent)
+	}
+	clock := afterwards(commitPatience, look)
+	return ctx, func() {
+		clock.Stop()
+		end(nil)
+	}
+}
+
+// sqlWorks finds a server's process that is at a statement, and neither waits for more of the
+// message, nor to give the answer, nor for standbys: the transaction is committed then, and others
+// say whether that will do.
+const sqlWorks = `SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active'
+	AND wait_event_type IS DISTINCT FROM 'Client' AND wait_event IS DISTINCT FROM 'SyncRep'`
+
+// works reports whether the server is at the session's message still.
+func (e *Engine) works(ctx context.Context, s *session) bool {
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	w, err := e.scout.connect(ctx)
+	if err != nil {
+		return false
+	}
+	defer w.Close() //nolint:errcheck // what it said is told
+	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlWorks, s.wire.conn.PID())).ReadAll()
+	return err == nil && len(results[0].Rows) == 1
+}
+
+// settle says whether the last transaction of a session was committed. Once patience has ended it
+// asks once more: this process may have been stopped meanwhile.
+func (e *Engine) settle(s *session) (happened bool, err error) {
+	began := time.Now()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		last := time.Since(began) >= e.patience
+		if happened, err = e.trySettle(s); err == nil || last || errors.Is(err, errRowGone) {
+			return happened, err
+		}
+		engine.Pause(background, wait)
+	}
+}
+
+var errRowGone = errors.New("the row of the session is gone")
+
+func (e *Engine) trySettle(s *session) (happened bool, err error) {
+	ctx, cancel := context.WithTimeout(background, commitPatience)
+	defer cancel()
+	w, err := e.scout.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer w.Close() //nolint:errcheck // what it said is told
+	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlSettle, s.row)).ReadAll()
+	switch {
+	case err != nil:
+		return false, err
+	case w.warned != nil:
+		return false, fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
+	}
+	number := func(r *pgconn.Result) (n int64, found bool) {
+		if len(r.Rows) == 1 {
+			n, err = strconv.ParseInt(string(r.Rows[0][0]), 10, 64)
+		}
+		return n, len(r.Rows) == 1
+	}
+	now, _ := number(results[3])
+	outcome, found := number(results[2])
+	switch {
+	case err != nil:
+		return false, err
+	case !found && time.Duration(now)-s.seen >= sessionKept: // others may have taken it away
+		return false, errRowGone
+	}
+	return found && outcome == s.outcome, nil
+}

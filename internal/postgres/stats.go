@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"selvedge/internal/engine"
+)
+
+const (
+	sqlServerVersion = `SELECT 'PostgreSQL ' || current_setting('server_version')`
+	sqlCreatedAt     = `SELECT created_at FROM selvedge_file`
+	sqlCount         = `SELECT count(*) FROM `
+	// sqlSizes are those of the schema: tables with their indexes and large values.
+	sqlSizes = `
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes, current_setting('block_size')::bigint AS page
+FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'`
+)
+
+// Versions reads what the database says of itself.
+func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
+	var have engine.Versions
+	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
+		have, err = readVersions(getter{x})
+		return err
+	}).Err
+	return have, err
+}
+
+// Stats reads the sizes and counts the rows of every table. The WAL is the server's, and of all its
+// databases: it is not counted.
+func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
+	err := e.Read(ctx, "stats", func(x engine.Rx) error { return stats(x, &s) }).Err
+	return s, err
+}
+
+type sizes struct {
+	Bytes int64 `db:"bytes"`
+	Page  int64 `db:"page"`
+}
+
+func stats(x engine.Rx, s *engine.Stats) (err error) {
+	*s = engine.Stats{}
+	if s.Versions, err = readVersions(getter{x}); err != nil {
+		return err
+	}
+	if err := x.Get(&s.Engine, sqlServerVersion, nil); err != nil {
+		return err
+	}
+	var z sizes
+	if err := x.Get(&z, sqlSizes, nil); err != nil {
+		return err
+	}
+	s.FileBytes, s.PageSize, s.Pages = z.Bytes, z.Page, z.Bytes/z.Page
+	if s.Schema > 0 {
+		var created int64
+		if err := x.Get(&created, sqlCreatedAt, nil); err != nil {
+			return err
+		}
+		s.CreatedAt = time.Unix(0, created).UTC()
+	}
+	var tables []string
+	if err := x.Select(&tables, sqlSchemaTables, nil); err != nil {
+		return err
+	}
+	for _, name := range tables {
+		t := engine.TableStats{Name: name}
+		if err := x.Get(&t.Rows, sqlCount+`"`+name+`"`, nil); err != nil {
+			return err
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return nil
+}
+
+// Work is what the handle has done since it was opened.
+func (e *Engine) Work() engine.Work {
+	w := engine.Work{Callers: e.counted.callers.Load(), Commits: e.counted.commits.Load()}
+	w.LongestRead, w.LongestReadFor, _ = e.calls.oldest(false)
+	return w
+}
+
+// Backup is the server's own.
+func (e *Engine) Backup(context.Context, string) error {
+	return Unsupported("backup", "use pg_dump -n "+e.address.schema+
+		" for a copy, or pg_basebackup and the archive of the WAL for every moment")
+}
+
+// GiveBack has nothing to do: autovacuum gives deleted rows' room to what is written next.
+func (e *Engine) GiveBack(context.Context) error { return nil }
+
+// scrubPatience is for how long Scrub waits for transactions from before, and for each table that
+// others use. Tests shorten it.
+var scrubPatience = 30 * time.Second
+
+// Scrub writes the tables anew, one after the other, each alone. The server keeps old rows in its
+// WAL and its backups.
+func (e *Engine) Scrub(ctx context.Context) (err error) {
+	one, _, err := e.calls.begin(ctx, "scrub", true)
+	if err != nil {
+		return err
+	}
+	defer e.calls.over(one)
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return failure(err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	var tables []string
+	if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
+		return failure(err)
+	}
+	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d",
+		scrubPatience.Milliseconds())); err != nil {
+		return failure(err)
+	}
+	s.wire.mayDial(true) // to interrupt it
+	defer e.tellWaits(ctx, s)()
+	if err := s.outlast(ctx); err != nil {
+		return err
+	}
+	for _, name := range tables {
+		s.wire.warned = nil
+		if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) "`+name+`"`); err != nil {
+			return failure(err)
+		}
+		if w := s.wire.warned; w != nil { // of a table that it leaves as it is the server only warns
+			return notScrubbed(fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message))
+		}
+	}
+	return nil
+}
+
+// notScrubbed is the error of a Scrub by a role that lacks the right.
+func notScrubbed(err error) error {
+	return &engine.Failure{Hint: "what was erased is still in the tables' files: do it once more as the " +
+		"owner of the tables, which leaves nothing of it there", Err: err}
+}
+
+// outlast waits until no transaction can see any more what was there before. For one that can, a
+// table that is written anew keeps deleted rows, whatever that transaction reads. Whose they are
+// only some users may ask; so a table of its own tells, of which the server cuts off a deleted row
+// once nobody can see it.
+func (s *session) outlast(ctx context.Context) (err error) {
+	name := fmt.Sprintf("selvedge_scrub_%d", s.wire.conn.PID())
+	// One may be left of who died.
+	if _, err := s.wire.simple(ctx, "DROP TABLE IF EXISTS "+name+"; CREATE UNLOGGED TABLE "+name+
+		" AS SELECT 1 AS n"); err != nil {
+		if state(err) == "42501" {
+			return notScrubbed(err)
+		}
+		return failure(err)
+	}
+	defer func() {
+		if !s.broken() {
+			_, drop := s.wire.simple(background, "DROP TABLE "+name)
+			err = errors.Join(err, failure(drop))
+		}
+	}()
+	if _, err := s.wire.simple(ctx, "DELETE FROM "+name); err != nil {
+		return failure(err)
+	}
+	for began := time.Now(); ; {
+		if _, err := s.wire.simple(ctx, "VACUUM "+name); err != nil {
+			return failure(err)
+		}
+		var bytes int64
+		if err := s.get(&bytes, "SELECT pg_relation_size(?::text::regclass)", name); err != nil || bytes == 0 {
+			return failure(err)
+		}
+		if time.Since(began) > scrubPatience {
+			return &engine.Failure{
+				Kind: engine.ErrBusy,
+				Hint: "end it (migrate health shows the oldest; prepared ones, replication slots, and standbys with " +
+					"hot_standby_feedback count, too) and do it again: what was done stays done",
+				Err: errors.New("a transaction from before still sees what was there, and so the tables keep it"),
+			}
+		}
+		if !engine.Pause(ctx, 100*time.Millisecond) {
+			return waitEnded(ctx, "what was there before")
+		}
+	}
+}

@@ -1,0 +1,412 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"time"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/scan"
+)
+
+// rx is a read transaction on one connection.
+type rx struct {
+	engine  *Engine
+	session *session
+	open    []*rows // not closed yet
+
+	// dead is why the transaction takes no more: it is lost, or was beaten by another one. mayPass
+	// says that it may go through when it is run again.
+	dead    error
+	mayPass bool
+	// failed is the statement's error after which the server takes nothing more until a savepoint is
+	// undone that was open then.
+	failed      error
+	failedDepth int
+
+	engine.Savepoints // of a write
+
+	// that the commit took, of a write whose last statement went with it; 0: it is not committed yet
+	finished time.Duration
+
+	met *trouble // of a write: what the call has met so far
+
+	// Of a read.
+	ctx context.Context // nil in a write
+}
+
+// tx is a write transaction.
+type tx struct {
+	rx
+	number  int64   // of this process when the transaction began: its row is in the snapshot
+	numbers numbers // of rows that are about to be made
+	locks   bool    // the function locks what it looks at, and the transaction is not serialisable by itself
+}
+
+var (
+	_ engine.Rx = (*rx)(nil)
+	_ engine.Tx = (*tx)(nil)
+)
+
+func (x *rx) usable() error {
+	switch {
+	case x.dead != nil:
+		return x.dead
+	case x.ctx != nil && x.ctx.Err() != nil:
+		return x.interrupted()
+	case x.failed != nil:
+		return x.afterFailed()
+	case x.finished > 0:
+		return errFinished
+	}
+	return nil
+}
+
+var errFinished = fmt.Errorf("%w: Tx.ExecAndCommit was the last statement of the transaction", engine.ErrInvalid)
+
+func (x *rx) afterFailed() error {
+	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around "+
+		"what may fail): %w", x.failed)
+}
+
+// interrupted is the error of a read that was ended.
+func (x *rx) interrupted() error { return &interruption{context.Cause(x.ctx)} }
+
+// after looks, when a statement failed, what became of the transaction.
+func (x *rx) after(err error) error {
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from get
+		return err
+	}
+	if x.ctx != nil && x.ctx.Err() != nil {
+		err = x.interrupted()
+	} else {
+		err = failure(err)
+	}
+	conn := x.session.wire.conn
+	if isStale(err) {
+		_ = x.session.wire.Close() // it would say so of that statement for ever
+	}
+	switch {
+	case x.dead != nil:
+		return x.dead
+	case isLost(err) || isBeaten(err) || isStale(err) || x.met != nil && x.met.passing(err, x.mostContested()):
+		x.dead, x.mayPass = err, true
+	case conn.IsClosed():
+		x.dead = err
+	case x.failed == nil && !conn.IsBusy() &&
+		(conn.TxStatus() == 'E' || conn.TxStatus() == 'I' && state(err) != ""):
+		x.failed, x.failedDepth = err, x.Depth
+	}
+	return err
+}
+
+func (x *rx) mostContested() int {
+	if x.Depth > 0 {
+		return 1
+	}
+	return mostContested
+}
+
+func (x *rx) Get(dest any, query string, args []any) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.after(x.session.get(dest, query, args...))
+}
+
+func (x *rx) Select(dest any, query string, args []any) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	found, err := x.session.conn.QueryxContext(background, query, args...)
+	if err == nil {
+		err = scan.All(found, dest)
+	}
+	return x.after(err)
+}
+
+func (x *rx) Query(query string, args []any) (engine.Rows, error) {
+	if err := x.usable(); err != nil {
+		return nil, err
+	}
+	found, err := x.session.conn.QueryxContext(background, query, args...)
+	if err != nil {
+		return nil, x.after(err)
+	}
+	r := &rows{Rows: scan.Rows{Rows: found, Source: x.session.wire.asked}, rx: x, query: query}
+	x.open = append(x.open, r)
+	return r, nil
+}
+
+// QueryContext is Query for a statement that ends with ctx. Ending it ends the connection, and with
+// it the transaction.
+func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine.Rows, error) {
+	wire := x.session.wire
+	before := wire.ctx
+	merged, cancel := context.WithCancelCause(before)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	wire.ctx = merged
+	wire.mayDial(true)
+	got, err := x.Query(query, args)
+	wire.ctx = before
+	release := func() {
+		stop()
+		cancel(nil)
+		wire.mayDial(x.ctx != nil)
+	}
+	if err != nil {
+		release()
+		if ctx.Err() != nil {
+			err = &interruption{context.Cause(ctx)}
+		}
+		return nil, err
+	}
+	r := got.(*rows)
+	r.ctx, r.release = ctx, release
+	return r, nil
+}
+
+// close closes the rows that are still open, and reports them.
+func (x *rx) close() error {
+	if len(x.open) == 0 {
+		return nil
+	}
+	left := x.open[0].query
+	for len(x.open) > 0 {
+		_ = x.open[0].Close() // takes itself out
+	}
+	return fmt.Errorf("%w: %s", errLeftOpen, left)
+}
+
+// rows belong to the transaction that reads them.
+type rows struct {
+	scan.Rows
+	rx      *rx
+	query   string
+	ctx     context.Context // of QueryContext
+	release func()
+	closed  bool
+}
+
+var _ engine.Rows = (*rows)(nil)
+
+// Err is what ended the rows early.
+func (r *rows) Err() error { return r.told(r.Rows.Err()) }
+
+// told names the end of the context of QueryContext where that is what ended the rows.
+func (r *rows) told(err error) error {
+	err = r.rx.after(err)
+	if err != nil && r.ctx != nil && r.ctx.Err() != nil {
+		return &interruption{context.Cause(r.ctx)}
+	}
+	return err
+}
+
+// Close ends the query.
+func (r *rows) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	err := r.Rows.Close()
+	r.rx.open = slices.DeleteFunc(r.rx.open, func(other *rows) bool { return other == r })
+	if r.release != nil {
+		r.release()
+	}
+	return r.told(err)
+}
+
+// Lock has the rows that a query names locked, as long as the transaction lasts, before the next
+// statement: that one sees what was done to them before. FOR NO KEY UPDATE is what an UPDATE takes
+// that leaves the key as it is.
+func (t *tx) Lock(query string, args []any) error {
+	return t.Queue(query+forChange, args)
+}
+
+const forChange = " FOR NO KEY UPDATE"
+
+// Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change
+// what is no key.
+func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
+
+// LockName takes one of the table's advisory locks, which goes with the transaction. They are as
+// many as the server has room for where one transaction takes them all, so two names may cost a
+// wait. The table is taken before it, as it is by who locks a row of it: so one that wants to be
+// alone has no such lock to wait for.
+func (t *tx) LockName(table, name string) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	if err := t.control("LOCK TABLE " + table + " IN ROW SHARE MODE"); err != nil {
+		return err
+	}
+	ofName := crc32.ChecksumIEEE([]byte(name))
+	return t.Queue("SELECT pg_advisory_xact_lock(CAST(CAST('"+table+"' AS REGCLASS) AS OID)::INTEGER, ?)",
+		[]any{int64(ofName % namesLocked)})
+}
+
+// namesLocked is how many advisory locks a table has: max_locks_per_transaction for each connection is 64.
+const namesLocked = 1024
+
+// Locking has a query lock the rows that it gives. It gives them as they are once it has the lock,
+// also where they were changed while it waited.
+func (*tx) Locking() string { return forChange }
+
+// InOrder is as the indexes have it, so that only rows are sorted that are alike in their beginning.
+func (*rx) InOrder(column string) string { return engine.Start(column) + ", " + column }
+
+// Queue is Exec for a change whose number nobody asks for: it goes with the next statement, or the commit.
+func (t *tx) Queue(query string, args []any) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	return t.after(t.session.wire.queue(background, query, args))
+}
+
+// ExecAndCommit is Exec for the only change of the transaction, behind which nothing comes: it goes with
+// the commit where the transaction locks what it looks at. Where it changed nothing, the
+// transaction goes on as a new one.
+func (t *tx) ExecAndCommit(query string, args []any) (int64, error) {
+	wire := t.session.wire
+	if !t.locks || wire.changed || t.Depth > 0 {
+		return t.Exec(query, args)
+	}
+	if err := t.usable(); err != nil {
+		return 0, err
+	}
+	if err := t.close(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	n, again, err := t.engine.commit(t.session, &change{query, args})
+	switch {
+	case err != nil:
+		t.dead, t.mayPass = err, t.worthAgain(again) != nil
+		return 0, err
+	case n == 0:
+		return 0, t.begin(background, beside)
+	}
+	t.finished = max(time.Since(began), 1)
+	return n, nil
+}
+
+// Exec changes rows and gives their number.
+func (t *tx) Exec(query string, args []any) (int64, error) {
+	if err := t.usable(); err != nil {
+		return 0, err
+	}
+	n, err := t.session.exec(query, args...)
+	return n, t.after(err)
+}
+
+// A savepoint is one of a transaction's.
+type savepoint struct {
+	tx *tx
+	engine.Mark
+}
+
+// Savepoint begins a part that can be undone alone.
+func (t *tx) Savepoint() (engine.Savepoint, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	s := &savepoint{t, t.Mark()}
+	if err := t.control("SAVEPOINT " + s.Name()); err != nil {
+		return nil, err
+	}
+	t.Opened(s.Mark)
+	return s, nil
+}
+
+// control has a text of ours go ahead of the next statement, and behind changes that were to go
+// ahead too: those are sent now, so that one that fails does so in the savepoint that it belongs
+// to.
+func (t *tx) control(text string) error {
+	wire := t.session.wire
+	if slices.ContainsFunc(wire.ahead, func(b bound) bool { return b.prepared != nil && b.changes }) {
+		if err := t.after(wire.flush(background)); err != nil {
+			return err
+		}
+	}
+	wire.ahead = append(wire.ahead, control(text))
+	return nil
+}
+
+// end is called first by what ends it.
+func (s *savepoint) end() {
+	if err := s.tx.Ended(s.Mark); s.tx.dead == nil {
+		s.tx.dead = err
+	}
+}
+
+// Release keeps what was done since. Where a statement failed whose error was passed over there is
+// nothing to keep.
+func (s *savepoint) Release() error {
+	t := s.tx
+	if t.dead == nil && t.failed != nil {
+		err := t.afterFailed()
+		_ = s.RollBack()
+		return err
+	}
+	s.end()
+	if t.dead != nil {
+		return t.dead
+	}
+	return t.control("RELEASE " + s.Name())
+}
+
+// RollBack undoes what was done since.
+func (s *savepoint) RollBack() error {
+	t := s.tx
+	if s.end(); t.dead != nil {
+		return nil //nolint:nilerr // all of the transaction is about to be undone
+	}
+	t.Undone(s.Mark)
+	if t.failed != nil && s.Holds(t.failedDepth) {
+		t.failed = nil
+	}
+	if t.failed != nil { // from before the savepoint: it was never made
+		return nil //nolint:nilerr // all of the transaction is about to be undone
+	}
+	wire := t.session.wire
+	unsent := len(wire.ahead) - 1 // the last of its name: one before it was released
+	for unsent >= 0 && wire.ahead[unsent].text != "SAVEPOINT "+s.Name() {
+		unsent--
+	}
+	if unsent >= 0 {
+		wire.ahead = wire.ahead[:unsent]
+		return nil
+	}
+	wire.ahead = nil // and nothing of what is within the savepoint
+	_, err := wire.simple(background, "ROLLBACK TO "+s.Name()+"; RELEASE "+s.Name())
+	if err := t.after(err); err != nil {
+		if t.dead == nil {
+			t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
+		}
+		return err
+	}
+	return nil
+}
+
+// finish is close for a write: a savepoint whose function still runs may be half done, and after a
+// failed statement there is nothing that could be committed.
+func (t *tx) finish() error {
+	err := t.close()
+	switch {
+	case t.dead != nil || err != nil:
+		return err
+	case t.Depth == 0 && t.failed != nil:
+		return t.afterFailed()
+	}
+	return t.StillOpen()
+}
+
+// SingleWriter is false: others write meanwhile.
+func (*tx) SingleWriter() bool { return false }
+
+// AliveSQL looks at the owner's moment.
+func (*tx) AliveSQL(column string) string {
+	return "EXISTS (SELECT 1 FROM owner_beats WHERE owner = " + column + " AND until > server_nanos())"
+}

@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/internal/engine"
+)
+
+// A commit wakes those who wait in its own process at once. Those elsewhere are woken by a NOTIFY
+// over a connection of its own, at most one in notifyEvery however many commits there were: in the
+// transactions themselves it would have all of them queue for one lock of the server's. And beside
+// it there is a look at the server's snapshot, which is another one after every commit: nobody
+// relies on a NOTIFY, which is lost with its connection.
+const (
+	notifyEvery = 5 * time.Millisecond
+	lookEvery   = time.Second
+	channelName = "selvedge_changes_" // and the schema
+	sqlSnapshot = `SELECT pg_current_snapshot()::text AS now,
+		coalesce((SELECT min_writer FROM selvedge_file), 0) AS min_writer`
+)
+
+// A watch is those who wait for changes of one handle, and what tells other processes of its commits.
+type watch struct {
+	*engine.Watchers
+	engine *Engine
+
+	dirty     chan struct{}   // something was committed that others have not been told of
+	ctx       context.Context // of the notifier
+	end       context.CancelFunc
+	notifying sync.Once
+	notifier  sync.WaitGroup
+}
+
+func newWatch(e *Engine) *watch {
+	w := &watch{engine: e, dirty: make(chan struct{}, 1)}
+	w.Watchers = engine.NewWatchers(w.elsewhere)
+	w.ctx, w.end = context.WithCancel(background)
+	return w
+}
+
+// Changes gives a channel that gets a value after every commit.
+func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
+	changes, err := e.watch.Join(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = waitEnded(ctx, "the server")
+	}
+	return changes, failure(err)
+}
+
+// elsewhere begins to tell of commits elsewhere, from a snapshot on that is taken before the first one waits.
+func (w *watch) elsewhere(ctx context.Context) (end func() error, err error) {
+	s, seen, err := w.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithCancel(background)
+	var running sync.WaitGroup
+	running.Go(func() { w.observe(within, s, seen) })
+	return func() error {
+		cancel()
+		running.Wait()
+		return nil
+	}, nil
+}
+
+// close closes every channel and ends both connections.
+func (w *watch) close() {
+	_ = w.Close() // observing never fails
+	w.end()
+	w.notifier.Wait()
+}
+
+// committed wakes those of this process, and has the others told.
+func (w *watch) committed() {
+	w.Tell()
+	w.notifying.Do(func() { w.notifier.Go(w.notify) }) // no call is under way when close waits
+	select {
+	case w.dirty <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watch) channel() string { return `"` + channelName + w.engine.address.schema + `"` }
+
+// notify tells the other processes, over a connection whose commits don't wait for the disk.
+func (w *watch) notify() {
+	var s *session
+	defer func() {
+		if s != nil {
+			_ = s.close()
+		}
+	}()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.dirty:
+		}
+		if s == nil || s.broken() {
+			if s != nil {
+				_ = s.close()
+			}
+			var err error
+			if s, err = w.engine.newSession(w.ctx); err == nil {
+				_, err = s.wire.simple(w.ctx, "SET synchronous_commit = off")
+			}
+			if err != nil { // who waits elsewhere looks by itself
+				if s != nil {
+					_ = s.close()
+				}
+				s = nil
+				engine.Pause(w.ctx, lookEvery)
+				continue
+			}
+		}
+		_, _ = s.wire.simple(w.ctx, "NOTIFY "+w.channel())
+		engine.Pause(w.ctx, notifyEvery)
+	}
+}
+
+// connect gives a connection that hears of commits elsewhere, and the snapshot of now.
+func (w *watch) connect(ctx context.Context) (*session, string, error) {
+	s, err := w.engine.newSession(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var seen string
+	if _, err = s.wire.simple(ctx, "LISTEN "+w.channel()); err == nil {
+		seen, err = w.snapshot(ctx, s)
+	}
+	if err != nil {
+		_ = s.close()
+		return nil, "", err
+	}
+	return s, seen, nil
+}
+
+// snapshot is another one after every commit. A database that was moved since the handle was opened
+// is engine.ErrMoved: nothing comes there any more.
+func (w *watch) snapshot(ctx context.Context, s *session) (string, error) {
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	defer s.within(ctx)()
+	var seen struct {
+		Now string `db:"now"`
+		engine.Versions
+	}
+	err := s.get(&seen, sqlSnapshot)
+	if err == nil && seen.Shut() && !w.engine.openedShut {
+		err = engine.MovedTo(s.get)
+	}
+	return seen.Now, err
+}
+
+// observe tells of commits elsewhere until ctx ends.
+func (w *watch) observe(ctx context.Context, s *session, seen string) {
+	defer func() {
+		if s != nil {
+			_ = s.close()
+		}
+	}()
+	looked := time.Now()
+	for ctx.Err() == nil {
+		if s == nil || s.wire.conn.IsClosed() {
+			if s != nil {
+				_ = s.close()
+			}
+			var err error
+			if s, seen, err = w.connect(ctx); err != nil {
+				s = nil
+				if errors.Is(err, engine.ErrMoved) {
+					w.Over(err)
+					return
+				}
+				w.Tell() // who reads then gets the error, or waits for a primary
+				engine.Pause(ctx, lookEvery)
+				continue
+			}
+			w.Tell()
+			looked = time.Now()
+		}
+		if w.wait(ctx, s.wire.conn) {
+			w.Tell()
+		}
+		if time.Since(looked) < lookEvery || s.wire.conn.IsClosed() || ctx.Err() != nil {
+			continue
+		}
+		looked = time.Now()
+		now, err := w.snapshot(ctx, s)
+		if errors.Is(err, engine.ErrMoved) {
+			w.Over(err)
+			return
+		}
+		if err != nil {
+			continue
+		}
+		if now != seen { // by whoever tells nobody, or what was told already: who looks twice finds nothing
+			w.Tell()
+		}
+		seen = now
+	}
+}
+
+// wait waits for a notification, no longer than lookEvery.
+func (w *watch) wait(ctx context.Context, conn *pgconn.PgConn) (heard bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	return conn.WaitForNotification(ctx) == nil
+}

@@ -1,0 +1,536 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/internal/engine"
+)
+
+// background is the context of every statement of a write: one that can end would cut the
+// connection in the middle.
+var background = context.Background()
+
+// statementCacheSize bounds the prepared statements that a connection keeps.
+const statementCacheSize = 512
+
+// A wire is one connection to the server with its prepared statements, as database/sql's driver of
+// it: sqlx then scans rows here as it does those of a file. One goroutine at a time uses it.
+type wire struct {
+	conn     *pgconn.PgConn
+	line     *line                // below conn
+	leave    func()               // takes the line out of the scout's care; nil where it never was in it
+	prepared map[string]*prepared // by the text before rebinding
+	made     int                  // names of statements given out
+	reading  *results             // those whose rows are still on the connection
+	asked    *results             // the last ones
+	ahead    []bound              // what goes to the server in the message of the next statement, before it
+	size     int                  // of what goes ahead, in bytes
+	answers  answers              // to questions that were asked ahead; the transaction's
+	dropped  bool                 // answers were, before anybody asked
+	// a statement was bound that may change something; the transaction sets it back
+	changed bool
+	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that nobody has read yet
+	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
+	mayDial func(bool)                // whether the connection may ask the server to cancel
+
+	// What ends the statements of the read that has the connection; background for a write.
+	// database/sql is given none that can end: it would close rows on a goroutine of its own.
+	ctx context.Context
+}
+
+type prepared struct {
+	*pgconn.StatementDescription
+	formats []int16 // of the results
+	changes bool    // it may change something
+	many    string  // the statement that puts many such rows; "" where there is none
+	limit   limit
+}
+
+// A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has
+// none and ends or begins something.
+type bound struct {
+	*prepared
+	text string
+	// question is set where the answer is kept; see prefetch.
+	question string
+	of       *prepared // whose rows it puts, where it was folded of several; see fold
+	values   [][]byte
+	formats  []int16 // of the values
+}
+
+// control is a text of ours that has no arguments, such as COMMIT.
+func control(text string) bound { return bound{text: text} }
+
+func (b bound) isControl() bool { return b.text != "" }
+
+func (b *bound) addTo(batch *pgconn.Batch) {
+	if b.prepared == nil {
+		batch.ExecParams(b.text, nil, nil, nil, nil)
+		return
+	}
+	batch.ExecStatement(b.StatementDescription, b.values, b.formats, b.prepared.formats)
+}
+
+// own copies the bytes among the values: they are the caller's, who may write over them before they are sent.
+func (b *bound) own() {
+	for i, oid := range b.ParamOIDs {
+		if oid == oidBytea {
+			b.values[i] = bytes.Clone(b.values[i])
+		}
+	}
+}
+
+var (
+	_ driver.Conn           = (*wire)(nil)
+	_ driver.QueryerContext = (*wire)(nil)
+	_ driver.ExecerContext  = (*wire)(nil)
+)
+
+// simple runs statements of ours without arguments in one message, and gives the tags of what they did.
+func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
+	if err := w.flush(ctx); err != nil {
+		return nil, err
+	}
+	w.answers = answers{}
+	results, err := w.conn.Exec(ctx, text).ReadAll()
+	var tags []string
+	for _, r := range results {
+		if r.Err == nil {
+			tags = append(tags, r.CommandTag.String())
+		}
+	}
+	return tags, w.lost(ctx, err)
+}
+
+// answer is what the server said to one statement of several.
+type answer struct {
+	tag string
+	row [][]byte // the first one; nil where there is none
+}
+
+// exchange sends statements in one message and reads all answers. The first error ends what follows.
+func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	batch := &pgconn.Batch{}
+	for i := range all {
+		all[i].addTo(batch)
+	}
+	results := w.conn.ExecBatch(ctx, batch)
+	var answers []answer
+	for results.NextResult() {
+		reader, a := results.ResultReader(), answer{}
+		if b := &all[len(answers)]; b.question != "" {
+			if err := w.pass(ctx, b, reader); err != nil {
+				break // Close tells it
+			}
+			answers = append(answers, a)
+			continue
+		}
+		for reader.NextRow() {
+			if a.row == nil {
+				for _, value := range reader.Values() {
+					a.row = append(a.row, slices.Clone(value))
+				}
+			}
+		}
+		tag, err := reader.Close()
+		if err != nil {
+			break // Close tells it
+		}
+		a.tag = tag.String()
+		answers = append(answers, a)
+	}
+	return answers, w.lost(ctx, results.Close())
+}
+
+// flush sends what goes ahead of a statement, where none follows.
+func (w *wire) flush(ctx context.Context) error {
+	ahead := w.ahead
+	if w.ahead = nil; len(ahead) == 0 {
+		return w.free()
+	}
+	_, err := w.exchange(ctx, ahead)
+	return err
+}
+
+// unbegun reports whether the transaction's BEGIN was not sent yet.
+func (w *wire) unbegun() bool { return w.conn.TxStatus() == 'I' && w.left == nil }
+
+// endLater has a transaction end in which nothing was changed, without waiting for the answer:
+// whoever uses the connection next reads it.
+func (w *wire) endLater() {
+	w.ahead = nil
+	if w.conn.IsClosed() || w.unbegun() {
+		return
+	}
+	if err := w.free(); err != nil {
+		_ = w.Close()
+		return
+	}
+	batch := &pgconn.Batch{}
+	rollback := control("ROLLBACK")
+	rollback.addTo(batch)
+	w.left = w.conn.ExecBatch(background, batch)
+}
+
+// collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection
+// that has none is closed.
+func (w *wire) collect(ctx context.Context) error {
+	if w.left == nil {
+		return nil
+	}
+	left := w.left
+	w.left = nil
+	_ = w.conn.Conn().SetReadDeadline(time.Now().Add(commitPatience))
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.Conn().SetReadDeadline(time.Now()); close(ended) })
+	err := left.Close()
+	if !stop() {
+		<-ended
+	}
+	_ = w.conn.Conn().SetReadDeadline(time.Time{})
+	if err != nil && !w.conn.IsClosed() {
+		_ = w.Close()
+	}
+	return w.lost(background, err)
+}
+
+// undo ends a transaction. A connection that can't is closed.
+func (w *wire) undo() error {
+	if w.ahead = nil; w.unbegun() {
+		return nil
+	}
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	_, err := w.simple(ctx, "ROLLBACK")
+	return err
+}
+
+// lost says of the error of a statement that its context ended it, or else that the connection did.
+func (w *wire) lost(ctx context.Context, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil && state(err) == "":
+		return &interruption{context.Cause(ctx)}
+	case err == nil || !w.conn.IsClosed() || errors.Is(err, errConnection):
+		return err
+	}
+	return fmt.Errorf("%w: %w", errConnection, err)
+}
+
+// free reads into memory what is left of rows that somebody has open, so that the connection can be used.
+func (w *wire) free() error {
+	if err := w.collect(background); err != nil {
+		return err
+	}
+	if w.reading == nil {
+		return nil
+	}
+	return w.reading.keepRest()
+}
+
+// statement gives a prepared statement for a caller's text.
+func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
+	if kept, ok := w.prepared[query]; ok {
+		return kept, nil
+	}
+	text, changes, err := rebind(query)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	// One that can't be prepared fails in the savepoint that it belongs to.
+	if w.conn.TxStatus() == 'T' && slices.ContainsFunc(w.ahead, bound.isControl) {
+		if err := w.flush(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.prepared) >= statementCacheSize {
+		if err := w.forget(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p, err := w.prepare(ctx, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.changes, p.many = changes, folded(text, p.ParamOIDs)
+	p.limit.find(text)
+	w.prepared[query] = p
+	return p, nil
+}
+
+func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepared, error) {
+	w.made++
+	described, err := w.conn.Prepare(ctx, "s"+strconv.Itoa(w.made), text, types)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{StatementDescription: described}
+	for i := range p.Fields {
+		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
+		p.formats = append(p.formats, p.Fields[i].Format)
+	}
+	return p, nil
+}
+
+// forget closes some of the statements that are kept, and none of those that are to be sent.
+func (w *wire) forget(ctx context.Context) error {
+	left := statementCacheSize / 4
+	for query, p := range w.prepared {
+		all := p.limit.all(p)
+		if slices.ContainsFunc(w.ahead, func(b bound) bool { return slices.Contains(all, b.prepared) }) {
+			continue
+		}
+		if left--; left < 0 {
+			break
+		}
+		for _, one := range all {
+			if err := w.conn.Deallocate(ctx, one.Name); err != nil {
+				return err
+			}
+		}
+		delete(w.prepared, query)
+	}
+	return nil
+}
+
+// bind gives a caller's statement as it is sent.
+func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue) (b bound, err error) {
+	if b.prepared, err = w.statement(ctx, query); err != nil {
+		return b, err
+	}
+	if len(args) != len(b.ParamOIDs) {
+		return b, wrongCount(len(b.ParamOIDs), len(args))
+	}
+	b.values = make([][]byte, len(args))
+	b.formats = make([]int16, len(args))
+	for i, arg := range args {
+		if b.values[i], b.formats[i], err = encode(arg.Value, b.ParamOIDs[i]); err != nil {
+			return b, fmt.Errorf("argument %d: %w", i+1, err)
+		}
+	}
+	w.changed = w.changed || b.changes
+	b.prepared, err = w.limited(ctx, b.prepared, args)
+	return b, err
+}
+
+// put has a statement go ahead of the next one, in its message.
+func (w *wire) put(ctx context.Context, query string, args []any) error {
+	named, err := namedValues(args)
+	if err != nil {
+		return err
+	}
+	b, err := w.bind(ctx, query, named)
+	if err == nil {
+		w.ahead = append(w.ahead, b)
+	}
+	return w.lost(ctx, err)
+}
+
+// queue is put for a statement that may be one of very many.
+func (w *wire) queue(ctx context.Context, query string, args []any) error {
+	named, err := namedValues(args)
+	if err != nil {
+		return err
+	}
+	b, err := w.bind(ctx, query, named)
+	if err == nil {
+		err = w.add(ctx, b)
+	}
+	return w.lost(ctx, err)
+}
+
+// What goes ahead is bounded: a transaction of very many changes is sent bit by bit.
+const (
+	mostAhead      = 1000
+	mostAheadBytes = 1 << 20
+)
+
+// add has a statement go ahead, and sends what is to go ahead where it is enough for a message.
+func (w *wire) add(ctx context.Context, b bound) error {
+	if len(w.ahead) == 0 {
+		w.size = 0
+	}
+	if together, err := w.fold(ctx, &b); err != nil {
+		return err
+	} else if !together {
+		b.own()
+		w.ahead = append(w.ahead, b)
+	}
+	for _, value := range b.values {
+		w.size += 4 + len(value)
+	}
+	if len(w.ahead) < mostAhead && w.size < mostAheadBytes {
+		return nil
+	}
+	return w.flush(ctx)
+}
+
+// namedValues makes of arguments what database/sql does.
+func namedValues(args []any) ([]driver.NamedValue, error) {
+	named := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+		}
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
+	}
+	return named, nil
+}
+
+// A reader reads the answer to a statement, which may be one of several that were sent together.
+type reader struct {
+	*pgconn.ResultReader
+	all *pgconn.MultiResultReader // nil where it was sent alone
+}
+
+// Close reads what is left.
+func (r reader) Close() (pgconn.CommandTag, error) {
+	tag, err := r.ResultReader.Close()
+	if r.all != nil {
+		if failed := r.all.Close(); err == nil {
+			err = failed
+		}
+	}
+	return tag, err
+}
+
+var errNoAnswer = errors.New("the server answered less than it was asked")
+
+// run begins a statement, behind what goes ahead of it.
+func (w *wire) run(ctx context.Context, b bound) (*prepared, reader, error) {
+	if err := w.free(); err != nil {
+		return nil, reader{}, err
+	}
+	ahead := w.ahead
+	if w.ahead = nil; len(ahead) == 0 {
+		return b.prepared, reader{ResultReader: w.conn.ExecPrepared(ctx, b.Name, b.values, b.formats,
+			b.prepared.formats)}, nil
+	}
+	batch := &pgconn.Batch{}
+	for i := range ahead {
+		ahead[i].addTo(batch)
+	}
+	b.addTo(batch)
+	all := w.conn.ExecBatch(ctx, batch)
+	for i := range ahead {
+		if !all.NextResult() {
+			return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
+		}
+		if err := w.pass(ctx, &ahead[i], all.ResultReader()); err != nil {
+			return nil, reader{}, cmp.Or(all.Close(), err)
+		}
+	}
+	if !all.NextResult() {
+		return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
+	}
+	return b.prepared, reader{all.ResultReader(), all}, nil
+}
+
+// ExecContext runs a statement and counts the rows that it changed.
+func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	b, err := w.bind(w.ctx, query, args)
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	w.drop()
+	_, answered, err := w.run(w.ctx, b)
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	tag, err := answered.Close()
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	return driver.RowsAffected(tag.RowsAffected()), nil
+}
+
+// QueryContext runs a statement. Where it failed at once that is its error.
+func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	b, err := w.bind(w.ctx, query, args)
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	if kept, err := w.prefetched(w.ctx, query, &b); kept != nil || err != nil {
+		w.asked = kept
+		return rowsOrNone(kept), err
+	}
+	if b.changes {
+		w.drop()
+	}
+	p, answered, err := w.run(w.ctx, b)
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	r := &results{wire: w, ctx: w.ctx, prepared: p, reader: &answered}
+	w.reading = r
+	w.asked = r
+	r.ahead = r.advance() // the error of a change with RETURNING comes before its first row
+	if err := r.failed; err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// rowsOrNone keeps a nil from becoming an interface that is none.
+func rowsOrNone(r *results) driver.Rows {
+	if r == nil {
+		return nil
+	}
+	return r
+}
+
+// Close says goodbye to the server.
+func (w *wire) Close() error {
+	if w.leave != nil {
+		w.leave()
+	}
+	ctx, cancel := context.WithTimeout(background, closePatience)
+	defer cancel()
+	if err := w.conn.Close(ctx); err != nil && !w.line.ended.Load() {
+		return err
+	}
+	return nil
+}
+
+var errNoPlainSQL = errors.New("statements are run with their arguments")
+
+// Prepare is never asked for: sqlx gives statements with their arguments.
+func (w *wire) Prepare(string) (driver.Stmt, error) { return nil, errNoPlainSQL }
+
+// Begin is never asked for either: transactions are the engine's.
+func (w *wire) Begin() (driver.Tx, error) { return nil, errNoPlainSQL }
+
+// A connector gives database/sql the one connection that there is.
+type connector struct{ conn driver.Conn }
+
+// Connect gives it.
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
+
+// Driver is asked for by nobody.
+func (c connector) Driver() driver.Driver { return nil }
+
+var _ driver.Connector = connector{}
+
+// poolOf is a connection as sqlx and goose want it.
+func poolOf(conn driver.Conn) *sql.DB {
+	pool := sql.OpenDB(connector{conn})
+	pool.SetMaxOpenConns(1)
+	return pool
+}

@@ -1,0 +1,358 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+const (
+	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+	// sqlBeginLocked begins one in which each statement sees what was committed before it. Who locks a
+	// row first then sees what those did who had it before.
+	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	// sqlEnter is what each that is serialisable takes first: it is in the way of nobody but those who
+	// want to be alone.
+	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
+	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is
+	// taken behind it is new. The lock goes with the transaction, also when this process stops in the
+	// middle of it, and is in the way of nobody who does not queue.
+	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
+
+	// queueAfter is after how many losses against others a call waits in the queue of those who lost.
+	// Those in it don't meet each other, so that a crowd on one row comes through.
+	queueAfter = 2
+	// aloneEvery is after how many losses, and again after so many more, a call goes alone: the others
+	// don't end, and each of them may be there before it.
+	aloneEvery = 8
+	// alonePatience bounds the wait for each lock of one that wants to be alone, as those who come
+	// meanwhile wait behind it. An autovacuum leaves the table after a second (deadlock_timeout) of
+	// that; a transaction or a VACUUM of somebody's may take hours.
+	alonePatience = 2 * time.Second
+
+	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that
+	// was cut for being settled. A failover takes half of it.
+	primaryPatience = 60 * time.Second
+)
+
+// sqlBeginAlone waits for all serialisable transactions of ours that are under way, which hold what
+// sqlEnter takes, and then for those that have locked a row first; new ones wait behind it, before
+// they hold anything. Readers go on. All of it comes before the snapshot.
+func sqlBeginAlone(patience time.Duration) string {
+	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK "+
+		"TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
+		sqlBeginWrite, patience.Milliseconds(), strings.Join(migrations.Locked, ", "))
+}
+
+// A turn is how a call goes beside others.
+type turn int
+
+const (
+	beside turn = iota // as all do
+	queued             // in the queue of those who lost
+	alone              // while no other call of ours writes
+)
+
+// A trouble is what a call has met so far.
+type trouble struct {
+	losses int       // against other transactions
+	since  time.Time // no primary has answered; zero when one did
+	tried  int
+
+	contested map[string]int // how often keys were found taken, or missing
+	alone     bool           // the present run has nobody of ours beside it
+	strange   int            // keys that were found so in runs alone
+}
+
+// turn says how the call goes the next time. One that locks what it looks at waits for the others'
+// locks in place of a queue.
+func (t *trouble) turn(locks bool) turn {
+	switch {
+	case t.losses > 0 && t.losses%aloneEvery == 0:
+		return alone
+	case t.losses >= queueAfter && !locks:
+		return queued
+	}
+	return beside
+}
+
+const (
+	// mostContested is how often a key is found taken that several others take and leave, one after
+	// the other. Within a savepoint, where the caller may expect it, it is once.
+	mostContested = 3
+	// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the
+	// caller's own doing: others may have, who know nothing of us.
+	mostStrange = 3
+)
+
+// passing reports whether a key that is found taken may be one that another transaction has just
+// committed, which the transaction's own reads don't show. The server says that in place of a lost
+// race: when the transaction is run again it sees the row. So it is with a row that a foreign key
+// names and that was committed after the transaction's snapshot, from which the server looks for
+// it. A key that is found so again and again, or in two runs of which one was alone, is the
+// caller's own doing.
+func (t *trouble) passing(err error, most int) bool {
+	key := contested(err)
+	if n := t.contested[key]; key == "" || n == most || n > 0 && t.alone {
+		return false
+	}
+	if t.alone {
+		if t.strange++; t.strange > mostStrange {
+			return false
+		}
+	}
+	if t.contested == nil {
+		t.contested = map[string]int{}
+	}
+	t.contested[key]++
+	return true
+}
+
+// again waits before the call is run once more, and reports whether it is to be.
+func (t *trouble) again(ctx context.Context, patience time.Duration, err error) bool {
+	switch {
+	case isBeaten(err) || contested(err) != "" || errors.Is(err, errNotAlone):
+		t.losses++
+		t.since, t.tried = time.Time{}, 0
+		most := time.Millisecond << min(t.losses, 5)
+		return engine.Pause(ctx, rand.N(most))
+	case isStale(err), errors.Is(err, errNewNumber):
+		return ctx.Err() == nil
+	case !isLost(err):
+		return false
+	}
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	if time.Since(t.since) > patience {
+		return false
+	}
+	t.tried++
+	most := time.Millisecond << min(t.tried, 9)
+	return engine.Pause(ctx, most/2+rand.N(most/2+1))
+}
+
+// WriteEnd is WriteLocked: the server's disk has no reserve of ours.
+func (e *Engine) WriteEnd(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.WriteLocked(ctx, why, fn)
+}
+
+// Reclaim is Write: the server's disk has no reserve of ours.
+func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.Write(ctx, why, fn)
+}
+
+// Write runs fn in a serialisable transaction, again and again where it loses against others, or
+// where the connection is lost before its commit.
+func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.write(ctx, why, fn, false)
+}
+
+// WriteLocked is Write in a transaction that is not serialisable by itself: fn locks what it looks at.
+func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.write(ctx, why, fn, true)
+}
+
+func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error,
+	locks bool,
+) (out callback.Outcome) {
+	if ctx.Err() != nil {
+		return callback.Outcome{Err: endedBefore(ctx)}
+	}
+	one, _, err := e.calls.begin(ctx, why, true)
+	if err != nil {
+		return callback.Outcome{Err: err}
+	}
+	defer e.calls.over(one)
+	var t trouble
+	for {
+		again := e.tryWrite(ctx, &t, fn, locks, &out)
+		if again == nil {
+			return out
+		}
+		if !t.again(ctx, e.patience, again) {
+			if ctx.Err() != nil {
+				out.Err = &engine.Failure{
+					Kind: engine.ErrBusy, Hint: "nothing was changed; try again, or give the call more time",
+					Err: fmt.Errorf("running it again: %w (%w)", context.Cause(ctx), again),
+				}
+			}
+			return out
+		}
+		switch {
+		case isLost(again):
+			e.writers.renew()
+		case state(again) == "23503":
+			e.home.doubt() // what is not there may be this process's number
+		}
+	}
+}
+
+// tryWrite runs fn once. again is why it may be run once more: nothing of it was committed.
+func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, locks bool,
+	out *callback.Outcome,
+) (again error) {
+	*out = callback.Outcome{}
+	turn := met.turn(locks)
+	met.alone = turn == alone
+	refused := func(err error) error {
+		out.Err = failure(err)
+		return err
+	}
+	if turn != beside {
+		select {
+		case e.losers <- struct{}{}:
+			defer func() { <-e.losers }()
+		case <-ctx.Done():
+			return refused(waitEnded(ctx, "the rows that it changes"))
+		}
+	}
+	s, err := e.writers.acquire(ctx)
+	if err != nil {
+		return refused(err)
+	}
+	defer e.writers.release(s)
+	defer e.tellWaits(ctx, s)()
+	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number(), locks: locks && turn != alone}
+	if err := t.begin(ctx, turn); err != nil {
+		return refused(err)
+	}
+	e.config.Callbacks.Invoke(func() error { return fn(t) }, func(o callback.Outcome) {
+		again = e.conclude(t, &o)
+		*out = o
+	})
+	if again == nil && !out.Failed() {
+		e.committed(t, out)
+	}
+	return again
+}
+
+// errNotAlone is why a call that was to be alone goes on beside the others: somebody's transaction
+// took too long to wait for.
+var errNotAlone = errors.New("a transaction that takes long has locks that would be in the way")
+
+// begin begins the transaction. Where it has to wait for others before its first statement, that
+// wait ends with ctx. Else BEGIN goes with the first statement.
+func (t *tx) begin(ctx context.Context, turn turn) error {
+	wire := t.session.wire
+	wire.changed, wire.answers, wire.dropped = false, answers{}, false
+	text := sqlBeginQueued
+	switch {
+	case turn == alone:
+		text = sqlBeginAlone(t.engine.alonePatience)
+	case turn == queued:
+	case t.locks:
+		wire.ahead = []bound{control(sqlBeginLocked)}
+		return nil
+	default:
+		wire.ahead = []bound{control(sqlBeginWrite), control(sqlEnter)}
+		return nil
+	}
+	wire.mayDial(true)
+	_, err := wire.simple(ctx, text)
+	wire.mayDial(false)
+	if err != nil && !wire.conn.IsClosed() {
+		_ = wire.undo() // a connection that can't is closed
+	}
+	if turn == alone && state(err) == "55P03" {
+		err = fmt.Errorf("%w: %w", errNotAlone, err)
+	}
+	return err
+}
+
+// conclude commits what fn did, or undoes it.
+func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
+	err := t.finish()
+	switch {
+	case t.dead != nil && !out.Gone() && t.mayPass:
+		out.Err, again = t.dead, t.dead // whatever fn made of it
+	case t.dead != nil && !out.Failed(),
+		errors.Is(t.dead, engine.ErrOutcomeUnknown) && !errors.Is(out.Err, engine.ErrOutcomeUnknown):
+		out.Err = t.dead // a function's own error would say that nothing was changed
+	case err != nil && !out.Failed():
+		out.Err = err
+	}
+	wire := t.session.wire
+	switch {
+	case t.finished > 0:
+		out.Group, out.Commit, out.Committed = 1, t.finished, out.Failed()
+		return nil
+	case out.Failed():
+	case !wire.changed && (t.locks || wire.unbegun()):
+		wire.endLater() // there is nothing to commit, and what was read needs no judgement
+		out.Group = 1
+	case !wire.changed:
+		again, out.Err = t.endUnchanged()
+		out.Group = 1
+	default:
+		began := time.Now()
+		_, again, out.Err = e.commit(t.session, nil)
+		out.Group, out.Commit = 1, time.Since(began)
+		again = t.worthAgain(again)
+	}
+	if !out.Failed() {
+		return nil
+	}
+	out.Group, out.Commit = 0, 0
+	t.RolledBack()
+	if !wire.conn.IsClosed() {
+		_ = wire.undo() // a connection that can't is closed
+	}
+	return again
+}
+
+// endUnchanged commits a serialisable transaction that changed nothing: the server judges what it
+// read. There is nothing to settle, and nothing to wait for on the disk.
+func (t *tx) endUnchanged() (again, err error) {
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	tags, err := t.session.wire.simple(ctx, "COMMIT")
+	switch {
+	case err != nil:
+		err = failure(fmt.Errorf("commit: %w", err))
+		return err, err
+	case !slices.Equal(tags, []string{"COMMIT"}):
+		return nil, fmt.Errorf("commit: the server answers %v", tags)
+	}
+	return nil, nil
+}
+
+// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was
+// found so too often.
+func (t *tx) worthAgain(again error) error {
+	if contested(again) != "" && !t.met.passing(again, mostContested) {
+		return nil
+	}
+	return again
+}
+
+// committed does what is left to do after the commit.
+func (e *Engine) committed(t *tx, out *callback.Outcome) {
+	e.counted.callers.Add(1)
+	e.counted.commits.Add(1)
+	e.watch.committed()
+	e.runHooks(t.Committed, out)
+}
+
+// runHooks runs all of them, also after one that takes the goroutine with it; out is told of the
+// first that did not return.
+func (e *Engine) runHooks(hooks []func(), out *callback.Outcome) {
+	if len(hooks) == 0 {
+		return
+	}
+	defer func() { e.runHooks(hooks[1:], out) }()
+	e.config.Callbacks.Invoke(func() error { hooks[0](); return nil }, func(o callback.Outcome) {
+		if o.Gone() && !out.Gone() {
+			o.Committed, o.Group, o.Commit = true, out.Group, out.Commit
+			*out = o
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package salvage
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"strings"
+
+	"selvedge/internal/damage"
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// Orphans puts aside the rows that refer to others which are lost, until none does.
+func (b *Bringing) Orphans(ctx context.Context) error {
+	for again := true; again; {
+		again = false
+		for _, t := range b.all {
+			keys, err := foreignKeys(ctx, b.To, t.name)
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", quoted(k.from), quoted(k.from),
+					quoted(k.to), quoted(k.parent))
+				moved, err := b.move(ctx, t, where, "the row of "+k.parent+" that it refers to is lost", k.parent)
+				if err != nil {
+					return err
+				}
+				again = again || moved > 0
+			}
+		}
+	}
+	return nil
+}
+
+type foreignKey struct{ from, parent, to string }
+
+func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreignKey, err error) {
+	rows, err := c.QueryContext(ctx, `SELECT "from", "table", coalesce("to", '')
+		FROM pragma_foreign_key_list(?)`, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	for rows.Next() {
+		var k foreignKey
+		if err := rows.Scan(&k.from, &k.parent, &k.to); err != nil {
+			return nil, err
+		}
+		if k.to != "" {
+			list = append(list, k)
+		}
+	}
+	return list, rows.Err()
+}
+
+// move puts rows aside that stand in the new file already. Of the table that lacks what they need,
+// more is gone than was seen.
+func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks string) (int64, error) {
+	counted, err := damage.Integers(ctx, b.To, "SELECT count(*) FROM "+quoted(t.name)+" WHERE "+where)
+	if err != nil || counted[0] == 0 {
+		return 0, err
+	}
+	if _, err := b.To.ExecContext(ctx, sqlMakeLeftovers); err != nil {
+		return 0, err
+	}
+	var values []string
+	for _, c := range t.columns {
+		values = append(values, "quote("+quoted(c.Name)+")")
+	}
+	names := t.names(len(t.columns))
+	if len(names) > len(values) {
+		values = append([]string{"quote(rowid)"}, values...)
+	}
+	head := "INSERT INTO " + quoted(t.name) + " (" + strings.Join(names, ", ") + ") VALUES ("
+	text := fmt.Sprintf("INSERT INTO %s (of_table, reason, statement) SELECT ?, ?, ? || %s || ')' FROM "+
+		"%s WHERE %s",
+		Leftovers, strings.Join(values, " || ', ' || "), quoted(t.name), where)
+	if _, err := b.To.ExecContext(ctx, text, t.name, reason, head); err != nil {
+		return 0, err
+	}
+	if _, err := b.To.ExecContext(ctx, "DELETE FROM "+quoted(t.name)+" WHERE "+where); err != nil {
+		return 0, err
+	}
+	count := b.count(t.name)
+	count.Taken -= counted[0]
+	count.Aside += counted[0]
+	for _, other := range b.all {
+		other.unknown = other.unknown || other.name == lacks && other.lost+other.count.Aside == 0
+	}
+	return counted[0], nil
+}
+
+// Mend makes the invariants hold of what was brought, and gives the rows that it changes their checksums.
+func (b *Bringing) Mend(ctx context.Context) (err error) {
+	before := map[string]counts{}
+	for _, t := range b.all {
+		before[t.name] = t.counts
+	}
+	if b.all, err = tables(ctx, b.To); err != nil { // a migration may have changed them
+		return err
+	}
+	for _, t := range b.all {
+		if c, ok := before[t.name]; ok {
+			t.counts = c
+		}
+	}
+	for _, m := range migrations.Mendings() {
+		switch {
+		case m.Statement != "":
+			_, err = b.To.ExecContext(ctx, m.Statement)
+		case m.Dense != nil:
+			err = b.closeUp(ctx, *m.Dense)
+		default:
+			where := m.Where
+			if m.Sums != "" {
+				where, err = b.otherwise(ctx, m.Sums)
+			}
+			for _, t := range b.all {
+				if t.name == m.Table && err == nil {
+					_, err = b.move(ctx, t, where, m.Reason, m.Lacks)
+				}
+			}
+			if err == nil {
+				err = b.Orphans(ctx)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("mend %s%s: %w", m.Table, m.Statement, err)
+		}
+	}
+	for _, t := range b.all {
+		if t.sum != nil {
+			if err := b.sum(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// otherwise is the condition for the rows of a query of keys, sums and bytes whose bytes have another sum.
+func (b *Bringing) otherwise(ctx context.Context, query string) (where string, err error) {
+	rows, err := b.To.QueryContext(ctx, query)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	var keys []string
+	for rows.Next() {
+		var key, sum int64
+		var content []byte
+		if err := rows.Scan(&key, &sum, &content); err != nil {
+			return "", err
+		}
+		if int64(crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli))) != sum {
+			keys = append(keys, fmt.Sprint(key))
+		}
+	}
+	return "rowid IN (" + strings.Join(keys, ", ") + ")", rows.Err()
+}
+
+// closeUp moves rows down to where they leave no gap, lowest first, so that none meets another.
+func (b *Bringing) closeUp(ctx context.Context, d migrations.Dense) error {
+	query := fmt.Sprintf("SELECT %[1]s FROM %[2]s ORDER BY %[1]s", d.Place, d.Table)
+	if d.Shift == 0 {
+		query = fmt.Sprintf("SELECT %[1]s << 32 | %[2]s FROM %[3]s ORDER BY %[1]s, %[2]s", d.Of, d.Place, d.Table)
+	}
+	shift := d.Shift
+	if shift == 0 {
+		shift = 32
+	}
+	places, err := damage.Integers(ctx, b.To, query)
+	if err != nil {
+		return err
+	}
+	of, next := int64(-1), d.First
+	for _, at := range places {
+		owner, place := at>>shift, at&(1<<shift-1)
+		if owner != of {
+			of, next = owner, d.First
+		}
+		if place != next {
+			set, where, args := "id = ?", "id = ?", []any{owner<<shift | next, at}
+			if d.Kept != "" {
+				set = fmt.Sprintf("id = ?, %[1]s = coalesce(%[1]s, %[2]d)", d.Kept, place)
+			}
+			if d.Shift == 0 {
+				set, where, args = d.Place+" = ?", d.Of+" = ? AND "+d.Place+" = ?", []any{next, owner, place}
+			}
+			if _, err := b.To.ExecContext(ctx, "UPDATE "+d.Table+" SET "+set+" WHERE "+where, args...); err != nil {
+				return err
+			}
+		}
+		next++
+	}
+	return nil
+}
+
+// sum gives new checksums to the rows that the mending changed. Those that came with another one
+// are not among them.
+func (b *Bringing) sum(ctx context.Context, t *table) error {
+	type change struct {
+		key []any
+		sum int64
+	}
+	var changes []change
+	key, err := damage.Rows(ctx, b.To, *t.sum, func(key []any, kept any, covered []any) {
+		if sum := engine.Checksum(covered...); kept != nil && kept != sum {
+			changes = append(changes, change{key, sum})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		text := "UPDATE " + quoted(t.name) + " SET " + quoted(t.sum.Column) + " = ? WHERE " +
+			strings.Join(key, " = ? AND ") + " = ?"
+		if _, err := b.To.ExecContext(ctx, text, append([]any{c.sum}, c.key...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Guests makes again what users had made: views, indexes and triggers. What can't be made is named.
+func (b *Bringing) Guests(ctx context.Context) error {
+	there, err := damage.Objects(ctx, b.To)
+	if err != nil {
+		return err
+	}
+	has := map[string]bool{}
+	for _, o := range there {
+		has[o.Name] = true
+	}
+	for _, kind := range []string{"view", "index", "trigger"} {
+		for _, e := range b.From.Schema {
+			if e.Type != kind || e.SQL == "" || has[e.Name] {
+				continue
+			}
+			if _, err := b.To.ExecContext(ctx, e.SQL); err != nil {
+				b.notes = append(b.notes, fmt.Sprintf("%s %s of the user's: %v", kind, e.Name, err))
+			}
+		}
+	}
+	return nil
+}

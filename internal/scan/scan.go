@@ -1,0 +1,329 @@
+package scan
+
+import (
+	"cmp"
+	"database/sql"
+	"fmt"
+	"reflect"
+
+	"github.com/jmoiron/sqlx"
+
+	"selvedge/internal/engine"
+)
+
+// One reads the first row into dest, a pointer to a struct with db tags or to what takes a column,
+// and closes the rows. No row is engine.ErrNotFound; a struct is zero then.
+func One(found *sqlx.Rows, dest any) (err error) {
+	defer closeAfter(found, &err)
+	to, err := target(dest)
+	if err != nil {
+		return err
+	}
+	r := &Rows{Rows: found, whole: true}
+	fields, err := r.takes(to.Type())
+	if err != nil {
+		return err
+	}
+	if !found.Next() {
+		if err := found.Err(); err != nil {
+			return err
+		}
+		if fields {
+			to.SetZero()
+		}
+		return engine.ErrNotFound
+	}
+	return r.into(to, fields)
+}
+
+// All reads all rows into dest, a pointer to a slice of what One takes, or of pointers to it, and
+// closes them.
+func All(found *sqlx.Rows, dest any) (err error) {
+	defer closeAfter(found, &err)
+	list, err := target(dest)
+	if err != nil {
+		return err
+	}
+	if list.Kind() != reflect.Slice {
+		return fmt.Errorf("%w: rows are read into a pointer to a slice, not into a %T", engine.ErrInvalid, dest)
+	}
+	list.SetLen(0)
+	of := list.Type().Elem()
+	pointers := of.Kind() == reflect.Pointer
+	if pointers {
+		of = of.Elem()
+	}
+	r := &Rows{Rows: found, whole: true}
+	fields, err := r.takes(of)
+	for n := 0; err == nil && found.Next(); n++ {
+		list.Grow(1)
+		list.SetLen(n + 1)
+		to := list.Index(n)
+		to.SetZero()
+		if pointers {
+			to.Set(reflect.New(of))
+			to = to.Elem()
+		}
+		if err = r.into(to, fields); err != nil {
+			list.SetLen(n)
+		}
+	}
+	if err == nil {
+		err = found.Err()
+	}
+	return err
+}
+
+func closeAfter(found *sqlx.Rows, err *error) {
+	if closed := found.Close(); *err == nil {
+		*err = closed
+	}
+}
+
+func target(dest any) (reflect.Value, error) {
+	v := reflect.ValueOf(dest)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return v, fmt.Errorf("%w: rows are read into what a pointer points to, not into a %T", engine.ErrInvalid,
+			dest)
+	}
+	return v.Elem(), nil
+}
+
+// Rows are those of a query, read one by one.
+type Rows struct {
+	*sqlx.Rows
+	Source    Source       // nil where database/sql has the rows alone
+	converted bool         // database/sql has the row of Source
+	whole     bool         // they are closed before the caller sees what was read
+	of        reflect.Type // the last struct
+	fields    [][]int      // where its fields are, by column
+	dest      []any        // a row's fields
+	targets   []any        // what database/sql is given in their place
+	waiting   []waiting    // the Scanners among a row's destinations
+}
+
+// A Source reads its rows itself, where it can, and has database/sql read the others: for that its
+// rows take no step there.
+type Source interface {
+	// Step goes to the next row.
+	Step() bool
+	// Take reads the row into destinations that are usual, and reports whether it could.
+	Take(dest []any) bool
+	// Err is what ended the rows early.
+	Err() error
+}
+
+// Next goes to the next row.
+func (r *Rows) Next() bool {
+	if r.Source == nil {
+		return r.Rows.Next()
+	}
+	r.converted = false
+	return r.Source.Step()
+}
+
+// Err is what ended the rows early.
+func (r *Rows) Err() error {
+	if err := r.Rows.Err(); err != nil || r.Source == nil {
+		return err
+	}
+	return r.Source.Err()
+}
+
+// convert has database/sql read the row.
+func (r *Rows) convert() error {
+	if r.Source == nil || r.converted {
+		return nil
+	}
+	if r.converted = r.Rows.Next(); r.converted {
+		return nil
+	}
+	return cmp.Or(r.Rows.Err(), errNoRow)
+}
+
+var errNoRow = fmt.Errorf("%w: there is no row to read: call Next first", engine.ErrInvalid)
+
+// takes reports whether a row goes into the fields of a type. Otherwise it is one column's.
+func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
+	if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(scanner) &&
+		len(r.Mapper.TypeMap(t).Index) > 0 {
+		return true, r.find(t)
+	}
+	columns, err := r.Columns()
+	if err == nil && len(columns) > 1 {
+		err = fmt.Errorf("%w: a row of %d columns does not fit into a %v", engine.ErrInvalid, len(columns), t)
+	}
+	return false, err
+}
+
+// find looks up where a struct's fields are.
+func (r *Rows) find(t reflect.Type) error {
+	if r.of == t {
+		return nil
+	}
+	columns, err := r.Columns()
+	if err != nil {
+		return err
+	}
+	fields := r.Mapper.TraversalsByName(t, columns)
+	for i, path := range fields {
+		if len(path) == 0 {
+			return fmt.Errorf("%w: missing destination name %s in %v", engine.ErrInvalid, columns[i], t)
+		}
+	}
+	r.of, r.fields = t, fields
+	return nil
+}
+
+func (r *Rows) into(to reflect.Value, fields bool) error {
+	if !fields {
+		return r.Scan(to.Addr().Interface())
+	}
+	r.dest = r.dest[:0]
+	for _, path := range r.fields {
+		r.dest = append(r.dest, field(to, path).Addr().Interface())
+	}
+	return r.Scan(r.dest...)
+}
+
+// field goes down to a field, and makes the structs on the way.
+func field(v reflect.Value, path []int) reflect.Value {
+	for i, n := range path {
+		if i > 0 && v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		v = v.Field(n)
+	}
+	return v
+}
+
+// ScanStruct reads the row into the fields of a struct with db tags.
+func (r *Rows) ScanStruct(dest any) error {
+	to, err := target(dest)
+	if err != nil {
+		return err
+	}
+	if to.Kind() != reflect.Struct {
+		return fmt.Errorf("%w: a row's columns go into a struct, not into a %T", engine.ErrInvalid, dest)
+	}
+	if err := r.find(to.Type()); err != nil {
+		return err
+	}
+	return r.into(to, true)
+}
+
+// waiting is a destination that is, or leads to, a Scanner, and the value that it gets.
+type waiting struct {
+	column int
+	dest   any
+	value  any
+}
+
+var scanner = reflect.TypeFor[sql.Scanner]()
+
+// Scan reads the row's columns in their order.
+func (r *Rows) Scan(dest ...any) error {
+	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
+	allUsual := true
+	for i, d := range dest {
+		if usual(d) {
+			continue
+		}
+		allUsual = false
+		v := reflect.ValueOf(d)
+		if leadsToScanner(v) {
+			r.waiting = append(r.waiting, waiting{column: i, dest: d})
+			continue
+		}
+		if v.Kind() == reflect.Pointer && v.IsNil() { // some make database/sql panic
+			return fmt.Errorf("%w: destination %d is a nil pointer", engine.ErrInvalid, i+1)
+		}
+		if _, raw := d.(*sql.RawBytes); raw && r.whole {
+			return fmt.Errorf("%w: a sql.RawBytes is gone with its row; read a []byte", engine.ErrInvalid)
+		}
+	}
+	if allUsual && r.Source != nil && r.Source.Take(dest) {
+		return nil
+	}
+	if err := r.convert(); err != nil {
+		return err
+	}
+	if len(r.waiting) == 0 {
+		return r.Rows.Scan(dest...)
+	}
+	r.targets = append(r.targets, dest...)
+	for i := range r.waiting {
+		r.targets[r.waiting[i].column] = &r.waiting[i].value
+	}
+	if err := r.Rows.Scan(r.targets...); err != nil {
+		return err
+	}
+	for _, w := range r.waiting {
+		if err := w.give(); err != nil {
+			columns, _ := r.Columns()
+			return fmt.Errorf("scan column %d, %q: %w", w.column+1, columns[w.column], err)
+		}
+	}
+	return nil
+}
+
+// usual spares most destinations the look by reflection.
+func usual(dest any) bool {
+	switch d := dest.(type) {
+	case *string:
+		return d != nil
+	case *int64:
+		return d != nil
+	case *[]byte:
+		return d != nil
+	case *int:
+		return d != nil
+	case *bool:
+		return d != nil
+	case *any:
+		return d != nil
+	case **string:
+		return d != nil
+	case **int64:
+		return d != nil
+	}
+	return false
+}
+
+// leadsToScanner reports whether database/sql would call a Scanner for this destination: itself, or
+// one that is reached by pointers, which it makes.
+func leadsToScanner(dest reflect.Value) bool {
+	if !dest.IsValid() {
+		return false
+	}
+	t := dest.Type()
+	if t.Implements(scanner) {
+		return true
+	}
+	if t.Kind() != reflect.Pointer || dest.IsNil() {
+		return false
+	}
+	for t = t.Elem(); t.Kind() == reflect.Pointer; t = t.Elem() {
+		if t.Implements(scanner) {
+			return true
+		}
+	}
+	return false
+}
+
+// give calls the Scanner, and makes the pointers that lead to it. NULL is the first of them that is nil.
+func (w *waiting) give() error {
+	for at := reflect.ValueOf(w.dest); ; at = at.Elem() {
+		if s, ok := reflect.TypeAssert[sql.Scanner](at); ok {
+			return s.Scan(w.value)
+		}
+		if w.value == nil {
+			at.Elem().SetZero()
+			return nil
+		}
+		at.Elem().Set(reflect.New(at.Type().Elem().Elem()))
+	}
+}

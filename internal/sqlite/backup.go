@@ -1,0 +1,341 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+	"selvedge/internal/machine"
+)
+
+// Backup writes a copy of the file to dest.
+func (e *Engine) Backup(ctx context.Context, dest string) error {
+	if e.memory {
+		return fmt.Errorf("%w: a database in memory has no file to copy", engine.ErrInvalid)
+	}
+	if err := e.visits.begin(); err != nil {
+		return err
+	}
+	defer e.visits.end()
+	err := e.backup(ctx, dest)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w (%w)", cause, err)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken", Err: err}
+	}
+	return failure(err)
+}
+
+func (e *Engine) backup(ctx context.Context, dest string) (err error) {
+	dest, err = filepath.Abs(dest)
+	if err != nil {
+		return err
+	}
+	if there, err := exists(dest); err != nil || there {
+		if err == nil {
+			err = fmt.Errorf("%s: %w", dest, unix.EEXIST)
+		}
+		return err
+	}
+	return e.copyTo(ctx, dest, (*part).give)
+}
+
+// copyTo makes a checked copy and gives it its name.
+func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, string) error) (err error) {
+	p, err := newPart(ctx, filepath.Dir(dest))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// What is left of the part is the next one's to remove. It is no failure of a copy that has its name.
+		if left := p.discard(); !p.named {
+			err = errors.Join(err, left)
+		}
+	}()
+	if err := e.vacuumInto(ctx, p.path); err != nil {
+		return err
+	}
+	if err := markCopy(ctx, p.path); err != nil {
+		return err
+	}
+	if err := checkCopy(ctx, p.path, e.config); err != nil {
+		return err
+	}
+	if err := p.complete(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return name(p, dest)
+}
+
+// vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the
+// writer goes on.
+func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
+	pool, err := openPool(e.path, e.readRole(), 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	s, err := retrySession(ctx, pool, roleReader, e.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	size, err := s.used()
+	if err != nil {
+		return err
+	}
+	copied := func() int64 {
+		n, _ := sizeOf(dest)
+		return n
+	}
+	return engine.Watched(ctx, "copy", size, copied, func() error {
+		if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
+			return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
+		}
+		return nil
+	})
+}
+
+// markCopy numbers a copy, so that no WAL of the file is taken for one of its own, and has the
+// cursors of the file expire in it, where the file has a generation. Nobody else looks at the copy
+// yet, and it is put on the disk later.
+func markCopy(ctx context.Context, path string) error {
+	pool, err := openPool(path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	old := false
+	err = pool.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') WHERE name "+
+		"= 'generation'")
+	if err != nil {
+		return closeAfter(pool, err)
+	}
+	texts := []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", sqlNumber(newNumber())}
+	if !old {
+		texts = append(texts, sqlCopyGeneration)
+	}
+	for _, text := range texts {
+		if _, err := pool.ExecContext(ctx, text); err != nil {
+			return closeAfter(pool, fmt.Errorf("give the copy a number and a generation of its own: %w", err))
+		}
+	}
+	return pool.Close()
+}
+
+// checkCopy opens the copy as a user would and runs every check on it.
+func checkCopy(ctx context.Context, path string, o Config) (err error) {
+	o.ReadOnly, o.AnySchema, o.Readers = true, true, 1
+	c, err := Open(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	checked, err := c.Check(ctx)
+	if err != nil {
+		return err
+	}
+	if problems := checked.Problems; len(problems) > 0 {
+		return fmt.Errorf("%w: the copy has %d problems, the first: %s: %s", engine.ErrCorrupt, len(problems),
+			problems[0].Check, problems[0].Detail)
+	}
+	return nil
+}
+
+// The copy that is kept before a migration removes or rewrites rows is FILE.schema-N.bak.
+const (
+	keptPrefix = ".schema-"
+	keptSuffix = ".bak"
+)
+
+func (e *Engine) keptName(version int64) string {
+	return e.path + keptPrefix + strconv.FormatInt(version, 10) + keptSuffix
+}
+
+// keepCopy makes the copy, in place of one that an earlier try at the same version left.
+func (e *Engine) keepCopy(ctx context.Context, version int64) (string, error) {
+	dest := e.keptName(version)
+	if err := e.copyTo(ctx, dest, (*part).replace); err != nil {
+		return "", err
+	}
+	return dest, nil
+}
+
+// dropOlderCopies leaves one copy, that of the last migration. One that can't be removed is in nobody's way.
+func (e *Engine) dropOlderCopies(kept string) {
+	dir := filepath.Dir(e.path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		version, ok := strings.CutPrefix(entry.Name(), filepath.Base(e.path)+keptPrefix)
+		version, bak := strings.CutSuffix(version, keptSuffix)
+		if _, err := strconv.ParseInt(version, 10, 64); !ok || !bak || err != nil ||
+			entry.Name() == filepath.Base(kept) {
+			continue
+		}
+		_ = os.Remove(filepath.Join(dir, entry.Name()))
+	}
+}
+
+// A part is a database that is being made: nobody looks for the name that it has, and it gets its
+// own when it is whole and on the disk. Its maker has the lock file beside it locked, so that what
+// a killed one left can be told, and is removed when the next part is made in the folder.
+type part struct {
+	path  string
+	hold  *lock.Hold
+	named bool // it has its own name
+}
+
+const (
+	partPrefix = ".selvedge-"
+	partSuffix = ".part"
+	// partName is how long the name of a part is: os.CreateTemp draws up to ten digits.
+	partName = len(partPrefix) + 10 + len(partSuffix)
+)
+
+// beside are the ends of the names of files that can lie beside a database.
+var beside = []string{"-journal", "-wal", "-shm", queueSuffix, lockSuffix}
+
+// newPart makes an empty file, 0600, in dir.
+func newPart(ctx context.Context, dir string) (*part, error) {
+	clearParts(ctx, dir)
+	for {
+		name, err := os.CreateTemp(dir, partPrefix+"*"+partSuffix+lockSuffix)
+		if err != nil {
+			return nil, err
+		}
+		if err := name.Close(); err != nil {
+			return nil, err
+		}
+		hold, err := lock.Share(ctx, name.Name(), false, time.Minute)
+		if err != nil {
+			return nil, errors.Join(err, os.Remove(name.Name()))
+		}
+		p := &part{path: strings.TrimSuffix(name.Name(), lockSuffix), hold: hold}
+		if there, err := hold.There(); err != nil || !there { // somebody cleared it away before it was locked
+			if err = errors.Join(err, hold.Close()); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		file, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, errors.Join(err, p.discard())
+		}
+		return p, closeAfter(file, nil)
+	}
+}
+
+// clearParts removes what killed processes left in dir. What can't be removed stays for the next
+// one: it is in nobody's way.
+func clearParts(ctx context.Context, dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, rest, ok := strings.Cut(e.Name(), partSuffix)
+		if !ok || !strings.HasPrefix(name, partPrefix) || rest != "" && !strings.HasPrefix(rest, "-") {
+			continue
+		}
+		abandoned := &part{path: filepath.Join(dir, name+partSuffix)}
+		if abandoned.hold, err = lock.Share(ctx, abandoned.path+lockSuffix, false, 0); err != nil {
+			continue
+		}
+		if alone, err := abandoned.hold.TryAlone(); err != nil || !alone {
+			_ = abandoned.hold.Close() // its maker is at work
+			continue
+		}
+		_ = abandoned.discard()
+	}
+}
+
+// complete puts the part's content on the disk.
+func (p *part) complete() error { return syncFile(p.path) }
+
+// give gives the part its own name, where nothing may be yet, and puts the name on the disk. When
+// it fails the name is free: a name that may not last is taken away again.
+func (p *part) give(dest string) (err error) {
+	dir, err := os.Open(filepath.Dir(dest))
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written through it
+	if err := machine.RenameNew(p.path, dest); err != nil {
+		return err
+	}
+	if err := dir.Sync(); err != nil {
+		err = fmt.Errorf("put the name %s on the disk: %w", dest, err)
+		if back := os.Rename(dest, p.path); back != nil {
+			p.named = true
+			return &engine.Failure{
+				Kind: engine.ErrOutcomeUnknown, Hint: "the copy is there, whole, but a power cut may take its name: " +
+					"mend the disk, and look for it",
+				Err: fmt.Errorf("%w, and take it away again: %w", err, back),
+			}
+		}
+		return err
+	}
+	p.named = true
+	return nil
+}
+
+// replace gives the part a name that another file may have, which is gone then.
+func (p *part) replace(dest string) error {
+	if err := os.Rename(p.path, dest); err != nil {
+		return err
+	}
+	p.named = true
+	return syncFile(filepath.Dir(dest))
+}
+
+// discard removes what still has the part's first name, and what opening it left beside it. The
+// lock goes last: a part without one is nobody's.
+func (p *part) discard() error {
+	var failed error
+	names := []string{p.path}
+	if p.named {
+		names = nil
+	}
+	for _, suffix := range beside {
+		names = append(names, p.path+suffix)
+	}
+	for _, name := range names {
+		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return errors.Join(failed, p.hold.Close())
+}
+
+// syncFile puts a file's, or a folder's, content on the disk.
+func syncFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return closeAfter(file, file.Sync())
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

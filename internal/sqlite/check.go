@@ -1,0 +1,274 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/jmoiron/sqlx"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/damage"
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// Check reads the whole file on a connection of its own: it takes no reader from others. Every look
+// is a snapshot of its own and ends before the next one, so that the WAL can be started again in
+// between.
+func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
+	if e.memory {
+		var c check
+		err := e.Read(ctx, "check", func(r engine.Rx) error {
+			c = check{engine: e, session: r.(interface{ checked() *rx }).checked().session}
+			return c.run(background) // the read itself is interrupted when ctx ends
+		}).Err
+		return c.Checked, err
+	}
+	if err := e.visits.begin(); err != nil {
+		return engine.Checked{}, err
+	}
+	defer e.visits.end()
+	c := check{engine: e}
+	err := failure(e.visit(ctx, func(s *session) error {
+		c.session = s
+		return c.run(ctx)
+	}))
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	return c.Checked, err
+}
+
+// visit gives fn a reading connection of its own.
+func (e *Engine) visit(ctx context.Context, fn func(*session) error) (err error) {
+	pool, err := openPool(e.path, e.readRole(), 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	s, err := retrySession(ctx, pool, e.readRole(), e.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return fn(s)
+}
+
+// A check goes over one file.
+type check struct {
+	engine.Checked
+	engine  *Engine
+	session *session
+}
+
+// run tells how far it is by the pages that were read: the integrity check reads each once, and the
+// looks behind it those of rows once more.
+func (c *check) run(ctx context.Context) error {
+	size, err := c.session.used()
+	if err != nil {
+		size = 0 // so damaged: the looks tell
+	}
+	var read atomic.Int64
+	return engine.Watched(ctx, "check", 2*size, read.Load, func() error {
+		return c.session.readPages(ctx, &read, func() error { return c.looks(ctx) })
+	})
+}
+
+func (c *check) looks(ctx context.Context) error {
+	if err := c.look(damage.Integrity(ctx, c.session.conn)); err != nil {
+		return err
+	}
+	l := c.engine.config.Ladder
+	have, err := c.versions(ctx)
+	if err != nil {
+		return c.beside(ctx, "versions", c.look(nil, err))
+	}
+	if have.Schema > l.Last().Version { // what it has more, or otherwise, a newer program knows
+		return c.look(damage.ForeignKeys(ctx, c.session.conn))
+	}
+	if have.Schema > 0 {
+		expected, err := l.whole(ctx, have)
+		if err != nil {
+			return err
+		}
+		if err := c.look(damage.Schema(ctx, c.session.conn, expected)); err != nil {
+			return err
+		}
+	}
+	if err := c.beside(ctx, "foreign keys", c.look(damage.ForeignKeys(ctx, c.session.conn))); err != nil {
+		return err
+	}
+	if have.Schema != l.Last().Version {
+		return nil // an older file may have other tables
+	}
+	for _, invariant := range migrations.Checks() {
+		if err := c.beside(ctx, invariant.Name,
+			c.look(damage.Invariant(ctx, c.session.conn, invariant))); err != nil {
+			return fmt.Errorf("invariant %s: %w", invariant.Name, err)
+		}
+	}
+	for _, sum := range migrations.Checksums {
+		found, count, err := damage.Checksums(ctx, c.session.conn, sum)
+		if err := c.beside(ctx, "checksums", c.look(found, err)); err != nil {
+			return fmt.Errorf("checksums of %s: %w", sum.Table, err)
+		}
+		if count.Rows > 0 {
+			c.Checksums = append(c.Checksums, count)
+		}
+	}
+	return nil
+}
+
+// look keeps what one look found. Where the file could not be read to the end that is one more
+// thing found, and no error.
+func (c *check) look(found []engine.Problem, err error) error {
+	c.Problems = append(c.Problems, found...)
+	if err = failure(err); errors.Is(err, engine.ErrCorrupt) {
+		c.Problems = append(c.Problems, engine.Problem{Check: "integrity", Detail: err.Error()})
+		return nil
+	}
+	return err
+}
+
+// beside makes a problem of the error of a look at a file that is known to be damaged: it lacks a
+// table, or a column.
+func (c *check) beside(ctx context.Context, name string, err error) error {
+	if err == nil || len(c.Problems) == 0 || ctx.Err() != nil || primary(err) != sqlite3.SQLITE_ERROR {
+		return err
+	}
+	c.Problems = append(c.Problems, engine.Problem{Check: name, Detail: err.Error()})
+	return nil
+}
+
+// versions reads what the file says of itself, and holds it to what the program's ladder makes.
+func (c *check) versions(ctx context.Context) (engine.Versions, error) {
+	said := func(format string, args ...any) {
+		c.Problems = append(c.Problems, engine.Problem{Check: "versions", Detail: fmt.Sprintf(format, args...)})
+	}
+	have, err := readVersions(c.session)
+	if err != nil {
+		return have, err
+	}
+	if have.Schema == 0 {
+		said("the tables that say which schema the file has are missing, or empty")
+		return have, nil
+	}
+	l := c.engine.config.Ladder
+	if at := l.step(have.Schema); have.Schema <= l.Last().Version {
+		if at.Version != have.Schema {
+			said("the file has schema %d, which there never was", have.Schema)
+		}
+		if (have.MinReader != at.MinReader && !have.ShutToReaders()) ||
+			(have.MinWriter != at.MinWriter && !have.Shut()) {
+			said("the file is for readers from schema %d and writers from %d on; schema %d is for those from "+
+				"%d and %d",
+				have.MinReader, have.MinWriter, have.Schema, at.MinReader, at.MinWriter)
+		}
+	}
+	applied, err := damage.Integers(ctx, c.session.conn,
+		`SELECT version_id FROM goose_db_version WHERE is_applied ORDER BY id`)
+	if err != nil {
+		return have, err
+	}
+	for _, step := range l.Steps {
+		if step.Version < have.Schema && !slices.Contains(applied, step.Version) {
+			said("the file has schema %d and never got %d", have.Schema, step.Version)
+		}
+	}
+	return have, nil
+}
+
+// mend makes again what can be made again of the schema: texts of which a bit is another, and
+// views, triggers and indexes that are missing or another's. It runs in this process's turn among
+// the writers, and names what it did.
+func (e *Engine) mend(ctx context.Context) (done []string, err error) {
+	turns, err := e.takeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, turns.Close()) }()
+	texts, err := e.mending(ctx, damage.OpenUnread,
+		func(conn *sqlx.Conn, expected []damage.Object) ([]string, error) {
+			return damage.MendTexts(ctx, conn, expected)
+		})
+	if err != nil {
+		return nil, err
+	}
+	rest, err := e.mending(ctx, nil, func(conn *sqlx.Conn, expected []damage.Object) (done []string, err error) {
+		if _, err := conn.ExecContext(ctx, sqlBeginImmediate); err != nil {
+			return nil, err
+		}
+		if done, err = damage.Remake(ctx, conn, expected); err == nil {
+			_, err = conn.ExecContext(ctx, sqlCommit)
+		}
+		if err != nil {
+			_, undo := conn.ExecContext(ctx, sqlRollback)
+			return nil, errors.Join(err, undo)
+		}
+		return done, nil
+	})
+	return append(texts, rest...), err
+}
+
+// mending gives fn a connection of its own and the schema that the file should have.
+func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage.Writer) error,
+	fn func(*sqlx.Conn, []damage.Object) ([]string, error),
+) (done []string, err error) {
+	pool, err := openPool(e.path, roleWriter, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := handleOf(conn); err != nil {
+		return nil, err
+	}
+	if begin != nil {
+		if err := begin(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
+	have, err := readVersions(connGetter{ctx, conn})
+	if err != nil { // the tables that say it may be what is to be mended
+		last := e.config.Ladder.Last().Version
+		have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.viewsDigest(last)}
+	}
+	if have.Schema == 0 || have.Schema > e.config.Ladder.Last().Version {
+		return nil, nil
+	}
+	expected, err := e.config.Ladder.whole(ctx, have)
+	if err != nil {
+		return nil, err
+	}
+	return fn(conn, expected)
+}
+
+type connGetter struct {
+	ctx  context.Context
+	conn *sqlx.Conn
+}
+
+// Get reads one row.
+func (g connGetter) Get(dest any, query string, args ...any) error {
+	return g.conn.GetContext(g.ctx, dest, query, args...)
+}
+
+// Repair makes again what can be made again of the schema. What Open did of it is named too.
+func (e *Engine) Repair(ctx context.Context) ([]string, error) {
+	if e.memory || e.config.ReadOnly {
+		return nil, nil
+	}
+	if err := e.visits.begin(); err != nil {
+		return nil, err
+	}
+	defer e.visits.end()
+	done, err := e.mend(ctx)
+	return append(slices.Clone(e.mended), done...), failure(err)
+}

@@ -1,0 +1,298 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"selvedge/internal/engine"
+)
+
+// What a callback's statement may not be. The transaction is ours to end, and a setting or an
+// attached file would stay on the connection for the callers who come after.
+var (
+	refusedStatements = map[string]string{
+		"BEGIN": transactionControl, "COMMIT": transactionControl, "END": transactionControl,
+		"ROLLBACK":  transactionControl,
+		"SAVEPOINT": transactionControl, "RELEASE": transactionControl,
+		"ATTACH": "files are not attached inside it", "DETACH": "files are not attached inside it",
+		"VACUUM": "it can't run inside a transaction",
+	}
+	// readingPragmas show something. To those that are true here an argument says what to show; to the
+	// others it would be a new value (sqlite.org/pragma.html).
+	readingPragmas = map[string]bool{
+		"APPLICATION_ID": false, "AUTO_VACUUM": false, "BUSY_TIMEOUT": false, "CACHE_SIZE": false,
+		"CELL_SIZE_CHECK":      false,
+		"CHECKPOINT_FULLFSYNC": false, "FULLFSYNC": false,
+		"COLLATION_LIST": false, "COMPILE_OPTIONS": false, "DATA_VERSION": false, "DATABASE_LIST": false,
+		"ENCODING":     false,
+		"FOREIGN_KEYS": false, "FREELIST_COUNT": false, "FUNCTION_LIST": false, "JOURNAL_MODE": false,
+		"JOURNAL_SIZE_LIMIT": false,
+		"MAX_PAGE_COUNT":     false, "MMAP_SIZE": false, "MODULE_LIST": false, "PAGE_COUNT": false, "PAGE_SIZE": false,
+		"PRAGMA_LIST": false, "QUERY_ONLY": false, "SCHEMA_VERSION": false, "SECURE_DELETE": false,
+		"SYNCHRONOUS":    false,
+		"TRUSTED_SCHEMA": false, "USER_VERSION": false, "WAL_AUTOCHECKPOINT": false,
+		"FOREIGN_KEY_CHECK": true, "FOREIGN_KEY_LIST": true, "INDEX_INFO": true, "INDEX_LIST": true,
+		"INDEX_XINFO":     true,
+		"INTEGRITY_CHECK": true, "QUICK_CHECK": true, "TABLE_INFO": true, "TABLE_LIST": true, "TABLE_XINFO": true,
+	}
+)
+
+// creating are the words between CREATE and the name, or its schema.
+var creating = map[string]bool{
+	"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true,
+	"TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true,
+}
+
+// What is temporary belongs to the connection, where it would stay behind the transaction, and
+// hides what has the same name in the file: the next caller's rows would go into a table that
+// nobody else sees.
+var errTemporary = errors.New("what is temporary would stay for the next callers, and hide what has its " +
+	"name in the file; use WITH, or a table that you drop")
+
+const transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or " +
+	"return an error to undo it"
+
+// anyNumber is the parameter count of a text whose parameters have names.
+const anyNumber = -1
+
+// examine reads a text of one or more statements before SQLite sees it: a PRAGMA may take effect
+// while it is prepared, even behind EXPLAIN. It gives the number of arguments that the text takes,
+// and the error of what a callback may not run.
+func examine(query string) (params int, err error) {
+	t := tokens{text: query}
+	for {
+		word, kind := t.next()
+		if kind == tokenEnd {
+			return params, nil
+		}
+		if kind == tokenSemicolon {
+			continue
+		}
+		t.params = 0
+		if err := t.statement(strings.ToUpper(word)); err != nil {
+			return 0, fmt.Errorf("%w: %w", engine.ErrInvalid, err)
+		}
+		// Every statement of a text is given the same arguments, from the first on.
+		if t.params == anyNumber || params == anyNumber {
+			params = anyNumber
+		} else {
+			params = max(params, t.params)
+		}
+	}
+}
+
+// statement reads one statement to its semicolon; first is its first word.
+func (t *tokens) statement(first string) error {
+	word, kind := t.next()
+	if first == "EXPLAIN" {
+		for strings.EqualFold(word, "QUERY") || strings.EqualFold(word, "PLAN") {
+			word, kind = t.next()
+		}
+		if kind == tokenEnd || kind == tokenSemicolon {
+			return nil // a syntax error
+		}
+		first = strings.ToUpper(word)
+		word, kind = t.next()
+	}
+	if why := refusedStatements[first]; why != "" {
+		return fmt.Errorf("%s is not for a function given to Read or Write: %s", first, why)
+	}
+	if first == "PRAGMA" {
+		return t.pragma(word, kind)
+	}
+	trigger := false
+	if first == "CREATE" {
+		if strings.EqualFold(word, "TEMP") || strings.EqualFold(word, "TEMPORARY") {
+			return errTemporary
+		}
+		trigger = strings.EqualFold(word, "TRIGGER")
+		for kind == tokenWord && creating[strings.ToUpper(word)] {
+			word, kind = t.next()
+		}
+		inTemp := strings.EqualFold(unquoted(word), "TEMP")
+		if word, kind = t.next(); inTemp && word == "." {
+			return errTemporary
+		}
+	}
+	for {
+		if kind == tokenEnd {
+			return nil
+		}
+		if kind == tokenSemicolon {
+			if !trigger {
+				return nil
+			}
+			// The statements of a trigger's body; END alone is its end.
+			if word, kind = t.next(); kind == tokenWord {
+				if strings.EqualFold(word, "END") {
+					trigger = false
+				} else if why := refusedStatements[strings.ToUpper(word)]; why != "" {
+					return fmt.Errorf("%s is not for a function given to Read or Write: %s", word, why)
+				}
+			}
+			continue
+		}
+		_, kind = t.next()
+	}
+}
+
+// pragma reads [schema.]name [= value | (value)].
+func (t *tokens) pragma(name string, kind tokenKind) error {
+	if kind == tokenEnd || kind == tokenSemicolon {
+		return nil // a syntax error
+	}
+	after, next := t.next()
+	if after == "." {
+		if name, next = t.next(); next == tokenWord || next == tokenQuote {
+			_, next = t.next()
+		}
+	}
+	takes, reads := readingPragmas[strings.ToUpper(unquoted(name))]
+	if !reads || !takes && next != tokenEnd && next != tokenSemicolon {
+		return fmt.Errorf("PRAGMA %s is not for a function given to Read or Write, where it only shows: a "+
+			"setting would stay for the next callers", unquoted(name))
+	}
+	for next != tokenEnd && next != tokenSemicolon {
+		_, next = t.next()
+	}
+	return nil
+}
+
+func unquoted(name string) string {
+	if len(name) < 2 || !strings.ContainsRune("\"`[']", rune(name[0])) {
+		return name
+	}
+	return name[1 : len(name)-1]
+}
+
+type tokenKind int
+
+const (
+	tokenEnd tokenKind = iota
+	tokenSemicolon
+	tokenWord  // a keyword, a name or a number
+	tokenQuote // a quoted name or a string
+	tokenOther
+)
+
+// tokens divides a text as SQLite's tokenizer does (sqlite.org/lang_comment.html and
+// lang_keywords.html), as far as it takes to know where statements begin, and counts the
+// parameters.
+type tokens struct {
+	text   string
+	at     int
+	params int
+}
+
+func (t *tokens) next() (string, tokenKind) {
+	t.skipSpace()
+	if t.at >= len(t.text) || t.text[t.at] == 0 { // a text ends at a NUL
+		t.at = len(t.text)
+		return "", tokenEnd
+	}
+	start := t.at
+	c := t.text[start]
+	switch {
+	case c == ';':
+		t.at++
+		return ";", tokenSemicolon
+	case wordByte(c):
+		t.word()
+		return t.text[start:t.at], tokenWord
+	case c == '\'' || c == '"' || c == '`':
+		t.quoted(c)
+		return t.text[start:t.at], tokenQuote
+	case c == '[':
+		if end := strings.IndexByte(t.text[t.at:], ']'); end >= 0 {
+			t.at += end + 1
+		} else {
+			t.at = len(t.text)
+		}
+		return t.text[start:t.at], tokenQuote
+	}
+	t.at++
+	switch c {
+	case '?':
+		t.parameter()
+	case ':', '@', '#':
+		if t.at < len(t.text) && wordByte(t.text[t.at]) {
+			t.word()
+			t.params = anyNumber
+		}
+	}
+	return t.text[start:t.at], tokenOther
+}
+
+// parameter counts ? and ?NNN; a ? alone takes the number after the largest so far.
+func (t *tokens) parameter() {
+	start, number := t.at, 0
+	for t.at < len(t.text) && t.text[t.at] >= '0' && t.text[t.at] <= '9' && number < 1<<20 {
+		number = number*10 + int(t.text[t.at]-'0')
+		t.at++
+	}
+	switch {
+	case t.params == anyNumber:
+	case t.at == start:
+		t.params++
+	default:
+		t.params = max(t.params, number)
+	}
+}
+
+func (t *tokens) word() {
+	if t.text[t.at] == '$' { // a name of a parameter too
+		t.params = anyNumber
+	}
+	for t.at < len(t.text) && wordByte(t.text[t.at]) {
+		t.at++
+	}
+}
+
+// quoted reads to the closing quote; a doubled one is part of the text.
+func (t *tokens) quoted(quote byte) {
+	t.at++
+	for t.at < len(t.text) {
+		c := t.text[t.at]
+		t.at++
+		if c != quote {
+			continue
+		}
+		if t.at < len(t.text) && t.text[t.at] == quote {
+			t.at++
+			continue
+		}
+		return
+	}
+}
+
+func (t *tokens) skipSpace() {
+	for t.at < len(t.text) {
+		rest := t.text[t.at:]
+		switch {
+		case strings.ContainsRune(" \t\n\v\f\r", rune(rest[0])):
+			t.at++
+		case strings.HasPrefix(rest, "\ufeff"):
+			t.at += len("\ufeff")
+		case strings.HasPrefix(rest, "--"):
+			t.skipPast(rest, 2, "\n")
+		case strings.HasPrefix(rest, "/*"):
+			t.skipPast(rest, 2, "*/")
+		default:
+			return
+		}
+	}
+}
+
+func (t *tokens) skipPast(rest string, from int, end string) {
+	if n := strings.Index(rest[from:], end); n >= 0 {
+		t.at += from + n + len(end)
+	} else {
+		t.at = len(t.text)
+	}
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c == '$' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' &&
+		c <= 'Z'
+}

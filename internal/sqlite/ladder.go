@@ -1,0 +1,274 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/damage"
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// A Ladder is the schema versions that a program knows, and the views that go with the last one.
+type Ladder struct {
+	Files fs.FS
+	Steps []migrations.Step
+	Views string
+	Whole string // what all steps together make in an empty file; "": they are taken one by one
+
+	schemas sync.Map // of []damage.Object by engine.Versions
+}
+
+// programLadder is one for all files, so that a schema is made in memory once.
+var programLadder = Ladder{
+	Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(),
+	Whole: migrations.Whole(),
+}
+
+// ProgramLadder is the one of this program.
+func ProgramLadder() *Ladder {
+	return &programLadder
+}
+
+// Last is the highest version.
+func (l *Ladder) Last() migrations.Step { return l.Steps[len(l.Steps)-1] }
+
+// step is the last one of the ladder that a file with this schema has reached.
+func (l *Ladder) step(version int64) migrations.Step {
+	var at migrations.Step
+	for _, s := range l.Steps {
+		if s.Version <= version {
+			at = s
+		}
+	}
+	return at
+}
+
+// between are the steps that lead from one version to another, in either direction.
+func (l *Ladder) between(from, to int64) []migrations.Step {
+	var steps []migrations.Step
+	for _, s := range l.Steps {
+		if s.Version > min(from, to) && s.Version <= max(from, to) {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// viewsDigest is what a file says whose views this program made; "" where it has none for this version.
+func (l *Ladder) viewsDigest(version int64) string {
+	if l.Views == "" || version != l.Last().Version {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(l.Views))
+	return hex.EncodeToString(sum[:])
+}
+
+// current reports whether nothing is to be done to a file for this program, which takes it to
+// version target at most.
+func (l *Ladder) current(have engine.Versions, target int64) bool {
+	if have.Schema > target {
+		return true // beyond what is asked for, or newer than this program, whom mayWrite has let through
+	}
+	at := l.step(target)
+	return have.Schema == at.Version && have.MinReader == at.MinReader && have.MinWriter == at.MinWriter &&
+		(target < l.Last().Version || have.ViewsDigest == l.viewsDigest(target))
+}
+
+func (l *Ladder) mayWrite(have engine.Versions) error {
+	if have.Shut() {
+		return &engine.Failure{
+			Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where",
+			Err: errors.New("a file that was moved stays as it is"),
+		}
+	}
+	if own := l.Last().Version; have.MinWriter > own {
+		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this "+
+			"program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
+	}
+	return nil
+}
+
+func (l *Ladder) mayRead(have engine.Versions, anySchema bool) error {
+	own := l.Last().Version
+	switch {
+	case have.MinReader > own:
+		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may read; this "+
+			"program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
+	case have.Schema < own && !anySchema:
+		return l.tooOld(have)
+	}
+	return nil
+}
+
+// tooOld is the error for a file that is not to be migrated here.
+func (l *Ladder) tooOld(have engine.Versions) error {
+	return &engine.Failure{
+		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
+		Err: fmt.Errorf("the file has schema %d and this program reads and writes %d", have.Schema,
+			l.Last().Version),
+	}
+}
+
+// shutsOut reports whether going to the target ends for some programs what they may do with the file now.
+func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
+	to := l.step(target)
+	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader ||
+		to.MinWriter > have.MinWriter)
+}
+
+// atOnce reports whether a script makes in an empty file what the steps between the versions make.
+func (l *Ladder) atOnce(from, to int64) bool {
+	return l.Whole != "" && from == 0 && to == l.Last().Version
+}
+
+// provider is goose on these files.
+func (l *Ladder) provider(pool *nestedPool) (*goose.Provider, error) {
+	provider, err := goose.NewProvider(goose.DialectSQLite3, pool.DB, l.Files)
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return provider, nil
+}
+
+const (
+	sqlHasFileTable = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table'
+	AND name IN ('selvedge_file', 'goose_db_version')) AS tables,
+       (SELECT count(*) FROM pragma_table_info('selvedge_file')
+       WHERE name IN ('generation', 'views_digest')) AS columns`
+	sqlVersions = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+       min_reader, min_writer, generation, views_digest FROM selvedge_file`
+	sqlVersionsBefore8 = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version
+	WHERE is_applied) AS schema,
+       min_reader, min_writer, 0 AS generation, '' AS views_digest FROM selvedge_file`
+	sqlSetVersions = `UPDATE selvedge_file
+		SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
+	sqlSetVersionsBefore8 = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_version = 0`
+	sqlViewsMade          = `SELECT views FROM selvedge_file`
+)
+
+// A getter reads versions through a transaction, as a session reads them.
+type getter struct{ engine.Rx }
+
+// Get reads one row.
+func (g getter) Get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
+
+// getsRows is what versions are read through: a session, or a transaction.
+type getsRows interface {
+	Get(dest any, query string, args ...any) error
+}
+
+// readVersions are the zero value for a file that is none of ours.
+func readVersions(g getsRows) (engine.Versions, error) {
+	var v engine.Versions
+	err := g.Get(&v, sqlVersions)
+	if primary(err) == sqlite3.SQLITE_ERROR { // it lacks a table or a column
+		return readOlderVersions(g, err)
+	}
+	return v, noRow(err)
+}
+
+// readOlderVersions is readVersions for a file that lacks something of what every file has today.
+func readOlderVersions(g getsRows, lacks error) (v engine.Versions, err error) {
+	var has struct{ Tables, Columns int }
+	if err := g.Get(&has, sqlHasFileTable); err != nil || has.Tables < 2 {
+		return v, err
+	}
+	if has.Columns == 2 { // its name stands in the schema, and the rest of it can't be parsed
+		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, lacks)
+	}
+	err = g.Get(&v, sqlVersionsBefore8)
+	if primary(err) == sqlite3.SQLITE_ERROR {
+		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, err)
+	}
+	return v, noRow(err)
+}
+
+func noRow(err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
+	}
+	return err
+}
+
+// An object is an entry of sqlite_schema.
+type object struct {
+	Type  string `db:"type"`
+	Name  string `db:"name"`
+	Table string `db:"tbl_name"`
+	SQL   string `db:"sql"`
+}
+
+const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema
+	WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
+
+// objects are what a file of this version has, views included where it is the last one: a database
+// in memory is asked.
+func (l *Ladder) objects(ctx context.Context, version int64) (list []object, err error) {
+	err = l.inMemory(ctx, version, func(pool *sqlx.DB) error {
+		return pool.SelectContext(ctx, &list,
+			sqlObjects)
+	})
+	return list, err
+}
+
+// whole is the schema that a file with these versions has, SQLite's own entries included. The views
+// of another program are not among them.
+func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []damage.Object, err error) {
+	key := engine.Versions{Schema: have.Schema, ViewsDigest: have.ViewsDigest}
+	if kept, ok := l.schemas.Load(key); ok {
+		return kept.([]damage.Object), nil
+	}
+	err = l.inMemory(ctx, have.Schema, func(pool *sqlx.DB) (err error) {
+		list, err = damage.Objects(ctx, pool)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if have.ViewsDigest != l.viewsDigest(have.Schema) {
+		list = slices.DeleteFunc(list, func(o damage.Object) bool { return o.Type == "view" })
+	}
+	l.schemas.Store(key, list)
+	return list, nil
+}
+
+// inMemory makes the schema of a version in memory.
+func (l *Ladder) inMemory(ctx context.Context, version int64, fn func(*sqlx.DB) error) (err error) {
+	pool, err := openPool(memoryPath, roleMigration, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if l.atOnce(0, version) {
+		if _, err := pool.ExecContext(ctx, l.Whole); err != nil {
+			return fmt.Errorf("make schema %d in memory: %w", version, err)
+		}
+	} else if version > 0 {
+		provider, err := l.provider(&nestedPool{DB: pool.DB})
+		if err != nil {
+			return err
+		}
+		if _, err := provider.UpTo(ctx, version); err != nil {
+			return fmt.Errorf("make schema %d in memory: %w", version, err)
+		}
+	}
+	if version == l.Last().Version {
+		if _, err := pool.ExecContext(ctx, l.Views); err != nil {
+			return fmt.Errorf("make the views in memory: %w", err)
+		}
+	}
+	return fn(pool)
+}

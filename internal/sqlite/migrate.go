@@ -1,0 +1,606 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+	"selvedge/migrations"
+)
+
+// A Move is a change of a file's schema.
+type Move = engine.Move
+
+// TableMove is the number of rows of a table before and after; After is -1 where it is gone.
+type TableMove = engine.TableMove
+
+// A direction says whether a file that is beyond the target comes back to it.
+type direction int
+
+const (
+	up   direction = iota // it stays as it is
+	down                  // it comes back
+)
+
+// MoveTo brings the file at path to config.SchemaVersion, up or down.
+func MoveTo(ctx context.Context, path string, config Config) (Move, error) {
+	m, err := moveTo(ctx, path, config)
+	return m, failure(err)
+}
+
+func moveTo(ctx context.Context, path string, config Config) (Move, error) {
+	have, err := versionsOf(ctx, path, config)
+	// what else is wrong is said below
+	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) {
+		return Move{}, err
+	}
+	if have.Schema <= config.SchemaVersion {
+		e, err := open(ctx, path, config)
+		if err != nil {
+			return Move{}, err
+		}
+		m := e.moved
+		if m.To == 0 {
+			m.From, m.To = have.Schema, have.Schema
+		}
+		return m, e.Close()
+	}
+	if err := config.Ladder.mayGoDown(have); err != nil {
+		return Move{}, err
+	}
+	e, err := newEngine(path, config)
+	if err != nil {
+		return Move{}, err
+	}
+	return e.down(ctx, have)
+}
+
+func (l *Ladder) mayGoDown(have engine.Versions) error {
+	if own := l.Last().Version; have.Schema > own {
+		return fmt.Errorf("%w: the file has schema %d, and only a program that knows it can take it down; this "+
+			"one knows %d", engine.ErrSchemaTooNew, have.Schema, own)
+	}
+	return nil
+}
+
+// versionsOf reads the versions of a file, whatever its schema.
+func versionsOf(ctx context.Context, path string, config Config) (engine.Versions, error) {
+	config.ReadOnly, config.AnySchema, config.Readers = true, true, 1
+	e, err := open(ctx, path, config)
+	if err != nil {
+		return engine.Versions{}, err
+	}
+	have, err := e.Versions(ctx)
+	return have, closeAfter(e, err)
+}
+
+// down takes the file back, with no other handle open.
+func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err error) {
+	if e.file, _, err = claimFile(e.path, e.config); err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, e.file.release()) }()
+	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout); err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, e.hold.Close()) }()
+	if err := e.samePath(); err != nil {
+		return m, err
+	}
+	err = e.migrate(ctx, have, e.config.SchemaVersion, down)
+	return e.moved, err
+}
+
+// Rehearse does to a copy of the file at path what MoveTo would do to the file, checks the copy and
+// removes it.
+func Rehearse(ctx context.Context, path string, config Config) (Move, error) {
+	m, err := rehearse(ctx, path, config)
+	return m, failure(err)
+}
+
+func rehearse(ctx context.Context, path string, config Config) (m Move, err error) {
+	look := config
+	look.ReadOnly, look.AnySchema, look.Readers = true, true, 1
+	e, err := open(ctx, path, look)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = closeAfter(e, err) }()
+	have, err := e.Versions(ctx)
+	if err != nil {
+		return m, err
+	}
+	r := &migration{
+		ladder: config.Ladder, config: config,
+		target: config.Ladder.step(config.SchemaVersion).Version,
+	}
+	r.keep = func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil }
+	if have.Schema > r.target {
+		if err := config.Ladder.mayGoDown(have); err != nil {
+			return m, err
+		}
+		r.where = down
+	}
+	p, err := newPart(ctx, filepath.Dir(e.path))
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, p.discard()) }()
+	if err := e.vacuumInto(ctx, p.path); err != nil {
+		return m, err
+	}
+	pool, err := openPool(p.path, roleMigration, 1)
+	if err != nil {
+		return m, err
+	}
+	if err := closeAfter(pool, r.run(ctx, pool)); err != nil {
+		return r.Move, err
+	}
+	return r.Move, checkCopy(ctx, p.path, config)
+}
+
+// errReplaced: another file has the path now; whoever wants it opens it anew.
+var errReplaced = errors.New("another file took the place of this one")
+
+// migrate brings the file to schema version target, in this process's turn among the writers and,
+// where other programs are shut out, with no other handle open. It does nothing when another
+// process was faster.
+func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64,
+	where direction,
+) (err error) {
+	target = e.config.Ladder.step(target).Version
+	if e.config.Ladder.shutsOut(have, target) {
+		alone, err := e.hold.Alone(ctx, e.config.LockTimeout,
+			func() (bool, error) { return e.reached(ctx, target, where) })
+		if err != nil {
+			return fmt.Errorf("get the file alone, to migrate it from schema %d to %d: %w", have.Schema, target, err)
+		}
+		if err := e.samePath(); err != nil || !alone {
+			return errors.Join(err, e.again(ctx, alone))
+		}
+		defer func() { err = errors.Join(err, e.again(ctx, true)) }()
+		return e.migrateInTurn(ctx, target, where)
+	}
+	return e.migrateInTurn(ctx, target, where)
+}
+
+// again goes back to the shared hold. The file may have been replaced in between.
+func (e *Engine) again(ctx context.Context, alone bool) error {
+	if !alone {
+		return nil
+	}
+	if err := e.hold.Again(ctx, e.config.LockTimeout); err != nil {
+		return err
+	}
+	return e.samePath()
+}
+
+// samePath reports errReplaced where the path is another file's now.
+func (e *Engine) samePath() error {
+	info, err := os.Stat(e.path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && keyOf(info) != e.file.key {
+		return errReplaced
+	}
+	return err
+}
+
+// reached reports whether another process has brought the file where this one wants it.
+func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok bool, err error) {
+	if err := e.samePath(); err != nil {
+		return false, err
+	}
+	pool, err := openPool(e.path, roleReader, 1)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	s, err := retrySession(ctx, pool, roleReader, e.config)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	have, err := readVersions(s)
+	if err != nil {
+		return false, err
+	}
+	if have.Shut() {
+		return false, engine.MovedTo(s.Get)
+	}
+	if err := e.config.Ladder.mayWrite(have); err != nil {
+		return false, err
+	}
+	return e.config.Ladder.arrived(have, target, where), nil
+}
+
+// takeTurn takes the turn to write, for what writes beside the writer. It is given back by closing.
+func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
+	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := turns.Lock(func() bool { return ctx.Err() == nil })
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: another call or process is migrating or writing: %w", engine.ErrBusy,
+			context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, errors.Join(err, turns.Close())
+	}
+	return turns, nil
+}
+
+// arrived reports whether there is nothing to do.
+func (l *Ladder) arrived(have engine.Versions, target int64, where direction) bool {
+	return l.current(have, target) && (where == up || have.Schema <= target)
+}
+
+func (e *Engine) migrateInTurn(ctx context.Context, target int64, where direction) (err error) {
+	turns, err := e.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, turns.Close()) }()
+	pool, err := openPool(e.path, roleMigration, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	m := &migration{ladder: e.config.Ladder, config: e.config, target: target, where: where, keep: e.keepCopy}
+	err = m.run(ctx, pool)
+	e.moved = m.Move
+	if err != nil && m.Backup != "" {
+		return fmt.Errorf("%w (the file is as it was; a copy of it, too, is in %s)", err, m.Backup)
+	}
+	if err == nil && m.Backup != "" {
+		e.dropOlderCopies(m.Backup)
+	}
+	return err
+}
+
+// A migration takes one file to another schema version: every step, the views and what the file
+// says of itself in one transaction.
+type migration struct {
+	Move
+	ladder *Ladder
+	config Config
+	target int64
+	where  direction
+	// keep copies the file and gives the copy's path; nil where there is nothing to lose.
+	keep func(ctx context.Context, version int64) (string, error)
+
+	session *session
+	have    engine.Versions
+	empty   bool // there is nothing in the file
+}
+
+// run migrates through pool, which has one connection.
+func (m *migration) run(ctx context.Context, pool *sqlx.DB) error {
+	if err := writeHeader(ctx, pool); err != nil {
+		return err
+	}
+	s, err := retrySession(ctx, pool, roleMigration, m.config)
+	if err != nil {
+		return err
+	}
+	m.session = s
+	return closeAfter(s, m.inTransaction(ctx))
+}
+
+func (m *migration) inTransaction(ctx context.Context) error {
+	s := m.session
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	changed, err := m.change(ctx)
+	if err != nil || !changed {
+		// Where SQLite ended the transaction itself the rollback fails, and says nothing new.
+		_, _ = s.exec(sqlRollback)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return fmt.Errorf("%w (%w)", cause, err)
+		}
+		return err
+	}
+	if _, err := s.exec(sqlCommit); err != nil {
+		_, _ = s.exec(sqlRollback)
+		return fmt.Errorf("commit the migration to schema %d: %w", m.To, err)
+	}
+	// The header of the file itself must say whose it is, before any WAL is lost or left behind.
+	_, err = s.checkpoint("TRUNCATE")
+	return err
+}
+
+// begin takes SQLite's write lock, for which a program outside our queue may make it wait.
+func (m *migration) begin(ctx context.Context) error {
+	if err := setPragma(ctx, m.session.conn, noPatience); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.config.LockTimeout)
+	defer cancel()
+	for {
+		err := m.session.begin()
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return waitEnded(ctx, "SQLite's write lock")
+		case <-time.After(lock.Retry):
+		}
+	}
+}
+
+// change does everything that is undone when it fails.
+func (m *migration) change(ctx context.Context) (changed bool, err error) {
+	s, l := m.session, m.ladder
+	if m.have, err = readVersions(s); err != nil {
+		return false, err
+	}
+	m.From, m.To = m.have.Schema, max(m.have.Schema, m.target)
+	if m.where == down {
+		m.To = m.target
+	}
+	if err := l.mayWrite(m.have); err != nil {
+		return false, err
+	}
+	if l.arrived(m.have, m.target, m.where) {
+		return false, nil
+	}
+	var there []object
+	if err := s.selectAll(&there, sqlObjects, nil); err != nil {
+		return false, err
+	}
+	if len(there) == 0 { // nothing to look after
+		m.empty = true
+		return true, m.climb(ctx, nil)
+	}
+	ours, err := l.objects(ctx, m.From)
+	if err != nil {
+		return false, err
+	}
+	next, err := l.objects(ctx, m.To)
+	if err != nil {
+		return false, err
+	}
+	made, err := m.viewsMade()
+	if err != nil {
+		return false, err
+	}
+	if err := inTheWay(there, ours, next, made); err != nil {
+		return false, err
+	}
+	before, err := m.count()
+	if err != nil {
+		return false, err
+	}
+	if m.keep != nil && m.needsCopy(before.rows) {
+		if m.Backup, err = m.keep(ctx, m.From); err != nil {
+			return false, fmt.Errorf("keep a copy of the file before it is migrated: %w", err)
+		}
+	}
+	own := guestsAmong(s, there, ours, made)
+	if err := own.aside(); err != nil {
+		return false, err
+	}
+	if err := dropViews(s, made); err != nil {
+		return false, err
+	}
+	if err := m.climb(ctx, own); err != nil {
+		return false, err
+	}
+	return true, m.compare(before)
+}
+
+// viewsMade are the names of the views in the file that a program of ours made.
+func (m *migration) viewsMade() ([]string, error) {
+	var columns int
+	if err := m.session.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
+		WHERE name = 'views'`); err != nil {
+		return nil, err
+	}
+	if columns == 0 {
+		return migrations.ViewsBefore8, nil
+	}
+	var names string
+	err := m.session.Get(&names, sqlViewsMade)
+	return strings.Fields(names), err
+}
+
+func dropViews(s *session, names []string) error {
+	for _, name := range names {
+		if _, err := s.exec("DROP VIEW IF EXISTS " + quoted(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// climb runs the steps, makes the views and what users had, and writes down which versions the file has now.
+func (m *migration) climb(ctx context.Context, own *guests) error {
+	s, l := m.session, m.ladder
+	var err error
+	if m.empty && l.atOnce(m.From, m.To) {
+		_, err = s.conn.ExecContext(ctx, l.Whole)
+	} else {
+		err = s.nested(ctx, func(pool *nestedPool) error { return l.run(background, pool, m.To, m.where) })
+	}
+	if err != nil {
+		return fmt.Errorf("migrate from schema %d to %d: %w", m.From, m.To, err)
+	}
+	var made []string
+	if digest := l.viewsDigest(m.To); digest != "" {
+		var before, after []string
+		const sqlViews = `SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY rowid`
+		if err := s.selectAll(&before, sqlViews, nil); err != nil {
+			return err
+		}
+		if _, err := s.conn.ExecContext(background, l.Views); err != nil {
+			return fmt.Errorf("make the views: %w", err)
+		}
+		if err := s.selectAll(&after, sqlViews, nil); err != nil {
+			return err
+		}
+		made = slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
+	}
+	if own != nil {
+		if err := own.back(); err != nil {
+			return err
+		}
+	}
+	return m.writeVersions(made)
+}
+
+func (m *migration) writeVersions(made []string) error {
+	s, at := m.session, m.ladder.step(m.To)
+	var columns int
+	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
+		WHERE name IN ('views_digest', 'views')`); err != nil {
+		return err
+	}
+	var err error
+	if columns == 2 {
+		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.viewsDigest(m.To),
+			strings.Join(made, " "))
+	} else {
+		_, err = s.exec(sqlSetVersionsBefore8, at.MinReader, at.MinWriter)
+	}
+	return err
+}
+
+// run has goose do the steps. It keeps its own table of them, as plain goose would.
+func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where direction) error {
+	provider, err := l.provider(pool)
+	if err != nil {
+		return err
+	}
+	if where == down {
+		_, err = provider.DownTo(ctx, target)
+	} else {
+		_, err = provider.UpTo(ctx, target)
+	}
+	// it names the versions that were applied, which they were not
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
+	}
+	return err
+}
+
+// A census is what a migration must not change unless it says so.
+type census struct {
+	rows    map[string]int64 // of each table
+	orphans map[string]int64 // rows of a table that refer to rows which are gone
+}
+
+const (
+	// A virtual table has no page of its own; its rows are in others.
+	sqlCountedTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0
+	AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+  AND name NOT IN ('goose_db_version', 'selvedge_file') ORDER BY name`
+	sqlOrphans = `SELECT "table" AS name, count(*) AS rows FROM pragma_foreign_key_check GROUP BY 1`
+)
+
+func (m *migration) count() (c census, err error) {
+	var tables []string
+	if err := m.session.selectAll(&tables, sqlCountedTables, nil); err != nil {
+		return c, err
+	}
+	c = census{map[string]int64{}, map[string]int64{}}
+	for _, t := range tables {
+		var n int64
+		if err := m.session.Get(&n, "SELECT count(*) FROM "+quoted(t)); err != nil {
+			return c, fmt.Errorf("count the rows of %s: %w", t, err)
+		}
+		c.rows[t] = n
+	}
+	var orphans []struct {
+		Name string
+		Rows int64
+	}
+	if err := m.session.selectAll(&orphans, sqlOrphans, nil); err != nil {
+		return c, fmt.Errorf("check the foreign keys: %w", err)
+	}
+	for _, o := range orphans {
+		c.orphans[o.Name] = o.Rows
+	}
+	return c, nil
+}
+
+// needsCopy reports whether rows are there that the steps remove or rewrite. A step down may take anything.
+func (m *migration) needsCopy(rows map[string]int64) bool {
+	for _, step := range m.ladder.between(m.From, m.To) {
+		if m.where == down {
+			return true
+		}
+		for _, table := range slices.Concat(step.Removes, step.Rewrites) {
+			if rows[table] > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// compare refuses a migration that did to the rows what it does not say. A step down says nothing:
+// what versions brought goes with them, which is why there is a copy, and what became fewer is
+// reported.
+func (m *migration) compare(before census) error {
+	after, err := m.count()
+	if err != nil {
+		return err
+	}
+	var removes, adds []string
+	for _, step := range m.ladder.between(m.From, m.To) {
+		removes, adds = append(removes, step.Removes...), append(adds, step.Adds...)
+	}
+	var wrong []string
+	for _, table := range sortedKeys(before.rows) {
+		was := before.rows[table]
+		is, there := after.rows[table]
+		if !there {
+			is = -1
+		}
+		if was == is || was == 0 && !there {
+			continue
+		}
+		m.Tables = append(m.Tables, TableMove{Name: table, Before: was, After: is})
+		switch {
+		case m.where == down:
+		case is < was && !slices.Contains(removes, table):
+			wrong = append(wrong, fmt.Sprintf("%d of %d rows in %s", max(is, 0), was, table))
+		case is > was && !slices.Contains(adds, table):
+			wrong = append(wrong, fmt.Sprintf("%d rows in %s, where %d were", is, table, was))
+		}
+	}
+	for _, table := range sortedKeys(after.orphans) {
+		if n := after.orphans[table]; n > before.orphans[table] {
+			wrong = append(wrong, fmt.Sprintf("%d rows of %s that refer to rows which are gone", n, table))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &engine.Failure{
+		Hint: "the file is as it was; this program's migration is wrong: go on with the version before it, and " +
+			"report this",
+		Err: fmt.Errorf("the migration from schema %d to %d would leave %s; it was undone", m.From, m.To,
+			strings.Join(wrong, ", ")),
+	}
+}
+
+func sortedKeys(m map[string]int64) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

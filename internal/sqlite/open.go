@@ -1,0 +1,291 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+)
+
+// Open opens the file at path, creates it where it is missing, and migrates it to
+// config.SchemaVersion where it is older.
+func Open(ctx context.Context, path string, config Config) (*Engine, error) {
+	e, err := open(ctx, path, config)
+	return e, openFailure(err, path)
+}
+
+func open(ctx context.Context, path string, config Config) (*Engine, error) {
+	if path == memoryPath {
+		// nobody else can commit
+		e := &Engine{path: path, memory: true, config: config, watch: engine.NewWatchers(nil)}
+		return e, e.openMemory(ctx)
+	}
+	e, err := newEngine(path, config)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := e.openPath(ctx)
+		switch {
+		case err == nil:
+			return e, nil
+		case errors.Is(err, errUnborn):
+			err = e.create(ctx)
+		case errors.Is(err, errReplaced):
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// newEngine is an engine for a path where a file can lie. Nothing is opened or made yet.
+func newEngine(path string, config Config) (*Engine, error) {
+	if path == "" || path == memoryPath {
+		return nil, fmt.Errorf("%w: %q names no file", engine.ErrInvalid, path)
+	}
+	e := &Engine{config: config}
+	e.watch = engine.NewWatchers(e.observe)
+	var err error
+	if e.path, err = resolve(path); err != nil {
+		return nil, err
+	}
+	if err := checkPath(e.path); err != nil {
+		return nil, err
+	}
+	return e, checkFilesystem(e.path, config)
+}
+
+func (e *Engine) openMemory(ctx context.Context) error {
+	e.token = uuid.New()
+	pool, err := openPool(e.path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	m := &migration{ladder: e.config.Ladder, config: e.config, target: e.config.SchemaVersion}
+	if err := m.run(ctx, pool); err != nil {
+		return closeAfter(pool, err)
+	}
+	s, err := retrySession(ctx, pool, roleWriter, e.config)
+	if err != nil {
+		return closeAfter(pool, err)
+	}
+	have, err := readVersions(s)
+	if err != nil {
+		return closeAfter(pool, closeAfter(s, err))
+	}
+	e.generation = uint64(have.Generation)
+	e.writer = startWriter(e, pool, s, nil)
+	return nil
+}
+
+// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced:
+// another one took its place, or another schema, before the lock was ours.
+func (e *Engine) openPath(ctx context.Context) (err error) {
+	var wal bool
+	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
+		return err
+	}
+	e.token = e.file.token
+	undo := []func() error{e.file.release}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, f := range slices.Backward(undo) {
+			err = errors.Join(err, f())
+		}
+		if e.onReserve > 0 {
+			_ = e.fillReserve(e.onReserve) // there may be no room
+			e.onReserve = 0
+		}
+	}()
+	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, e.config.ReadOnly, e.config.LockTimeout); err != nil {
+		return err
+	}
+	undo = append(undo, e.hold.Close)
+	if err := e.hold.On(ctx, e.file.key.inode, e.config.LockTimeout, e.samePath); err != nil {
+		return err
+	}
+	if err := checkWAL(e.path, e.file.look); err != nil {
+		return err
+	}
+	if e.config.ReadOnly {
+		if e.rest, err = atRest(e.path, wal); err != nil {
+			return err
+		}
+		// another user's may not be opened: then nobody is waited for
+		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix)
+		undo = append(undo, e.reads.close)
+		return e.openReaders(ctx)
+	}
+	pool, s, err := e.openWriter(ctx, wal)
+	if err != nil {
+		return err
+	}
+	undo = append(undo, pool.Close, s.Close)
+	if e.reads.gate, err = lock.OpenGate(e.path + lockSuffix); err != nil {
+		return err
+	}
+	undo = append(undo, e.reads.close)
+	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	if err != nil {
+		return err
+	}
+	undo = append(undo, turns.Close)
+	if err = s.settleOpening(e, turns); err != nil {
+		return err
+	}
+	if err = s.mayWrite(); err != nil {
+		return err
+	}
+	if isCopy(e.generation) {
+		if err = s.adoptCopy(e, turns); err != nil {
+			return err
+		}
+	}
+	if err = e.beside.remember(e.path); err != nil {
+		return err
+	}
+	if err = e.openReaders(ctx); err != nil {
+		return err
+	}
+	e.writer = startWriter(e, pool, s, turns)
+	e.space = startSpace(e)
+	return nil
+}
+
+// openWriter opens the writing connection of a file whose schema it has made sure of. A file that
+// isn't in WAL mode yet is put into it by migrate, which has the writers' turn: the first change to
+// WAL ignores busy_timeout.
+func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *session, err error) {
+	if !wal {
+		if e.config.KeepSchema {
+			return nil, nil, e.config.Ladder.tooOld(engine.Versions{})
+		}
+		if err := e.migrate(ctx, engine.Versions{}, e.config.SchemaVersion, up); err != nil {
+			return nil, nil, err
+		}
+	}
+	pool, err := openPool(e.path, roleWriter, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = closeAfter(pool, err)
+		}
+	}()
+	s, err = retrySession(ctx, pool, roleWriter, e.config)
+	if errors.Is(openFailure(err, e.path), engine.ErrFull) { // no room for the WAL and its index
+		if e.onReserve = e.emptyReserve(); e.onReserve > 0 {
+			s, err = retrySession(ctx, pool, roleWriter, e.config)
+		}
+	}
+	if errors.Is(err, engine.ErrCorrupt) { // perhaps only a text of the schema, which can be made again
+		if e.mended, err = e.mend(ctx); err == nil {
+			s, err = retrySession(ctx, pool, roleWriter, e.config)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	have, stale, err := e.mayOpen(s)
+	if err != nil {
+		return nil, nil, closeAfter(s, err)
+	}
+	if stale {
+		if err := s.Close(); err != nil { // the file must be free of us while it is migrated
+			return nil, nil, err
+		}
+		if err := e.migrate(ctx, have, e.config.SchemaVersion, up); err != nil {
+			return nil, nil, err
+		}
+		if s, err = retrySession(ctx, pool, roleWriter, e.config); err != nil {
+			return nil, nil, err
+		}
+		have, _, err = e.mayOpen(s) // another program may have taken it on, or back, while the hold was exchanged
+		if err == nil && have.Schema < e.config.Ladder.step(e.config.SchemaVersion).Version {
+			err = errReplaced
+		}
+		if err != nil {
+			return nil, nil, closeAfter(s, err)
+		}
+	}
+	e.generation = uint64(have.Generation)
+	if err := setPragma(ctx, s.conn, noPatience); err != nil {
+		return nil, nil, closeAfter(s, err)
+	}
+	return pool, s, nil
+}
+
+// mayWrite makes sure of what SQLite passes over without a word: a file that could not be opened
+// for writing at that moment, for want of descriptors say, it opens to be read, and every write
+// fails.
+func (s *session) mayWrite() error {
+	_, err := s.exec("DELETE FROM selvedge_file WHERE 0") // BEGIN IMMEDIATE doesn't mind
+	if err != nil && !isBusy(err) {
+		return fmt.Errorf("open to write: %w", err)
+	}
+	return nil
+}
+
+// mayOpen reports whether this program may write the file, and whether it must be migrated first.
+func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err error) {
+	if have, err = readVersions(s); err != nil {
+		return have, false, err
+	}
+	if have.Shut() && e.config.Mover && have.Schema <= e.config.Ladder.Last().Version {
+		return have, false, nil
+	}
+	if have.Shut() {
+		return have, false, engine.MovedTo(s.Get)
+	}
+	if err := e.config.Ladder.mayWrite(have); err != nil {
+		return have, false, err
+	}
+	if e.config.Ladder.current(have, e.config.SchemaVersion) {
+		return have, false, nil
+	}
+	if !e.config.KeepSchema {
+		return have, true, nil
+	}
+	if have.Schema < e.config.Ladder.step(e.config.SchemaVersion).Version {
+		return have, false, e.config.Ladder.tooOld(have)
+	}
+	return have, false, nil // only its views are another program's
+}
+
+// openReaders makes the pool of readers. A handle that has no writer checks here what the file allows.
+func (e *Engine) openReaders(ctx context.Context) error {
+	pool, err := openPool(e.path, e.readRole(), e.config.Readers)
+	if err != nil {
+		return err
+	}
+	e.readers = newReaders(e, pool, e.config.Readers)
+	if !e.config.ReadOnly {
+		return nil
+	}
+	err = e.Read(ctx, "open", func(x engine.Rx) error {
+		have, err := readVersions(getter{x})
+		if err != nil {
+			return err
+		}
+		e.generation = uint64(have.Generation)
+		if have.ShutToReaders() {
+			return engine.MovedTo(getter{x}.Get)
+		}
+		return e.config.Ladder.mayRead(have, e.config.AnySchema)
+	}).Err
+	if err != nil {
+		return errors.Join(needsWriter(err), e.readers.close())
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+	"selvedge/internal/machine"
+)
+
+// A process is alive while it holds its byte of the file locked, far behind the last page. The
+// kernel gives the byte back when the process dies, however it dies, and keeps it while it is
+// stopped. Which byte it is follows from the process's token alone, so that the lock is there
+// before the row is and stays when the row is undone.
+
+// ownersAt is where the owners' bytes begin. SQLite's own end at 2^48.
+const ownersAt = 1 << 61
+
+// ownerByte is the byte of the process with this token.
+func ownerByte(token uuid.UUID) int64 {
+	return ownersAt + int64(binary.BigEndian.Uint64(token[:8])>>8^binary.BigEndian.Uint64(token[8:])>>8)
+}
+
+func (f *sharedFile) known() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.id
+}
+
+func (f *sharedFile) set(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.id = id
+}
+
+// live locks this process's byte, once.
+func (f *sharedFile) live() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.locked {
+		return nil
+	}
+	if err := lock.Byte(f.hold, unix.F_WRLCK, ownerByte(f.token)); err != nil {
+		return fmt.Errorf("lock this process's byte of the file: %w", err)
+	}
+	f.locked = true
+	return nil
+}
+
+// life asks whether the process with this number holds its byte.
+func (x *rx) life(id int64) (engine.Life, error) {
+	f := x.engine.file
+	f.mu.Lock()
+	at, ok := f.places[id]
+	f.mu.Unlock()
+	if !ok {
+		var token uuid.UUID
+		if ok, err := x.find(&token, sqlOwnerToken, id); err != nil || !ok {
+			return engine.LifeDead, err
+		}
+		at = ownerByte(token)
+		f.mu.Lock()
+		if len(f.places) >= placesKept {
+			clear(f.places)
+		}
+		f.places[id] = at
+		f.mu.Unlock()
+	}
+	held, err := lock.ByteHeld(f.look, at)
+	switch {
+	case err != nil:
+		return engine.LifeUnknown, err
+	case held:
+		return engine.LifeAlive, nil
+	}
+	return engine.LifeDead, nil
+}
+
+// placesKept bounds what is remembered of other processes.
+const placesKept = 1024
+
+const (
+	sqlOwnerToken = `SELECT token FROM owners WHERE id = ?`
+	sqlFindOwner  = `SELECT id FROM owners WHERE token = ?`
+	sqlAddOwner   = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
+)
+
+// Owner gives the number under which this process owns claims in the file; its lock and its row are
+// made at the first call.
+func (t *tx) Owner() (int64, error) {
+	f := t.engine.file
+	if f != nil {
+		if id := f.known(); id != 0 {
+			return id, nil
+		}
+		// Locked before the commit: nobody may see the row of a living process without its lock.
+		if err := f.live(); err != nil {
+			return 0, err
+		}
+	}
+	var id int64
+	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
+	if err == nil && !ok {
+		columns := []any{
+			t.engine.token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]),
+			t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
+		}
+		err = t.Get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...)))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("register this process as an owner: %w", err)
+	}
+	if f != nil {
+		t.OnCommit(func() { f.set(id) })
+	}
+	return id, nil
+}
+
+// Owns reports whether id is this process.
+func (x *rx) Owns(id int64) (bool, error) {
+	if f := x.engine.file; f != nil {
+		if own := f.known(); own != 0 {
+			return own == id, nil
+		}
+	}
+	var own int64 // of a row that this very transaction made, or of a database in memory
+	ok, err := x.find(&own, sqlFindOwner, x.engine.token[:])
+	return ok && own == id, err
+}
+
+// Life says whether the process with this number still runs. A stopped process is alive.
+func (x *rx) Life(id int64) (engine.Life, error) {
+	own, err := x.Owns(id)
+	switch {
+	case err != nil:
+		return engine.LifeUnknown, err
+	case own:
+		return engine.LifeAlive, nil
+	case x.engine.file == nil:
+		return engine.LifeDead, nil
+	}
+	return x.life(id)
+}
+
+// OwnersAtOnce is how many owners one transaction looks at. The next goes on behind them. A
+// variable so that a test need not make as many.
+var OwnersAtOnce = 256
+
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
+func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
+	return engine.ForgetDead(t, after, OwnersAtOnce, func(ids []int64) error {
+		for _, id := range ids {
+			if life, err := t.Life(id); err != nil {
+				return err
+			} else if life != engine.LifeDead {
+				continue
+			}
+			if err := t.forgetOwner(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// forgetOwner deletes a row unless something refers to it. The foreign keys know what does.
+func (t *tx) forgetOwner(id int64) error {
+	_, err := t.Exec(sqlDropOwner, []any{id})
+	if primary(err) == sqlite3.SQLITE_CONSTRAINT {
+		return nil // the statement is undone, and no more
+	}
+	return err
+}
+
+// resign deletes this process's own row when its last handle closes and it owns nothing.
+func (e *Engine) resign() error {
+	if e.file == nil || e.file.known() == 0 || !e.file.last() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := e.writer.submit(ctx, &request{why: "close", last: true, write: func(x engine.Tx) error {
+		return x.(*tx).forgetOwner(e.file.known())
+	}}).Err
+	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) ||
+		errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {
+		return nil // the row is in nobody's way: ForgetDeadOwners finds it
+	}
+	return err
+}
+
+// find is Get for a row that may be missing.
+func (x *rx) find(dest any, query string, args ...any) (bool, error) {
+	err := x.Get(dest, query, args)
+	if errors.Is(err, engine.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// nullable is NULL for what the system doesn't have.
+func nullable(id int64) *int64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}

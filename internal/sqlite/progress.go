@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"context"
+	"sync/atomic"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/engine"
+)
+
+// A stepHook is what SQLite calls now and then in a statement (sqlite.org/c3ref/progress_handler.html).
+type stepHook func(tls *libc.TLS, arg uintptr) int32
+
+// pageBytes is the size of a page of the files that we make.
+const pageBytes = 4096
+
+// hookEvery is after how many steps of SQLite's machine it is called, about: milliseconds apart.
+const hookEvery = 20_000
+
+// used is how many bytes of the file hold something.
+func (s *session) used() (bytes int64, err error) {
+	err = s.Get(&bytes, "SELECT (c.page_count - f.freelist_count) * p.page_size FROM pragma_page_count AS c, "+
+		"pragma_freelist_count AS f, pragma_page_size AS p")
+	return bytes, err
+}
+
+// readPages counts the bytes of the pages that the statements of a connection read while work goes
+// on (SQLITE_DBSTATUS_CACHE_MISS): SQLite tells nothing else of how far a statement is. Nobody is
+// called where nobody is to be told.
+func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func() error) error {
+	if engine.Telling(ctx) == nil {
+		return work()
+	}
+	s.hook = func(tls *libc.TLS, _ uintptr) int32 {
+		const size = int(unsafe.Sizeof(int32(0)))
+		now := tls.Alloc(2 * size)
+		defer tls.Free(2 * size)
+		if sqlite3.Xsqlite3_db_status(tls, s.db, sqlite3.SQLITE_DBSTATUS_CACHE_MISS, now, now+uintptr(size),
+			0) == sqlite3.SQLITE_OK {
+			read.Store(int64(**(**int32)(unsafe.Pointer(&now))) * pageBytes)
+		}
+		return 0
+	}
+	set := func(every int32, at uintptr) {
+		_ = s.conn.Raw(func(any) error {
+			tls := libc.NewTLS()
+			defer tls.Close()
+			sqlite3.Xsqlite3_progress_handler(tls, s.db, every, at, 0)
+			return nil
+		})
+	}
+	set(hookEvery, *(*uintptr)(unsafe.Pointer(&s.hook)))
+	defer set(0, 0)
+	return work()
+}

@@ -1,0 +1,410 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"golang.org/x/sys/unix"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+	"selvedge/internal/machine"
+)
+
+// readers is a pool of reading connections, opened as they are needed.
+type readers struct {
+	engine *Engine
+	pool   *sqlx.DB
+	idle   chan *session
+
+	mu     sync.Mutex
+	opened int
+	max    int
+	closed chan struct{} // new reads are refused
+	refuse sync.Once
+}
+
+func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
+	return &readers{
+		engine: e, pool: pool, idle: make(chan *session, size), max: size,
+		closed: make(chan struct{}),
+	}
+}
+
+func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
+	for {
+		s, err := p.acquire(ctx)
+		if err != nil {
+			return callback.Outcome{Err: failure(err)}
+		}
+		p.engine.reads.leaveGap(ctx)
+		var out callback.Outcome
+		locked := p.serve(ctx, why, s, fn, &out)
+		if !locked || !out.Failed() || out.Gone() {
+			return out
+		}
+		// Another process is recovering the WAL, or switching the file's mode.
+		if !engine.Pause(ctx, lock.Retry) {
+			out.Err = waitEnded(ctx, "the file")
+			return out
+		}
+	}
+}
+
+// serve runs fn in a transaction of this connection and gives the connection back, also when fn
+// leaves by Goexit. locked tells that SQLite found the file locked under this connection; a
+// callback's own error of another file does not.
+func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error,
+	out *callback.Outcome,
+) (locked bool) {
+	defer func() { p.idle <- s }()
+	if _, err := s.exec(sqlBegin); err != nil {
+		out.Err = s.failure(err)
+		return isBusy(err)
+	}
+	x := &rx{engine: p.engine, session: s}
+	p.engine.reads.begin(ctx, why, x)
+	p.engine.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
+		p.engine.readEnded(x)
+		if err := x.end(); err != nil && !o.Failed() {
+			o.Err = err
+		}
+		if _, err := s.exec(sqlRollback); err != nil && !o.Failed() {
+			o.Err = s.failure(err)
+		}
+		*out = o
+	})
+	return x.busy != nil
+}
+
+// acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else
+// the next that comes back.
+func (p *readers) acquire(ctx context.Context) (*session, error) {
+	if ctx.Err() != nil {
+		return nil, endedBefore(ctx)
+	}
+	select {
+	case <-p.closed:
+		return nil, engine.ErrClosed
+	default:
+	}
+	select {
+	case s := <-p.idle:
+		return s, nil
+	default:
+	}
+	if s, err := p.open(ctx); s != nil || err != nil {
+		return s, err
+	}
+	select {
+	case s := <-p.idle:
+		return s, nil
+	case <-p.closed:
+		return nil, engine.ErrClosed
+	case <-ctx.Done():
+		return nil, waitEnded(ctx, "a reading connection")
+	}
+}
+
+func (p *readers) open(ctx context.Context) (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return nil, engine.ErrClosed
+	default:
+	}
+	if p.opened == p.max {
+		return nil, nil
+	}
+	s, err := retrySession(ctx, p.pool, roleReader, p.engine.config)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []pragma{patience, queryOnly} {
+		if err := setPragma(ctx, s.conn, p); err != nil {
+			return nil, closeAfter(s, err)
+		}
+	}
+	p.opened++
+	return s, nil
+}
+
+// refuseNew has new reads refused.
+func (p *readers) refuseNew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse.Do(func() { close(p.closed) })
+}
+
+// close waits for the reads under way and closes their connections.
+func (p *readers) close() error {
+	p.refuseNew()
+	p.mu.Lock()
+	opened := p.opened
+	p.mu.Unlock()
+	var failed error
+	for range opened {
+		s := <-p.idle
+		failed = errors.Join(failed, s.Close())
+	}
+	return errors.Join(failed, p.pool.Close())
+}
+
+// A rest is how a file lay there when it was opened to be read, in a folder in which this process
+// can make nothing. SQLite can't make the -shm there through which readers and writers know of each
+// other, so it is told that the file does not change (immutable=1), and whether that is so is
+// looked at before and after each read.
+type rest struct {
+	path string
+	size int64
+	at   time.Time
+	key  fileKey
+}
+
+// atRest gives nil for a file that SQLite can read as usual. One with content in its WAL is never
+// read without it.
+func atRest(path string, wal bool) (*rest, error) {
+	if !wal || unix.Access(filepath.Dir(path), unix.W_OK) == nil {
+		return nil, nil
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if there, err := exists(path + suffix); there || err != nil {
+			return nil, err // in use
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return &rest{path, info.Size(), info.ModTime(), keyOf(info)}, nil
+}
+
+// unchanged is an error once somebody writes the file.
+func (r *rest) unchanged() error {
+	now, err := atRest(r.path, true)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if now != nil && *now == *r {
+		return nil
+	}
+	return &engine.Failure{
+		Kind: engine.ErrBusy, Hint: "open it again",
+		Err: errors.New("the file, which was opened where it can only be read as it lies there, is being " +
+			"written or was replaced"),
+	}
+}
+
+// readAtRest is a read that must not have been written under.
+func (e *Engine) readAtRest(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
+	if err := e.rest.unchanged(); err != nil {
+		return callback.Outcome{Err: err}
+	}
+	out := e.readers.read(ctx, why, fn)
+	if err := e.rest.unchanged(); err != nil && !out.Gone() {
+		out.Err = err
+	}
+	return out
+}
+
+func (e *Engine) readRole() role {
+	if e.rest != nil {
+		return roleAtRest
+	}
+	return roleReader
+}
+
+// needsWriter says what can be done about a file that SQLite can't read without writing something
+// first: the -shm, or what its last writer, who was killed, left undone.
+func needsWriter(err error) error {
+	if machine.LacksDescriptors(err) {
+		return err
+	}
+	switch primary(err) {
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+		return &engine.Failure{
+			Code: code(err), Hint: "open it once for writing (migrate up does), as a user who may write the file " +
+				"and its folder",
+			Err: fmt.Errorf("its last writer did not close it, and a reader may not finish what it left: %w: %w",
+				fs.ErrPermission, err),
+		}
+	}
+	return err
+}
+
+// interruptAgain is how often a read that is to end is interrupted: a statement that is about to
+// begin does not notice.
+const interruptAgain = time.Millisecond
+
+// reads are the reads under way through a handle. While the writer asks for a gap between them, new
+// ones wait.
+type reads struct {
+	gate  *lock.Gate // among the processes; nil where there is none
+	asked atomic.Bool
+
+	mu      sync.Mutex
+	newest  *rx
+	oldest  *rx
+	closing bool // they are interrupted, and so is who comes
+}
+
+// An activeRead is what the list of reads keeps of one.
+type activeRead struct {
+	why          string
+	began        time.Time
+	leave        func() bool // keeps it from following its context any more
+	listed       bool
+	newer, older *rx
+}
+
+// begin registers a read, and has its statements interrupted when ctx ends, until end is called. It
+// costs no goroutine while ctx has not ended.
+func (r *reads) begin(ctx context.Context, why string, x *rx) {
+	x.ctx, x.why, x.began = ctx, why, time.Now()
+	r.mu.Lock()
+	x.listed, x.older = true, r.newest
+	if r.newest != nil {
+		r.newest.newer = x
+	} else {
+		r.oldest = x
+	}
+	r.newest = x
+	if r.closing {
+		x.ended.Store(true)
+	}
+	r.mu.Unlock()
+	if ctx.Done() != nil {
+		x.leave = context.AfterFunc(ctx, func() {
+			x.ended.Store(true)
+			for r.interruptOne(x) {
+				time.Sleep(interruptAgain)
+			}
+		})
+	}
+}
+
+// end takes a read out. After it the connection is interrupted no more, and may be another read's.
+func (r *reads) end(x *rx) {
+	r.mu.Lock()
+	x.listed = false
+	if x.newer != nil {
+		x.newer.older = x.older
+	} else {
+		r.newest = x.older
+	}
+	if x.older != nil {
+		x.older.newer = x.newer
+	} else {
+		r.oldest = x.newer
+	}
+	x.newer, x.older = nil, nil
+	r.mu.Unlock()
+	if x.leave != nil {
+		x.leave()
+	}
+}
+
+func (r *reads) interruptOne(x *rx) (more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.listed {
+		x.session.interrupt()
+	}
+	return x.listed
+}
+
+// interrupt ends the reads under way, and those who come, and says what they are for. It does not
+// wait for their functions.
+func (r *reads) interrupt() (whys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for x := r.oldest; x != nil; x = x.newer {
+		whys = append(whys, x.why)
+		x.ended.Store(true)
+	}
+	if !r.closing {
+		r.closing = true
+		go func() {
+			for r.interruptAll() {
+				time.Sleep(interruptAgain)
+			}
+		}()
+	}
+	return whys
+}
+
+func (r *reads) interruptAll() (more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for x := r.oldest; x != nil; x = x.newer {
+		x.session.interrupt()
+	}
+	return r.oldest != nil
+}
+
+// longest is what the oldest read is for and how long it has been going on; 0 when there is none.
+func (r *reads) longest() (why string, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.oldest == nil {
+		return "", 0
+	}
+	return r.oldest.why, time.Since(r.oldest.began)
+}
+
+func (r *reads) wanted() bool { return r.asked.Load() || r.gate != nil && r.gate.IsShut() }
+
+// gapLook is how often a read that waits looks whether it may begin.
+const gapLook = time.Millisecond
+
+// leaveGap waits for the gap that somebody asks for, no longer than GapPatience.
+func (r *reads) leaveGap(ctx context.Context) {
+	if !r.wanted() {
+		return
+	}
+	look := time.NewTicker(gapLook)
+	defer look.Stop()
+	end := time.NewTimer(GapPatience)
+	defer end.Stop()
+	for r.wanted() {
+		select {
+		case <-look.C:
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *reads) shut() {
+	r.asked.Store(true)
+	if r.gate != nil {
+		r.gate.Shut()
+	}
+}
+
+func (r *reads) open() {
+	r.asked.Store(false)
+	if r.gate != nil {
+		r.gate.Open()
+	}
+}
+
+func (r *reads) close() error {
+	if r.gate == nil {
+		return nil
+	}
+	return r.gate.Close()
+}

@@ -1,0 +1,329 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+	"selvedge/internal/machine"
+)
+
+// Restored says what Restore did.
+type Restored struct {
+	Path   string // the file
+	Kept   string // the file that was there before; "" where there was none
+	Schema int64  // of the backup, and so of the file
+}
+
+// asideSuffix is behind the name of the file that a restored one took the place of.
+const asideSuffix = ".before-restore"
+
+// The generation of a file is odd, and that of a copy even until somebody opens it to write:
+// whichever way a copy comes into the place of the file, and however often, it is then another file
+// than the one before.
+const (
+	sqlNewGeneration  = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
+	sqlCopyGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3ffffffffffffffe) | 2
+		WHERE generation > 0`
+)
+
+func isCopy(generation uint64) bool { return generation != 0 && generation%2 == 0 }
+
+// adoptCopy gives a copy that is opened to be written a generation of its own, once.
+func (s *session) adoptCopy(e *Engine, turns *lock.Turns) error {
+	return e.inTurn(turns, "give the copy a generation of its own", func(stay func() bool) error {
+		return s.commit(stay, func() error {
+			have, err := readVersions(s)
+			if err == nil && isCopy(uint64(have.Generation)) {
+				if _, err = s.exec(sqlNewGeneration); err == nil {
+					have, err = readVersions(s)
+				}
+			}
+			e.generation = uint64(have.Generation)
+			return err
+		})
+	})
+}
+
+// Restore puts a checked copy of the backup into the place of the file at path.
+func Restore(ctx context.Context, backup, path string, config Config) (Restored, error) {
+	r, err := restore(ctx, backup, path, config)
+	return r, failure(err)
+}
+
+func restore(ctx context.Context, backup, path string, config Config) (r Restored, err error) {
+	e, err := newEngine(path, config)
+	if err != nil {
+		return r, err
+	}
+	r.Path = e.path
+	from := config
+	from.ReadOnly, from.AnySchema, from.MustExist, from.Readers = true, true, true, 1
+	source, err := open(ctx, backup, from)
+	if err != nil {
+		return r, fmt.Errorf("open the backup: %w", err)
+	}
+	defer func() { err = closeAfter(source, err) }()
+	if source.path == e.path {
+		return r, fmt.Errorf("%w: the backup is the file itself", engine.ErrInvalid)
+	}
+	have, err := source.Versions(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Schema = have.Schema
+	if err := config.Ladder.mayWrite(have); err != nil {
+		return r, fmt.Errorf("the backup: %w", err)
+	}
+	dir := filepath.Dir(e.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return r, err
+	}
+	p, err := newPart(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if left := p.discard(); !p.named {
+			err = errors.Join(err, left)
+		}
+	}()
+	if err := source.vacuumInto(ctx, p.path); err != nil {
+		return r, err
+	}
+	if err := changeCopy(ctx, p.path, config, sqlNewGeneration); err != nil {
+		return r, fmt.Errorf("give the copy a generation of its own: %w", err)
+	}
+	if err := checkCopy(ctx, p.path, config); err != nil {
+		return r, err
+	}
+	if err := p.complete(); err != nil {
+		return r, err
+	}
+	r.Kept, err = e.takePlace(ctx, p)
+	if err != nil && p.named {
+		err = &engine.Failure{
+			Kind: engine.ErrOutcomeUnknown,
+			Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and " +
+				"look which of them it is, or restore again",
+			Err: err,
+		}
+	}
+	return r, err
+}
+
+// freeName is the name, or the first of it with -2, -3 and so on that no file has: what an earlier
+// restore kept may be all that is left of something.
+func freeName(name string) (string, error) {
+	for n, try := 2, name; ; n, try = n+1, fmt.Sprintf("%s-%d", name, n) {
+		if _, err := os.Lstat(try); errors.Is(err, fs.ErrNotExist) {
+			return try, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// changeCopy puts a copy into WAL mode, numbers it and changes it: sqlNewGeneration makes the
+// cursors of the file that it was copied from expire in it. A copy of schema 7 or less gets its
+// generation when it is migrated.
+func changeCopy(ctx context.Context, path string, config Config, change string) (err error) {
+	pool, err := openPool(path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(pool, err) }()
+	s, err := retrySession(ctx, pool, roleWriter, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(s, err) }()
+	have, err := readVersions(s)
+	if err != nil {
+		return err
+	}
+	err = s.commit(func() bool { return false }, func() error {
+		if err := s.number(); err != nil || change == "" || have.Generation == 0 {
+			return err
+		}
+		_, err := s.exec(change)
+		return err
+	})
+	if err == nil {
+		_, err = s.checkpoint("TRUNCATE")
+	}
+	return err
+}
+
+// takePlace gives the part the name of the file, with no handle open on it. The file that is there
+// keeps all its content under another name. Whoever dies in between leaves one of the two under the
+// name, whole.
+func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
+	hold, err := lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, hold.Close()) }()
+	if _, err := hold.Alone(ctx, e.config.LockTimeout, nil); err != nil {
+		return "", fmt.Errorf("get the file alone, to put another in its place: %w", err)
+	}
+	aside, err := freeName(e.path + asideSuffix)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(e.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := e.orphanAside(aside); err != nil {
+			return "", err
+		}
+		return "", p.give(e.path)
+	}
+	if err != nil {
+		return "", err
+	}
+	born, err := e.born()
+	if err != nil {
+		return "", err
+	}
+	file, _, err := claimFile(e.path, e.config) // whose is it?
+	var foreign error
+	if err == nil {
+		foreign = checkWAL(e.path, file.look)
+		err = file.release()
+	}
+	if foreign != nil && !errors.Is(foreign, engine.ErrReplaced) {
+		err = errors.Join(err, foreign)
+	}
+	if err != nil && born {
+		return "", err
+	}
+	if err := likeFile(p.path, info); err != nil {
+		return "", err
+	}
+	if !born {
+		if err := e.orphanAside(aside); err != nil {
+			return "", err
+		}
+		return "", errors.Join(emptied(ctx, e.path, e.config), p.replace(e.path))
+	}
+	if err := e.settleWAL(ctx, aside, foreign); err != nil {
+		return "", err
+	}
+	return aside, p.exchange(e.path, aside)
+}
+
+// exchange gives the part a name that another file has, which gets a name of its own in the same moment.
+func (p *part) exchange(dest, aside string) error {
+	if err := os.Rename(p.path, aside); err != nil {
+		return err
+	}
+	err := machine.Exchange(aside, dest)
+	if err != nil {
+		if back := os.Rename(aside, p.path); back != nil || !errors.Is(err, errors.ErrUnsupported) {
+			return errors.Join(err, back)
+		}
+		// Here alone is a moment in which nothing has the name.
+		if err := os.Rename(dest, aside); err != nil {
+			return err
+		}
+		if err := os.Rename(p.path, dest); err != nil {
+			return errors.Join(err, os.Rename(aside, dest))
+		}
+	}
+	p.named = true
+	return syncFile(filepath.Dir(dest))
+}
+
+// shmInUse is the byte of a -shm file that every connection of whatever program holds locked
+// (sqlite.org/walformat.html, "WAL locks": the deadman switch).
+const shmInUse = 128
+
+// settleWAL moves what is in the WAL into the file that is to go: another file must never meet it.
+// Where the file is too damaged for that, or the WAL is foreign to it, the WAL goes aside with it.
+func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) error {
+	settled := foreign
+	if settled == nil {
+		settled = e.checkpointed(ctx)
+	}
+	if err := e.unused(); err != nil {
+		return err
+	}
+	if isBusy(settled) || errors.Is(settled, engine.ErrBusy) {
+		return settled
+	}
+	if settled != nil {
+		if err := e.walAside(aside); err != nil {
+			return err
+		}
+	} else if err := os.Remove(aside + "-wal"); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) { // of an older file
+		return err
+	}
+	return e.removeBeside()
+}
+
+// walAside puts the WAL, where there is one, beside the file that is to get the name aside.
+func (e *Engine) walAside(aside string) error {
+	err := os.Rename(e.path+"-wal", aside+"-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// orphanAside is walAside where no file, or an empty one, lies beside the WAL.
+func (e *Engine) orphanAside(aside string) error {
+	if err := e.unused(); err != nil {
+		return err
+	}
+	return errors.Join(e.walAside(aside), syncFile(filepath.Dir(e.path)))
+}
+
+// removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its
+// content in it.
+func (e *Engine) removeBeside() error {
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(e.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncFile(filepath.Dir(e.path))
+}
+
+// checkpointed has SQLite put everything into the file itself.
+func (e *Engine) checkpointed(ctx context.Context) (err error) {
+	pool, err := openPool(e.path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(pool, err) }()
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(conn, err) }()
+	h, err := handleOf(conn)
+	if err != nil {
+		return err
+	}
+	var size walSize
+	err = h.failure(conn.GetContext(ctx, &size, "PRAGMA wal_checkpoint(TRUNCATE)"))
+	if err == nil && size.Busy != 0 {
+		err = fmt.Errorf("%w: another program reads or writes the file", engine.ErrBusy)
+	}
+	return err
+}
+
+func (e *Engine) shmUsed() (used bool, err error) {
+	file, err := os.OpenFile(e.path+"-shm", os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = closeAfter(file, err) }()
+	return lock.ByteHeld(file, shmInUse)
+}

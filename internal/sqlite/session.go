@@ -1,0 +1,368 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/jmoiron/sqlx"
+	"modernc.org/libc"
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/damage"
+	"selvedge/internal/engine"
+	"selvedge/internal/frames"
+	"selvedge/internal/lock"
+	"selvedge/internal/machine"
+	"selvedge/internal/shm"
+)
+
+// background is the context of every statement inside a transaction: a context that can end costs a
+// goroutine a statement, and ending it in the middle would roll the transaction back under the
+// caller.
+var background = context.Background()
+
+// walCheckpointPages is the size, in pages, at which a commit moves the WAL into the file: 16 MB at
+// 4096-byte pages.
+const walCheckpointPages = 4000
+
+// A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
+type session struct {
+	handle
+	statements map[string]*statement
+	wal        walFile
+	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
+
+	// Of the change under way, here so that it costs no allocation.
+	raw      func(driverConn any) error // withDriver
+	changing *statement
+	args     []driver.NamedValue
+	changed  int64 // rows
+}
+
+type role int
+
+const (
+	roleWriter role = iota
+	roleReader
+	roleMigration // like the writer, with foreign keys off: a rebuilt parent table would cascade
+	roleAtRest    // like a reader, of a file beside which nothing can be made
+)
+
+func (s Synchronous) pragma() string {
+	if s == Normal {
+		return "NORMAL"
+	}
+	return "FULL"
+}
+
+// A pragma is a setting of a connection and the value that reads back when it took.
+type pragma struct{ name, value, reads string }
+
+// readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
+// memory, since the driver's allocator rounds up to a power of two, and a connection whose cache is
+// full takes 4.6 MB (5.4 MB with SQLite's 500 pages).
+const readerCache = "-1600"
+
+// pragmas are the settings of a connection.
+func pragmas(r role, s Synchronous) []pragma {
+	list := []pragma{
+		{"trusted_schema", "0", "0"},
+		{"cell_size_check", "1", "1"},
+	}
+	if r == roleReader || r == roleAtRest {
+		return append(list, pragma{"foreign_keys", "1", "1"}, pragma{"cache_size", readerCache, readerCache})
+	}
+	foreignKeys := "1"
+	if r == roleMigration {
+		foreignKeys = "0"
+	}
+	list = append(list, pragma{"foreign_keys", foreignKeys, foreignKeys})
+	level := map[Synchronous]string{Full: "2", Normal: "1"}[s]
+	list = append(list,
+		pragma{"journal_mode", "wal", "wal"},
+		pragma{"synchronous", s.pragma(), level},
+		pragma{"wal_autocheckpoint", fmt.Sprint(walCheckpointPages), fmt.Sprint(walCheckpointPages)},
+	)
+	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there
+		list = append(list, pragma{"fullfsync", "1", "1"}, pragma{"checkpoint_fullfsync", "1", "1"})
+	}
+	return list
+}
+
+// dataSource is the driver's name for a connection to path. Without the "file:" prefix mode=ro
+// would be dropped silently.
+func dataSource(path string, r role) string {
+	if path == memoryPath {
+		return "file::memory:"
+	}
+	mode := "rw"
+	switch r {
+	case roleReader:
+		mode = "ro"
+	case roleAtRest:
+		mode = "ro&immutable=1"
+	case roleWriter, roleMigration:
+	}
+	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(), mode, openPatience.Milliseconds())
+}
+
+// openPool gives a pool of at most size connections to path. Nothing is opened yet.
+func openPool(path string, r role, size int) (*sqlx.DB, error) {
+	if err := shm.Install(); err != nil {
+		return nil, err
+	}
+	pool, err := sqlx.Open("sqlite", dataSource(path, r))
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
+	return pool, nil
+}
+
+// newSession opens a connection, sets its pragmas and reads each one back: several are ignored
+// without an error when they come at the wrong moment.
+func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*session, error) {
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := handleOf(conn)
+	if err != nil {
+		return nil, closeAfter(conn, err)
+	}
+	unread := false
+	for _, p := range pragmas(r, s) {
+		err := h.failure(setPragma(ctx, conn, p))
+		if r == roleReader && !unread && errors.Is(err, engine.ErrCorrupt) {
+			// A view that can't be parsed keeps nobody from the tables. This connection can't write.
+			unread = true
+			if damage.OpenUnread(ctx, conn) == nil {
+				err = h.failure(setPragma(ctx, conn, p))
+			}
+			if errno := h.unread(); errno != 0 { // it would miss the tables that come after
+				err = failure(errno)
+			}
+		}
+		if err != nil {
+			return nil, closeAfter(conn, err)
+		}
+	}
+	session := &session{handle: h, statements: map[string]*statement{}}
+	if r == roleWriter || r == roleMigration {
+		if session.wal, err = h.joinFrames(); err != nil {
+			return nil, closeAfter(conn, err)
+		}
+	}
+	session.raw = session.withDriver
+	return session, nil
+}
+
+// retrySession is newSession for a file that others are opening or closing at this moment, or hold:
+// some of what SQLite does then ignores busy_timeout, and none of its waits ends with a context.
+func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.LockTimeout,
+		fmt.Errorf("the lock timeout of %v has passed", o.LockTimeout))
+	defer cancel()
+	for {
+		s, err := newSession(ctx, pool, r, o.Synchronous)
+		if err == nil {
+			return s, nil
+		}
+		if ctx.Err() != nil || isBusy(err) && !engine.Pause(ctx, lock.Retry) {
+			return nil, waitEnded(ctx, "the file")
+		}
+		if !isBusy(err) {
+			return nil, err
+		}
+	}
+}
+
+func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
+	if _, err := conn.ExecContext(ctx, "PRAGMA "+p.name+"="+p.value); err != nil {
+		return fmt.Errorf("set %s to %s: %w", p.name, p.value, err)
+	}
+	var got string
+	if err := conn.GetContext(ctx, &got, "PRAGMA "+p.name); err != nil {
+		return fmt.Errorf("read %s: %w", p.name, err)
+	}
+	memory := p.name == "journal_mode" && got == "memory" // an in-memory database has no WAL
+	if !strings.EqualFold(got, p.reads) && !memory {
+		return fmt.Errorf("%s is %s after setting it to %s", p.name, got, p.value)
+	}
+	return nil
+}
+
+// patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another
+// process is recovering, the writer for readers before it starts the WAL again. Where the writer
+// waits for its turn it has none: it waits outside SQLite, so that callers can leave. While a file
+// is opened or migrated it is asked for again and again.
+const openPatience = 20 * time.Millisecond
+
+var (
+	patience   = pragma{"busy_timeout", "250", "250"}
+	noPatience = pragma{"busy_timeout", "0", "0"}
+)
+
+// queryOnly keeps temporary tables out too, which mode=ro lets through.
+var queryOnly = pragma{"query_only", "1", "1"}
+
+// closeAfter closes c after err, which may be nil, ended its use.
+func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }
+
+// Get reads one row outside any transaction.
+func (s *session) Get(dest any, query string, args ...any) error { return s.get(dest, query, args) }
+
+func (s *session) Close() error {
+	if err := s.forget(); err != nil {
+		return closeAfter(s.conn, err)
+	}
+	return s.conn.Close()
+}
+
+// A handle is the sqlite3* of a connection, for what the driver has no call for. Its type is
+// private to the driver; the versions of both are pinned, and no connection is opened without it.
+type handle struct {
+	conn *sqlx.Conn
+	db   uintptr
+}
+
+func handleOf(conn *sqlx.Conn) (handle, error) {
+	h := handle{conn: conn}
+	err := conn.Raw(func(driver any) error {
+		v := reflect.ValueOf(driver)
+		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+			if field := v.Elem().FieldByName("db"); field.IsValid() && field.Kind() == reflect.Uintptr &&
+				field.Uint() != 0 {
+				h.db = uintptr(field.Uint())
+				tls := libc.NewTLS()
+				defer tls.Close()
+				if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
+					return shm.Mind(tls, file)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("the SQLite driver's connection is a %T without a handle", driver)
+	})
+	return h, err
+}
+
+// A walFile is the WAL of a connection that writes, and the index of it (sqlite.org/walformat.html,
+// section 2), which is mapped as long as the connection is open. It is the zero value in memory.
+type walFile struct {
+	file, index uintptr
+	folder      string
+	named       bool // the disk has the WAL's name
+}
+
+// joinFrames has what is written to the WAL written in fewer calls, and gives the WAL. A database
+// in memory has none.
+func (h handle) joinFrames() (wal walFile, err error) {
+	err = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		database := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER)
+		if wal.file = fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal.file == 0 {
+			return nil
+		}
+		if err := frames.Join(tls, wal.file, database); err != nil {
+			return err
+		}
+		wal.folder = filepath.Dir(libc.GoString(sqlite3.Xsqlite3_db_filename(tls, h.db, 0)))
+		wal.index, err = shm.Index(tls, database)
+		return err
+	})
+	return wal, err
+}
+
+// writeOutWAL is machine.WriteOut for bytes of the WAL.
+func (h handle) writeOutWAL(from, n int64) {
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
+			machine.WriteOut(int((*(**sqlite3.TunixFile)(unsafe.Pointer(&wal))).Fh), from, n)
+		}
+		return nil
+	})
+}
+
+// interrupt ends the statements that are running (sqlite.org/c3ref/interrupt.html). Any goroutine
+// may call it while the connection is open.
+func (h handle) interrupt() {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	sqlite3.Xsqlite3_interrupt(tls, h.db)
+}
+
+// inTransaction reports whether a transaction is open (sqlite.org/c3ref/get_autocommit.html).
+func (h handle) inTransaction() bool {
+	open := false
+	// keeps the driver's own goroutine out, which closes rows whose context ended
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		open = sqlite3.Xsqlite3_get_autocommit(tls, h.db) == 0
+		return nil
+	})
+	return open
+}
+
+// errno is the system's error behind the last failed I/O (sqlite.org/c3ref/system_errno.html).
+func (h handle) errno() syscall.Errno {
+	var n int32
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		n = sqlite3.Xsqlite3_system_errno(tls, h.db)
+		return nil
+	})
+	return syscall.Errno(n)
+}
+
+// unread is the system's error behind a page that SQLite calls corrupt because it could not be
+// read; 0 where it was read. It is told once.
+func (h handle) unread() (errno syscall.Errno) {
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		for _, which := range []int32{sqlite3.SQLITE_FCNTL_FILE_POINTER, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER} {
+			at := fileOf(tls, h.db, which)
+			if at == 0 { // a database in memory has a journal, which is no file either
+				break
+			}
+			file := *(**sqlite3.TunixFile)(unsafe.Pointer(&at))
+			errno = max(errno, syscall.Errno(file.FlastErrno))
+			file.FlastErrno = 0 // reads that go well leave it
+		}
+		return nil
+	})
+	return errno
+}
+
+// fileOf is a sqlite3_file of a connection, the database's or the WAL's; 0 where it has none, as in memory.
+func fileOf(tls *libc.TLS, db uintptr, which int32) uintptr {
+	size := int(unsafe.Sizeof(uintptr(0)))
+	pointer := tls.Alloc(size)
+	defer tls.Free(size)
+	if sqlite3.Xsqlite3_file_control(tls, db, 0, which, pointer) != sqlite3.SQLITE_OK {
+		return 0
+	}
+	file := **(**uintptr)(unsafe.Pointer(&pointer))
+	if file == 0 || (*(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))).FpMethods == 0 {
+		return 0
+	}
+	return file
+}

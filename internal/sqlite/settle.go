@@ -1,0 +1,163 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+)
+
+// A COMMIT that failed may have left its pages in the WAL, the one that says "committed" among
+// them: nobody sees them now, because the index of the WAL was not moved on, and whoever recovers
+// the WAL after a crash would take them for a commit. So the writer, which still has its turn,
+// commits a small change of its own before it answers anybody. Its pages are written where the
+// failed ones lie, and since each page's checksum continues that of the page before, what follows
+// them can't be read any more, unless both transactions are the same to the bit. Decision 0013.
+
+// settled says what a failed COMMIT comes to. Where undone is true it did not happen, and never will have.
+func (w *writer) settled(commit error) (undone bool, err error) {
+	err = w.session.failure(commit)
+	if w.session.inTransaction() { // a deferred constraint, or a lock: SQLite has not begun to write
+		return true, err
+	}
+	if w.engine.memory || isRefusedWrite(commit, w.session.handle) {
+		return true, err
+	}
+	if failed := w.session.settle(w.engine.config); failed != nil {
+		return false, fmt.Errorf("%w (and making sure that it did not happen: %w)", err, failed)
+	}
+	return true, err
+}
+
+// isRefusedWrite reports whether the disk took a page of the transaction not at all or in part. The
+// page that says "committed" is the last one written, so it can't be whole. An error at waiting for
+// the disk, or in the index of the WAL, comes after it.
+func isRefusedWrite(commit error, h handle) bool {
+	switch {
+	case primary(commit) == sqlite3.SQLITE_FULL:
+		return true
+	case code(commit) == sqlite3.SQLITE_IOERR_WRITE:
+		return isFull(h.errno())
+	}
+	return false
+}
+
+// settle commits a change of ours, so that the disk has it whatever Synchronous says. Where that
+// fails too, it starts the WAL again from its beginning, which no failed page survives either.
+func (s *session) settle(o Config) error {
+	if o.Synchronous != Full {
+		full := pragma{"synchronous", "FULL", "2"}
+		if err := setPragma(background, s.conn, full); err != nil {
+			return s.failure(err)
+		}
+		defer func() { _ = setPragma(background, s.conn, pragma{"synchronous", o.Synchronous.pragma(), "1"}) }()
+	}
+	err := s.mark(o)
+	if err == nil {
+		return nil
+	}
+	if _, again := s.checkpoint("RESTART"); again != nil {
+		return s.failure(err)
+	}
+	return s.failure(s.mark(o))
+}
+
+// mark changes the file's number: one page, in every file whatever its schema.
+func (s *session) mark(o Config) error {
+	end := time.Now().Add(o.LockTimeout)
+	return s.commit(func() bool { return time.Now().Before(end) }, s.number)
+}
+
+// commit commits what fn changes. Who calls it has the turn; a program outside our queue, which may
+// be writing, is waited for.
+func (s *session) commit(stay func() bool, fn func() error) (err error) {
+	for {
+		if err = s.begin(); err == nil {
+			break
+		}
+		if !isBusy(err) || !stay() {
+			return err
+		}
+		time.Sleep(lock.Retry)
+	}
+	defer func() {
+		if err != nil {
+			_, _ = s.exec(sqlRollback)
+		}
+	}()
+	if err = fn(); err == nil {
+		_, err = s.exec(sqlCommit)
+	}
+	return err
+}
+
+// fail has the handle refuse every further call: what its callers would read may be gone, or back,
+// after a crash.
+func (e *Engine) fail(err error) {
+	e.failed.CompareAndSwap(nil, &engine.Failure{
+		Kind: engine.ErrOutcomeUnknown,
+		Hint: "close the file and open it again: that makes sure of what the disk has",
+		Err:  fmt.Errorf("an earlier commit failed, and whether the disk has it could not be settled: %w", err),
+	})
+	unsettled.Lock()
+	defer unsettled.Unlock()
+	unsettled.files[e.file.key] = true
+}
+
+// usable is nil while calls may go on.
+func (e *Engine) usable() error {
+	failed := e.failed.Load()
+	if failed == nil {
+		return nil // and not a nil pointer in an interface
+	}
+	return failed
+}
+
+// unsettled are the files of which a handle of this process gave up on a commit.
+var unsettled = struct {
+	sync.Mutex
+	files map[fileKey]bool
+}{files: map[fileKey]bool{}}
+
+// settleOpening settles what an earlier handle of this process could not.
+func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
+	unsettled.Lock()
+	defer unsettled.Unlock()
+	if !unsettled.files[e.file.key] {
+		return nil
+	}
+	return e.inTurn(turns, "settle a failed commit", func(func() bool) error {
+		if err := s.settle(e.config); err != nil {
+			return &engine.Failure{
+				Kind: engine.ErrOutcomeUnknown, Code: code(err),
+				Hint: "the disk still fails: mend it, and open the file again", Err: err,
+			}
+		}
+		delete(unsettled.files, e.file.key)
+		return nil
+	})
+}
+
+// inTurn runs fn, which a file that is being opened needs, in a turn among the writing processes.
+// stay says whether there is time left to wait.
+func (e *Engine) inTurn(turns *lock.Turns, what string, fn func(stay func() bool) error) error {
+	end := time.Now().Add(e.config.LockTimeout)
+	stay := func() bool { return time.Now().Before(end) }
+	ok, err := turns.Lock(stay)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &engine.Failure{
+			Kind: engine.ErrBusy, HeldBy: e.writerHolders(), Hint: "another process is writing; try again",
+			Err: fmt.Errorf("%s: %w", what, syscall.ETIMEDOUT),
+		}
+	}
+	defer turns.Unlock()
+	return fn(stay)
+}

@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"selvedge/internal/engine"
+)
+
+// Versions reads what the file says of itself.
+func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
+	var have engine.Versions
+	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
+		have, err = readVersions(getter{x})
+		return err
+	}).Err
+	return have, err
+}
+
+// Stats reads the sizes and counts the rows of every table.
+func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
+	err := e.Read(ctx, "stats", func(x engine.Rx) error { return stats(x, &s) }).Err
+	if err != nil || e.memory {
+		return s, err
+	}
+	if s.FileBytes, err = sizeOf(e.path); err != nil {
+		return s, err
+	}
+	s.WALBytes, err = sizeOf(e.path + "-wal")
+	return s, err
+}
+
+func stats(x engine.Rx, s *engine.Stats) error {
+	have, err := readVersions(getter{x})
+	if err != nil {
+		return err
+	}
+	s.Versions = have
+	var created int64
+	for dest, query := range map[any]string{
+		&s.Engine:    "SELECT 'SQLite ' || sqlite_version()",
+		&s.PageSize:  "PRAGMA page_size",
+		&s.Pages:     "PRAGMA page_count",
+		&s.FreePages: "PRAGMA freelist_count",
+	} {
+		if err := x.Get(dest, query, nil); err != nil {
+			return err
+		}
+	}
+	if have.Schema > 0 {
+		if err := x.Get(&created, "SELECT created_at FROM selvedge_file", nil); err != nil {
+			return err
+		}
+		s.CreatedAt = time.Unix(0, created).UTC()
+	}
+	var tables []string
+	if err := x.Select(&tables, sqlCountedTables, nil); err != nil {
+		return err
+	}
+	s.Tables = nil
+	for _, name := range tables {
+		t := engine.TableStats{Name: name}
+		if err := x.Get(&t.Rows, "SELECT count(*) FROM "+quoted(name), nil); err != nil {
+			return err
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return nil
+}
+
+// Work is what the handle has done since it was opened.
+func (e *Engine) Work() engine.Work {
+	var w engine.Work
+	w.LongestRead, w.LongestReadFor = e.reads.longest()
+	if e.writer != nil {
+		c := &e.writer.counted
+		w.Callers, w.Commits = c.callers.Load(), c.commits.Load()
+		w.Checkpoints, w.CheckpointsFailed = c.checkpoints.Load(), c.checkpointsFailed.Load()
+		w.WALRestarts, w.WALRestartsFailed = c.restarts.Load(), c.failed.Load()
+	}
+	return w
+}
+
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// The rest is for the tests of package db, which see no test files of this one.
+
+// Waiting is the number of callers in the writer's queue. The care of the file is none.
+func (e *Engine) Waiting() (callers int) {
+	e.writer.mu.Lock()
+	defer e.writer.mu.Unlock()
+	for _, r := range e.writer.pending {
+		if !r.care {
+			callers++
+		}
+	}
+	return callers
+}
+
+// Watching reports whether the writer has the system tell it of changes.
+func (e *Engine) Watching(ctx context.Context) (watching bool, err error) {
+	err = e.Write(ctx, "watching", func(engine.Tx) error { watching = e.writer.lookout.place != nil; return nil }).Err
+	return watching, err
+}
+
+// Resting reports whether the care of the file waits for the next write.
+func (e *Engine) Resting() bool { return e.space.asleep.Load() }
+
+// Closing reports whether the writer refuses new calls.
+func (e *Engine) Closing() bool {
+	e.writer.mu.Lock()
+	defer e.writer.mu.Unlock()
+	return e.writer.refusing
+}
+
+// WriterPragma runs a pragma on the writing connection and gives its answer.
+func (e *Engine) WriterPragma(ctx context.Context, text string) (got string, err error) {
+	err = e.Write(ctx, "pragma", func(x engine.Tx) error {
+		return x.(*tx).session.Get(&got,
+			"PRAGMA "+text)
+	}).Err
+	return got, err
+}
+
+// ReaderPragmas reads the settings of a reading connection.
+func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
+	got := map[string]string{}
+	err := e.Read(ctx, "read the settings", func(x engine.Rx) error {
+		for _, p := range pragmas(roleReader, e.config.Synchronous) {
+			var v string
+			if err := x.Get(&v, "PRAGMA "+p.name, nil); err != nil {
+				return err
+			}
+			got[p.name] = v
+		}
+		return nil
+	}).Err
+	return got, err
+}
+
+// OnVisit gives a channel that is closed when a visit begins.
+func (e *Engine) OnVisit() <-chan struct{} {
+	begun := make(chan struct{})
+	e.visits.mu.Lock()
+	defer e.visits.mu.Unlock()
+	e.visits.begun = begun
+	return begun
+}
+
+// Statements are the texts that the connections of a handle in memory, or of one with one reader,
+// keep prepared.
+func (e *Engine) Statements(ctx context.Context) (texts []string, err error) {
+	keep := func(s *session) error {
+		texts = append(texts, slices.Collect(maps.Keys(s.statements))...)
+		return nil
+	}
+	err = e.Write(ctx, "look at the statements", func(x engine.Tx) error { return keep(x.(*tx).session) }).Err
+	if err == nil && e.readers != nil {
+		err = e.Read(ctx, "look at the statements", func(x engine.Rx) error { return keep(x.(*rx).session) }).Err
+	}
+	return texts, err
+}
+
+const (
+	sqlRelations = `SELECT name AS relation, type = 'view' AS view FROM sqlite_schema
+		WHERE type IN ('table', 'view') ORDER BY view DESC, name`
+	sqlColumns = `SELECT name FROM pragma_table_info(?) ORDER BY cid`
+)
+
+// Relations are the tables and views, views first, by name. A view of the user's own that names
+// what isn't there any more has no columns.
+func (x *rx) Relations() ([]engine.Relation, error) {
+	var relations, all []engine.RelationColumn
+	if err := x.Select(&relations, sqlRelations, nil); err != nil {
+		return nil, err
+	}
+	for _, r := range relations {
+		all = append(all, r)
+		var columns []string
+		err := x.Select(&columns, sqlColumns, []any{r.Relation})
+		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Statement.Wrong {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range columns {
+			r.Column = &columns[i]
+			all = append(all, r)
+		}
+	}
+	return engine.RelationsOf(all), nil
+}
+
+// Catalog is the query that shows a person what views there are, or with the name of a table or a
+// view its columns.
+func (e *Engine) Catalog(relation string) string {
+	if relation == "" {
+		return `SELECT name FROM sqlite_schema WHERE type = 'view'`
+	}
+	return "PRAGMA table_info(" + relation + ")"
+}

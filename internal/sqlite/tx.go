@@ -1,0 +1,346 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"sync/atomic"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/engine"
+)
+
+// rx is a read transaction on one connection.
+type rx struct {
+	engine  *Engine
+	session *session
+	open    []*rows // not closed yet
+	// dead is set when SQLite ended the transaction under the caller. Every later statement would run
+	// on its own, outside any transaction, so none is let through.
+	dead error
+	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
+	write *tx
+
+	// Of a read.
+	activeRead
+	ctx   context.Context
+	ended atomic.Bool // ctx has, or the file is closed by somebody who did not want to wait
+	busy  error       // what a statement found locked; a read is repeated for it
+}
+
+// tx is a write transaction.
+type tx struct {
+	rx
+	engine.Savepoints
+}
+
+// admit gives a statement for a caller's text, if the transaction takes any more.
+func (x *rx) admit(query string, args []any) (*statement, error) {
+	if err := x.usable(); err != nil {
+		return nil, err
+	}
+	st, err := x.session.admit(query, args)
+	return st, x.after(err)
+}
+
+func (x *rx) usable() error {
+	if x.ended.Load() {
+		return x.interrupted()
+	}
+	return x.dead
+}
+
+func (x *rx) Get(dest any, query string, args []any) error {
+	st, err := x.admit(query, args)
+	if err != nil {
+		return err
+	}
+	return x.after(x.session.spoiled(x.session.getOnce(st, dest, args), query, args))
+}
+
+func (x *rx) Select(dest any, query string, args []any) error {
+	st, err := x.admit(query, args)
+	if err != nil {
+		return err
+	}
+	return x.after(x.session.spoiled(x.session.selectOnce(st, dest, args), query, args))
+}
+
+func (x *rx) Query(query string, args []any) (engine.Rows, error) {
+	if err := x.usable(); err != nil {
+		return nil, err
+	}
+	r, err := x.session.query(query, args)
+	return x.took(r, err)
+}
+
+func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine.Rows, error) {
+	if err := x.usable(); err != nil {
+		return nil, err
+	}
+	r, err := x.session.queryContext(ctx, query, args)
+	return x.took(r, err)
+}
+
+// took makes rows part of the transaction.
+func (x *rx) took(r *rows, err error) (engine.Rows, error) {
+	if err != nil {
+		return nil, x.after(err)
+	}
+	r.rx = x
+	x.open = append(x.open, r)
+	return r, nil
+}
+
+// end closes the rows that are still open, and reports them.
+func (x *rx) end() error {
+	if len(x.open) == 0 {
+		return nil
+	}
+	left := x.open[0].query
+	for len(x.open) > 0 {
+		_ = x.open[0].Close() // takes itself out
+	}
+	return fmt.Errorf("%w: rows were still being read when the function returned: %s", engine.ErrInvalid, left)
+}
+
+// after looks, when a statement of a write failed, whether SQLite ended the whole transaction with
+// it, as it does when the disk is full, on an I/O error, for OR ROLLBACK, and when a change is
+// interrupted.
+func (x *rx) after(err error) error {
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
+		return err
+	}
+	if x.ctx != nil {
+		if isBusy(err) {
+			x.busy = err
+		}
+		if x.ended.Load() && primary(err) == sqlite3.SQLITE_INTERRUPT {
+			return x.interrupted()
+		}
+		return x.session.failure(err)
+	}
+	err = x.session.failure(err)
+	if x.dead == nil && !x.session.inTransaction() {
+		x.dead = fmt.Errorf("SQLite ended the transaction: %w", err)
+	}
+	if x.dead != nil {
+		return x.dead
+	}
+	return err
+}
+
+// interrupted is the error of a read that was ended.
+func (x *rx) interrupted() error {
+	cause := context.Cause(x.ctx)
+	if cause == nil {
+		cause = engine.ErrClosed
+	}
+	return fmt.Errorf("interrupted: %w", cause)
+}
+
+func (t *tx) Exec(query string, args []any) (int64, error) {
+	st, err := t.admit(query, args)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.session.execOnce(st, args)
+	return n, t.after(err)
+}
+
+// control runs a statement of ours.
+func (t *tx) control(query string) error {
+	if t.dead != nil {
+		return t.dead
+	}
+	_, err := t.session.exec(query)
+	return t.after(err)
+}
+
+// A savepoint is one of a transaction's.
+type savepoint struct {
+	tx *tx
+	engine.Mark
+}
+
+func (t *tx) Savepoint() (engine.Savepoint, error) {
+	s := &savepoint{t, t.Mark()}
+	if err := t.control("SAVEPOINT " + s.Name()); err != nil {
+		return nil, err
+	}
+	t.Opened(s.Mark)
+	return s, nil
+}
+
+// end is called first by what ends it.
+func (s *savepoint) end() {
+	if err := s.tx.Ended(s.Mark); s.tx.dead == nil {
+		s.tx.dead = err
+	}
+}
+
+func (s *savepoint) Release() error {
+	s.end()
+	return s.tx.control("RELEASE " + s.Name())
+}
+
+func (s *savepoint) RollBack() error {
+	t := s.tx
+	if s.end(); t.dead != nil {
+		return nil //nolint:nilerr // all of the transaction is about to be undone
+	}
+	t.Undone(s.Mark)
+	err := t.control("ROLLBACK TO " + s.Name())
+	if err == nil {
+		err = t.control("RELEASE " + s.Name())
+	}
+	if err == nil {
+		err = t.after(t.engine.writer.raiseCounters())
+	}
+	if err != nil && t.dead == nil {
+		t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
+	}
+	return err
+}
+
+// end is rx.end for a write: a savepoint whose function still runs may be half done.
+func (t *tx) end() error {
+	err := t.rx.end()
+	if t.dead == nil && err == nil {
+		err = t.StillOpen()
+	}
+	return err
+}
+
+// Lock has nothing to do: no other transaction writes while this one does.
+func (*tx) Lock(string, []any) error { return nil }
+
+// Hold has nothing to do for the same reason.
+func (*tx) Hold(string, []any) error { return nil }
+
+// LockName neither.
+func (*tx) LockName(string, string) error { return nil }
+
+// Locking is nothing too.
+func (*tx) Locking() string { return "" }
+
+// Prefetch has nothing to do: an answer is as near as a question.
+func (*rx) Prefetch(string, []any) error { return nil }
+
+// Prefetches is true: nothing is ever dropped.
+func (*rx) Prefetches() bool { return true }
+
+// InOrder is the column: an index has all of it.
+func (*rx) InOrder(column string) string { return column }
+
+// Expect has nothing to do.
+func (*tx) Expect(string, int) {}
+
+// Analyze has nothing to do: plans are made by the schema alone.
+func (*tx) Analyze() error { return nil }
+
+// Number is what AUTOINCREMENT would give: nobody else numbers rows meanwhile.
+func (t *tx) Number(table string) (n int64, err error) {
+	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0),
+		coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})
+	return n, err
+}
+
+// Queue is Exec: there is no way to a server that it could save.
+func (t *tx) Queue(query string, args []any) error {
+	_, err := t.Exec(query, args)
+	return err
+}
+
+// ExecAndCommit is Exec: the commit is shared with whoever waits.
+func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.Exec(query, args) }
+
+func (*tx) SingleWriter() bool { return true }
+
+// AliveSQL is true of none: the locks of the processes say who lives.
+func (*tx) AliveSQL(string) string { return "0 = 1" }
+
+// checked gives the reading half, of a read in memory too.
+func (x *rx) checked() *rx { return x }
+
+// A nestedPool is a session's own connection as goose wants it, a *sql.DB. goose begins and commits
+// a transaction for each migration; here each is a savepoint of the transaction that the session
+// has begun, so that all of them take effect together or not at all.
+type nestedPool struct{ *sql.DB }
+
+// nested runs fn with the session's connection as a pool. ctx interrupts the statements that run in it.
+func (s *session) nested(ctx context.Context, fn func(*nestedPool) error) error {
+	return s.conn.Raw(func(raw any) (err error) {
+		c, ok := raw.(nestable)
+		if !ok {
+			return fmt.Errorf("the driver's connection is a %T, which can't be shared", raw)
+		}
+		pool := &nestedPool{sql.OpenDB(nestedConnector{nestedConn{nestable: c, ctx: ctx}})}
+		pool.SetMaxOpenConns(1)
+		defer func() {
+			if closed := pool.Close(); err == nil {
+				err = closed
+			}
+		}()
+		return fn(pool)
+	})
+}
+
+// nestable is what the driver's connections can.
+type nestable interface {
+	driver.Conn
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+type nestedConnector struct{ conn nestedConn }
+
+func (c nestedConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
+func (c nestedConnector) Driver() driver.Driver                        { return nil }
+
+// A nestedConn is a connection that belongs to somebody else. Statements get the context of the one
+// who waits for the migration and not that of database/sql, which would roll back on a goroutine of
+// its own when the context ends.
+type nestedConn struct {
+	nestable
+	ctx context.Context
+}
+
+var (
+	_ driver.ConnBeginTx = nestedConn{}
+	_ driver.Tx          = nestedTx{}
+)
+
+func (c nestedConn) Close() error { return nil }
+
+func (c nestedConn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result,
+	error,
+) {
+	return c.nestable.ExecContext(c.ctx, query, args)
+}
+
+func (c nestedConn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows,
+	error,
+) {
+	return c.nestable.QueryContext(c.ctx, query, args)
+}
+
+func (c nestedConn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
+	_, err := c.nestable.ExecContext(background, "SAVEPOINT migration", nil)
+	return nestedTx{c.nestable}, err
+}
+
+type nestedTx struct{ conn nestable }
+
+func (t nestedTx) Commit() error {
+	_, err := t.conn.ExecContext(background, "RELEASE migration", nil)
+	return err
+}
+
+func (t nestedTx) Rollback() error {
+	_, err := t.conn.ExecContext(background, "ROLLBACK TO migration; RELEASE migration", nil)
+	return err
+}

@@ -1,0 +1,160 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"selvedge/internal/engine"
+)
+
+// Guests are what users have made in the file: tables, views, triggers and indexes of their own. A
+// migration leaves their tables alone. It must put their views and triggers aside, since SQLite
+// refuses to rename a table while any of them does not fit, and puts them back afterwards as they
+// were; indexes and triggers that went with a rebuilt table are made again.
+type guests struct {
+	session *session
+	views   []object
+	rest    []object // triggers and indexes
+	fitted  map[string]bool
+}
+
+// guestsAmong are the objects that no program made. ours are those of the file's schema version and
+// made the names of the views that were made with it.
+func guestsAmong(s *session, there, ours []object, made []string) *guests {
+	g := &guests{session: s, fitted: map[string]bool{}}
+	for _, o := range there {
+		switch {
+		case o.Type == "table", o.Type == "index" && o.SQL == "":
+		case o.Type == "view" && contains(made, o.Name):
+		case o.Type != "view" && isOneOf(ours, o):
+		case o.Type == "view":
+			g.views = append(g.views, o)
+		default:
+			g.rest = append(g.rest, o)
+		}
+	}
+	for _, o := range slices.Concat(g.views, g.rest) {
+		g.fitted[o.Type+" "+o.Name] = g.fits(o) == nil
+	}
+	return g
+}
+
+func contains(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+func isOneOf(list []object, o object) bool {
+	return slices.ContainsFunc(list, func(other object) bool {
+		return other.Type == o.Type &&
+			strings.EqualFold(other.Name, o.Name)
+	})
+}
+
+// inTheWay names the objects of users that have a name which the schema to come needs.
+func inTheWay(there, ours, next []object, made []string) error {
+	var names []string
+	for _, o := range there {
+		if o.Name == "goose_db_version" || o.Type == "view" && contains(made, o.Name) || o.Type != "view" &&
+			isOneOf(ours, o) {
+			continue
+		}
+		if slices.ContainsFunc(next, func(n object) bool {
+			return strings.EqualFold(n.Name, o.Name) && (n.Type == "trigger") == (o.Type == "trigger")
+		}) {
+			names = append(names, fmt.Sprintf("%s %q", o.Type, o.Name))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &engine.Failure{
+		Kind: engine.ErrConflict, Hint: "rename what you made, and migrate again: the file is as it was",
+		Err: fmt.Errorf("the new schema needs names that are taken: %s", strings.Join(names, ", ")),
+	}
+}
+
+// aside drops the views and triggers.
+func (g *guests) aside() error {
+	for _, o := range g.rest {
+		if o.Type == "trigger" {
+			if _, err := g.session.exec("DROP TRIGGER " + quoted(o.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, o := range g.views {
+		if _, err := g.session.exec("DROP VIEW " + quoted(o.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// back makes again what is missing. What fitted before and doesn't any more is named in the error.
+func (g *guests) back() error {
+	var there []object
+	if err := g.session.selectAll(&there, sqlObjects, nil); err != nil {
+		return err
+	}
+	var misfits []string
+	all := slices.Concat(g.views, g.rest) // a trigger may be on a view
+	for _, o := range all {
+		if !isOneOf(there, o) {
+			if _, err := g.session.conn.ExecContext(background, o.SQL); err != nil {
+				misfits = append(misfits, fmt.Sprintf("%s %q: %v", o.Type, o.Name, err))
+			}
+		}
+	}
+	for _, o := range all {
+		if len(misfits) == 0 && g.fitted[o.Type+" "+o.Name] {
+			if err := g.fits(o); err != nil {
+				misfits = append(misfits, fmt.Sprintf("%s %q: %v", o.Type, o.Name, err))
+			}
+		}
+	}
+	if len(misfits) == 0 {
+		return nil
+	}
+	return &engine.Failure{
+		Kind: engine.ErrConflict, Hint: "change or drop what you made, and migrate again: the file is as it was",
+		Err: fmt.Errorf("the new schema does not fit %s", strings.Join(misfits, "; ")),
+	}
+}
+
+// fits compiles what uses the object.
+func (g *guests) fits(o object) error {
+	var statements []string
+	switch o.Type {
+	case "view":
+		statements = []string{"SELECT * FROM " + quoted(o.Name)}
+	case "trigger":
+		var columns []string
+		if err := g.session.selectAll(&columns, "SELECT name FROM pragma_table_info(?)",
+			[]any{o.Table}); err != nil {
+			return err
+		}
+		var same []string
+		for _, c := range columns {
+			same = append(same, quoted(c)+"="+quoted(c))
+		}
+		t := quoted(o.Table)
+		statements = []string{
+			"INSERT INTO " + t + " DEFAULT VALUES", "UPDATE " + t + " SET " + strings.Join(same, ","),
+			"DELETE FROM " + t,
+		}
+	}
+	for _, text := range statements {
+		st, err := g.session.conn.PreparexContext(background, text)
+		if err != nil {
+			return err
+		}
+		if err := st.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quoted is a name as SQL needs it.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -1,0 +1,272 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/frames"
+)
+
+// The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It
+// starts again from its beginning when no reader uses it, and readers that overlap need never leave
+// such a gap: 192 MB for a file of 4 MB were seen. So from WALRestartPages on the writer asks new
+// readers to wait for a gap, and from walWaitPages on, which is 56 MB, it waits for the gap itself.
+// Both give up on a read that takes longer than GapPatience: then the WAL grows, and Health says
+// whose read it is.
+const (
+	WALRestartPages = 2 * walCheckpointPages
+	walWaitPages    = 14336
+	// walTruncatePages is from where the file of a WAL is cut off when it starts again. Below, it
+	// stays allocated: a durable append into an allocated WAL takes half the time.
+	walTruncatePages = 4 * walCheckpointPages
+	gapAgain         = 30 * time.Second // until the next try when somebody else's read was longer than that
+	gapTry           = 20 * time.Millisecond
+	walLookEvery     = 64 // commits, at most
+)
+
+// GapPatience is how long a read may take before the WAL is let grow over it. A variable so that a
+// test need not wait as long.
+var GapPatience = 5 * time.Second
+
+// walCare is what the writer knows of the WAL between commits. Only who has the writer uses it.
+type walCare struct {
+	log      int64     // pages in it, behind the last commit
+	limit    int64     // pages at which a look comes at once
+	lookIn   int64     // commits until the next look
+	since    int64     // commits since the last one
+	seen     int64     // pages at the last one
+	out      int64     // pages that the disk was told to write
+	above    int64     // pages from which a gap is wanted
+	asked    time.Time // for the gap; zero: nobody asks
+	cut      bool      // the gap that is asked for is for a cut
+	notUntil time.Time
+}
+
+// A walHook is what SQLite calls behind each commit, with the pages of the WAL
+// (sqlite.org/c3ref/wal_hook.html).
+type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
+
+// countCheckpoints has the writer do what SQLite does by itself where wal_autocheckpoint is set,
+// which tells nobody how it ended: from walCheckpointPages on, a commit moves the WAL into the file
+// as far as readers let it.
+func (w *writer) countCheckpoints() {
+	w.onWAL = func(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
+		w.wal.log = int64(pages)
+		if pages >= walCheckpointPages {
+			if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0,
+				0) == sqlite3.SQLITE_OK {
+				w.counted.checkpoints.Add(1)
+			} else {
+				w.counted.checkpointsFailed.Add(1)
+			}
+		}
+		return sqlite3.SQLITE_OK // anything else would be the commit's error
+	}
+	_ = w.session.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		sqlite3.Xsqlite3_wal_hook(tls, w.session.db, *(*uintptr)(unsafe.Pointer(&w.onWAL)), 0)
+		return nil
+	})
+}
+
+// boundWAL keeps the WAL in its bounds, after a commit and before the turn is given on. An error is
+// nothing to report: the commit is done, and the next look comes.
+func (w *writer) boundWAL() {
+	if w.engine.memory {
+		return
+	}
+	c := &w.wal
+	c.lookIn--
+	c.since++
+	if c.lookIn > 0 && c.log <= c.limit && !w.engine.space.cut.Load() {
+		return
+	}
+	size, err := w.session.checkpoint("NOOP")
+	if err != nil {
+		w.openGap()
+		return
+	}
+	w.engine.space.walPages.Store(size.Log)
+	w.writeOut(size.Log)
+	if w.engine.space.free.Load() < littleFree { // a look a second would come too late
+		w.engine.space.lookAtDisk()
+	}
+	above := min(max(c.above, WALRestartPages), w.engine.space.walLimit())
+	if cut := w.engine.space.cut.Swap(false) || c.cut; cut || size.Log > above {
+		w.restartWAL(size, cut)
+	} else if !c.asked.IsZero() {
+		w.openGap()
+	}
+	// The next look comes halfway to the limit, at the rate of the commits since the last, or where a
+	// larger commit passes it.
+	c.limit = above
+	rate := max(1, (size.Log-c.seen)/max(1, c.since))
+	c.lookIn = min(max((above-size.Log)/rate/2, 1), walLookEvery)
+	c.since, c.seen = 0, size.Log
+}
+
+// writeOut has the disk begin with what was added to the WAL, where no commit waits for the disk:
+// else all of it is left to the checkpoint, which the writer's turn waits for.
+func (w *writer) writeOut(pages int64) {
+	const frame, some = 24 + 4096, 256
+	c := &w.wal
+	if c.out > pages {
+		c.out = 0 // it began anew
+	}
+	if w.engine.config.Synchronous == Normal && pages-c.out >= some {
+		w.session.writeOutWAL(c.out*frame, (pages-c.out)*frame)
+		c.out = pages
+	}
+}
+
+// restartWAL has the WAL start again from its beginning. cut: it is to give its space back, too.
+func (w *writer) restartWAL(size walSize, cut bool) {
+	c := &w.wal
+	now := time.Now()
+	if _, longest := w.engine.reads.longest(); now.Before(c.notUntil) || longest > GapPatience {
+		w.openGap()
+		c.above = size.Log + walCheckpointPages
+		return
+	}
+	if c.asked.IsZero() {
+		c.asked = now
+		w.engine.reads.shut()
+	}
+	patience := gapTry
+	if size.Log > walWaitPages {
+		patience = max(gapTry, GapPatience-now.Sub(c.asked))
+	}
+	mode := "RESTART"
+	if cut || size.Log > walTruncatePages {
+		mode = "TRUNCATE"
+	}
+	got, err := w.session.checkpointPatiently(mode, patience)
+	if err != nil || got.Busy != 0 {
+		w.counted.failed.Add(1)
+	}
+	switch {
+	case err == nil && got.Busy == 0:
+		w.counted.restarts.Add(1)
+		c.above = 0
+		w.openGap()
+		w.engine.space.walPages.Store(0)
+	case err != nil: // a full disk, say: no gap would help
+		c.above = size.Log + walCheckpointPages
+		w.openGap()
+	case time.Since(c.asked) >= GapPatience:
+		c.above = size.Log + walCheckpointPages
+		if _, longest := w.engine.reads.longest(); longest < GapPatience { // of our own we hear when it ends
+			c.notUntil = now.Add(gapAgain)
+		}
+		w.openGap()
+	default: // nobody may write again: space comes by, until there was a gap or patience is over
+		c.cut = cut
+		w.engine.space.touched()
+	}
+}
+
+func (w *writer) openGap() {
+	if !w.wal.asked.IsZero() {
+		w.wal.asked, w.wal.cut = time.Time{}, false
+		w.engine.reads.open()
+	}
+}
+
+// walSize is what PRAGMA wal_checkpoint answers: the pages in the WAL and those of them that are in
+// the file too.
+type walSize struct {
+	Busy         int64 `db:"busy"`
+	Log          int64 `db:"log"`
+	Checkpointed int64 `db:"checkpointed"`
+}
+
+func (s *session) checkpoint(mode string) (walSize, error) {
+	var size walSize
+	err := s.Get(&size, "PRAGMA wal_checkpoint("+mode+")")
+	return size, err
+}
+
+// checkpointPatiently waits for readers, which the writing connection does not elsewhere.
+func (s *session) checkpointPatiently(mode string, patience time.Duration) (size walSize, err error) {
+	milliseconds := fmt.Sprint(patience.Milliseconds() + 1) // the wait is not to end just before patience does
+	if err := setPragma(background, s.conn, pragma{"busy_timeout", milliseconds, milliseconds}); err != nil {
+		return size, err
+	}
+	size, err = s.checkpoint(mode)
+	if undo := setPragma(background, s.conn, noPatience); err == nil {
+		err = undo
+	}
+	return size, err
+}
+
+// begin begins a transaction that writes. Where it may be the first in the WAL it is numbered.
+func (s *session) begin() error {
+	if _, err := s.exec(sqlBeginImmediate); err != nil {
+		return err
+	}
+	if !s.wal.mayBeginAnew() {
+		return nil
+	}
+	err := s.nameWAL()
+	if err == nil {
+		err = s.number()
+	}
+	if err != nil {
+		_, _ = s.exec(sqlRollback) // where SQLite has not done so itself
+	}
+	return err
+}
+
+// nameWAL puts the WAL's name on the disk, before the first commit and before a number: a power cut
+// is not to bring back a WAL that was removed. SQLite syncs the folder once too, and throws the
+// result away.
+func (s *session) nameWAL() error {
+	if s.wal.named || s.wal.file == 0 {
+		return nil
+	}
+	err := syncFile(s.wal.folder)
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// or the folder can't be read, its file system syncs none, or it is gone, as a look at it says
+	s.wal.named = true
+	return nil
+}
+
+// mayBeginAnew reports whether all that is in the WAL is in the file: then a commit begins it anew,
+// unless somebody still reads from it. Who asks is in a transaction that writes, so nothing is
+// added meanwhile.
+func (w walFile) mayBeginAnew() bool {
+	const committed, backfilled = 16 / 4, 96 / 4 // mxFrame and nBackfill
+	if w.index == 0 {
+		return false
+	}
+	index := *(**[backfilled + 1]uint32)(unsafe.Pointer(&w.index))
+	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(&index[backfilled])
+}
+
+// number gives the file another number, by which a WAL that begins anew with this transaction
+// belongs to it. Decision 0022.
+func (s *session) number() error {
+	n := newNumber()
+	if s.wal.file != 0 {
+		frames.Number(s.wal.file, n)
+	}
+	_, err := s.conn.ExecContext(background, sqlNumber(n))
+	return err
+}
+
+func newNumber() uint32 { return rand.Uint32() } //nolint:gosec // it is no secret
+
+func sqlNumber(n uint32) string { return fmt.Sprintf("PRAGMA user_version = %d", int32(n)) } //nolint:gosec // its two's complement

@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"selvedge/internal/machine"
+)
+
+// Changes gives a channel that gets a value after every commit.
+func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
+	changes, err := e.watch.Join(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = waitEnded(ctx, "the file")
+	}
+	return changes, failure(err)
+}
+
+// The observer looks at PRAGMA data_version, which is another number after every commit of another
+// connection, and costs about 10 µs. It looks when the system says that the WAL was written to.
+// That is before the commit can be seen, the disk's time before, so it looks again after a
+// millisecond, two, four. It also looks when nobody said anything: once a second, for a process
+// that was stopped between its write and its commit, and more often where the system tells nothing.
+const (
+	lookAgain    = time.Millisecond
+	lookTold     = time.Second
+	lookUntold   = 50 * time.Millisecond
+	sqlDataState = "PRAGMA data_version"
+)
+
+type observer struct {
+	tell    func()
+	session *session
+	pool    interface{ Close() error }
+	writes  *machine.Writes // nil where the system doesn't tell
+	version int64
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// observe begins to tell of commits elsewhere.
+func (e *Engine) observe(ctx context.Context) (end func() error, err error) {
+	o, err := e.newObserver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go o.run()
+	return o.end, nil
+}
+
+func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
+	pool, err := openPool(e.path, e.readRole(), 1)
+	if err != nil {
+		return nil, err
+	}
+	s, err := retrySession(ctx, pool, roleReader, e.config)
+	if err != nil {
+		return nil, closeAfter(pool, err)
+	}
+	o = &observer{
+		tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
+	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for
+	// by the next.
+	_, _ = o.look()
+	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
+		o.writes = nil // too many watches, or no WAL: the clock does it alone
+	}
+	return o, nil
+}
+
+func (o *observer) run() {
+	defer close(o.stopped)
+	longest := lookUntold
+	var written <-chan struct{}
+	if o.writes != nil {
+		longest, written = lookTold, o.writes.Seen
+	}
+	pause := lookAgain
+	clock := time.NewTimer(pause)
+	defer clock.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-o.stop:
+			return
+		case <-written:
+			pause = lookAgain
+			// under a storm of commits a look a millisecond is enough
+			if since := time.Since(last); since < lookAgain {
+				clock.Reset(lookAgain - since)
+				continue
+			}
+		case <-clock.C:
+			pause = min(2*pause, longest)
+		}
+		last = time.Now()
+		changed, err := o.look()
+		if changed || err != nil { // who reads then gets the error
+			o.tell()
+		}
+		if changed {
+			pause = lookAgain
+		}
+		clock.Reset(pause)
+	}
+}
+
+func (o *observer) look() (changed bool, err error) {
+	var version int64
+	if err := o.session.Get(&version, sqlDataState); err != nil {
+		if isBusy(err) {
+			err = nil // another process is recovering the WAL
+		}
+		return false, err
+	}
+	changed = version != o.version
+	o.version = version
+	return changed, nil
+}
+
+func (o *observer) end() error {
+	close(o.stop)
+	<-o.stopped
+	var err error
+	if o.writes != nil {
+		err = o.writes.Close()
+	}
+	return errors.Join(err, o.session.Close(), o.pool.Close())
+}

@@ -1,0 +1,436 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"selvedge/internal/callback"
+	"selvedge/internal/engine"
+	"selvedge/internal/lock"
+)
+
+const (
+	sqlBegin          = "BEGIN"
+	sqlBeginImmediate = "BEGIN IMMEDIATE"
+	sqlCommit         = "COMMIT"
+	sqlRollback       = "ROLLBACK"
+	sqlSavepoint      = "SAVEPOINT caller"
+	sqlRelease        = "RELEASE caller"
+	sqlRollbackTo     = "ROLLBACK TO caller"
+)
+
+// MaxGroup bounds the callers that share one commit, and so how long the first of them waits for the last.
+const MaxGroup = 256
+
+// fewCallers is up to how many callers the writer yields to before it takes a group. Without it
+// groups of one alternate with groups of all the others, and there are twice as many commits; with
+// more callers there is always a group waiting.
+const fewCallers = 16
+
+// A writer is the writing connection of the process. One goroutine at a time works with it: that of
+// a caller who found it idle, or else its own, which serves those who wait, in groups.
+type writer struct {
+	engine  *Engine
+	pool    *sqlx.DB
+	session *session
+	turns   *lock.Turns // among the processes; nil in memory
+	stopped chan struct{}
+
+	holds atomic.Bool // it has its turn and SQLite's write lock
+
+	mu      sync.Mutex
+	arrived sync.Cond
+	pending []*request
+	busy    bool // somebody works with the connection
+	// callers in the last group; after one of several callers wait for the next group, so that they share it
+	last     int
+	refusing bool // new calls
+	closing  bool
+
+	own bool // the writer's own goroutine is who made it busy
+
+	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by
+	// Goexit takes the goroutine with it, and what follows, its deferred calls or the writer's next
+	// goroutine, goes on from here.
+	group     []*request
+	alone     [1]*request // the group of a caller who serves itself
+	at        int
+	solos     []*request   // to be run again, each in a transaction of its own
+	answers   []*request   // whose transaction has ended, and who wait to be told
+	committed bool         // and it was committed
+	caring    bool         // nothing was written but by the care of the file
+	drawn     drawnNumbers // what was drawn in transactions that were undone
+
+	wal     walCare
+	onWAL   walHook // SQLite has only a number that leads to it
+	lookout lookout
+
+	running atomic.Pointer[request] // whose function runs, for people
+	counted counted
+}
+
+// counted is what a handle has done since it was opened.
+type counted struct {
+	callers, commits atomic.Int64 // whose work was committed, and the commits
+	restarts, failed atomic.Int64 // of the WAL, and those that a read kept from happening
+	// Moves of the WAL into the file that commits found due, and those that failed.
+	checkpoints, checkpointsFailed atomic.Int64
+}
+
+func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *writer {
+	w := &writer{engine: e, pool: pool, session: s, turns: turns, stopped: make(chan struct{})}
+	w.countCheckpoints()
+	w.arrived.L = &w.mu
+	go w.run()
+	return w
+}
+
+// enter gives the writer to a caller who finds it idle, and lets others wait.
+func (w *writer) enter(r *request) (alone bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing || w.refusing && !r.last {
+		return false, engine.ErrClosed
+	}
+	if err := w.engine.usable(); err != nil {
+		return false, err
+	}
+	if !w.busy && w.last <= 1 && len(w.pending) == 0 {
+		w.busy = true
+		return true, nil
+	}
+	r.done = make(chan callback.Outcome, 1)
+	w.pending = append(w.pending, r)
+	w.arrived.Signal()
+	return false, nil
+}
+
+// serveAlone runs one caller's call on its own goroutine: handing it to another one and waking up
+// again takes longer than an append. It returns false where another process or program has its
+// turn; then the caller waits among the others.
+func (w *writer) serveAlone(r *request) bool {
+	defer w.leave()
+	if !w.tryLock() {
+		r.done = make(chan callback.Outcome, 1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.pending = append(w.pending, r)
+		return false
+	}
+	w.alone[0] = r
+	w.group, w.at = w.alone[:], 0
+	defer func() {
+		w.work() // what is left to do when r's function left by Goexit
+		w.alone[0] = nil
+	}()
+	w.work()
+	return true
+}
+
+// writing names the call whose function runs; "" when none does.
+func (w *writer) writing() string {
+	if r := w.running.Load(); r != nil && !r.care {
+		return r.why
+	}
+	return ""
+}
+
+// leave makes the writer idle and wakes its own goroutine if there is something to do for it.
+func (w *writer) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy = false
+	if len(w.pending) > 0 || w.closing {
+		w.arrived.Signal()
+	}
+}
+
+// work takes the group under way to its end.
+func (w *writer) work() {
+	for {
+		switch {
+		case len(w.answers) > 0:
+			w.answerNext()
+		case w.group == nil:
+			return
+		case w.at < len(w.group):
+			w.step(w.group[w.at])
+		default:
+			w.finish()
+		}
+	}
+}
+
+// refuseNew has new calls refused, but for those that belong to closing.
+func (w *writer) refuseNew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusing = true
+}
+
+// close finishes what the writer took, ends it and closes its connection.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.closing = true
+	w.arrived.Signal()
+	w.mu.Unlock()
+	<-w.stopped
+	return errors.Join(w.session.Close(), w.pool.Close(), w.lookout.end())
+}
+
+// calls are what the functions are for that run or wait.
+func (w *writer) calls() (whys []string) {
+	if r := w.running.Load(); r != nil {
+		whys = append(whys, r.why)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.pending {
+		whys = append(whys, r.why)
+	}
+	return whys
+}
+
+func (w *writer) run() {
+	ended := false
+	defer func() {
+		if ended {
+			close(w.stopped)
+			return
+		}
+		go w.run() // a callback left by Goexit; go on where it was
+	}()
+	if w.own {
+		w.work()
+	}
+	for w.next() {
+		w.work()
+	}
+	ended = true
+}
+
+// next waits for callers, gets the locks and then takes everybody who waits. It returns false when
+// the writer is to end.
+func (w *writer) next() bool {
+	for {
+		again := len(w.solos) > 0
+		if !again && !w.await() {
+			return false
+		}
+		if err := w.engine.usable(); err != nil {
+			w.refuse(err)
+			continue
+		}
+		if !w.lock(again) {
+			continue // nobody waits any more
+		}
+		if again {
+			w.group, w.solos = w.solos[:1:1], w.solos[1:]
+		} else {
+			w.group = w.take()
+		}
+		w.at = 0
+		if len(w.group) > 0 {
+			return true
+		}
+		w.group = nil
+		w.abandon()
+	}
+}
+
+// await makes the writer idle, blocks until somebody waits, and takes it again; false means that
+// the writer is closing and nobody waits.
+func (w *writer) await() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.own {
+		w.busy, w.own = false, false
+	}
+	if len(w.pending) < min(w.last, fewCallers) {
+		// Those who were just answered come back: let them run first.
+		w.mu.Unlock()
+		runtime.Gosched()
+		w.mu.Lock()
+	}
+	for w.busy || len(w.pending) == 0 && !w.closing {
+		w.arrived.Wait()
+	}
+	if len(w.pending) == 0 {
+		return false
+	}
+	w.busy, w.own = true, true
+	return true
+}
+
+// wanted drops the callers who left and reports whether anybody still waits.
+func (w *writer) wanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	still := w.pending[:0]
+	for _, r := range w.pending {
+		if r.state.Load() == waiting {
+			still = append(still, r)
+		}
+	}
+	clear(w.pending[len(still):])
+	w.pending = still
+	return len(still) > 0
+}
+
+// take claims the callers who wait, up to MaxGroup of them. From here on they can't leave.
+func (w *writer) take() []*request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var group []*request
+	n := 0
+	for ; n < len(w.pending) && len(group) < MaxGroup; n++ {
+		if r := w.pending[n]; r.state.CompareAndSwap(waiting, taken) {
+			group = append(group, r)
+		}
+	}
+	rest := copy(w.pending, w.pending[n:])
+	clear(w.pending[rest:])
+	w.pending = w.pending[:rest]
+	w.last = len(group)
+	return group
+}
+
+// tryLock is lock for a caller alone, who goes to wait among the others when it fails.
+func (w *writer) tryLock() bool {
+	if w.turns != nil && !w.turns.TryLock() {
+		return false
+	}
+	if w.inPlace() != nil { // lock tells
+		w.unlock()
+		return false
+	}
+	if err := w.session.begin(); err != nil {
+		w.unlock()
+		return false
+	}
+	w.holds.Store(true)
+	return true
+}
+
+// lock gets this process's turn among the processes and then SQLite's write lock. It returns false
+// when, before that, everybody left, or when the lock can't be had at all: then those who wait have
+// been told.
+func (w *writer) lock(again bool) bool {
+	stay := func() bool { return again || w.wanted() }
+	if w.turns != nil {
+		if ok, err := w.turns.Lock(stay); !ok || err != nil {
+			if err != nil {
+				err = fmt.Errorf("get a turn among the writing processes: %w", err)
+				if gone := w.engine.inPlace(); gone != nil { // the folder with it
+					err = gone
+				}
+				w.refuse(err)
+			}
+			return false
+		}
+	}
+	for {
+		if err := w.inPlace(); errors.Is(err, errOldQueue) {
+			w.unlock()
+			return w.lock(again)
+		} else if err != nil {
+			w.unlock()
+			w.refuse(err)
+			return false
+		}
+		err := w.session.begin()
+		switch {
+		case err == nil:
+			w.holds.Store(true)
+			return true
+		case isBusy(err) && stay(): // a program outside our queue, such as sqlite3, is writing
+			time.Sleep(lock.Retry)
+		case isBusy(err):
+			w.unlock()
+			return false
+		default:
+			w.unlock()
+			w.refuse(err)
+			return false
+		}
+	}
+}
+
+// refuse answers everybody who waits with err: no transaction could be begun.
+func (w *writer) refuse(err error) {
+	group := slices.Concat(w.solos, w.take())
+	w.solos = nil
+	for _, r := range group {
+		r.done <- callback.Outcome{Err: failure(err)}
+	}
+}
+
+func (w *writer) unlock() {
+	w.holds.Store(false)
+	if w.turns != nil {
+		w.turns.Unlock()
+	}
+}
+
+// abandon rolls back and gives the locks back. Where SQLite ended the transaction itself the
+// rollback fails, and says nothing new.
+func (w *writer) abandon() {
+	_, _ = w.session.exec(sqlRollback)
+	w.keepDrawn()
+	w.unlock()
+}
+
+// A request is one caller's call, from the queue to its answer.
+type request struct {
+	why   string
+	write func(engine.Tx) error // one of write and read is set; read only in an in-memory database
+	read  func(engine.Rx) error
+	ctx   context.Context // of read
+	last  bool            // of closing: it is taken when new calls are not
+	care  bool            // of the file: it wakes nobody
+
+	state atomic.Int32          // waiting, taken or left
+	done  chan callback.Outcome // gets one value; nil while the caller serves itself
+
+	// Used by the writer alone.
+	tx     tx
+	called bool
+	result callback.Outcome
+	hook   *callback.Outcome // of the first function of AfterCommit that did not return
+}
+
+const (
+	waiting int32 = iota
+	taken         // the writer has it: its caller waits for the answer
+	left          // its caller has gone
+)
+
+func (w *writer) submit(ctx context.Context, r *request) callback.Outcome {
+	if ctx.Err() != nil {
+		return callback.Outcome{Err: endedBefore(ctx)}
+	}
+	alone, err := w.enter(r)
+	if err != nil {
+		return callback.Outcome{Err: err}
+	}
+	if alone && w.serveAlone(r) {
+		return r.result
+	}
+	select {
+	case out := <-r.done:
+		return out
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(waiting, left) {
+			return callback.Outcome{Err: w.engine.writerBusy(ctx)}
+		}
+		return <-r.done
+	}
+}
