@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	traces "selvedge/legacy/internal/runs"
 	"selvedge/runs"
 )
 
@@ -198,7 +197,7 @@ func TestImport_OutwardLinkFollowedOnlyIfAsked(t *testing.T) {
 		t.Errorf("links followed: %+v, %v", report, err)
 	}
 	wantNames(t, d, "", "a/r", "d/r", "a/t", "b/s", "d/t")
-	if limits, ok, err := traces.StoredLimits(ctx, d, ""); err != nil || !ok || limits.MaxPerAgent != 7 {
+	if limits, ok, err := storedLimits(ctx, d, ""); err != nil || !ok || limits.MaxPerAgent != 7 {
 		t.Errorf("%+v, %v, %v", limits, ok, err)
 	}
 	if verified, err := Verify(ctx, d, Runs, dir, Options{FollowLinks: true}); err != nil || verified.Partial() {
@@ -274,7 +273,7 @@ func TestLimits_StayIfFileUnreadable(t *testing.T) {
 			!strings.HasSuffix(reason, "stay") {
 			t.Errorf("%s: %q", trap.name, reason)
 		}
-		if limits, ok, err := traces.StoredLimits(ctx, d, ""); err != nil || !ok || limits != want {
+		if limits, ok, err := storedLimits(ctx, d, ""); err != nil || !ok || limits != want {
 			t.Errorf("%s: stored is %+v, %v, %v", trap.name, limits, ok, err)
 		}
 	}

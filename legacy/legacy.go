@@ -8,8 +8,8 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/tree"
-	"selvedge/legacy/internal/runs"
 	"selvedge/legacy/internal/workers"
+	"selvedge/runs"
 	"selvedge/runs/live"
 )
 
@@ -47,7 +47,7 @@ func ParseKind(name string) (Kind, error) {
 func (k Kind) layout() (tree.Layout, error) {
 	switch k {
 	case Runs:
-		return runs.Layout{}, nil
+		return runs.Layout(), nil
 	case Agents:
 		return agents.Layout(), nil
 	case Checkpoints:

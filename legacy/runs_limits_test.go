@@ -9,9 +9,18 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/legacy/internal/runs"
 	"selvedge/runs"
 )
+
+// storedLimits are the limits of runs that a scope has, as the original counts them.
+func storedLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool, err error) {
+	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
+	if !ok {
+		return limits, ok, err
+	}
+	limits = runs.RetentionConfig{MaxPerAgent: uint64(r.Policy.Count), MaxAgeDays: int64(r.Policy.Age / (24 * time.Hour))}
+	return limits, ok, err
+}
 
 func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	d := emptyFile(t)
@@ -24,7 +33,7 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	}
 	stored := func(want runs.RetentionConfig, wantOK bool) {
 		t.Helper()
-		limits, ok, err := traces.StoredLimits(context.Background(), d, "")
+		limits, ok, err := storedLimits(context.Background(), d, "")
 		if err != nil || ok != wantOK || limits != want {
 			t.Errorf("stored is %+v, %v, %v", limits, ok, err)
 		}
@@ -52,7 +61,7 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	config(dir, "[other]\n") // the original goes back to its own limits
 	importInto(t, d, "", dir)
 	stored(runs.RetentionConfig{}, false)
-	if _, ok, err := traces.StoredLimits(context.Background(), d, "of nobody"); ok || err != nil {
+	if _, ok, err := storedLimits(context.Background(), d, "of nobody"); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
 }

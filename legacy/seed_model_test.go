@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	door "selvedge/internal/runs"
+	"selvedge/internal/serdejson"
 	"selvedge/runs"
 	"selvedge/test/replay"
 )
@@ -52,7 +52,7 @@ type modelFile struct {
 type modelContent struct {
 	bytes   []byte
 	decoded int
-	lines   []door.Line
+	lines   []modelLine
 	stopped bool
 }
 
@@ -118,8 +118,24 @@ func (f *modelFile) path() string { return f.dir + "/" + f.name }
 
 func (f *modelFile) stem() string { return strings.TrimSuffix(f.name, ".jsonl") }
 
+// A modelLine is a line of a trace.
+type modelLine struct {
+	record runs.Record // nil for one that is no record
+	known  bool        // to the seed version
+	blank  bool
+}
+
+func readLine(text []byte) modelLine {
+	record, err := runs.ParseRecord(text)
+	_, later := record.(runs.Unknown)
+	return modelLine{
+		record: record, known: err == nil && !later,
+		blank: len(bytes.TrimSpace(text)) == 0,
+	}
+}
+
 // lines are the lines that the model reads.
-func (m *treeModel) lines(f *modelFile) (lines []door.Line, stopped bool) {
+func (m *treeModel) lines(f *modelFile) (lines []modelLine, stopped bool) {
 	c := f.real
 	if c == nil || len(c.bytes) == 0 {
 		return nil, false
@@ -132,7 +148,7 @@ func (m *treeModel) lines(f *modelFile) (lines []door.Line, stopped bool) {
 		if c.stopped = !m.rules.ours && !utf8.Valid(text); c.stopped {
 			break
 		}
-		c.lines = append(c.lines, door.ReadLine(text))
+		c.lines = append(c.lines, readLine(text))
 	}
 	return c.lines, c.stopped
 }
@@ -142,8 +158,8 @@ func (m *treeModel) records(f *modelFile) []any {
 	list := []any{}
 	lines, _ := m.lines(f)
 	for _, line := range lines {
-		if line.Kind == door.LineRecord {
-			list = append(list, jsonOf(line.Record))
+		if line.known {
+			list = append(list, jsonOf(line.record))
 		}
 	}
 	return list
@@ -168,9 +184,7 @@ func digestOf[R json.Marshaler](records []R) string {
 		if err != nil {
 			panic(err)
 		}
-		if line, err = door.Canonical(line); err != nil {
-			panic(err)
-		}
+		line = serdejson.AppendCanonical(nil, line)
 		if i > 0 {
 			sum.Write([]byte{'\n'})
 		}
@@ -184,11 +198,11 @@ func (m *treeModel) inventory(f *modelFile) map[string]int64 {
 	lines, _ := m.lines(f)
 	count := map[string]int64{"blank": 0, "started": 0, "turn": 0, "ended": 0, "skipped": 0}
 	for _, line := range lines {
-		switch line.Kind {
-		case door.LineBlank:
+		switch {
+		case line.blank:
 			count["blank"]++
-		case door.LineRecord:
-			count[line.Record.RecordKind()]++
+		case line.known:
+			count[line.record.RecordKind()]++
 		default:
 			count["skipped"]++
 		}
@@ -211,8 +225,8 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 	turns := 0
 	lines, _ := m.lines(f)
 	for _, line := range lines {
-		switch r := line.Record.(type) {
-		case door.Started:
+		switch r := line.record.(type) {
+		case runs.Started:
 			text := jsonOf(r).(map[string]any)
 			ended, open := s.json["ended_at"]
 			s.json = map[string]any{
@@ -223,14 +237,14 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 				s.json["ended_at"] = ended
 			}
 			s.started = r.StartedAt
-		case door.Ended:
+		case runs.Ended:
 			s.end("completed", r.EndedAt, jsonOf(r).(map[string]any)["ended_at"])
 			if r.Termination.Incomplete() {
 				s.status = "incomplete"
 			}
-		case door.Turn:
+		case runs.Turn:
 			turns++
-		case door.Unknown:
+		case runs.Unknown:
 			if m.rules.ours {
 				s.later(r)
 			}
@@ -253,7 +267,7 @@ func (s *modelSummary) end(status string, at time.Time, text any) {
 }
 
 // later folds in a record that only later versions understand.
-func (s *modelSummary) later(r door.Unknown) {
+func (s *modelSummary) later(r runs.Unknown) {
 	var end struct {
 		Termination struct{ Kind string }
 		EndedAt     string `json:"ended_at"`
@@ -364,10 +378,10 @@ func (m *treeModel) adopt() (adopted int) {
 		if s == nil || s.status != "in_progress" {
 			continue
 		}
-		line, err := door.Encode(door.Ended{
+		line, err := (runs.Ended{
 			RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string),
 			EndedAt: m.now,
-		})
+		}).MarshalJSON()
 		if err != nil {
 			panic(err)
 		}
@@ -420,10 +434,10 @@ func (m *treeModel) answers(limits []runs.RetentionConfig) map[string]any {
 	for _, f := range m.files {
 		inventories[f.path()] = jsonOf(m.inventory(f))
 		lines, _ := m.lines(f)
-		var records []door.Record
+		var records []runs.Record
 		for _, line := range lines {
-			if line.Kind == door.LineRecord {
-				records = append(records, line.Record)
+			if line.known {
+				records = append(records, line.record)
 			}
 		}
 		switch {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/internal/tree"
 	"selvedge/test/dbtest"
 )
@@ -153,11 +152,12 @@ func wantQuarantine(t testing.TB, d *db.DB, scope string, want ...string) {
 // names are the runs of a scope, as "agent/run".
 func names(t testing.TB, d *db.DB, scope string) (list []string) {
 	t.Helper()
-	for r, err := range (traces.Table{Scope: scope}).Refs(context.Background(), d) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, r.AgentID+"/"+r.RunID)
+	if err := d.Read(context.Background(), "names of runs", func(rx *db.Rx) error {
+		list = nil
+		return rx.Select(&list, `SELECT r.agent_id || '/' || r.run_id FROM runs AS r JOIN scopes AS s
+			ON s.id = r.scope WHERE s.name = ? ORDER BY r.key`, scope)
+	}); err != nil {
+		t.Fatal(err)
 	}
 	return list
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	door "selvedge/internal/runs"
 	"selvedge/internal/tree"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
@@ -249,7 +248,7 @@ func (x *importedTree) inventory(path string) any {
 		x.t.Fatal(err)
 	}
 	if len(row.Tail) > 0 {
-		known[countedAs(door.ReadLine(row.Tail))]++
+		known[countedAs(readLine(row.Tail))]++
 	}
 	return jsonOf(map[string]int64{
 		"blank": known["blank"], "started": known["started"], "turn": known["turn"], "ended": known["ended"],

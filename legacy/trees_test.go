@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 	"selvedge/test/replay"
 )
@@ -120,17 +119,16 @@ func checkCounts(v *verdictList, report Report, mirror *treeModel) {
 	v.same("files not read", jsonOf(int64(len(mirror.files))-readable), jsonOf(report.Files.Unreadable))
 }
 
-func countedAs(line traces.Line) string {
-	switch line.Kind {
-	case traces.LineRecord:
-		return line.Record.RecordKind()
-	case traces.LineUnknown:
+func countedAs(line modelLine) string {
+	switch {
+	case line.known:
+		return line.record.RecordKind()
+	case line.record != nil:
 		return "unknown"
-	case traces.LineUndecodable:
-		return "undecodable"
-	case traces.LineBlank:
+	case line.blank:
+		return "blank"
 	}
-	return "blank"
+	return "undecodable"
 }
 
 // checkAgain imports and verifies once more: nothing is new, nothing differs, and not a row changes.

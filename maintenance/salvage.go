@@ -1,15 +1,13 @@
 package maintenance
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	traces "selvedge/internal/runs"
+	"selvedge/runs"
 )
 
 // A Report says store by store what Salvage brought and what is lost.
@@ -37,7 +35,10 @@ func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report 
 	var notes []string
 	o.Finish = func(ctx context.Context, d *db.DB) ([]db.Problem, error) {
 		var err error
-		if notes, err = restate(ctx, d); err != nil {
+		if notes, err = runs.Restate(ctx, d); err == nil {
+			err = checkpoints.Restate(ctx, d)
+		}
+		if err != nil {
 			return nil, err
 		}
 		x, err := Check(ctx, d)
@@ -68,54 +69,4 @@ func sum(a, b *int64) *int64 {
 	}
 	n := *a + *b
 	return &n
-}
-
-// restate has every run say what is left of its trace, and every checkpoint what its document says,
-// and tells which runs lost their end.
-func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
-	const group = 100 // runs of one transaction
-	scopes, err := scopesOf(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	for _, scope := range scopes {
-		table := traces.Table{Scope: scope}
-		var refs []traces.Ref
-		for ref, err := range table.Refs(ctx, d) {
-			if err != nil {
-				return nil, err
-			}
-			refs = append(refs, ref)
-		}
-		for some := range slices.Chunk(refs, group) {
-			var lost []string
-			err := d.Write(ctx, "restate runs", func(tx *db.Tx) error {
-				lost = nil
-				for _, ref := range some {
-					was, is, err := table.Restate(tx, ref)
-					if err != nil {
-						return err
-					}
-					if was.EndedAt != nil && is.EndedAt == nil {
-						lost = append(lost, fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is "+
-							"lost, and the run is open",
-							ref.RunID, ref.AgentID, cmp.Or(deref(was.Outcome), was.Status)))
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-			notes = append(notes, lost...)
-		}
-	}
-	return notes, checkpoints.Restate(ctx, d)
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // A Batch is what one append adds to a run: all of it, or nothing.
@@ -37,11 +36,11 @@ type Batch struct {
 // ErrInvalid.
 func (s *Store) Append(ctx context.Context, b Batch) error {
 	p, err := prepare(b)
-	if err != nil || p.Empty() {
+	if err != nil || p.empty() {
 		return err
 	}
 	return writing(b.Records)(s.db, ctx, opAppend,
-		func(tx *db.Tx) error { return p.AppendAlone(tx, s.scope, &s.keys) })
+		func(tx *db.Tx) error { return p.appendAlone(tx, s.scope, &s.keys) })
 }
 
 // writing is how records are written: an end alone also on a full disk, so that the run can be removed.
@@ -60,24 +59,10 @@ func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
 		return RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
 	}
 	p, err := prepare(b)
-	if err != nil || p.Empty() {
+	if err != nil || p.empty() {
 		return err
 	}
-	return p.Append(tx, s.scope, &s.keys)
+	return p.append(tx, s.scope, &s.keys)
 }
 
 const opAppend = "append records"
-
-func prepare(b Batch) (traces.Prepared, error) {
-	out := traces.Batch{
-		Ref: traces.Ref{AgentID: b.AgentID, RunID: b.RunID}, Key: b.Key, Repeat: b.Repeat,
-		Parent: traces.Ref(b.Parent), Records: make([]traces.Record, len(b.Records)),
-	}
-	for i, r := range b.Records {
-		switch r.(type) { // a pointer to one is none
-		case Started, Turn, Ended, Unknown:
-			out.Records[i] = r.stored()
-		}
-	}
-	return traces.Prepare(out)
-}

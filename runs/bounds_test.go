@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/test/dbtest"
 )
 
@@ -120,7 +119,7 @@ func TestRetention_TransactionBoundedByRunsAndTime(t *testing.T) {
 func TestARunThatEndedMeanwhileIsNotEndedAgain(t *testing.T) {
 	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
 	begun(t, s, 1, true)
-	nobody := func(*db.Rx, int64, RunRef, *traces.RunRow) (bool, error) { return false, nil }
+	nobody := func(*db.Rx, int64, RunRef, *runRow) (bool, error) { return false, nil }
 	e := ending{store: s, op: "end", spares: nobody}
 	if refused, err := e.end(t.Context(), []RunRef{{AgentID: "a", RunID: "run-0"}}); refused != nil ||
 		err != nil || e.ended != 0 {

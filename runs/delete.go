@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 const opDelete = "delete run"
@@ -63,9 +62,9 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var row traces.RunRow
+	var row runRow
 	if ok {
-		row, ok, err = traces.Ref(run).FindLocked(tx, scope)
+		row, ok, err = run.findLocked(tx, scope)
 	}
 	switch {
 	case err != nil:

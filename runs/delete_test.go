@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -258,7 +257,7 @@ func TestAPageOfATraceIsWeighed(t *testing.T) {
 			}
 		},
 		"the lines": func() {
-			for _, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s), traces.Ref(ref)) {
+			for _, err := range s.Lines(t.Context(), ref) {
 				must(t, err)
 				break
 			}

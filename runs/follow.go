@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // A TraceRecord is a record of a trace, and where it stands.
@@ -141,7 +140,7 @@ func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at db.Place, err 
 	case other:
 		return at, db.NotThisCursor(cursor)
 	}
-	return at, traces.Gone()
+	return at, errGone()
 }
 
 const (
@@ -170,14 +169,14 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RunRef, T
 	}
 	found, err := rx.Find(&run, sqlRunOfKey, at.Key)
 	if err == nil && !found {
-		err = traces.Gone()
+		err = errGone()
 	}
 	if err != nil {
 		return got, err
 	}
 	got.Of, got.Status, got.Seen = run.RunRef, run.Status, at.Seen
-	err = traces.EachRow(rx, at.Key, at.Seen, room.Items+1, func(row *traces.PlacedRow) (bool, error) {
-		if got.More = !room.Take(row.Size()); got.More {
+	err = eachRow(rx, at.Key, at.Seen, room.Items+1, func(row *placedRow) (bool, error) {
+		if got.More = !room.Take(row.size()); got.More {
 			return false, nil
 		}
 		got.Seen = row.Sequence
@@ -187,7 +186,7 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RunRef, T
 		}
 		line, err := row.Line()
 		got.Items = append(got.Items, db.Placed[TraceRecord]{
-			Position: row.Sequence, Item: TraceRecord{Sequence: row.Sequence, Record: shown(record), Line: line},
+			Position: row.Sequence, Item: TraceRecord{Sequence: row.Sequence, Record: record, Line: line},
 		})
 		return true, err
 	})

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -62,8 +61,8 @@ func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
 		if got, is := r.Item.Record.(runs.Turn); is && got.Index != uint64(want-2) {
 			t.Fatalf("record %d is turn %d", r.Item.Sequence, got.Index)
 		}
-		if read := traces.ReadLine(r.Item.Line); read.Kind != traces.LineRecord ||
-			read.Record.RecordKind() != r.Item.Record.RecordKind() {
+		if read, err := runs.DecodeSeed(r.Item.Line); err != nil ||
+			read.RecordKind() != r.Item.Record.RecordKind() {
 			t.Fatalf("line %d is %q", r.Item.Sequence, r.Item.Line)
 		}
 		if want == 100 {
@@ -97,8 +96,7 @@ func TestFollow_PassesEndAndUnknownLines(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	must(t, handle(s).Write(t.Context(), "import", func(tx *db.Tx) error {
-		return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(ref),
-			[]traces.Line{traces.ReadLine([]byte("garbage")), traces.ReadLine(nil)})
+		return s.ImportLines(tx, ref, "garbage\n\n")
 	}))
 	must(t, s.AppendRecords(t.Context(), "a", "r",
 		[]runs.Record{

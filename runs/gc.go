@@ -7,7 +7,6 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
-	traces "selvedge/internal/runs"
 )
 
 const opGC = "collect runs"
@@ -109,7 +108,7 @@ func (r *removal) planAge(ctx context.Context, cutoff time.Time) error {
 			after = planned[len(planned)-1]
 		}
 	}
-	if traces.HoldsNanos(cutoff) {
+	if holdsNanos(cutoff) {
 		return nil
 	}
 	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
@@ -122,7 +121,7 @@ func (r *removal) planAge(ctx context.Context, cutoff time.Time) error {
 		return err
 	}
 	for _, run := range runs {
-		ended, _, err := traces.TimeOf(db.Nanos(cutoff), run.EndedAtText)
+		ended, _, err := timeOf(db.Nanos(cutoff), run.EndedAtText)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // A Run is an open run that this process holds by a lease: nobody else can hold it, and what a
@@ -77,9 +76,9 @@ const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS 
 // ResumeTx is Resume inside a transaction. The run is held once that is committed.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	scope, ok, err := s.scopeIn(&tx.Rx)
-	var row traces.RunRow
+	var row runRow
 	if err == nil && ok {
-		row, ok, err = traces.Ref(run).FindLocked(tx, scope)
+		row, ok, err = run.findLocked(tx, scope)
 	}
 	if err == nil && !ok {
 		err = db.ErrNotFound
@@ -219,7 +218,7 @@ func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
 func (r *Run) lock(tx *db.Tx) error {
 	scope, ok, err := r.store.scopeIn(&tx.Rx)
 	if err == nil && ok {
-		err = traces.Ref(r.ref).Lock(tx, scope)
+		err = r.ref.lock(tx, scope)
 	}
 	return err
 }

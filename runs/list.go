@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // A Filter says which runs a list shows. The zero value is all of them. Runs without a started
@@ -171,8 +170,8 @@ func (f Filter) where() (conditions, error) {
 	if len(f.Outcomes) > 0 {
 		words := make([]RunStatus, len(f.Outcomes))
 		for i, outcome := range f.Outcomes {
-			if !slices.Contains(traces.OutcomeWords, string(outcome)) {
-				return c, noWord(fmt.Errorf("%w: %q is no outcome of a run", db.ErrInvalid, outcome), traces.OutcomeWords)
+			if !slices.Contains(outcomeWords, string(outcome)) {
+				return c, noWord(fmt.Errorf("%w: %q is no outcome of a run", db.ErrInvalid, outcome), outcomeWords)
 			}
 			words[i] = RunStatus(outcome)
 		}
@@ -184,13 +183,13 @@ func (f Filter) where() (conditions, error) {
 	}
 	switch {
 	case f.Until.IsZero():
-	case traces.HoldsNanos(f.Until):
+	case holdsNanos(f.Until):
 		c.add(" AND started_at < ?", db.Nanos(f.Until))
 	default:
 		c.add(" AND started_at <= ?", db.Nanos(f.Until))
 	}
-	c.exact = !f.Since.IsZero() && !traces.HoldsNanos(f.Since) || !f.Until.IsZero() &&
-		!traces.HoldsNanos(f.Until)
+	c.exact = !f.Since.IsZero() && !holdsNanos(f.Since) || !f.Until.IsZero() &&
+		!holdsNanos(f.Until)
 	return c, nil
 }
 
@@ -253,7 +252,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 		}
 	}
 	return db.FillPage(room, items, (*RunSummary).size, func(run *RunSummary) string {
-		return rx.Cursor(listName, []int64{scope, traces.ColumnNanos(run.StartedAt)}, run.Ref.RunID,
+		return rx.Cursor(listName, []int64{scope, columnNanos(run.StartedAt)}, run.Ref.RunID,
 			run.Ref.AgentID)
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-
-	traces "selvedge/internal/runs"
 )
 
 // Records as JSON are the lines of a trace. json.Marshal goes on to escape '<', '>' and '&' in
@@ -36,18 +34,28 @@ func (e *Ended) UnmarshalJSON(line []byte) error { return decodeInto(e, line) }
 func (u *Unknown) UnmarshalJSON(line []byte) error { return decodeInto(u, line) }
 
 func decodeInto[R Record](into *R, line []byte) error {
-	read := traces.ReadLine(bytes.Clone(line))
-	if record, ok := shown(read.Record).(R); ok {
-		*into = record
-		return nil
+	read, err := ParseRecord(line)
+	if err != nil {
+		return err
 	}
-	switch {
-	case read.Record != nil && read.Err == nil:
-		return fmt.Errorf("it is a %s record, not one of the type wanted", read.Record.RecordKind())
-	case read.Err != nil:
-		return read.Err
+	record, ok := read.(R)
+	if !ok {
+		return fmt.Errorf("it is a %s record, not one of the type wanted", read.RecordKind())
 	}
-	return errors.New("it is a blank line, not a record")
+	*into = record
+	return nil
 }
 
-func encode(r Record) ([]byte, error) { return traces.Encode(r.stored()) }
+// ParseRecord reads a trace line, without its line feed. Any JSON object with one "record" member,
+// a string, is at least an Unknown. The error says why a line is no record.
+func ParseRecord(line []byte) (Record, error) {
+	read := readLine(bytes.Clone(line))
+	switch read.kind {
+	case lineRecord, lineUnknown:
+		return read.record, nil
+	case lineUndecodable:
+		return nil, read.err
+	case lineBlank:
+	}
+	return nil, errors.New("it is a blank line, not a record")
+}

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 	"selvedge/test/replay"
 )
@@ -75,7 +74,7 @@ var errOutOfRange = errors.New("a panic of the original")
 
 type modelRecord struct {
 	line   map[string]any // the record as JSON
-	record traces.Record  // nil for one of later versions
+	record runs.Record    // nil for one of later versions
 }
 
 func (r modelRecord) text(name string) string {
@@ -93,9 +92,9 @@ func (m *seedModel) load(f traceFile) []modelRecord {
 			}
 			break
 		}
-		record, err := traces.Decode(line)
+		record, err := runs.DecodeSeed(line)
 		if err == nil {
-			if line, err = traces.Encode(record); err != nil {
+			if line, err = record.MarshalJSON(); err != nil {
 				panic(err)
 			}
 		}
@@ -123,13 +122,13 @@ func (m *seedModel) summarize(f traceFile) (s modelSummary, ok bool) {
 	s.Status = "in_progress"
 	for _, r := range m.load(f) {
 		switch record := r.record.(type) {
-		case traces.Started:
+		case runs.Started:
 			ok = true
 			s.RunID, s.AgentID, s.Intent, s.StartedAt, s.started = record.RunID, record.AgentID, record.Intent,
 				r.text("started_at"), record.StartedAt
-		case traces.Turn:
+		case runs.Turn:
 			s.TurnCount++
-		case traces.Ended:
+		case runs.Ended:
 			s.Status = "completed"
 			if record.Termination.Incomplete() {
 				s.Status = "incomplete"

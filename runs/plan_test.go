@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/test/dbtest"
 )
 
@@ -46,7 +45,7 @@ func TestPlans(t *testing.T) {
 			"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false),
 			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek,
 		},
-		{"one run", traces.SQLFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? " +
+		{"one run", sqlFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? " +
 			"AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? " +
 			"AND run_id=?)"},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by
@@ -80,7 +79,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err error) {
 	e := ending{
 		store: s, op: opGC, dry: policy.DryRun,
-		spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
+		spares: func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error) {
 			before := rx.Now().Add(-policy.Age)
 			if slices.Contains(policy.Pinned, ref.RunID) {
 				return true, nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/internal/usage"
 )
 
@@ -23,7 +22,7 @@ type Record interface {
 	// no trace can hold.
 	MarshalJSON() ([]byte, error)
 
-	stored() traces.Record
+	source() provenance
 }
 
 // Started opens a run. Where a trace holds several, the last one describes the run.
@@ -36,7 +35,7 @@ type Started struct {
 	StartedAt          time.Time // zero: when it is appended
 
 	startedAtText string // the spelling that StartedAt cannot hold; see chrono.Parse
-	from          traces.Provenance
+	from          provenance
 }
 
 // Turn is one submitted action of a run and what came of it.
@@ -57,7 +56,7 @@ type Turn struct {
 	VerifierVerdict Verdict
 	PolicyRejected  *PolicyRejection // nil: no policy objected
 
-	from traces.Provenance
+	from provenance
 }
 
 // Ended closes a run. Where a trace holds several, the last one counts; a turn after it does not
@@ -69,7 +68,7 @@ type Ended struct {
 	EndedAt     time.Time // zero: when it is appended
 
 	endedAtText string // the spelling that EndedAt cannot hold; see chrono.Parse
-	from        traces.Provenance
+	from        provenance
 }
 
 // Unknown is a record of another kind (cancellation_requested, model_turn, …), or of a known kind
@@ -80,7 +79,7 @@ type Unknown struct {
 	// Raw is the whole JSON object, as it was written.
 	Raw json.RawMessage
 
-	from traces.Provenance
+	from provenance
 }
 
 // RecordKind is "started".
@@ -100,7 +99,7 @@ func (u Unknown) RecordKind() string { return u.Kind }
 // which count the same.
 func (t Turn) Usage() db.Usage {
 	line := t.from.Line // only a line that was decoded has such members
-	if line == nil || !traces.StillSays(t.stored(), line) {
+	if line == nil || !stillSays(t, line) {
 		return db.Usage{}
 	}
 	return usage.Of(line)
@@ -213,15 +212,6 @@ const (
 	VerdictFail
 )
 
-// String is the word in a trace: "not_run", "pass" or "fail".
-func (v Verdict) String() string { return traces.Verdict(v).String() }
-
-// ParseVerdict reads the word of a trace.
-func ParseVerdict(word string) (Verdict, error) {
-	v, err := traces.ParseVerdict(word)
-	return Verdict(v), err
-}
-
 // MarshalText gives the word of a trace.
 func (v Verdict) MarshalText() ([]byte, error) {
 	if v > VerdictFail {
@@ -240,13 +230,13 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 }
 
 // Equal reports whether both records say the same: whether their lines in a trace are the same.
-func (s Started) Equal(other Started) bool { return traces.SameLine(s.stored(), other.stored()) }
+func (s Started) Equal(other Started) bool { return sameLine(s, other) }
 
 // Equal reports whether both records say the same: whether their lines in a trace are the same.
-func (t Turn) Equal(other Turn) bool { return traces.SameLine(t.stored(), other.stored()) }
+func (t Turn) Equal(other Turn) bool { return sameLine(t, other) }
 
 // Equal reports whether both records say the same: whether their lines in a trace are the same.
-func (e Ended) Equal(other Ended) bool { return traces.SameLine(e.stored(), other.stored()) }
+func (e Ended) Equal(other Ended) bool { return sameLine(e, other) }
 
 // Equal reports whether both hold the same bytes.
 func (u Unknown) Equal(other Unknown) bool {

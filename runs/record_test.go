@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	traces "selvedge/internal/runs"
 )
 
 var morning = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
@@ -75,9 +73,9 @@ func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
 			t.Errorf("%+v: %v", c.record, err)
 		} else if string(got) != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
-		} else if line := traces.ReadLine(got); line.Record == nil ||
-			!traces.SameLine(line.Record, c.record.stored()) {
-			t.Errorf("%s reads back as %+v, %v", got, line.Record, line.Err)
+		} else if line := readLine(got); line.record == nil ||
+			!sameLine(line.record, c.record) {
+			t.Errorf("%s reads back as %+v, %v", got, line.record, line.err)
 		}
 	}
 }

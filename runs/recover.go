@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // Recover gives back the runs whose lease is over, because its process is dead or its time has
@@ -37,7 +36,7 @@ type ending struct {
 	store *Store
 	op    string
 	// spares says which runs are left alone. It is asked again in the transaction that ends them.
-	spares func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error)
+	spares func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error)
 	dry    bool // count them only
 
 	at    time.Time // of every end
@@ -111,7 +110,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			if !ends {
 				continue
 			}
-			switch err := endOrphan(tx, scope, ref, run.State, at); {
+			switch err := endOrphan(tx, scope, ref, run.runState, at); {
 			case errors.Is(err, db.ErrInvalid):
 				refused = errors.Join(refused, err)
 			case err != nil:
@@ -130,8 +129,8 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 }
 
 // judge reports whether a run is open and not spared.
-func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run traces.RunRow, ends bool, err error) {
-	found, err := rx.Find(&run, traces.SQLFindRun, scope, ref.RunID, ref.AgentID)
+func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run runRow, ends bool, err error) {
+	found, err := rx.Find(&run, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	if err != nil || !found || run.Status != string(StatusInProgress) || run.StartedAt == nil {
 		return run, false, err
 	}
@@ -140,7 +139,7 @@ func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run traces.RunRow, e
 }
 
 // endOrphan writes the end under the ids that the run's started record names, into the run itself.
-func endOrphan(tx *db.Tx, scope int64, ref RunRef, state traces.State, at time.Time) error {
+func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
 	end := Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: at}
 	if state.ShownRunID != nil {
 		end.RunID = *state.ShownRunID
@@ -152,6 +151,6 @@ func endOrphan(tx *db.Tx, scope int64, ref RunRef, state traces.State, at time.T
 	if err != nil {
 		return err
 	}
-	_, err = p.AppendToAny(tx, scope, nil)
+	_, err = p.appendToAny(tx, scope, nil)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
+	"selvedge/internal/chrono"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -195,7 +195,7 @@ func TestAdopt_ManyRunsShareOneTime(t *testing.T) {
 	}
 	times := map[string]bool{}
 	for _, run := range list(t, s, "a") {
-		times[traces.FormatTime(*run.EndedAt)] = true
+		times[chrono.Format(*run.EndedAt)] = true
 	}
 	if len(times) != 1 {
 		t.Errorf("the ends have %d times", len(times))

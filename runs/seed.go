@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // The calls of the store that this package took over, under their names and with their behaviour:
@@ -90,7 +89,7 @@ func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record
 func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (records []Record, found bool,
 	err error,
 ) {
-	return s.wholeTrace(ctx, traces.SQLRunOfAgent, runID, agentID)
+	return s.wholeTrace(ctx, sqlRunOfAgent, runID, agentID)
 }
 
 // AgentForRun gives the agent whose run has this id, the first by id where several have one.
@@ -118,7 +117,7 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 	e := ending{
 		store: s, op: "adopt orphans",
-		spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
+		spares: func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error) {
 			if run.OwnerID != nil {
 				own, err := rx.Owns(*run.OwnerID)
 				if err == nil && !own {
@@ -193,13 +192,13 @@ func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (reco
 			return err
 		}
 		records = []Record{}
-		return traces.EachRow(rx, key, 0, traces.MaxSequence, func(row *traces.PlacedRow) (bool, error) {
+		return eachRow(rx, key, 0, maxSequence, func(row *placedRow) (bool, error) {
 			if row.Later() {
 				return true, nil
 			}
 			record, err := row.Record()
 			if err == nil && record != nil {
-				records = append(records, shown(record))
+				records = append(records, record)
 			}
 			return true, err
 		})

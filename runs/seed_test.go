@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -95,21 +94,16 @@ func prompts(records []runs.Record) []string {
 // importTrace brings a trace file's text in, as an importer does.
 func importTrace(t testing.TB, d *db.DB, s *runs.Store, run runs.RunRef, text string) {
 	t.Helper()
-	var lines []traces.Line
-	for line := range strings.Lines(text) {
-		lines = append(lines, traces.ReadLine([]byte(strings.TrimSuffix(line, "\n"))))
-	}
-	must(t, d.Write(t.Context(), "import",
-		func(tx *db.Tx) error { return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(run), lines) }))
+	must(t, d.Write(t.Context(), "import", func(tx *db.Tx) error { return s.ImportLines(tx, run, text) }))
 }
 
 // exportTrace is the trace as an export writes it.
 func exportTrace(t testing.TB, s *runs.Store, run runs.RunRef) string {
 	t.Helper()
 	var b strings.Builder
-	for line, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s), traces.Ref(run)) {
+	for line, err := range s.Lines(t.Context(), run) {
 		must(t, err)
-		b.Write(line.Text)
+		b.Write(line.Line)
 		b.WriteByte('\n')
 	}
 	return b.String()

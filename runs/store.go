@@ -1,8 +1,9 @@
 package runs
 
 import (
+	"errors"
+
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // A Store keeps the run traces of one scope. Its methods are safe for concurrent use, by many processes too.
@@ -12,7 +13,7 @@ type Store struct {
 	root      string
 	retention RetentionConfig
 	lease     db.LeaseTerms
-	keys      traces.Keys
+	keys      keyCache
 }
 
 // Options are the choices of NewStore. The zero value is the default.
@@ -65,5 +66,30 @@ type RunRef struct {
 	RunID   string `db:"run_id"`
 }
 
-// failed names the run in an error.
-func (r RunRef) failed(op string, err error) error { return traces.Ref(r).Failed(op, err) }
+// check returns ErrInvalid, with the reason, for ids that can't be ones.
+func (r RunRef) check() error {
+	if err := db.CheckID("agent", r.AgentID); err != nil {
+		return err
+	}
+	return db.CheckID("run", r.RunID)
+}
+
+// failed names the run in an error, and keeps the hint of one that has it.
+func (r RunRef) failed(op string, err error) error {
+	hint := db.Hint(err)
+	if hint == "" && errors.Is(err, db.ErrNotFound) {
+		hint = "look at the agent, at the scope, and at what there is: migrate runs list"
+	}
+	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: hint, Err: err}
+}
+
+// lock locks the run's row, for a change of what belongs to it.
+func (r RunRef) lock(tx *db.Tx, scope int64) error {
+	return tx.Lock(sqlLockRun, scope, r.RunID, r.AgentID)
+}
+
+// findLocked reads the run's row behind such a lock; found is false where there is none.
+func (r RunRef) findLocked(tx *db.Tx, scope int64) (run runRow, found bool, err error) {
+	found, err = tx.FindLocked(&run, sqlFindRun, scope, r.RunID, r.AgentID)
+	return run, found, err
+}

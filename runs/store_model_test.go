@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
+	"selvedge/internal/chrono"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 	"selvedge/test/replay"
@@ -90,7 +90,7 @@ func someRecord(rt *rapid.T) runs.Record {
 		}
 		return e
 	case "cancelled":
-		return cancelled(traces.FormatTime(someTime(rt)))
+		return cancelled(chrono.Format(someTime(rt)))
 	case "later":
 		return laterRecord(rapid.SampledFrom([]string{
 			"model_turn", "cancellation_requested",
@@ -160,7 +160,7 @@ func (m *modelled) remove(rt *rapid.T) {
 	ref := runs.RunRef{AgentID: someAgent.Draw(rt, "agent"), RunID: someRun.Draw(rt, "run")}
 	_, there := m.model.shelf.file(ref.AgentID, ref.RunID)
 	must(m.t, m.db.Write(m.t.Context(), "remove", func(tx *db.Tx) error {
-		found, err := (traces.Table{Scope: m.store.Scope()}).Delete(tx, traces.Ref(ref))
+		found, err := m.store.Remove(tx, ref)
 		if found != there {
 			rt.Fatalf("%v was there: %v; the model says %v", ref, found, there)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
-	traces "selvedge/internal/runs"
 )
 
 // RunStatus is where a run stands.
@@ -58,7 +57,7 @@ type RunSummary struct {
 
 // sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended
 // one is kept.
-var sqlSummary = `SELECT agent_id, run_id, ` + traces.StateColumns + `,
+var sqlSummary = `SELECT agent_id, run_id, ` + stateColumns + `,
     coalesce(turn_count,
     coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215,
     0) - others)
@@ -68,7 +67,7 @@ FROM runs WHERE 1 = 1`
 func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
 		var s RunSummary
-		var state traces.State
+		var state runState
 		// one set for all rows
 		targets := slices.Concat([]any{&s.Ref.AgentID, &s.Ref.RunID}, state.Targets(), []any{&s.TurnCount})
 		for row, err := range rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...) {
@@ -86,7 +85,7 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 	}
 }
 
-func (s *RunSummary) fill(state traces.State) (err error) {
+func (s *RunSummary) fill(state runState) (err error) {
 	s.AgentID, s.RunID, s.Status = s.Ref.AgentID, s.Ref.RunID, RunStatus(state.Status)
 	if state.ShownAgentID != nil {
 		s.AgentID = *state.ShownAgentID
@@ -104,14 +103,14 @@ func (s *RunSummary) fill(state traces.State) (err error) {
 		s.Outcome = OutcomeStatus(*state.Outcome)
 	}
 	if s.Unstarted = state.StartedAt == nil; !s.Unstarted {
-		if s.StartedAt, s.startedAtText, err = traces.TimeOf(*state.StartedAt, state.StartedAtText); err != nil {
+		if s.StartedAt, s.startedAtText, err = timeOf(*state.StartedAt, state.StartedAtText); err != nil {
 			return err
 		}
 	}
 	if state.EndedAt == nil {
 		return nil
 	}
-	ended, exact, err := traces.TimeOf(*state.EndedAt, state.EndedAtText)
+	ended, exact, err := timeOf(*state.EndedAt, state.EndedAtText)
 	s.EndedAt, s.endedAtText = &ended, exact
 	return err
 }
@@ -119,14 +118,14 @@ func (s *RunSummary) fill(state traces.State) (err error) {
 // MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is
 // open), status and turn_count.
 func (s RunSummary) MarshalJSON() ([]byte, error) {
-	out := traces.AppendText(nil, `{"run_id":`, s.RunID)
-	out = traces.AppendText(out, `,"agent_id":`, s.AgentID)
-	out = traces.AppendText(out, `,"intent":`, s.Intent)
+	out := appendText(nil, `{"run_id":`, s.RunID)
+	out = appendText(out, `,"agent_id":`, s.AgentID)
+	out = appendText(out, `,"intent":`, s.Intent)
 	out = append(chrono.AppendText(append(out, `,"started_at":"`...), s.StartedAt, s.startedAtText), '"')
 	if s.EndedAt != nil {
 		out = append(chrono.AppendText(append(out, `,"ended_at":"`...), *s.EndedAt, s.endedAtText), '"')
 	}
-	out = traces.AppendText(out, `,"status":`, string(s.Status))
+	out = appendText(out, `,"status":`, string(s.Status))
 	return append(strconv.AppendInt(append(out, `,"turn_count":`...), int64(s.TurnCount), 10), '}'), nil
 }
 
@@ -154,12 +153,12 @@ func (s *RunSummary) UnmarshalJSON(text []byte) error {
 		Ref: RunRef{AgentID: *in.AgentID, RunID: *in.RunID},
 	}
 	var err error
-	if out.StartedAt, out.startedAtText, err = traces.ParseTime(*in.StartedAt); err != nil {
+	if out.StartedAt, out.startedAtText, err = parseTime(*in.StartedAt); err != nil {
 		return fmt.Errorf("started_at: %w", err)
 	}
 	if in.EndedAt != nil {
 		var ended time.Time
-		if ended, out.endedAtText, err = traces.ParseTime(*in.EndedAt); err != nil {
+		if ended, out.endedAtText, err = parseTime(*in.EndedAt); err != nil {
 			return fmt.Errorf("ended_at: %w", err)
 		}
 		out.EndedAt = &ended

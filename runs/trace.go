@@ -5,7 +5,6 @@ import (
 	"iter"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 const opTrace = "read trace"
@@ -53,12 +52,49 @@ func (s *Store) TracePageTx(rx *db.Rx, run RunRef, at db.At) (page db.Page[Follo
 	return page, nil
 }
 
+// Lines returns every line of a run's trace, read in pages: no transaction is open while the
+// caller's loop runs. Record is nil for an imported line that is no record. A run that is not there
+// is ErrNotFound, one that goes while it is read ErrCursorExpired.
+func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
+	const op = "read lines"
+	return func(yield func(TraceRecord, error) bool) {
+		var row, last int64
+		for more := true; more; {
+			var page []storedLine
+			err := s.db.Read(ctx, op, func(rx *db.Rx) (err error) {
+				key, found, err := s.find(rx, run)
+				switch {
+				case err != nil:
+					return err
+				case row == 0 && !found:
+					return run.failed(op, db.ErrNotFound)
+				case row != 0 && row != key:
+					return run.failed(op, errGone())
+				}
+				row = key
+				page, more, err = readLines(rx, key, last, db.MaxPageBytes)
+				return err
+			})
+			if err != nil {
+				yield(TraceRecord{}, err)
+				return
+			}
+			for _, line := range page {
+				if !yield(TraceRecord{line.sequence, readLine(line.text).record, line.text}, nil) {
+					return
+				}
+				last = line.sequence
+			}
+		}
+	}
+}
+
 // find gives the key of a run.
 func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
 	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return 0, false, err
 	}
-	found, err = rx.Find(&key, traces.SQLRunOfAgent, scope, run.RunID, run.AgentID)
+	found, err = rx.Find(&key, sqlRunOfAgent, scope, run.RunID, run.AgentID)
 	return key, found, err
 }

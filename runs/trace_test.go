@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -15,7 +14,7 @@ import (
 func removeRun(t testing.TB, s *runs.Store, ref runs.RunRef) error {
 	t.Helper()
 	return handle(s).Write(t.Context(), "remove", func(tx *db.Tx) error {
-		found, err := (traces.Table{Scope: s.Scope()}).Delete(tx, traces.Ref(ref))
+		found, err := s.Remove(tx, ref)
 		if err == nil && !found {
 			err = db.ErrNotFound
 		}
@@ -126,9 +125,8 @@ func TestATraceThatIsNotThere(t *testing.T) {
 			t.Errorf("got %v, %v", r, err)
 		}
 	}
-	for line, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s),
-		traces.Ref{AgentID: "a", RunID: "r"}) {
-		if line.Text != nil || !errors.Is(err, db.ErrNotFound) {
+	for line, err := range s.Lines(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+		if line.Line != nil || !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("got %v, %v", line, err)
 		}
 	}
@@ -193,26 +191,13 @@ func TestImportedLinesComeBack(t *testing.T) {
 		t.Errorf("the run is %+v", run)
 	}
 	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error {
-		at, found, err := (traces.Table{Scope: s.Scope()}).Standing(rx, traces.Ref(ref))
-		if err != nil || !found || at.Lines != 11 {
-			t.Errorf("the run has %d lines (%v, %v), not 11", at.Lines, found, err)
-		}
 		for bytes, want := range map[int]int{0: 1, 1 << 20: 11} {
-			if page, err := (traces.Table{Scope: s.Scope()}).LinesTx(rx, traces.Ref(ref), 0, bytes); err != nil ||
-				len(page) != want {
-				t.Errorf("a page of %d bytes has %d lines (%v), not %d", bytes, len(page), err, want)
+			if page, all, err := s.PageOfLines(rx, ref, bytes); err != nil || page != want || all != 11 {
+				t.Errorf("a page of %d bytes has %d lines of %d (%v), not %d of 11", bytes, page, all, err, want)
 			}
 		}
 		return nil
 	}))
-	var refs []runs.RunRef
-	for r, err := range (traces.Table{Scope: s.Scope()}).Refs(t.Context(), d) {
-		must(t, err)
-		refs = append(refs, runs.RunRef(r))
-	}
-	if !slices.Equal(refs, []runs.RunRef{ref}) {
-		t.Errorf("the runs are %v", refs)
-	}
 }
 
 func TestImport_EmptyFileIsEmptyTrace(t *testing.T) {

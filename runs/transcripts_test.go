@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/legacy"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
@@ -184,13 +183,13 @@ func (p *player) records(c *replay.Call) []runs.Record {
 // decode reads a record that the harness gave to the original as a value: what its JSON looked like
 // is forgotten.
 func (p *player) decode(text []byte) runs.Record {
-	record, err := traces.Decode(text)
+	record, err := runs.DecodeSeed(text)
 	must(p.t, err)
-	text, err = traces.Encode(record)
+	text, err = record.MarshalJSON()
 	must(p.t, err)
-	record, err = traces.Decode(text)
+	record, err = runs.DecodeSeed(text)
 	must(p.t, err)
-	return runs.Shown(record)
+	return record
 }
 
 // tagged is a started or ended record, whose tag the harness leaves out.

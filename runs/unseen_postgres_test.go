@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 	"selvedge/test/replay"
@@ -63,14 +62,14 @@ func playable(p *player, c *replay.Call) bool {
 			c.Unmarshal("max_age_days", &limits.MaxAgeDays) == nil
 	}
 	for _, text := range texts {
-		record, err := traces.Decode(text)
+		record, err := runs.DecodeSeed(text)
 		if err != nil {
 			return false
 		}
-		if text, err = traces.Encode(record); err != nil {
+		if text, err = record.MarshalJSON(); err != nil {
 			return false
 		}
-		if _, err = traces.Decode(text); err != nil {
+		if _, err = runs.DecodeSeed(text); err != nil {
 			return false
 		}
 	}

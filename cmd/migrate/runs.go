@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -160,7 +159,7 @@ id, --agent says whose.`,
 		if summary.Unstarted {
 			shown = nil
 		}
-		lines := traces.Table{Scope: a.scope}.Lines(c.Context(), d, traces.Ref(runRef(t)))
+		lines := a.runStore(d).Lines(c.Context(), runRef(t))
 		if a.json {
 			return a.runJSON(lines, shown)
 		}
@@ -170,7 +169,7 @@ id, --agent says whose.`,
 
 // runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and
 // change escapes.
-func (a *app) runJSON(lines iter.Seq2[traces.TraceLine, error], summary *runs.RunSummary) error {
+func (a *app) runJSON(lines iter.Seq2[runs.TraceRecord, error], summary *runs.RunSummary) error {
 	text, err := encodeJSON(summary)
 	if err != nil {
 		return err
@@ -180,14 +179,14 @@ func (a *app) runJSON(lines iter.Seq2[traces.TraceLine, error], summary *runs.Ru
 		if err != nil {
 			return err
 		}
-		if line.Kind == traces.LineRecord || line.Kind == traces.LineUnknown {
-			array.add(line.Text)
+		if line.Record != nil {
+			array.add(line.Line)
 		}
 	}
 	return array.end("}")
 }
 
-func (a *app) printRun(lines iter.Seq2[traces.TraceLine, error], ref runs.RunRef, s *runs.RunSummary) error {
+func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef, s *runs.RunSummary) error {
 	facts := [][2]string{{"run", ref.RunID}, {"agent", ref.AgentID}}
 	if s != nil {
 		ended := "no"
@@ -212,14 +211,14 @@ func (a *app) printRun(lines iter.Seq2[traces.TraceLine, error], ref runs.RunRef
 			return err
 		}
 		g.add(append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)...)
-		switch r := traces.ReadLine(line.Text).Record.(type) {
-		case traces.Turn:
-			turns.add(usedBy(line.Text))
-		case traces.Unknown:
+		switch r := line.Record.(type) {
+		case runs.Turn:
+			turns.add(usedBy(line.Line))
+		case runs.Unknown:
 			if r.Kind == modelTurn {
 				modelTurns.add(usedBy(r.Raw))
 			}
-		case traces.Ended:
+		case runs.Ended:
 			why = ""
 			if !r.Termination.Incomplete() {
 				why = r.Termination.Outcome.Summary
@@ -245,25 +244,24 @@ const modelTurn = "model_turn"
 const textWidth = 80
 
 // describeLine gives record, tool, result and text of a line of a trace.
-func describeLine(line traces.TraceLine) []string {
-	read := traces.ReadLine(line.Text)
-	switch r := read.Record.(type) {
-	case traces.Started:
+func describeLine(line runs.TraceRecord) []string {
+	switch r := line.Record.(type) {
+	case runs.Started:
 		return []string{"started", "", "", cut(r.Intent, textWidth)}
-	case traces.Turn:
+	case runs.Turn:
 		return []string{
 			"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r),
 			cut(value(r.Prompt), textWidth),
 		}
-	case traces.Ended:
+	case runs.Ended:
 		if r.Termination.Incomplete() {
 			return []string{"ended", "", "incomplete", ""}
 		}
 		return []string{
-			"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status),
+			"ended", "", string(cmp.Or(r.Termination.Status, r.Termination.Outcome.Status)),
 			cut(r.Termination.Outcome.Summary, textWidth),
 		}
-	case traces.Unknown:
+	case runs.Unknown:
 		if used := new(tally); r.Kind == modelTurn {
 			if u := usedBy(r.Raw); u.Counted() {
 				used.add(u)
@@ -272,22 +270,22 @@ func describeLine(line traces.TraceLine) []string {
 		}
 		return []string{r.Kind, "", "", cut(string(r.Raw), textWidth)}
 	}
-	if read.Kind == traces.LineBlank {
+	if len(bytes.TrimSpace(line.Line)) == 0 {
 		return []string{"(blank)", "", "", ""}
 	}
-	return []string{"(no record)", "", "", cut(string(line.Text), textWidth)}
+	return []string{"(no record)", "", "", cut(string(line.Line), textWidth)}
 }
 
-func turnResult(t traces.Turn) string {
+func turnResult(t runs.Turn) string {
 	var words []string
 	if o := t.CliOutcome; o != nil {
-		word := o.Kind
-		if o.Kind == traces.CliExited {
+		word := string(o.Kind)
+		if o.Kind == runs.CliExited {
 			word = "exit " + strconv.FormatInt(o.Code, 10)
 		}
 		words = append(words, word)
 	}
-	if t.VerifierVerdict != traces.VerdictNotRun {
+	if t.VerifierVerdict != runs.VerdictNotRun {
 		words = append(words, t.VerifierVerdict.String())
 	}
 	if t.PolicyRejected != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -53,9 +52,7 @@ func followedRuns(items iter.Seq2[runs.Followed, error]) iter.Seq2[runs.Followed
 }
 
 func recordCells(f runs.Followed) []string {
-	r := f.Item
-	line := traces.TraceLine{Sequence: r.Sequence, Kind: traces.LineRecord, Text: r.Line}
-	return append([]string{strconv.FormatInt(r.Sequence, 10)}, describeLine(line)...)
+	return append([]string{strconv.FormatInt(f.Item.Sequence, 10)}, describeLine(f.Item)...)
 }
 
 func (a *app) runsTail(d *db.DB, ref runs.RunRef) tailing[runs.Followed] {

@@ -23,8 +23,8 @@ var fences = []fence{
 	},
 	{
 		"adoption",
-		[]string{"runs/recover.go", "runs/hold.go", "internal/runs/append.go"},
-		[]string{"./runs", "./internal/runs", "./test/storetest"},
+		[]string{"runs/recover.go", "runs/hold.go", "runs/append_rows.go"},
+		[]string{"./runs", "./test/storetest"},
 	},
 	{
 		"adoption of live runs",

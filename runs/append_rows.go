@@ -1,0 +1,458 @@
+package runs
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"selvedge/db"
+)
+
+// maxSequence is the number of lines that a trace can hold: the lower 24 bits of a record's id.
+const maxSequence = 1<<24 - 1
+
+// prepared is a checked batch: everything that can be done before the writer's turn.
+type prepared struct {
+	Batch
+	ref     RunRef
+	rows    []recordRow // parallel to Records; those are nil for an imported line that is no record
+	turns   bool        // nothing but turns: the run's own row stays as it is
+	digest  []byte
+	undated bool // a record has no time: it gets that of the transaction
+}
+
+// prepare checks a batch. The error is about an id, or about a record that could not be read back.
+func prepare(b Batch) (prepared, error) {
+	p := prepared{Batch: b, ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, turns: b.Key == "" && b.Repeat == 0 && b.Parent == RunRef{}}
+	if err := p.ref.check(); err != nil {
+		return p, p.ref.failed(opAppend, err)
+	}
+	if err := db.CheckID("append key", b.Key); err != nil {
+		return p, p.ref.failed(opAppend, err)
+	}
+	if b.Parent != (RunRef{}) {
+		err := b.Parent.check()
+		if err == nil && b.Parent == p.ref {
+			err = db.Invalid("name the run that started this one, or none", "a run is not its own parent")
+		}
+		if err != nil {
+			return p, p.ref.failed(opAppend, err)
+		}
+	}
+	p.rows = make([]recordRow, len(b.Records))
+	for i, r := range b.Records {
+		var err error
+		if p.rows[i], err = rowOf(r); err != nil {
+			return p, p.ref.failed(opAppend, db.Invalid("mend what it names: a record must be read back as it "+
+				"was given", "record %d of %d: %w", i+1, len(b.Records), err))
+		}
+		p.turns = p.turns && p.rows[i].kind == kindTurn
+		p.undated = p.undated || undated(r)
+	}
+	if b.Key != "" {
+		var err error
+		p.digest, err = digestOf(p.rows)
+		return p, err
+	}
+	return p, nil
+}
+
+func digestOf(rows []recordRow) ([]byte, error) {
+	sum := sha256.New()
+	for i := range rows {
+		line, err := rows[i].Line()
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(line)
+		sum.Write([]byte{'\n'})
+	}
+	return sum.Sum(nil), nil
+}
+
+// empty reports whether there is nothing to append.
+func (p *prepared) empty() bool { return len(p.rows) == 0 }
+
+// append appends in a scope, as this process, beside what else the transaction does.
+func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache) error {
+	return p.appendBy(tx, scopeName, keys, tx.Exec)
+}
+
+// appendAlone is append where it is all that the transaction does.
+func (p prepared) appendAlone(tx *db.Tx, scopeName string, keys *keyCache) error {
+	return p.appendBy(tx, scopeName, keys, tx.ExecAndCommit)
+}
+
+// change is how the change is made that may be the only one of the transaction.
+type change func(query string, args ...any) (int64, error)
+
+func (p prepared) appendBy(tx *db.Tx, scopeName string, keys *keyCache, only change) error {
+	owner, err := tx.Owner()
+	if err != nil {
+		return err
+	}
+	if p.undated {
+		if err := p.date(tx.Now()); err != nil {
+			return err
+		}
+	}
+	p.stamp(tx)
+	if key, known := keys.find(p.ref); known && p.turns {
+		own := appendToOwn
+		if !tx.SingleWriter() {
+			own = appendBehind(only)
+		}
+		if done, err := own(tx, key, owner, p); done || err != nil {
+			return err
+		}
+	}
+	scope, err := tx.Scope(scopeName)
+	if err != nil {
+		return err
+	}
+	key, err := p.appendToAny(tx, scope, &owner)
+	if err != nil {
+		return err
+	}
+	if key != 0 {
+		ref := p.ref // all of p would be allocated for the function
+		tx.AfterCommit(func() { keys.keep(ref, key) })
+	}
+	return nil
+}
+
+// undated tells of a record that a caller made without a time.
+func undated(r Record) bool {
+	switch r := r.(type) {
+	case Started:
+		return r.StartedAt.IsZero() && r.from.Made()
+	case Ended:
+		return r.EndedAt.IsZero() && r.from.Made()
+	}
+	return false
+}
+
+// date gives the undated records a time. The slices are the call's own, not the transaction's,
+// which may be run again.
+func (p *prepared) date(now time.Time) (err error) {
+	p.Records, p.rows = slices.Clone(p.Records), slices.Clone(p.rows)
+	for i, r := range p.Records {
+		if !undated(r) {
+			continue
+		}
+		switch r := r.(type) {
+		case Started:
+			r.StartedAt = now
+			p.Records[i] = r
+		case Ended:
+			r.EndedAt = now
+			p.Records[i] = r
+		}
+		if p.rows[i], err = rowOf(p.Records[i]); err != nil {
+			return p.ref.failed(opAppend, err)
+		}
+	}
+	return nil
+}
+
+// stamp notes what the transaction knows of the rows.
+func (p *prepared) stamp(tx *db.Tx) {
+	var now any = db.Nanos(tx.Now())
+	for i := range p.rows {
+		p.rows[i].recordedAt = now
+	}
+	p.rows[0].batch = tx.Batch()
+}
+
+// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that
+// changes one b-tree, provided that the run is open, belongs to this process already and has more
+// than one line to go. Else the id is one that is there already, or 0, which none may be, and
+// nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary
+// table, because it reads the table it writes to.) Each parameter costs the driver a look at all of
+// them, so what is the same in every turn is none.
+const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
+    SELECT nullif(coalesce((SELECT id FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24
+    ORDER BY id DESC LIMIT 1), key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0),
+    'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)`
+
+const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns +
+	`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// appendToOwn appends turns to the run with this key; done is false when it is not an open run of
+// this process.
+func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error) {
+	var run any = key
+	args := p.rows[0].args(make([]any, 0, 20)...)
+	args[0], args[1] = run, owner // where the kind is, and the column that no turn has
+	args = append(args, run, run, int64(p.rows[0].size()))
+	written, err := tx.Exec(sqlAppendTurn, args...)
+	if err != nil || written == 0 {
+		return false, err
+	}
+	if len(p.rows) == 1 {
+		return true, nil
+	}
+	last, err := lastOf(tx, key)
+	if err != nil {
+		return false, err
+	}
+	return true, appendRows(tx, p, last, p.rows[1:])
+}
+
+const (
+	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
+	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it,
+	// so that what it reads is the last there is, and where it read too early its id is taken. A run
+	// of somebody else's who lives stays theirs.
+	sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
+SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
+FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24
+	AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
+WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s)
+	AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
+)
+
+// appendBehind is appendToOwn where others write meanwhile, for one turn, and to a run of another
+// process that lives.
+func appendBehind(only change) func(tx *db.Tx, key, owner int64, p prepared) (bool, error) {
+	return func(tx *db.Tx, key, owner int64, p prepared) (bool, error) {
+		if len(p.rows) > 1 {
+			return false, nil
+		}
+		if err := tx.Lock(sqlLockByKey, key); err != nil {
+			return false, err
+		}
+		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
+		n, err := only(fmt.Sprintf(sqlAppendNext, tx.AliveSQL("r.owner_id")),
+			append(args, int64(p.rows[0].size()), key, owner)...)
+		return n > 0, err
+	}
+}
+
+// appendRows writes rows behind the last one.
+func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
+	if err := p.fits(last.ID&maxSequence + int64(len(rows))); err != nil {
+		return err
+	}
+	var few [20]any
+	for i := range rows {
+		last.ID++
+		last.add(rows[i].size())
+		if err := tx.Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...),
+			integer(last.Bytes))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits judges how long a trace would be. Its last line is kept for an end: else nobody could close the run.
+func (p *prepared) fits(lines int64) error {
+	if lines < maxSequence {
+		return nil
+	}
+	if lines == maxSequence {
+		switch last := p.Records[len(p.Records)-1].(type) {
+		case nil, Ended: // nil: an imported line
+			return nil
+		case Unknown:
+			if last.status().word == laterCancelled {
+				return nil
+			}
+		}
+	}
+	return &db.Error{
+		Op: opAppend, Entity: "run", ID: p.ref.RunID, Hint: "end this run, and go on in a new one",
+		Err: fmt.Errorf("%w: a run holds at most %d lines, the last of them its end", db.ErrInvalid, maxSequence),
+	}
+}
+
+// runRow is a run as an append needs it.
+type runRow struct {
+	Key     int64  `db:"key"`
+	OwnerID *int64 `db:"owner_id"`
+	runState
+}
+
+var (
+	sqlFindRun = `SELECT key, owner_id, ` + stateColumns +
+		` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlAddRun = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` +
+		runMarks + `) RETURNING key`
+	sqlAddRunAs = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `, key) VALUES (?, ?, ?, ` +
+		runMarks + `, ?)`
+	sqlChangeRun = `UPDATE runs SET (` + runColumns + `) = (` + runMarks + `) WHERE key = ?`
+
+	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + db.Same("run_id", "?2") +
+		` AND ` + db.Same("agent_id", "?3") + ` AND ` + db.Same("append_key", "?4")
+	sqlFindTaken = sqlFindSpent + ` AND run = ?5`
+
+	runColumns = stateColumns + `, owner_id, checksum`
+	runMarks   = `?` + strings.Repeat(`, ?`, strings.Count(runColumns, `,`))
+)
+
+const (
+	sqlLastRecord = `SELECT id, bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
+	sqlSetParent  = `UPDATE runs SET parent = ? WHERE key = ?`
+	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? AND id < ? AND batch = ? LIMIT 1`
+	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
+	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, ?, ?, ?)`
+)
+
+// appendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made
+// to a run that is gone. A nil owner leaves the run without one.
+func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
+	var run runRow
+	found, err := tx.FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
+	if err != nil {
+		return 0, err
+	}
+	if found && p.Repeat != 0 {
+		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key<<24, (run.Key+1)<<24, p.Repeat); kept ||
+			err != nil {
+			return run.Key, err
+		}
+	}
+	if p.Key != "" {
+		var digest []byte
+		var known bool
+		if !found {
+			known, err = tx.Find(&digest, sqlFindSpent, scope, p.ref.RunID, p.ref.AgentID, p.Key)
+		} else if known, err = tx.Find(&digest, sqlFindKey, run.Key, p.Key); err == nil && !known {
+			// The keys of a run that is being removed go before it does. Those of an earlier run of the name
+			// are none of its own.
+			known, err = tx.Find(&digest, sqlFindTaken, scope, p.ref.RunID, p.ref.AgentID, p.Key, run.Key)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if known {
+			return run.Key, p.repeated(digest)
+		}
+	}
+	if !found {
+		run.runState = newState()
+	}
+	before := run.runState
+	last, err := lastOf(tx, run.Key)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range p.Records {
+		run.add(p.ref, r)
+	}
+	run.close(last.ID&maxSequence + int64(len(p.rows)))
+	switch {
+	case run.EndedAt != nil:
+		owner = nil
+	case owner != nil && run.OwnerID != nil && *run.OwnerID != *owner:
+		// A helper writes to the run of somebody else. It stays theirs while they live.
+		if alive, err := tx.OwnerAlive(*run.OwnerID); err != nil {
+			return 0, err
+		} else if alive {
+			owner = run.OwnerID
+		}
+	}
+	name, columns := run.runState.args(scope, p.ref, owner)
+	if !found {
+		if err := tx.Get(&run.Key, sqlAddRun, slices.Concat(name, columns)...); err != nil {
+			return 0, err
+		}
+	}
+	if last.ID == 0 {
+		last = lastRow{run.Key << 24, new(int64)}
+	}
+	if err := appendRows(tx, p, last, p.rows); err != nil {
+		return 0, err
+	}
+	if found && (!before.same(run.runState) || !same(run.OwnerID, owner)) {
+		if err := tx.Queue(sqlChangeRun, append(columns, run.Key)...); err != nil {
+			return 0, err
+		}
+	}
+	if p.Parent != (RunRef{}) {
+		if err := p.adopt(tx, scope, run.Key); err != nil {
+			return 0, err
+		}
+	}
+	if p.Key != "" {
+		err = tx.Queue(sqlAddKey, run.Key, p.Key, p.digest, db.Checksum(p.Key, p.digest))
+	}
+	return run.Key, err
+}
+
+// addRun makes a run that is not there, without an owner, in one piece.
+func (p *prepared) addRun(tx *db.Tx, scope int64) (key int64, err error) {
+	state := newState()
+	for _, r := range p.Records {
+		state.add(p.ref, r)
+	}
+	state.close(int64(len(p.rows)))
+	if key, err = tx.Number("runs"); err != nil {
+		return 0, err
+	}
+	name, columns := state.args(scope, p.ref, nil)
+	if err := tx.Queue(sqlAddRunAs, append(slices.Concat(name, columns), key)...); err != nil {
+		return 0, err
+	}
+	return key, appendRows(tx, *p, lastRow{key << 24, new(int64)}, p.rows)
+}
+
+// adopt notes the run's parent.
+func (p *prepared) adopt(tx *db.Tx, scope, key int64) error {
+	var parent int64
+	found, err := tx.Find(&parent, sqlRunOfAgent, scope, p.Parent.RunID, p.Parent.AgentID)
+	if err == nil && !found {
+		err = p.Parent.failed(opAppend, db.ErrNotFound)
+	}
+	if err == nil {
+		_, err = tx.Exec(sqlSetParent, parent, key)
+	}
+	return err
+}
+
+// repeated judges an append whose key is there already.
+func (p prepared) repeated(digest []byte) error {
+	if string(digest) == string(p.digest) {
+		return nil
+	}
+	return &db.Error{
+		Op: opAppend, Entity: "append key", ID: p.Key, Hint: "use a new key for other records",
+		Err: fmt.Errorf("%w: run %q has other records under this key", db.ErrConflict, p.ref.RunID),
+	}
+}
+
+// A lastRow is the last record of a run; zero when it has none.
+type lastRow struct {
+	ID    int64  `db:"id"`
+	Bytes *int64 `db:"bytes"` // nil: not known, and so of all that follow
+}
+
+func (r *lastRow) add(bytes int) {
+	if r.Bytes != nil {
+		total := *r.Bytes + int64(bytes)
+		r.Bytes = &total
+	}
+}
+
+func lastOf(tx *db.Tx, key int64) (last lastRow, err error) {
+	_, err = tx.Find(&last, sqlLastRecord, key<<24, (key+1)<<24)
+	return last, err
+}
+
+// args are the name of the run, and the values of its state's columns, the owner and the checksum.
+func (s *runState) args(scope int64, ref RunRef, owner *int64) (name, rest []any) {
+	name = []any{scope, ref.AgentID, ref.RunID}
+	rest = s.values()
+	return name, append(rest, owner, db.Checksum(slices.Concat(name, rest)...))
+}
+
+// same compares what two pointers, or neither of them, point at.
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

@@ -1,0 +1,323 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"selvedge/internal/chrono"
+	"selvedge/internal/serdejson"
+)
+
+// decodeSeed reads one trace line, without its line feed, and accepts exactly what the seed version of
+// the original accepts: a [Started], a [Turn] or an [Ended]. The error is a *serdejson.DecodeError. It keeps
+// no reference to line.
+//
+// Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets
+// its record's EndedAt (see [AgentOutcome]), and free-form JSON is handed out as it was written,
+// not normalised.
+func decodeSeed(line []byte) (Record, error) { return decode(bytes.Clone(line)) }
+
+// decode keeps line: what it returns shares its bytes.
+func decode(line []byte) (Record, error) {
+	if !utf8.Valid(line) {
+		return nil, &serdejson.DecodeError{Reason: serdejson.NotUTF8}
+	}
+	var few [12]member
+	tag, rest, trailing, reason := scanRecord(line, few[:0])
+	if reason != "" {
+		return nil, &serdejson.DecodeError{Reason: reason}
+	}
+	record, err := decodeRecord(tag, rest, line)
+	if err == nil && trailing != "" {
+		return nil, &serdejson.DecodeError{Reason: trailing}
+	}
+	return record, err
+}
+
+// member is a member of an object, or with a nil key an element of an array; both as they stand in the input.
+type member struct{ key, text []byte }
+
+// content is what an object or array holds beside its tag.
+type content struct {
+	members []member
+	array   bool
+}
+
+// scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an
+// array with the tag first. Everything is checked as JSON here; reason is the first complaint, in
+// the original's order. The complaint about what follows the record on its line is in trailing, for
+// the original looks there last.
+func scanRecord(line []byte, few []member) (tag int, rest content, trailing, reason string) {
+	s := serdejson.NewScanner(line)
+	open := s.Peek()
+	if open != '{' && open != '[' {
+		text, ok := s.Value()
+		if ok {
+			s.Fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord",
+				serdejson.Unexpected(text)))
+		}
+		return 0, rest, "", s.Reason()
+	}
+	tag, rest.members, rest.array = -1, few, open == '['
+	s.Enter()
+	for first := true; ; first = false {
+		var key []byte
+		var more, ok bool
+		if rest.array {
+			more, ok = s.NextElement(first)
+		} else {
+			key, more, ok = s.NextKey(first)
+		}
+		if !ok {
+			return 0, rest, "", s.Reason()
+		}
+		if !more {
+			break
+		}
+		if isTag := rest.array && first || !rest.array && serdejson.KeyIs(key, "record"); isTag {
+			if tag >= 0 {
+				s.Seek(s.Pos() - 1) // the original stops before the colon
+				s.Fail("duplicate field `record`")
+				return 0, rest, "", s.Reason()
+			}
+			if tag, ok = recordTag(s); !ok {
+				return 0, rest, "", s.Reason()
+			}
+			continue
+		}
+		text, ok := s.Value()
+		if !ok {
+			return 0, rest, "", s.Reason()
+		}
+		rest.members = append(rest.members, member{key: key, text: text})
+	}
+	if tag < 0 {
+		s.Fail("missing field `record`")
+		return 0, rest, "", s.Reason()
+	}
+	if s.Peek(); !s.AtEnd() {
+		s.PeekFail("trailing characters")
+		trailing = s.Reason()
+	}
+	return tag, rest, trailing, ""
+}
+
+func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
+	if c := s.Peek(); c == '{' || c == '[' {
+		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier",
+			serdejson.Unexpected([]byte{c})))
+	}
+	text, ok := s.Value()
+	if !ok {
+		return 0, false
+	}
+	if text[0] != '"' {
+		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected(text)))
+	}
+	for i, word := range recordWords {
+		if serdejson.KeyIs(text, word) {
+			return i, true
+		}
+	}
+	return 0, s.Fail(fmt.Sprintf("unknown variant `%s`, expected %s", serdejson.Unquote(text),
+		serdejson.OneOf(recordWords)))
+}
+
+func decodeRecord(tag int, c content, line []byte) (Record, error) {
+	var record Record
+	var err error
+	switch recordWords[tag] {
+	case "turn":
+		var t Turn
+		if t, err = decodeTurn(turnStructure.take(c)); err == nil {
+			t.from = sourceOf(line, func(dst []byte) []byte { return t.append(dst, verbatim) })
+		}
+		record = t
+	case "started":
+		var s Started
+		if s, err = decodeStarted(startedStructure.take(c)); err == nil {
+			s.from = sourceOf(line, s.append)
+		}
+		record = s
+	default:
+		var e Ended
+		if e, err = decodeEnded(endedStructure.take(c)); err == nil {
+			e.from = sourceOf(line, func(dst []byte) []byte { return e.append(dst, verbatim) })
+		}
+		record = e
+	}
+	if err != nil {
+		return nil, err
+	}
+	return record, nil
+}
+
+// sourceOf compares what the fields give with the line they came from.
+func sourceOf(line []byte, fields func(dst []byte) []byte) provenance {
+	buffer := borrowBuffer()
+	defer buffer.giveBack()
+	buffer.bytes = fields(buffer.bytes)
+	if bytes.Equal(buffer.bytes, line) {
+		return provenance{Exact: true}
+	}
+	return provenance{Line: line}
+}
+
+func decodeStarted(f fields) (Started, error) {
+	s := Started{RunID: f.Text(0), AgentID: f.Text(1), Intent: f.Text(2), OutcomeDescription: f.OptionalText(3)}
+	s.StartedAt, s.startedAtText = f.time(4)
+	return s, f.Err
+}
+
+func decodeTurn(f fields) (Turn, error) {
+	t := Turn{Index: f.Uint(0, math.MaxUint64, "usize"), Prompt: f.OptionalText(1), Tool: f.OptionalText(2)}
+	t.Parameters = rawMember(f.Values[3])
+	t.Output = rawMember(f.Values[4])
+	t.CliOutcome = f.cliOutcome(5)
+	if i := f.word(6, verdictWords); f.Err == nil {
+		t.VerifierVerdict = verdictsByWord[i]
+	}
+	t.PolicyRejected = f.policyRejection(7)
+	return t, f.Err
+}
+
+func decodeEnded(f fields) (Ended, error) {
+	e := Ended{RunID: f.Text(0), AgentID: f.Text(1), Termination: f.termination(2)}
+	e.EndedAt, e.endedAtText = f.time(3)
+	if o := e.Termination.Outcome; f.Err == nil && o != nil && o.Timestamp.IsZero() && o.timestampText == "" {
+		o.Timestamp, o.timestampText = e.EndedAt, e.endedAtText
+	}
+	return e, f.Err
+}
+
+func (f *fields) cliOutcome(i int) *CliOutcome {
+	if isNull(f.Values[i]) || f.Err != nil {
+		return nil
+	}
+	var few [4]member
+	kind, c, err := tagged(f.Values[i], "CliOutcome", cliOutcomeWords, few[:0])
+	if err != nil {
+		f.Keep(err)
+		return nil
+	}
+	o := &CliOutcome{Kind: CliOutcomeKind(cliOutcomeWords[kind])}
+	if o.Kind != CliExited {
+		f.Keep(c.unit())
+		return o
+	}
+	inner := exitedStructure.take(c)
+	o.Code = inner.signed(0)
+	f.Keep(inner.Err)
+	return o
+}
+
+func (f *fields) policyRejection(i int) *PolicyRejection {
+	if isNull(f.Values[i]) || f.Err != nil {
+		return nil
+	}
+	inner := rejectionStructure.takeText(f.Values[i])
+	p := &PolicyRejection{Rule: inner.Text(0), Param: inner.OptionalText(1)}
+	f.Keep(inner.Err)
+	return p
+}
+
+func (f *fields) termination(i int) (t Termination) {
+	text := f.Need(i)
+	if text == nil {
+		return t
+	}
+	var few [4]member
+	kind, c, err := tagged(text, "RunTermination", terminationWords, few[:0])
+	switch {
+	case err != nil:
+		f.Keep(err)
+	case terminationWords[kind] == "incomplete":
+		f.Keep(c.unit())
+	default:
+		inner := terminationStructure.take(c)
+		if status := inner.word(0, outcomeWords); inner.Err == nil {
+			t.Status = OutcomeStatus(outcomeWords[status])
+		}
+		if outcome := inner.Need(1); outcome != nil {
+			agent, err := decodeOutcome(agentStructure.takeText(outcome))
+			inner.Keep(err)
+			t.Outcome = &agent
+		}
+		f.Keep(inner.Err)
+	}
+	return t
+}
+
+func decodeOutcome(f fields) (o AgentOutcome, err error) {
+	if i := f.word(0, outcomeWords); f.Err == nil {
+		o.Status = OutcomeStatus(outcomeWords[i])
+	}
+	if f.Values[1] != nil {
+		o.Summary = f.Text(1)
+	}
+	if f.Values[2] != nil && f.Err == nil {
+		o.Evidence, f.Err = decodeEvidence(f.Values[2])
+	}
+	if f.Values[3] != nil && f.Err == nil {
+		o.Metrics, f.Err = decodeMetrics(metricsStructure.takeText(f.Values[3]))
+	}
+	if f.Values[4] != nil {
+		o.Timestamp, o.timestampText = f.time(4)
+		if o.Timestamp.IsZero() && o.timestampText == "" {
+			o.timestampText = chrono.Format(time.Time{})
+		}
+	}
+	return o, f.Err
+}
+
+func decodeEvidence(text []byte) (list []Evidence, err error) {
+	if text[0] != '[' {
+		return nil, serdejson.Errorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
+	}
+	for _, m := range contentOf(text, nil).members {
+		f := evidenceStructure.takeText(m.text)
+		var e Evidence
+		if i := f.word(0, evidenceWords); f.Err == nil {
+			e.Kind = EvidenceKind(evidenceWords[i])
+		}
+		e.Description = f.Text(1)
+		e.Data = rawMember(f.Values[2])
+		if f.Err != nil {
+			return nil, f.Err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
+	for i, count := range []*uint32{
+		0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded,
+		5: &m.ActionsFailed,
+	} {
+		if count != nil && f.Values[i] != nil {
+			*count = uint32(f.Uint(i, math.MaxUint32, "u32"))
+		}
+	}
+	if f.Values[2] != nil {
+		m.DurationMs = f.float(2)
+	}
+	return m, f.Err
+}
+
+func (f *fields) time(i int) (t time.Time, kept string) {
+	text := f.Need(i)
+	if text == nil {
+		return t, ""
+	}
+	if text[0] != '"' {
+		f.Fail("invalid type: %s, expected an RFC 3339 formatted date and time string", serdejson.Unexpected(text))
+		return t, ""
+	}
+	t, kept, err := parseTime(serdejson.Unquote(text))
+	f.Keep(err)
+	return t, kept
+}

@@ -1,0 +1,56 @@
+package runs
+
+import (
+	"bytes"
+	"time"
+
+	"selvedge/internal/serdejson"
+)
+
+// What a run's summary needs from records that only later programs write. Seen in the run store of
+// car-server-core 0.60.0: an end whose termination is "cancelled", and two
+// records of a cancellation under way.
+const (
+	laterCancelled           = "cancelled"
+	laterCancellationPending = "cancellation_pending"
+)
+
+// laterStatus is the status that an Unknown gives its run.
+type laterStatus struct {
+	// word is laterCancelled, laterCancellationPending (until an end follows), or "" for a record that
+	// changes no status.
+	word string
+	// endedAt is set for laterCancelled; its text is the exact one where a time.Time cannot hold it.
+	endedAt     time.Time
+	endedAtText string
+}
+
+// status reads just that out of the record. An end counts as cancelled when its termination says so
+// and its time can be read; whatever else is in it stays opaque.
+func (u Unknown) status() laterStatus {
+	switch u.Kind {
+	case "cancellation_requested", "cancellation_result":
+		return laterStatus{word: laterCancellationPending}
+	case "ended":
+	default:
+		return laterStatus{}
+	}
+	raw := bytes.Trim(u.Raw, " \t\r\n")
+	if len(raw) == 0 || raw[0] != '{' || serdejson.Check(raw, 0) != "" {
+		return laterStatus{}
+	}
+	end := contentOf(raw, nil)
+	termination, endedAt := end.only("termination"), end.only("ended_at")
+	if termination == nil || termination[0] != '{' || endedAt == nil || endedAt[0] != '"' {
+		return laterStatus{}
+	}
+	kind := contentOf(termination, nil).only("kind")
+	if kind == nil || !serdejson.KeyIs(kind, laterCancelled) {
+		return laterStatus{}
+	}
+	t, text, err := parseTime(serdejson.Unquote(endedAt))
+	if err != nil {
+		return laterStatus{}
+	}
+	return laterStatus{word: laterCancelled, endedAt: t, endedAtText: text}
+}

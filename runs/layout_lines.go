@@ -1,0 +1,202 @@
+package runs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"slices"
+
+	"selvedge/internal/tree"
+)
+
+const (
+	// pieceBytes is how much of a file is read and decoded at once, at most; a longer line is a piece
+	// of its own.
+	pieceBytes = 512 << 10
+	// maxLine is the longest line that is taken. SQLite holds values of a billion bytes.
+	maxLine = 512 << 20
+)
+
+// A record is a line of a source file.
+type record struct {
+	offset int64
+	text   []byte // without its line feed
+	kind   string // what the counts call it
+	reason string // why it can't be read; "" for what can
+	line   parsedLine
+}
+
+// whole reports whether the line stands for itself when no line feed ends it: it is no torn piece of another.
+func (r *record) whole() bool { return r.reason == "" && r.kind != tree.Blank }
+
+// A piece is a stretch of whole lines of a file.
+type piece struct {
+	from, to int64 // the bytes it covers
+	sum      []byte
+	records  []record
+	raw      []byte // the bytes, line feeds included
+	openLine bool   // the last record has no line feed, and is whole all the same
+	tail     []byte // at the end of the file: a last line that is torn; not covered
+	last     bool   // the file ends here
+}
+
+// lineReader cuts a file into pieces. What is appended to the file after it was opened is left for
+// the next import.
+type lineReader struct {
+	f      *os.File
+	size   int64
+	step   int // bytes of a piece
+	pos    int64
+	hash   hash.Hash // of everything before pos
+	ahead  *piece    // the first piece, when first has read it
+	after  hash.Hash // of ahead
+	decode func(text []byte) (kind, reason string, line parsedLine)
+}
+
+// errLineTooLong ends the reading of a file.
+var errLineTooLong = errors.New("a line is too long")
+
+// skip reads the first n bytes and returns their hash. The reader goes on behind them.
+func (r *lineReader) skip(n int64) ([]byte, error) {
+	r.hash = sha256.New()
+	if _, err := io.Copy(r.hash, io.NewSectionReader(r.f, 0, n)); err != nil {
+		return nil, err
+	}
+	r.pos, r.ahead = n, nil
+	return r.hash.Sum(nil), nil
+}
+
+// rewind starts again at the beginning.
+func (r *lineReader) rewind() { r.pos, r.hash = 0, sha256.New() }
+
+// first gives the first piece and goes back to the beginning. It is kept for the next that reads it
+// again from there.
+func (r *lineReader) first() (*piece, error) {
+	r.rewind()
+	if r.ahead == nil {
+		p, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		r.ahead, r.after = p, r.hash
+		r.rewind()
+	}
+	return r.ahead, nil
+}
+
+// closeLine takes the line feed that the last consumed line was waiting for. It reports false if
+// another byte is there: then the file has changed.
+func (r *lineReader) closeLine() (bool, error) {
+	var b [1]byte
+	if _, err := r.f.ReadAt(b[:], r.pos); err != nil {
+		return false, err
+	}
+	if b[0] != '\n' {
+		return false, nil
+	}
+	r.hash.Write(b[:])
+	r.pos++
+	return true, nil
+}
+
+// rest reports whether the bytes from here to the end are want.
+func (r *lineReader) rest(want []byte) (bool, error) {
+	if r.size-r.pos != int64(len(want)) {
+		return false, nil
+	}
+	have := make([]byte, len(want))
+	if _, err := r.f.ReadAt(have, r.pos); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return bytes.Equal(have, want), nil
+}
+
+// next gives the next piece. An empty file has one, without records.
+func (r *lineReader) next() (*piece, error) {
+	if p := r.ahead; p != nil && r.pos == p.from {
+		r.pos, r.hash, r.ahead = p.to, r.after, nil
+		return p, nil
+	}
+	buf, err := r.read(int(min(r.size-r.pos, int64(r.step))))
+	if err != nil {
+		return nil, err
+	}
+	end := bytes.LastIndexByte(buf, '\n') + 1
+	if atEnd := r.pos+int64(len(buf)) == r.size; end == 0 && !atEnd {
+		if buf, err = r.longLine(len(buf)); err != nil {
+			return nil, err
+		}
+		end = bytes.LastIndexByte(buf, '\n') + 1
+	}
+	p := &piece{from: r.pos, last: r.pos+int64(len(buf)) == r.size}
+	if p.last && end < len(buf) {
+		final := r.record(r.pos+int64(end), buf[end:])
+		if final.whole() {
+			p.openLine = true
+			end = len(buf)
+		} else {
+			p.tail = buf[end:]
+		}
+	}
+	p.raw = buf[:end:end]
+	p.to = r.pos + int64(end)
+	p.last = p.to+int64(len(p.tail)) == r.size
+	p.records = make([]record, 0, bytes.Count(p.raw, newline)+1)
+	for offset := r.pos; offset < p.to; {
+		line, _, _ := bytes.Cut(buf[offset-r.pos:end], newline)
+		p.records = append(p.records, r.record(offset, line))
+		offset += int64(len(line)) + 1
+	}
+	r.hash.Write(p.raw)
+	p.sum = r.hash.Sum(nil)
+	r.pos = p.to
+	return p, nil
+}
+
+var newline = []byte{'\n'}
+
+func (r *lineReader) record(offset int64, text []byte) record {
+	rec := record{offset: offset, text: slices.Clip(text)}
+	rec.kind, rec.reason, rec.line = r.decode(rec.text)
+	return rec
+}
+
+// read reads n bytes from here. A file that became shorter ends where it ends.
+func (r *lineReader) read(n int) ([]byte, error) {
+	buf := make([]byte, n)
+	got, err := r.f.ReadAt(buf, r.pos)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if got < n {
+		r.size = r.pos + int64(got)
+	}
+	return buf[:got], err
+}
+
+// longLine reads a line that is longer than n bytes. It looks for the end first, so that the line
+// is in memory once.
+func (r *lineReader) longLine(n int) ([]byte, error) {
+	window := make([]byte, pieceBytes)
+	for length := int64(n); ; {
+		got, err := r.f.ReadAt(window, r.pos+length)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		at := bytes.IndexByte(window[:got], '\n')
+		length += int64(got)
+		if at >= 0 {
+			length += int64(at + 1 - got)
+		}
+		if length > maxLine {
+			return nil, fmt.Errorf("%w: the one at byte %d has more than %d MiB", errLineTooLong, r.pos, maxLine>>20)
+		}
+		if at >= 0 || got == 0 || r.pos+length >= r.size {
+			return r.read(int(min(length, r.size-r.pos)))
+		}
+	}
+}

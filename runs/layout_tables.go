@@ -1,0 +1,95 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+
+	"selvedge/db"
+	"selvedge/internal/tree"
+)
+
+// Title names a run to people.
+func (layout) Title(e tree.Entity) string { return title(e) }
+
+// Things is the run that a file became.
+func (layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, error) {
+	return tree.OneThing(row), nil
+}
+
+// Find looks a run up.
+func (layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
+	at, ok, err := store{scope: scope}.state(rx, e)
+	return tree.Thing{Entity: e, Row: at.Row}, ok, err
+}
+
+// Tables are those of a run.
+func (layout) Tables() []tree.Table {
+	return []tree.Table{
+		{
+			Name: "runs", Noun: "run", Said: "run",
+			Query: `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM runs AS r
+				WHERE r.key = ?1`,
+			Numbers: []string{"key", "scope", "checksum"},
+			Marks:   []string{"owner_id", "parent"},
+		},
+		{
+			Name: "run_records", Noun: "line", Said: "turn",
+			Query: `SELECT r.*, r.id & 16777215 AS sequence FROM run_records AS r
+				WHERE r.id > CAST(?1 AS BIGINT) << 24 AND r.id < (CAST(?1 AS BIGINT) + 1) << 24 ORDER BY r.id`,
+			Key:     []string{"sequence"},
+			Numbers: []string{"id", "checksum"},
+			Marks:   []string{"batch", "recorded_at"},
+			Forms:   []string{"raw"},
+			Explains: func(column string, _, ours map[string]any, alike bool) bool {
+				return alike && column == "exact" || column == "bytes" && ours["bytes"] == nil // from before it was kept
+			},
+			Kind: func(row map[string]any) string {
+				raw, _ := row["raw"].([]byte)
+				switch kind, _ := row["kind"].(string); {
+				case kind != "opaque":
+					return kind
+				case readLine(raw).kind == lineBlank:
+					return tree.Blank
+				}
+				return tree.Undecodable
+			},
+		},
+		{
+			Name: "run_append_keys", Noun: "key",
+			Query: `SELECT * FROM run_append_keys WHERE run = ?1 ORDER BY append_key`,
+			Key:   []string{"append_key"}, Numbers: []string{"run", "checksum"}, Own: true,
+		},
+	}
+}
+
+// Settings are config.toml and the limits that it says. One that an export would write now says
+// nothing that is not here.
+func (layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, file string, there bool,
+	err error,
+) {
+	found, err := configOf(t.Dir)
+	if err != nil {
+		return nil, configFile, false, err
+	}
+	if t.Source.ID == 0 && found.problem == "" {
+		s, err := settingsOf(ctx, t)
+		if err != nil || s.there && bytes.Equal(s.text, found.text) {
+			return nil, configFile, false, err
+		}
+	}
+	return []tree.Table{
+		{
+			Name: "retention", Noun: "limit",
+			Query: `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM retention AS r
+				WHERE r.source = ?1 ORDER BY r.store`,
+			Key:     []string{"store"},
+			Numbers: []string{"scope", "source", "checksum"},
+			Clocks:  []string{"set_at"},
+		},
+		{
+			Name: "import_settings", Noun: "file of settings",
+			Query:   `SELECT * FROM import_settings WHERE source = ?1`,
+			Numbers: []string{"source", "checksum"},
+		},
+	}, configFile, !found.gone, nil
+}

@@ -1,0 +1,108 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"selvedge/db"
+)
+
+const (
+	sqlKeys    = `SELECT key FROM runs ORDER BY key`
+	sqlNoTurns = `SELECT ` + recordColumns +
+		` FROM run_records WHERE id > ? AND id < ? AND kind <> 'turn' ORDER BY id`
+)
+
+var sqlRestated = `SELECT scope, agent_id, run_id, key, owner_id, ` + stateColumns + ` FROM runs WHERE key = ?`
+
+// Restate derives the row of every run of the file from its trace again, of which records are lost,
+// for maintenance.Salvage. It returns a note for each run whose end is lost: such a run is open.
+func Restate(ctx context.Context, d *db.DB) (notes []string, err error) {
+	const op, group = "restate runs", 100
+	var keys []int64
+	err = d.Read(ctx, op, func(rx *db.Rx) error {
+		keys = nil
+		return rx.Select(&keys, sqlKeys)
+	})
+	for some := range slices.Chunk(keys, group) {
+		var lost []string
+		if err == nil {
+			err = d.Write(ctx, op, func(tx *db.Tx) error {
+				lost = nil
+				for _, key := range some {
+					note, err := restate(tx, key)
+					if err != nil {
+						return err
+					}
+					if note != "" {
+						lost = append(lost, note)
+					}
+				}
+				return nil
+			})
+		}
+		notes = append(notes, lost...)
+	}
+	return notes, err
+}
+
+// restate returns a note if the end of the run is lost. What only a lost start said stays.
+func restate(tx *db.Tx, key int64) (note string, err error) {
+	var row struct {
+		Scope int64 `db:"scope"`
+		RunRef
+		runRow
+	}
+	if found, err := tx.Find(&row, sqlRestated, key); err != nil || !found {
+		return "", err
+	}
+	was, is := row.runState, newState()
+	last, err := lastOf(tx, key)
+	if err == nil {
+		err = is.addFrame(&tx.Rx, row.RunRef, key)
+	}
+	if err != nil {
+		return "", row.failed("restate run", err)
+	}
+	is.close(last.ID & maxSequence)
+	if is.StartedAt == nil {
+		is.ShownAgentID, is.ShownRunID, is.Intent = was.ShownAgentID, was.ShownRunID, was.Intent
+		is.StartedAt, is.StartedAtText = was.StartedAt, was.StartedAtText
+	}
+	if was.same(is) {
+		return "", nil
+	}
+	if is.EndedAt != nil {
+		row.OwnerID = nil
+	} else if was.EndedAt != nil {
+		ended := was.Status
+		if was.Outcome != nil {
+			ended = *was.Outcome
+		}
+		note = fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is lost, and the run is open",
+			row.RunID, row.AgentID, ended)
+	}
+	_, columns := is.args(row.Scope, row.RunRef, row.OwnerID)
+	_, err = tx.Exec(sqlChangeRun, append(columns, key)...)
+	return note, err
+}
+
+// addFrame folds in what of a trace is no turn. What can't be read counts as a line that is no record.
+func (s *runState) addFrame(rx *db.Rx, run RunRef, key int64) error {
+	for found, err := range rx.Query(sqlNoTurns, key<<24, (key+1)<<24) {
+		if err != nil {
+			return err
+		}
+		var row recordRow
+		if err := found.Scan(row.targets()...); err != nil {
+			return err
+		}
+		record, err := row.Record()
+		if err != nil {
+			record = nil
+		}
+		s.add(run, record)
+	}
+	return nil
+}

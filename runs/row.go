@@ -1,0 +1,301 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// The kinds of a row of run_records. An opaque line is no record to anybody: it is kept so that an
+// export gives back the file that was imported.
+const (
+	kindTurn    = "turn"
+	kindStarted = "started"
+	kindEnded   = "ended"
+	kindUnknown = "unknown"
+	kindOpaque  = "opaque"
+)
+
+// recordRow is a row of run_records without its id.
+type recordRow struct {
+	kind        string
+	unknownKind *string
+	turnIndex   *int64
+	prompt      *string
+	tool        *string
+	parameters  []byte
+	output      []byte
+	cliKind     *string
+	cliCode     *int64
+	verdict     *string
+	policyRule  *string
+	policyParam *string
+	raw         []byte
+	exact       bool
+	// What is not of the record, as arguments: all rows of a call share them. A reader does without.
+	batch      any
+	recordedAt any
+}
+
+const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule, policy_param, raw, exact`
+
+// writtenColumns are all but the id, the checksum and the run's bytes so far last.
+const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`
+
+// args are the values of writtenColumns but the last.
+func (r *recordRow) args(before ...any) []any {
+	first := len(before)
+	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool),
+		blob(r.parameters),
+		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule),
+		text(r.policyParam), blob(r.raw),
+		oneOrZero(r.exact), r.batch, r.recordedAt)
+	return append(before, db.Checksum(before[first:]...))
+}
+
+func oneOrZero(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// A bit is a boolean that is kept as 0 or 1.
+type bit bool
+
+// Scan reads the column.
+func (b *bit) Scan(value any) error {
+	n, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("%w: %v is neither 0 nor 1", db.ErrCorrupt, value)
+	}
+	*b = n != 0
+	return nil
+}
+
+// targets are where recordColumns are scanned to.
+func (r *recordRow) targets(before ...any) []any {
+	return append(before, &r.kind, &r.unknownKind, &r.turnIndex, &r.prompt, &r.tool, &r.parameters,
+		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, (*bit)(&r.exact))
+}
+
+// size is how many bytes the texts and JSON of a row take: what it adds to run_records.bytes.
+func (r *recordRow) size() int {
+	n := len(r.parameters) + len(r.output) + len(r.raw)
+	for _, s := range []*string{r.unknownKind, r.prompt, r.tool, r.policyRule, r.policyParam} {
+		if s != nil {
+			n += len(*s)
+		}
+	}
+	return n
+}
+
+// A pointer, or an empty slice, as an argument would cost the driver reflection.
+
+func text(s *string) any {
+	if s == nil {
+		return nil
+	}
+	return *s
+}
+
+func integer(n *int64) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// rowOf is the row for a record that came through the API. The error is about a record that the
+// original could not read back.
+//
+// The columns of a turn hold what the caller gave. What an export writes is decided here, and made
+// there: the very line where the record came from one and still says the same, else the original's
+// encoding of it.
+func rowOf(r Record) (recordRow, error) {
+	if size := sizeOf(r); size > maxRecord {
+		return recordRow{}, fmt.Errorf("it is %d bytes long; at most %d are possible", size, maxRecord)
+	}
+	if err := validate(r); err != nil {
+		return recordRow{}, err
+	}
+	row := newRow(r)
+	from := r.source()
+	switch {
+	case from.Line != nil && stillSays(r, from.Line):
+		row.raw, row.exact = from.Line, true
+	case row.kind == kindTurn && columnsHold(r):
+		row.exact = from.Exact && oneLine(row.parameters) && oneLine(row.output)
+	default:
+		row.raw = appendLine(nil, r, verbatim)
+		row.exact = from.Exact && oneLine(row.raw)
+	}
+	return row, nil
+}
+
+// maxRecord is what surely fits into a row, whose limit is 1,000,000,000 bytes
+// (sqlite.org/limits.html), also where its columns and the line are kept.
+const maxRecord = 400_000_000
+
+// sizeOf is how many bytes the large parts of a record take.
+func sizeOf(r Record) int {
+	switch r := r.(type) {
+	case Started:
+		return len(r.Intent)
+	case Unknown:
+		return len(r.Raw)
+	case Ended:
+		if o := r.Termination.Outcome; o != nil {
+			n := len(o.Summary)
+			for _, e := range o.Evidence {
+				n += len(e.Description) + len(e.Data)
+			}
+			return n
+		}
+	case Turn:
+		n := len(r.Parameters) + len(r.Output)
+		if r.Prompt != nil {
+			n += len(*r.Prompt)
+		}
+		return n
+	}
+	return 0
+}
+
+func oneLine(text []byte) bool { return bytes.IndexByte(text, '\n') < 0 }
+
+// rowOfLine is the row for an imported line.
+func rowOfLine(line parsedLine) recordRow {
+	row := recordRow{kind: kindOpaque}
+	if line.record != nil {
+		row = newRow(line.record)
+	}
+	row.raw, row.exact = line.raw(), true
+	if row.raw == nil && row.kind != kindTurn {
+		row.raw = line.given
+	}
+	if row.raw == nil && row.kind == kindOpaque {
+		row.raw = []byte{} // a blank line of no bytes at all
+	}
+	return row
+}
+
+func newRow(r Record) recordRow {
+	switch r := r.(type) {
+	case Started:
+		return recordRow{kind: kindStarted}
+	case Ended:
+		return recordRow{kind: kindEnded}
+	case Unknown:
+		return recordRow{kind: kindUnknown, unknownKind: &r.Kind}
+	case Turn:
+		index, verdict := columnIndex(r.Index), r.VerifierVerdict.String()
+		row := recordRow{kind: kindTurn, turnIndex: &index, prompt: r.Prompt, tool: r.Tool, verdict: &verdict}
+		if !nothing(r.Parameters) {
+			row.parameters = r.Parameters
+		}
+		if !nothing(r.Output) {
+			row.output = r.Output
+		}
+		if o := r.CliOutcome; o != nil {
+			kind := string(o.Kind)
+			row.cliKind = &kind
+			if o.Kind == CliExited {
+				row.cliCode = &o.Code
+			}
+		}
+		if p := r.PolicyRejected; p != nil {
+			row.policyRule, row.policyParam = &p.Rule, p.Param
+		}
+		return row
+	}
+	return recordRow{}
+}
+
+// Later reports a record of a later version.
+func (r *recordRow) Later() bool { return r.kind == kindUnknown }
+
+// Record is what the row says; nil for an opaque line.
+func (r *recordRow) Record() (Record, error) {
+	switch {
+	case r.kind == kindOpaque:
+		return nil, nil
+	case r.kind == kindTurn && r.raw == nil:
+		return r.turn()
+	case r.kind == kindUnknown && !r.exact:
+		return Unknown{Kind: *r.unknownKind, Raw: r.raw}, nil
+	}
+	line := readLine(r.raw)
+	if line.record == nil {
+		return nil, fmt.Errorf("%w: a %s record can't be read: %w", db.ErrCorrupt, r.kind, line.err)
+	}
+	if !r.exact {
+		return withoutSource(line.record), nil
+	}
+	return line.record, nil
+}
+
+func (r *recordRow) turn() (Record, error) {
+	t := Turn{Prompt: r.prompt, Tool: r.tool, Parameters: r.parameters, Output: r.output}
+	if r.turnIndex == nil || r.verdict == nil {
+		return nil, fmt.Errorf("%w: a turn lacks its index or its verdict", db.ErrCorrupt)
+	}
+	t.Index = uint64(*r.turnIndex)
+	var err error
+	if t.VerifierVerdict, err = ParseVerdict(*r.verdict); err != nil {
+		return nil, fmt.Errorf("%w: %w", db.ErrCorrupt, err)
+	}
+	if r.cliKind != nil {
+		t.CliOutcome = &CliOutcome{Kind: CliOutcomeKind(*r.cliKind)}
+		if r.cliCode != nil {
+			t.CliOutcome.Code = *r.cliCode
+		}
+	}
+	if r.policyRule != nil {
+		t.PolicyRejected = &PolicyRejection{Rule: *r.policyRule, Param: r.policyParam}
+	}
+	t.from.Exact = r.exact
+	return t, nil
+}
+
+// Line is what an export writes for the row, without a line feed.
+func (r *recordRow) Line() ([]byte, error) {
+	if r.raw != nil && r.exact {
+		return r.raw, nil
+	}
+	record, err := r.Record()
+	if err != nil {
+		return nil, err
+	}
+	if r.exact {
+		return appendLine(nil, record, verbatim), nil
+	}
+	return appendLine(nil, record, canonicalRaw), nil
+}
+
+// withoutSource forgets the line that a record was decoded from.
+func withoutSource(r Record) Record {
+	switch r := r.(type) {
+	case Started:
+		r.from = provenance{}
+		return r
+	case Turn:
+		r.from = provenance{}
+		return r
+	case Ended:
+		r.from = provenance{}
+		return r
+	case Unknown:
+		r.from = provenance{}
+		return r
+	}
+	return r
+}

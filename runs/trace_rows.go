@@ -1,0 +1,62 @@
+package runs
+
+import (
+	"fmt"
+
+	"selvedge/db"
+)
+
+const sqlRecords = `SELECT id & 16777215, ` + recordColumns +
+	` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
+
+// placedRow is a row with its place in the trace.
+type placedRow struct {
+	Sequence int64
+	recordRow
+}
+
+// eachRow visits at most limit rows of a run behind a sequence, until visit has enough. The row is
+// used again for the next one: what it points at may be kept, the row itself not.
+func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on bool, err error)) error {
+	var row placedRow
+	targets := row.targets(&row.Sequence)
+	for found, err := range rx.Query(sqlRecords, key<<24|after, (key+1)<<24, limit) {
+		if err != nil {
+			return err
+		}
+		if err := found.Scan(targets...); err != nil {
+			return err
+		}
+		on, err := visit(&row)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", row.Sequence, err)
+		}
+		if !on {
+			return nil
+		}
+	}
+	return nil
+}
+
+// sqlRunOfAgent finds the key of a run.
+const sqlRunOfAgent = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+
+// errGone is the error for a reader of a run that was removed.
+func errGone() error { return db.CursorExpired("the run was removed, by retention or an import") }
+
+// readLines returns the lines of a run behind a sequence, about maxBytes of them; more is true if
+// there may be others.
+func readLines(rx *db.Rx, key, after int64, maxBytes int) (lines []storedLine, more bool, err error) {
+	const most = 512
+	taken := 0
+	err = eachRow(rx, key, after, most, func(row *placedRow) (bool, error) {
+		if taken += row.size(); len(lines) > 0 && taken > maxBytes {
+			more = true
+			return false, nil
+		}
+		text, err := row.Line()
+		lines = append(lines, storedLine{row.Sequence, text})
+		return true, err
+	})
+	return lines, more || len(lines) == most, err
+}

@@ -1,0 +1,59 @@
+package runs
+
+import (
+	"fmt"
+
+	"selvedge/internal/serdejson"
+)
+
+// provenance is where a decoded record came from. A record that a caller builds has the zero value.
+type provenance struct {
+	Line  []byte // the line, where encoding the fields gives other bytes
+	Exact bool   // encoding the fields as they are gives the line
+}
+
+// Made reports that the record was built and not decoded.
+func (p provenance) Made() bool { return p.Line == nil && !p.Exact }
+
+func (s Started) source() provenance { return s.from }
+func (t Turn) source() provenance    { return t.from }
+func (e Ended) source() provenance   { return e.from }
+func (u Unknown) source() provenance { return u.from }
+
+// The words of a trace in the order of formats.md: error texts list them in this order, and a tag
+// inside a record may be a number that counts in it.
+var (
+	recordWords      = []string{"started", "ended", "turn"}
+	terminationWords = []string{"outcome", "incomplete"}
+	cliOutcomeWords  = []string{"exited", "killed", "timeout"}
+	verdictWords     = []string{"pass", "fail", "not_run"}
+	outcomeWords     = []string{"success", "partial_success", "give_up", "timeout", "failure", "done"}
+	evidenceWords    = []string{
+		"self_assessment", "tool_result", "state_change", "external_verification",
+		"stop_reason", "evaluator",
+	}
+	verdictsByWord = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
+)
+
+// String is the word in a trace: "not_run", "pass" or "fail".
+func (v Verdict) String() string {
+	switch v {
+	case VerdictNotRun:
+		return "not_run"
+	case VerdictPass:
+		return "pass"
+	case VerdictFail:
+		return "fail"
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// ParseVerdict reads the word of a trace.
+func ParseVerdict(word string) (Verdict, error) {
+	for i, w := range verdictWords {
+		if w == word {
+			return verdictsByWord[i], nil
+		}
+	}
+	return 0, serdejson.Errorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(verdictWords))
+}
