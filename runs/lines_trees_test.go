@@ -11,9 +11,10 @@ import (
 	"io"
 	"os"
 	"path"
-	"selvedge/internal/chrono"
 	"strings"
 	"testing"
+
+	"selvedge/internal/chrono"
 )
 
 // traceFiles are the regular *.jsonl files of a recorded tree by folder/name.
