@@ -13,13 +13,13 @@ import (
 )
 
 // storedLimits are the limits of runs that a scope has, as the original counts them.
-func storedLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool, err error) {
+func storedLimits(ctx context.Context, d *db.DB, scope string) (runs.RetentionConfig, bool, error) {
 	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
 	if !ok {
-		return limits, ok, err
+		return runs.RetentionConfig{}, ok, err
 	}
-	limits = runs.RetentionConfig{MaxPerAgent: uint64(r.Policy.Count), MaxAgeDays: int64(r.Policy.Age / (24 * time.Hour))}
-	return limits, ok, err
+	days := int64(r.Policy.Age / (24 * time.Hour))
+	return runs.RetentionConfig{MaxPerAgent: uint64(r.Policy.Count), MaxAgeDays: days}, ok, err
 }
 
 func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {

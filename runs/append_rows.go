@@ -25,7 +25,10 @@ type prepared struct {
 
 // prepare checks a batch. The error is about an id, or about a record that could not be read back.
 func prepare(b Batch) (prepared, error) {
-	p := prepared{Batch: b, ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, turns: b.Key == "" && b.Repeat == 0 && b.Parent == RunRef{}}
+	p := prepared{
+		Batch: b, ref: RunRef{AgentID: b.AgentID, RunID: b.RunID},
+		turns: b.Key == "" && b.Repeat == 0 && b.Parent == RunRef{},
+	}
 	if err := p.ref.check(); err != nil {
 		return p, p.ref.failed(opAppend, err)
 	}

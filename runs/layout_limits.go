@@ -11,13 +11,11 @@ import (
 
 const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
 
-// StoredLimits are the limits of retention that a scope's tree of run traces brought with it, from
+// storedLimits are the limits of retention that a scope's tree of run traces brought with it, from
 // the config.toml beside it. ok is false where there are none other than the original's own, 50
 // runs per agent and 30 days. The original counts whole days: part of one is a day, since a limit
 // of 0 keeps nothing.
-func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits RetentionConfig, ok bool,
-	err error,
-) {
+func storedLimits(ctx context.Context, d *db.DB, scope string) (limits RetentionConfig, ok bool, err error) {
 	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
 	if err != nil || !ok {
 		return limits, false, err

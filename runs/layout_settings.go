@@ -65,7 +65,7 @@ type settings struct {
 // settingsOf gives the config.toml that was imported, in which nothing is changed but the limits,
 // where they are others now.
 func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
-	limits, stored, err := StoredLimits(ctx, t.DB, t.Scope)
+	limits, stored, err := storedLimits(ctx, t.DB, t.Scope)
 	if err != nil {
 		return s, err
 	}
@@ -199,7 +199,8 @@ func edit(text []byte, limits []limit) []byte {
 		}
 	}
 	if len(missing) > 0 {
-		changes = append(changes, settingChange{at: f.at, text: f.before + strings.Join(missing, f.between) + f.behind})
+		text := f.before + strings.Join(missing, f.between) + f.behind
+		changes = append(changes, settingChange{at: f.at, text: text})
 	}
 	slices.SortFunc(changes, func(a, b settingChange) int { return a.at - b.at })
 	var out []byte

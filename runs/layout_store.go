@@ -59,7 +59,10 @@ func (s store) append(tx *db.Tx, e tree.Entity, was *stored, records []record) (
 	if err != nil {
 		return stored{}, err
 	}
-	p := prepared{ref: run, Batch: Batch{Records: make([]Record, len(records))}, rows: make([]recordRow, len(records))}
+	p := prepared{
+		Batch: Batch{Records: make([]Record, len(records))}, ref: run,
+		rows: make([]recordRow, len(records)),
+	}
 	for i := range records {
 		p.Records[i], p.rows[i] = records[i].line.record, rowOfLine(records[i].line)
 	}

@@ -14,7 +14,8 @@ const (
 		` FROM run_records WHERE id > ? AND id < ? AND kind <> 'turn' ORDER BY id`
 )
 
-var sqlRestated = `SELECT scope, agent_id, run_id, key, owner_id, ` + stateColumns + ` FROM runs WHERE key = ?`
+var sqlRestated = `SELECT scope, agent_id, run_id, key, owner_id, ` + stateColumns +
+	` FROM runs WHERE key = ?`
 
 // Restate derives the row of every run of the file from its trace again, of which records are lost,
 // for maintenance.Salvage. It returns a note for each run whose end is lost: such a run is open.
@@ -80,8 +81,8 @@ func restate(tx *db.Tx, key int64) (note string, err error) {
 		if was.Outcome != nil {
 			ended = *was.Outcome
 		}
-		note = fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is lost, and the run is open",
-			row.RunID, row.AgentID, ended)
+		note = fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is lost, and the run is "+
+			"open", row.RunID, row.AgentID, ended)
 	}
 	_, columns := is.args(row.Scope, row.RunRef, row.OwnerID)
 	_, err = tx.Exec(sqlChangeRun, append(columns, key)...)
