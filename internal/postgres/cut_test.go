@@ -237,7 +237,7 @@ func TestPostgresAServerThatIsGoneLeavesNoDoubt(t *testing.T) {
 }
 
 func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
-	address := dbtest.PostgresAlone(t, "../../..")
+	address := dbtest.PostgresAlone(t, "../..")
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	standbys := func(names string) {

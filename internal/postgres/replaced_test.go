@@ -16,7 +16,7 @@ import (
 const (
 	often = 20 * time.Millisecond
 	never = time.Hour
-	root  = "../../.."
+	root  = "../.."
 )
 
 func count(t *testing.T, e *postgres.Engine) int64 {

@@ -27,7 +27,7 @@ func TestNewFile_EqualsAllSteps(t *testing.T) {
 	steps := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views}
 	whole := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views, Whole: program.Whole}
 	want := script(t, steps)
-	const path = "../../../migrations/sqlite/whole/schema.sql"
+	const path = "../../migrations/sqlite/whole/schema.sql"
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
