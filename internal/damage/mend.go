@@ -35,25 +35,11 @@ func OpenUnread(ctx context.Context, w Writer) error {
 	return err
 }
 
-// MendTexts gives entries of the schema their own text again, where a few bits of it are not what
-// they were, and makes views of what its user made and nobody can parse any more, so that its text
-// stays. Everything is one transaction; it names what it did. The connection comes from OpenUnread
-// and is closed afterwards: it still has the schema as it was.
+// MendTexts restores, in the caller's transaction, the texts of schema entries in which a few bits
+// have flipped. Where a user's view can't be parsed any more, it makes a view that keeps the text.
+// It names what it did. The connection comes from OpenUnread and is closed afterwards: it still has
+// the schema as it was.
 func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
-	if _, err := w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return nil, err
-	}
-	if done, err = mendTexts(ctx, w, expected); err == nil {
-		_, err = w.ExecContext(ctx, "COMMIT")
-	}
-	if err != nil {
-		_, undo := w.ExecContext(ctx, "ROLLBACK")
-		return nil, errors.Join(err, undo)
-	}
-	return done, nil
-}
-
-func mendTexts(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
 	there, err := entries(ctx, w)
 	if err != nil {
 		return nil, err

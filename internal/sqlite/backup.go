@@ -18,23 +18,21 @@ import (
 	"selvedge/internal/machine"
 )
 
-// Backup writes a copy of the file to dest.
+// Backup writes a copy of the file to dest. A dest that exists is ErrConflict.
 func (e *Engine) Backup(ctx context.Context, dest string) error {
 	if e.memory {
 		return fmt.Errorf("%w: a database in memory has no file to copy", engine.ErrInvalid)
 	}
-	if err := e.visits.begin(); err != nil {
+	return e.visits.during(func() error {
+		err := e.backup(ctx, dest)
+		if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w (%w)", cause, err)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			err = &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken", Err: err}
+		}
 		return err
-	}
-	defer e.visits.end()
-	err := e.backup(ctx, dest)
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w (%w)", cause, err)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken", Err: err}
-	}
-	return failure(err)
+	})
 }
 
 func (e *Engine) backup(ctx context.Context, dest string) (err error) {
@@ -52,61 +50,45 @@ func (e *Engine) backup(ctx context.Context, dest string) (err error) {
 }
 
 // copyTo makes a checked copy and gives it its name.
-func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, string) error) (err error) {
-	p, err := newPart(ctx, filepath.Dir(dest))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		// What is left of the part is the next one's to remove. It is no failure of a copy that has its name.
-		if left := p.discard(); !p.named {
-			err = errors.Join(err, left)
+func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, string) error) error {
+	return withPart(ctx, filepath.Dir(dest), func(p *part) error {
+		if err := e.vacuumInto(ctx, p.path); err != nil {
+			return err
 		}
-	}()
-	if err := e.vacuumInto(ctx, p.path); err != nil {
-		return err
-	}
-	if err := markCopy(ctx, p.path); err != nil {
-		return err
-	}
-	if err := checkCopy(ctx, p.path, e.config); err != nil {
-		return err
-	}
-	if err := p.complete(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return name(p, dest)
+		if err := markCopy(ctx, p.path); err != nil {
+			return err
+		}
+		if err := checkCopy(ctx, p.path, e.config); err != nil {
+			return err
+		}
+		if err := p.complete(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return name(p, dest)
+	})
 }
 
 // vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the
 // writer goes on.
-func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
-	pool, err := openPool(e.path, e.readRole(), 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, roleReader, e.config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	size, err := s.used()
-	if err != nil {
-		return err
-	}
-	copied := func() int64 {
-		n, _ := sizeOf(dest)
-		return n
-	}
-	return engine.Watched(ctx, "copy", size, copied, func() error {
-		if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
-			return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
+func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
+	return withSession(ctx, e.path, e.readRole(), e.config, func(s *session) error {
+		size, err := s.used()
+		if err != nil {
+			return err
 		}
-		return nil
+		copied := func() int64 {
+			n, _ := sizeOf(dest)
+			return n
+		}
+		return engine.Watched(ctx, "copy", size, copied, func() error {
+			if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
+				return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
+			}
+			return nil
+		})
 	})
 }
 
@@ -138,8 +120,7 @@ func markCopy(ctx context.Context, path string) error {
 
 // checkCopy opens the copy as a user would and runs every check on it.
 func checkCopy(ctx context.Context, path string, o Config) (err error) {
-	o.ReadOnly, o.AnySchema, o.Readers = true, true, 1
-	c, err := Open(ctx, path, o)
+	c, err := Open(ctx, path, o.toRead())
 	if err != nil {
 		return err
 	}
@@ -239,6 +220,22 @@ func newPart(ctx context.Context, dir string) (*part, error) {
 		}
 		return p, closeAfter(file, nil)
 	}
+}
+
+// withPart makes a part in dir for fn, which gives it its name, and discards it otherwise.
+func withPart(ctx context.Context, dir string, fn func(*part) error) (err error) {
+	p, err := newPart(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// The next part in the folder removes what is left of this one. That is no failure of a file that
+		// has its name.
+		if left := p.discard(); !p.named {
+			err = errors.Join(err, left)
+		}
+	}()
+	return fn(p)
 }
 
 // clearParts removes what killed processes left in dir. What can't be removed stays for the next

@@ -15,46 +15,28 @@ import (
 	"selvedge/migrations"
 )
 
-// Check reads the whole file on a connection of its own: it takes no reader from others. Every look
-// is a snapshot of its own and ends before the next one, so that the WAL can be started again in
-// between.
+// Check reads the whole file on a connection of its own, so that no caller loses a reader. Each
+// part of it is a snapshot of its own and ends before the next one, so that the WAL can start again
+// in between.
 func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
+	c := check{engine: e}
 	if e.memory {
-		var c check
 		err := e.Read(ctx, "check", func(r engine.Rx) error {
 			c = check{engine: e, session: r.(interface{ checked() *rx }).checked().session}
 			return c.run(background) // the read itself is interrupted when ctx ends
 		}).Err
 		return c.Checked, err
 	}
-	if err := e.visits.begin(); err != nil {
-		return engine.Checked{}, err
-	}
-	defer e.visits.end()
-	c := check{engine: e}
-	err := failure(e.visit(ctx, func(s *session) error {
-		c.session = s
-		return c.run(ctx)
-	}))
+	err := e.visits.during(func() error {
+		return withSession(ctx, e.path, e.readRole(), e.config, func(s *session) error {
+			c.session = s
+			return c.run(ctx)
+		})
+	})
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
 	return c.Checked, err
-}
-
-// visit gives fn a reading connection of its own.
-func (e *Engine) visit(ctx context.Context, fn func(*session) error) (err error) {
-	pool, err := openPool(e.path, e.readRole(), 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, e.readRole(), e.config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return fn(s)
 }
 
 // A check goes over one file.
@@ -181,73 +163,54 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 	return have, nil
 }
 
-// mend makes again what can be made again of the schema: texts of which a bit is another, and
-// views, triggers and indexes that are missing or another's. It runs in this process's turn among
-// the writers, and names what it did.
+// mend restores what the program's own schema determines: texts in which a bit has flipped, and
+// views, triggers and indexes that are missing or altered. It runs in this process's turn among the
+// writers, and names what it did.
 func (e *Engine) mend(ctx context.Context) (done []string, err error) {
 	turns, err := e.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, turns.Close()) }()
-	texts, err := e.mending(ctx, damage.OpenUnread,
-		func(conn *sqlx.Conn, expected []damage.Object) ([]string, error) {
-			return damage.MendTexts(ctx, conn, expected)
-		})
+	defer func() { err = closeAfter(turns, err) }()
+	texts, err := e.mending(ctx, damage.OpenUnread, damage.MendTexts)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := e.mending(ctx, nil, func(conn *sqlx.Conn, expected []damage.Object) (done []string, err error) {
-		if _, err := conn.ExecContext(ctx, sqlBeginImmediate); err != nil {
-			return nil, err
-		}
-		if done, err = damage.Remake(ctx, conn, expected); err == nil {
-			_, err = conn.ExecContext(ctx, sqlCommit)
-		}
-		if err != nil {
-			_, undo := conn.ExecContext(ctx, sqlRollback)
-			return nil, errors.Join(err, undo)
-		}
-		return done, nil
-	})
+	rest, err := e.mending(ctx, nil, damage.Remake)
 	return append(texts, rest...), err
 }
 
-// mending gives fn a connection of its own and the schema that the file should have.
+// mending runs fn in a transaction of its own, with the schema that the file should have.
 func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage.Writer) error,
-	fn func(*sqlx.Conn, []damage.Object) ([]string, error),
+	fn func(context.Context, damage.Writer, []damage.Object) ([]string, error),
 ) (done []string, err error) {
-	pool, err := openPool(e.path, roleWriter, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	conn, err := pool.Connx(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := handleOf(conn); err != nil {
-		return nil, err
-	}
-	if begin != nil {
-		if err := begin(ctx, conn); err != nil {
-			return nil, err
+	err = withConn(ctx, e.path, func(h handle) error {
+		if begin != nil {
+			if err := begin(ctx, h.conn); err != nil {
+				return err
+			}
 		}
-	}
-	have, err := readVersions(connGetter{ctx, conn})
-	if err != nil { // the tables that say it may be what is to be mended
-		last := e.config.Ladder.Last().Version
-		have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.viewsDigest(last)}
-	}
-	if have.Schema == 0 || have.Schema > e.config.Ladder.Last().Version {
-		return nil, nil
-	}
-	expected, err := e.config.Ladder.whole(ctx, have)
+		have, err := readVersions(connGetter{ctx, h.conn})
+		if err != nil { // the tables that say it may be what is damaged
+			last := e.config.Ladder.Last().Version
+			have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.viewsDigest(last)}
+		}
+		if have.Schema == 0 || have.Schema > e.config.Ladder.Last().Version {
+			return nil
+		}
+		expected, err := e.config.Ladder.whole(ctx, have)
+		if err != nil {
+			return err
+		}
+		return immediately(ctx, h.conn, func() (err error) {
+			done, err = fn(ctx, h.conn, expected)
+			return err
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	return fn(conn, expected)
+	return done, nil
 }
 
 type connGetter struct {
@@ -260,15 +223,15 @@ func (g connGetter) Get(dest any, query string, args ...any) error {
 	return g.conn.GetContext(g.ctx, dest, query, args...)
 }
 
-// Repair makes again what can be made again of the schema. What Open did of it is named too.
-func (e *Engine) Repair(ctx context.Context) ([]string, error) {
+// Repair restores what can be restored of the schema. What Open restored is named too.
+func (e *Engine) Repair(ctx context.Context) (done []string, err error) {
 	if e.memory || e.config.ReadOnly {
 		return nil, nil
 	}
-	if err := e.visits.begin(); err != nil {
-		return nil, err
-	}
-	defer e.visits.end()
-	done, err := e.mend(ctx)
-	return append(slices.Clone(e.mended), done...), failure(err)
+	err = e.visits.during(func() (err error) {
+		done, err = e.mend(ctx)
+		done = append(slices.Clone(e.mended), done...)
+		return err
+	})
+	return done, err
 }

@@ -14,16 +14,12 @@ import (
 )
 
 // GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each, and
-// cuts the WAL off.
+// truncates the WAL.
 func (e *Engine) GiveBack(ctx context.Context) error {
 	if e.space == nil {
 		return nil
 	}
-	if err := e.visits.begin(); err != nil {
-		return err
-	}
-	defer e.visits.end()
-	return failure(e.space.giveFreeBack(ctx))
+	return e.visits.during(func() error { return e.space.giveFreeBack(ctx) })
 }
 
 // backStep is how long a step of giving back may take: the longest hold of the writer is to be 50
@@ -70,14 +66,10 @@ type Compacted struct {
 	Before, After int64
 }
 
-// Compact puts a checked copy without free room into the place of the file at path, with no handle
+// Compact replaces the file at path with a checked copy that has no free room, while no handle is
 // open on it.
-func Compact(ctx context.Context, path string, config Config) (Compacted, error) {
-	c, err := compact(ctx, path, config)
-	return c, failure(err)
-}
-
-func compact(ctx context.Context, path string, config Config) (c Compacted, err error) {
+func Compact(ctx context.Context, path string, config Config) (c Compacted, err error) {
+	defer func() { err = failure(err) }()
 	have, err := versionsOf(ctx, path, config)
 	if err != nil {
 		return c, err
@@ -90,57 +82,58 @@ func compact(ctx context.Context, path string, config Config) (c Compacted, err 
 		return c, err
 	}
 	c.Path = e.path
-	hold, err := lock.Share(ctx, e.path+lockSuffix, false, config.LockTimeout)
-	if err != nil {
-		return c, err
-	}
-	defer func() { err = errors.Join(err, hold.Close()) }()
-	if _, err := hold.Alone(ctx, config.LockTimeout, nil); err != nil {
-		return c, fmt.Errorf("get the file alone, to put a compact copy in its place: %w", err)
-	}
-	file, _, err := claimFile(e.path, config) // whose is it?
-	if err != nil {
-		return c, err
-	}
-	if err := file.release(); err != nil {
-		return c, err
-	}
-	if c.Before, err = e.bytes(); err != nil {
-		return c, err
-	}
-	if err := e.checkpointed(ctx); err != nil {
-		return c, err
-	}
-	whole, err := os.Stat(e.path)
-	if err != nil {
-		return c, err
-	}
-	p, err := newPart(ctx, filepath.Dir(e.path))
-	if err != nil {
-		return c, err
-	}
-	defer func() {
-		if left := p.discard(); !p.named {
-			err = errors.Join(err, left)
+	err = e.exclusively(ctx, "to put a compact copy in its place", func() error {
+		file, _, err := claimFile(e.path, config) // whose is it?
+		if err != nil {
+			return err
 		}
-	}()
-	if err := e.compactInto(ctx, p); err != nil {
-		return c, err
-	}
-	if err := e.unused(); err != nil {
-		return c, err
-	}
-	if err := e.unchanged(whole); err != nil {
-		return c, err
-	}
-	if err := e.removeBeside(); err != nil {
-		return c, err
-	}
-	if err := p.replace(e.path); err != nil {
-		return c, err
-	}
-	c.After, err = e.bytes()
+		if err := file.release(); err != nil {
+			return err
+		}
+		if c.Before, err = e.bytes(); err != nil {
+			return err
+		}
+		if err := e.checkpointed(ctx); err != nil {
+			return err
+		}
+		whole, err := os.Stat(e.path)
+		if err != nil {
+			return err
+		}
+		err = withPart(ctx, filepath.Dir(e.path), func(p *part) error {
+			if err := e.compactInto(ctx, p); err != nil {
+				return err
+			}
+			if err := e.unused(); err != nil {
+				return err
+			}
+			if err := e.unchanged(whole); err != nil {
+				return err
+			}
+			if err := e.removeBeside(); err != nil {
+				return err
+			}
+			return p.replace(e.path)
+		})
+		if err == nil {
+			c.After, err = e.bytes()
+		}
+		return err
+	})
 	return c, err
+}
+
+// exclusively runs fn while no handle is open on the file.
+func (e *Engine) exclusively(ctx context.Context, why string, fn func() error) (err error) {
+	hold, err := lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(hold, err) }()
+	if _, err := hold.Alone(ctx, e.config.LockTimeout, nil); err != nil {
+		return fmt.Errorf("get the file alone, %s: %w", why, err)
+	}
+	return fn()
 }
 
 // compactInto makes the part a whole, checked copy that looks like the file.
@@ -213,20 +206,18 @@ const (
 	scrubTry      = 2 * time.Second
 )
 
-// Scrub writes the file anew and cuts its WAL off, so that nothing of what was deleted or changed
-// is left in either: no page of the old file stays as it was.
+// Scrub rewrites the file and truncates its WAL, so that neither keeps anything that was deleted or
+// changed: no page of the old file stays as it was.
 func (e *Engine) Scrub(ctx context.Context) error {
 	if e.config.ReadOnly {
 		return fmt.Errorf("%w: the file was opened read-only", engine.ErrInvalid)
 	}
-	if err := e.visits.begin(); err != nil {
-		return err
-	}
-	defer e.visits.end()
-	if e.memory {
-		return nil // it ends with the process
-	}
-	return failure(e.scrub(ctx))
+	return e.visits.during(func() error {
+		if e.memory {
+			return nil // it ends with the process
+		}
+		return e.scrub(ctx)
+	})
 }
 
 func (e *Engine) scrub(ctx context.Context) (err error) {
@@ -234,54 +225,46 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, turns.Close()) }()
+	defer func() { err = closeAfter(turns, err) }()
 	if err := e.inPlace(); err != nil {
 		return err
 	}
-	pool, err := openPool(e.path, roleWriter, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, roleWriter, e.config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := setPragma(ctx, s.conn, pragma{"secure_delete", "1", "1"}); err != nil {
-		return err
-	}
-	if err := e.writeAnew(ctx, s); err != nil {
-		err = s.failure(err)
+	return withSession(ctx, e.path, roleWriter, e.config, func(s *session) error {
+		if err := setPragma(ctx, s.conn, pragma{"secure_delete", "1", "1"}); err != nil {
+			return err
+		}
+		err := s.failure(e.rewrite(ctx, s))
 		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.ErrFull { //nolint:errorlint // a kind is one of ours
 			f.Hint = "nothing was changed; make room for the file once more where it lies and in SQLite's " +
 				"temporary folder, or name another one in SQLITE_TMPDIR"
 		}
-		return err
-	}
-	for began := time.Now(); ; {
-		e.reads.shut()
-		got, err := s.checkpointPatiently("TRUNCATE", scrubTry)
-		e.reads.open()
-		switch {
-		case err != nil && !isBusy(err):
+		if err != nil {
 			return err
-		case err == nil && got.Busy == 0:
-			return nil
-		case ctx.Err() != nil || time.Since(began) > scrubPatience:
-			pids := lock.Readers(e.path + "-shm")
-			return &engine.Failure{
-				Kind: engine.ErrBusy, HeldBy: pids, Hint: "end the reads that take long, and call again: the -wal " +
-					"keeps old content until then",
-				Err: errors.Join(fmt.Errorf("a read keeps the WAL from being cut off %s", lock.Name(pids)),
-					context.Cause(ctx)),
+		}
+		for began := time.Now(); ; {
+			e.reads.shut()
+			got, err := s.checkpointPatiently("TRUNCATE", scrubTry)
+			e.reads.open()
+			switch {
+			case err != nil && !isBusy(err):
+				return err
+			case err == nil && got.Busy == 0:
+				return nil
+			case ctx.Err() != nil || time.Since(began) > scrubPatience:
+				pids := lock.Readers(e.path + "-shm")
+				return &engine.Failure{
+					Kind: engine.ErrBusy, HeldBy: pids, Hint: "end the reads that take long, and call again: the -wal " +
+						"keeps old content until then",
+					Err: errors.Join(fmt.Errorf("a read keeps the WAL from being cut off %s", lock.Name(pids)),
+						context.Cause(ctx)),
+				}
 			}
 		}
-	}
+	})
 }
 
-// writeAnew reads the file into a temporary one, and writes that into the WAL.
-func (e *Engine) writeAnew(ctx context.Context, s *session) error {
+// rewrite reads the file into a temporary one, and writes that into the WAL.
+func (e *Engine) rewrite(ctx context.Context, s *session) error {
 	size, err := s.used()
 	if err != nil {
 		return err

@@ -44,8 +44,7 @@ func (e *Engine) create(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, hold.Close()) }()
-	alone, err := hold.Alone(ctx, e.config.LockTimeout,
-		func() (bool, error) { born, err := e.born(); return born, err })
+	alone, err := hold.Alone(ctx, e.config.LockTimeout, e.born)
 	if err != nil || !alone {
 		return err
 	}
@@ -55,36 +54,29 @@ func (e *Engine) create(ctx context.Context) (err error) {
 	if err := checkWAL(e.path, nil); err != nil {
 		return err
 	}
-	p, err := newPart(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if left := p.discard(); !p.named {
-			err = errors.Join(err, left)
+	return withPart(ctx, dir, func(p *part) error {
+		if err := e.fill(ctx, p.path); err != nil {
+			return err
 		}
-	}()
-	if err := e.fill(ctx, p.path); err != nil {
-		return err
-	}
-	info, err := os.Lstat(e.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = p.give(e.path)
-		if errors.Is(err, fs.ErrExist) {
-			return nil // made by somebody who does not know of our locks; it is looked at again
+		info, err := os.Lstat(e.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = p.give(e.path)
+			if errors.Is(err, fs.ErrExist) {
+				return nil // another program made it without our locks; the next open looks at it
+			}
+			return err
 		}
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	if err := emptied(ctx, e.path, e.config); err != nil {
-		return err
-	}
-	if err := likeFile(p.path, info); err != nil {
-		return err
-	}
-	return p.replace(e.path)
+		if err != nil {
+			return err
+		}
+		if err := emptied(ctx, e.path, e.config); err != nil {
+			return err
+		}
+		if err := likeFile(p.path, info); err != nil {
+			return err
+		}
+		return p.replace(e.path)
+	})
 }
 
 // born reports whether a file with content lies at the path.
@@ -109,12 +101,8 @@ func (e *Engine) born() (bool, error) {
 
 // fill makes a database with the schema, in WAL mode, out of the empty file at path.
 func (e *Engine) fill(ctx context.Context, path string) (err error) {
-	pool, err := openPool(path, roleMigration, 1)
-	if err != nil {
-		return err
-	}
 	m := &migration{ladder: e.config.Ladder, config: e.config, target: e.config.SchemaVersion}
-	if err := closeAfter(pool, m.run(ctx, pool)); err != nil {
+	if err := m.runAt(ctx, path); err != nil {
 		return err
 	}
 	e.moved = m.Move

@@ -102,11 +102,11 @@ type visits struct {
 	begun   chan struct{} // closed by the next one, for a test; else nil
 }
 
-// begin is ErrClosed once Close was called.
-func (v *visits) begin() error {
+// during runs fn, and gives its error as a failure. It is ErrClosed once Close was called.
+func (v *visits) during(fn func() error) error {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.closing {
+		v.mu.Unlock()
 		return engine.ErrClosed
 	}
 	v.open.Add(1)
@@ -114,10 +114,10 @@ func (v *visits) begin() error {
 		close(v.begun)
 		v.begun = nil
 	}
-	return nil
+	v.mu.Unlock()
+	defer v.open.Done()
+	return failure(fn())
 }
-
-func (v *visits) end() { v.open.Done() }
 
 func (v *visits) close() {
 	v.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/google/uuid"
@@ -52,8 +53,9 @@ type sharedFile struct {
 	name   fileName // under which the process has it open
 	locked bool     // this process's byte is locked
 	token  uuid.UUID
-	id     int64           // of this process's committed row among the owners; 0 before its first claim
 	places map[int64]int64 // owner -> its byte, as far as they were asked for
+
+	id atomic.Int64 // of this process's committed row among the owners; 0 before its first claim
 }
 
 // sharedFiles are those of this process.

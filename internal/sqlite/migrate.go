@@ -33,34 +33,29 @@ const (
 )
 
 // MoveTo brings the file at path to config.SchemaVersion, up or down.
-func MoveTo(ctx context.Context, path string, config Config) (Move, error) {
-	m, err := moveTo(ctx, path, config)
-	return m, failure(err)
-}
-
-func moveTo(ctx context.Context, path string, config Config) (Move, error) {
+func MoveTo(ctx context.Context, path string, config Config) (m Move, err error) {
+	defer func() { err = failure(err) }()
 	have, err := versionsOf(ctx, path, config)
 	// what else is wrong is said below
 	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) {
-		return Move{}, err
+		return m, err
 	}
 	if have.Schema <= config.SchemaVersion {
 		e, err := open(ctx, path, config)
 		if err != nil {
-			return Move{}, err
+			return m, err
 		}
-		m := e.moved
-		if m.To == 0 {
+		if m = e.moved; m.To == 0 {
 			m.From, m.To = have.Schema, have.Schema
 		}
 		return m, e.Close()
 	}
 	if err := config.Ladder.mayGoDown(have); err != nil {
-		return Move{}, err
+		return m, err
 	}
 	e, err := newEngine(path, config)
 	if err != nil {
-		return Move{}, err
+		return m, err
 	}
 	return e.down(ctx, have)
 }
@@ -75,13 +70,18 @@ func (l *Ladder) mayGoDown(have engine.Versions) error {
 
 // versionsOf reads the versions of a file, whatever its schema.
 func versionsOf(ctx context.Context, path string, config Config) (engine.Versions, error) {
-	config.ReadOnly, config.AnySchema, config.Readers = true, true, 1
-	e, err := open(ctx, path, config)
+	e, err := open(ctx, path, config.toRead())
 	if err != nil {
 		return engine.Versions{}, err
 	}
 	have, err := e.Versions(ctx)
 	return have, closeAfter(e, err)
+}
+
+// toRead gives the configuration for a look at a file of any schema.
+func (o Config) toRead() Config {
+	o.ReadOnly, o.AnySchema, o.Readers = true, true, 1
+	return o
 }
 
 // down takes the file back, with no other handle open.
@@ -103,50 +103,38 @@ func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err er
 
 // Rehearse does to a copy of the file at path what MoveTo would do to the file, checks the copy and
 // removes it.
-func Rehearse(ctx context.Context, path string, config Config) (Move, error) {
-	m, err := rehearse(ctx, path, config)
-	return m, failure(err)
-}
-
-func rehearse(ctx context.Context, path string, config Config) (m Move, err error) {
-	look := config
-	look.ReadOnly, look.AnySchema, look.Readers = true, true, 1
-	e, err := open(ctx, path, look)
+func Rehearse(ctx context.Context, path string, config Config) (_ Move, err error) {
+	defer func() { err = failure(err) }()
+	e, err := open(ctx, path, config.toRead())
 	if err != nil {
-		return m, err
+		return Move{}, err
 	}
 	defer func() { err = closeAfter(e, err) }()
 	have, err := e.Versions(ctx)
 	if err != nil {
-		return m, err
+		return Move{}, err
 	}
 	r := &migration{
 		ladder: config.Ladder, config: config,
 		target: config.Ladder.step(config.SchemaVersion).Version,
+		keep:   func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil },
 	}
-	r.keep = func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil }
 	if have.Schema > r.target {
 		if err := config.Ladder.mayGoDown(have); err != nil {
-			return m, err
+			return Move{}, err
 		}
 		r.where = down
 	}
-	p, err := newPart(ctx, filepath.Dir(e.path))
-	if err != nil {
-		return m, err
-	}
-	defer func() { err = errors.Join(err, p.discard()) }()
-	if err := e.vacuumInto(ctx, p.path); err != nil {
-		return m, err
-	}
-	pool, err := openPool(p.path, roleMigration, 1)
-	if err != nil {
-		return m, err
-	}
-	if err := closeAfter(pool, r.run(ctx, pool)); err != nil {
-		return r.Move, err
-	}
-	return r.Move, checkCopy(ctx, p.path, config)
+	err = withPart(ctx, filepath.Dir(e.path), func(p *part) error {
+		if err := e.vacuumInto(ctx, p.path); err != nil {
+			return err
+		}
+		if err := r.runAt(ctx, p.path); err != nil {
+			return err
+		}
+		return checkCopy(ctx, p.path, config)
+	})
+	return r.Move, err
 }
 
 // errReplaced: another file has the path now; whoever wants it opens it anew.
@@ -199,27 +187,18 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 	if err := e.samePath(); err != nil {
 		return false, err
 	}
-	pool, err := openPool(e.path, roleReader, 1)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, roleReader, e.config)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	have, err := readVersions(s)
-	if err != nil {
-		return false, err
-	}
-	if have.Shut() {
-		return false, engine.MovedTo(s.Get)
-	}
-	if err := e.config.Ladder.mayWrite(have); err != nil {
-		return false, err
-	}
-	return e.config.Ladder.arrived(have, target, where), nil
+	err = withSession(ctx, e.path, roleReader, e.config, func(s *session) error {
+		have, err := readVersions(s)
+		if err != nil {
+			return err
+		}
+		if have.Shut() {
+			return engine.MovedTo(s.Get)
+		}
+		ok = e.config.Ladder.arrived(have, target, where)
+		return e.config.Ladder.mayWrite(have)
+	})
+	return ok && err == nil, err
 }
 
 // takeTurn takes the turn to write, for what writes beside the writer. It is given back by closing.
@@ -250,13 +229,8 @@ func (e *Engine) migrateInTurn(ctx context.Context, target int64, where directio
 		return err
 	}
 	defer func() { err = errors.Join(err, turns.Close()) }()
-	pool, err := openPool(e.path, roleMigration, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
 	m := &migration{ladder: e.config.Ladder, config: e.config, target: target, where: where, keep: e.keepCopy}
-	err = m.run(ctx, pool)
+	err = m.runAt(ctx, e.path)
 	e.moved = m.Move
 	if err != nil && m.Backup != "" {
 		return fmt.Errorf("%w (the file is as it was; a copy of it, too, is in %s)", err, m.Backup)
@@ -281,6 +255,15 @@ type migration struct {
 	session *session
 	have    engine.Versions
 	empty   bool // there is nothing in the file
+}
+
+// runAt migrates the file at path.
+func (m *migration) runAt(ctx context.Context, path string) error {
+	pool, err := openPool(path, roleMigration, 1)
+	if err != nil {
+		return err
+	}
+	return closeAfter(pool, m.run(ctx, pool))
 }
 
 // run migrates through pool, which has one connection.

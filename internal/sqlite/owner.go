@@ -31,18 +31,6 @@ func ownerByte(token uuid.UUID) int64 {
 	return ownersAt + int64(binary.BigEndian.Uint64(token[:8])>>8^binary.BigEndian.Uint64(token[8:])>>8)
 }
 
-func (f *sharedFile) known() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.id
-}
-
-func (f *sharedFile) set(id int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.id = id
-}
-
 // live locks this process's byte, once.
 func (f *sharedFile) live() error {
 	f.mu.Lock()
@@ -102,7 +90,7 @@ const (
 func (t *tx) Owner() (int64, error) {
 	f := t.engine.file
 	if f != nil {
-		if id := f.known(); id != 0 {
+		if id := f.id.Load(); id != 0 {
 			return id, nil
 		}
 		// Locked before the commit: nobody may see the row of a living process without its lock.
@@ -123,7 +111,7 @@ func (t *tx) Owner() (int64, error) {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
 	}
 	if f != nil {
-		t.OnCommit(func() { f.set(id) })
+		t.OnCommit(func() { f.id.Store(id) })
 	}
 	return id, nil
 }
@@ -131,7 +119,7 @@ func (t *tx) Owner() (int64, error) {
 // Owns reports whether id is this process.
 func (x *rx) Owns(id int64) (bool, error) {
 	if f := x.engine.file; f != nil {
-		if own := f.known(); own != 0 {
+		if own := f.id.Load(); own != 0 {
 			return own == id, nil
 		}
 	}
@@ -186,13 +174,13 @@ func (t *tx) forgetOwner(id int64) error {
 
 // resign deletes this process's own row when its last handle closes and it owns nothing.
 func (e *Engine) resign() error {
-	if e.file == nil || e.file.known() == 0 || !e.file.last() {
+	if e.file == nil || e.file.id.Load() == 0 || !e.file.last() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := e.writer.submit(ctx, &request{why: "close", last: true, write: func(x engine.Tx) error {
-		return x.(*tx).forgetOwner(e.file.known())
+		return x.(*tx).forgetOwner(e.file.id.Load())
 	}}).Err
 	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) ||
 		errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {

@@ -45,9 +45,7 @@ func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func()
 		return 0
 	}
 	set := func(every int32, at uintptr) {
-		_ = s.conn.Raw(func(any) error {
-			tls := libc.NewTLS()
-			defer tls.Close()
+		_ = s.handle.raw(func(tls *libc.TLS) error {
 			sqlite3.Xsqlite3_progress_handler(tls, s.db, every, at, 0)
 			return nil
 		})

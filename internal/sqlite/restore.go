@@ -50,20 +50,16 @@ func (s *session) adoptCopy(e *Engine, turns *lock.Turns) error {
 	})
 }
 
-// Restore puts a checked copy of the backup into the place of the file at path.
-func Restore(ctx context.Context, backup, path string, config Config) (Restored, error) {
-	r, err := restore(ctx, backup, path, config)
-	return r, failure(err)
-}
-
-func restore(ctx context.Context, backup, path string, config Config) (r Restored, err error) {
+// Restore replaces the file at path with a checked copy of the backup.
+func Restore(ctx context.Context, backup, path string, config Config) (r Restored, err error) {
+	defer func() { err = failure(err) }()
 	e, err := newEngine(path, config)
 	if err != nil {
 		return r, err
 	}
 	r.Path = e.path
-	from := config
-	from.ReadOnly, from.AnySchema, from.MustExist, from.Readers = true, true, true, 1
+	from := config.toRead()
+	from.MustExist = true
 	source, err := open(ctx, backup, from)
 	if err != nil {
 		return r, fmt.Errorf("open the backup: %w", err)
@@ -84,36 +80,30 @@ func restore(ctx context.Context, backup, path string, config Config) (r Restore
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return r, err
 	}
-	p, err := newPart(ctx, dir)
-	if err != nil {
-		return r, err
-	}
-	defer func() {
-		if left := p.discard(); !p.named {
-			err = errors.Join(err, left)
+	err = withPart(ctx, dir, func(p *part) error {
+		if err := source.vacuumInto(ctx, p.path); err != nil {
+			return err
 		}
-	}()
-	if err := source.vacuumInto(ctx, p.path); err != nil {
-		return r, err
-	}
-	if err := changeCopy(ctx, p.path, config, sqlNewGeneration); err != nil {
-		return r, fmt.Errorf("give the copy a generation of its own: %w", err)
-	}
-	if err := checkCopy(ctx, p.path, config); err != nil {
-		return r, err
-	}
-	if err := p.complete(); err != nil {
-		return r, err
-	}
-	r.Kept, err = e.takePlace(ctx, p)
-	if err != nil && p.named {
-		err = &engine.Failure{
-			Kind: engine.ErrOutcomeUnknown,
-			Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and " +
-				"look which of them it is, or restore again",
-			Err: err,
+		if err := changeCopy(ctx, p.path, config, sqlNewGeneration); err != nil {
+			return fmt.Errorf("give the copy a generation of its own: %w", err)
 		}
-	}
+		if err := checkCopy(ctx, p.path, config); err != nil {
+			return err
+		}
+		if err := p.complete(); err != nil {
+			return err
+		}
+		r.Kept, err = e.takePlace(ctx, p)
+		if err != nil && p.named {
+			err = &engine.Failure{
+				Kind: engine.ErrOutcomeUnknown,
+				Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and " +
+					"look which of them it is, or restore again",
+				Err: err,
+			}
+		}
+		return err
+	})
 	return r, err
 }
 
@@ -132,46 +122,38 @@ func freeName(name string) (string, error) {
 // changeCopy puts a copy into WAL mode, numbers it and changes it: sqlNewGeneration makes the
 // cursors of the file that it was copied from expire in it. A copy of schema 7 or less gets its
 // generation when it is migrated.
-func changeCopy(ctx context.Context, path string, config Config, change string) (err error) {
-	pool, err := openPool(path, roleWriter, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = closeAfter(pool, err) }()
-	s, err := retrySession(ctx, pool, roleWriter, config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = closeAfter(s, err) }()
-	have, err := readVersions(s)
-	if err != nil {
-		return err
-	}
-	err = s.commit(func() bool { return false }, func() error {
-		if err := s.number(); err != nil || change == "" || have.Generation == 0 {
+func changeCopy(ctx context.Context, path string, config Config, change string) error {
+	return withSession(ctx, path, roleWriter, config, func(s *session) error {
+		have, err := readVersions(s)
+		if err != nil {
 			return err
 		}
-		_, err := s.exec(change)
+		err = s.commit(func() bool { return false }, func() error {
+			if err := s.number(); err != nil || change == "" || have.Generation == 0 {
+				return err
+			}
+			_, err := s.exec(change)
+			return err
+		})
+		if err == nil {
+			_, err = s.checkpoint("TRUNCATE")
+		}
 		return err
 	})
-	if err == nil {
-		_, err = s.checkpoint("TRUNCATE")
-	}
-	return err
 }
 
 // takePlace gives the part the name of the file, with no handle open on it. The file that is there
 // keeps all its content under another name. Whoever dies in between leaves one of the two under the
 // name, whole.
 func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
-	hold, err := lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, hold.Close()) }()
-	if _, err := hold.Alone(ctx, e.config.LockTimeout, nil); err != nil {
-		return "", fmt.Errorf("get the file alone, to put another in its place: %w", err)
-	}
+	err = e.exclusively(ctx, "to put another in its place", func() (err error) {
+		kept, err = e.takePlaceAlone(ctx, p)
+		return err
+	})
+	return kept, err
+}
+
+func (e *Engine) takePlaceAlone(ctx context.Context, p *part) (kept string, err error) {
 	aside, err := freeName(e.path + asideSuffix)
 	if err != nil {
 		return "", err
@@ -296,27 +278,15 @@ func (e *Engine) removeBeside() error {
 }
 
 // checkpointed has SQLite put everything into the file itself.
-func (e *Engine) checkpointed(ctx context.Context) (err error) {
-	pool, err := openPool(e.path, roleWriter, 1)
-	if err != nil {
+func (e *Engine) checkpointed(ctx context.Context) error {
+	return withConn(ctx, e.path, func(h handle) error {
+		var size walSize
+		err := h.failure(h.conn.GetContext(ctx, &size, "PRAGMA wal_checkpoint(TRUNCATE)"))
+		if err == nil && size.Busy != 0 {
+			err = fmt.Errorf("%w: another program reads or writes the file", engine.ErrBusy)
+		}
 		return err
-	}
-	defer func() { err = closeAfter(pool, err) }()
-	conn, err := pool.Connx(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = closeAfter(conn, err) }()
-	h, err := handleOf(conn)
-	if err != nil {
-		return err
-	}
-	var size walSize
-	err = h.failure(conn.GetContext(ctx, &size, "PRAGMA wal_checkpoint(TRUNCATE)"))
-	if err == nil && size.Busy != 0 {
-		err = fmt.Errorf("%w: another program reads or writes the file", engine.ErrBusy)
-	}
-	return err
+	})
 }
 
 func (e *Engine) shmUsed() (used bool, err error) {

@@ -51,28 +51,22 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 		return out, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	p, err := newPart(ctx, filepath.Dir(to))
-	if err != nil {
-		return out, err
-	}
-	defer func() {
-		if left := p.discard(); !p.named {
-			err = errors.Join(err, left)
+	err = withPart(ctx, filepath.Dir(to), func(p *part) (err error) {
+		if out, err = bring(ctx, source, p.path, config, keepSuspect); err != nil {
+			return err
 		}
-	}()
-	if out, err = bring(ctx, source, p.path, config, keepSuspect); err != nil {
-		return out, err
-	}
-	if err := finish(p.path); err != nil {
-		return out, err
-	}
-	if left, err := os.Stat(p.path + "-wal"); err == nil && left.Size() > 0 {
-		return out, fmt.Errorf("the commits of %s are still in its WAL", p.path)
-	}
-	if err := p.complete(); err != nil {
-		return out, err
-	}
-	return out, p.give(to)
+		if err := finish(p.path); err != nil {
+			return err
+		}
+		if left, err := os.Stat(p.path + "-wal"); err == nil && left.Size() > 0 {
+			return fmt.Errorf("the commits of %s are still in its WAL", p.path)
+		}
+		if err := p.complete(); err != nil {
+			return err
+		}
+		return p.give(to)
+	})
+	return out, err
 }
 
 // checkWALOf is checkWAL for a file that this process does not have open.
@@ -171,18 +165,10 @@ func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, source *
 		}
 		defer func() { err = errors.Join(err, conn.Close()) }()
 		b.To = conn
-		for _, text := range []string{"PRAGMA foreign_keys = OFF", sqlBeginImmediate} {
-			if _, err := conn.ExecContext(ctx, text); err != nil {
-				return err
-			}
+		if _, err := conn.ExecContext(ctx, "PRAGMA foreign_keys = OFF"); err != nil {
+			return err
 		}
-		if err = fn(); err == nil {
-			_, err = conn.ExecContext(ctx, sqlCommit)
-		}
-		if err != nil {
-			_, _ = conn.ExecContext(background, sqlRollback)
-		}
-		return err
+		return immediately(ctx, conn, fn)
 	}
 	err = inTransaction(func() error {
 		triggers, err := withoutTriggers(ctx, b.To)

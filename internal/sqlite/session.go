@@ -189,6 +189,60 @@ func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*sessio
 	}
 }
 
+// withSession opens a connection to the file at path for fn alone, and closes it.
+func withSession(ctx context.Context, path string, r role, o Config, fn func(*session) error) (err error) {
+	pool, err := openPool(path, r, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(pool, err) }()
+	if r == roleAtRest {
+		r = roleReader // immutable is the pool's
+	}
+	s, err := retrySession(ctx, pool, r, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(s, err) }()
+	return fn(s)
+}
+
+// withConn is withSession for a connection that has no pragmas set, to a file that SQLite may not
+// be able to read.
+func withConn(ctx context.Context, path string, fn func(handle) error) (err error) {
+	pool, err := openPool(path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(pool, err) }()
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(conn, err) }()
+	h, err := handleOf(conn)
+	if err != nil {
+		return err
+	}
+	return fn(h)
+}
+
+// immediately runs fn in a write transaction. Where SQLite ended it itself the rollback fails, and
+// says nothing new.
+func immediately(ctx context.Context, conn *sqlx.Conn, fn func() error) error {
+	if _, err := conn.ExecContext(ctx, sqlBeginImmediate); err != nil {
+		return err
+	}
+	err := fn()
+	if err == nil {
+		_, err = conn.ExecContext(ctx, sqlCommit)
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(background, sqlRollback)
+	}
+	return err
+}
+
 func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	if _, err := conn.ExecContext(ctx, "PRAGMA "+p.name+"="+p.value); err != nil {
 		return fmt.Errorf("set %s to %s: %w", p.name, p.value, err)
@@ -267,12 +321,20 @@ type walFile struct {
 	named       bool // the disk has the WAL's name
 }
 
-// joinFrames has what is written to the WAL written in fewer calls, and gives the WAL. A database
-// in memory has none.
-func (h handle) joinFrames() (wal walFile, err error) {
-	err = h.conn.Raw(func(any) error {
+// raw runs fn while database/sql keeps everyone else from the connection, the goroutine of its
+// own that closes rows included.
+func (h handle) raw(fn func(*libc.TLS) error) error {
+	return h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()
 		defer tls.Close()
+		return fn(tls)
+	})
+}
+
+// joinFrames makes SQLite write the frames of the WAL in fewer calls, and gives the WAL. A database
+// in memory has none.
+func (h handle) joinFrames() (wal walFile, err error) {
+	err = h.raw(func(tls *libc.TLS) error {
 		database := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER)
 		if wal.file = fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal.file == 0 {
 			return nil
@@ -289,9 +351,7 @@ func (h handle) joinFrames() (wal walFile, err error) {
 
 // writeOutWAL is machine.WriteOut for bytes of the WAL.
 func (h handle) writeOutWAL(from, n int64) {
-	_ = h.conn.Raw(func(any) error {
-		tls := libc.NewTLS()
-		defer tls.Close()
+	_ = h.raw(func(tls *libc.TLS) error {
 		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
 			machine.WriteOut(int((*(**sqlite3.TunixFile)(unsafe.Pointer(&wal))).Fh), from, n)
 		}
@@ -308,12 +368,8 @@ func (h handle) interrupt() {
 }
 
 // inTransaction reports whether a transaction is open (sqlite.org/c3ref/get_autocommit.html).
-func (h handle) inTransaction() bool {
-	open := false
-	// keeps the driver's own goroutine out, which closes rows whose context ended
-	_ = h.conn.Raw(func(any) error {
-		tls := libc.NewTLS()
-		defer tls.Close()
+func (h handle) inTransaction() (open bool) {
+	_ = h.raw(func(tls *libc.TLS) error {
 		open = sqlite3.Xsqlite3_get_autocommit(tls, h.db) == 0
 		return nil
 	})
@@ -321,23 +377,18 @@ func (h handle) inTransaction() bool {
 }
 
 // errno is the system's error behind the last failed I/O (sqlite.org/c3ref/system_errno.html).
-func (h handle) errno() syscall.Errno {
-	var n int32
-	_ = h.conn.Raw(func(any) error {
-		tls := libc.NewTLS()
-		defer tls.Close()
-		n = sqlite3.Xsqlite3_system_errno(tls, h.db)
+func (h handle) errno() (errno syscall.Errno) {
+	_ = h.raw(func(tls *libc.TLS) error {
+		errno = syscall.Errno(sqlite3.Xsqlite3_system_errno(tls, h.db))
 		return nil
 	})
-	return syscall.Errno(n)
+	return errno
 }
 
 // unread is the system's error behind a page that SQLite calls corrupt because it could not be
-// read; 0 where it was read. It is told once.
+// read; 0 where the page was read. Each error is reported once.
 func (h handle) unread() (errno syscall.Errno) {
-	_ = h.conn.Raw(func(any) error {
-		tls := libc.NewTLS()
-		defer tls.Close()
+	_ = h.raw(func(tls *libc.TLS) error {
 		for _, which := range []int32{sqlite3.SQLITE_FCNTL_FILE_POINTER, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER} {
 			at := fileOf(tls, h.db, which)
 			if at == 0 { // a database in memory has a journal, which is no file either
@@ -345,7 +396,7 @@ func (h handle) unread() (errno syscall.Errno) {
 			}
 			file := *(**sqlite3.TunixFile)(unsafe.Pointer(&at))
 			errno = max(errno, syscall.Errno(file.FlastErrno))
-			file.FlastErrno = 0 // reads that go well leave it
+			file.FlastErrno = 0 // a read that succeeds leaves it
 		}
 		return nil
 	})

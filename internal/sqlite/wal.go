@@ -71,9 +71,7 @@ func (w *writer) countCheckpoints() {
 		}
 		return sqlite3.SQLITE_OK // anything else would be the commit's error
 	}
-	_ = w.session.conn.Raw(func(any) error {
-		tls := libc.NewTLS()
-		defer tls.Close()
+	_ = w.session.handle.raw(func(tls *libc.TLS) error {
 		sqlite3.Xsqlite3_wal_hook(tls, w.session.db, *(*uintptr)(unsafe.Pointer(&w.onWAL)), 0)
 		return nil
 	})
