@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"selvedge/internal/engine"
 )
 
 // A Writer is a connection to a file that may be changed.
@@ -136,7 +138,7 @@ func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]ent
 		if _, ok := free[e.rowid]; !ok || e.Type != "view" || parses(ctx, e.SQL) {
 			continue
 		}
-		stub := fmt.Sprintf("CREATE VIEW %s AS SELECT '%s' AS damaged", quoted(e.Name),
+		stub := fmt.Sprintf("CREATE VIEW %s AS SELECT '%s' AS damaged", engine.Quoted(e.Name),
 			strings.ReplaceAll(strings.ToValidUTF8(e.SQL, "?"), "'", "''"))
 		if !parses(ctx, stub) {
 			continue
@@ -182,7 +184,7 @@ func Remake(ctx context.Context, w Writer, expected []Object) (done []string, er
 			continue
 		}
 		if ok {
-			if _, err := w.ExecContext(ctx, "DROP "+want.Type+" "+quoted(want.Name)); err != nil {
+			if _, err := w.ExecContext(ctx, "DROP "+want.Type+" "+engine.Quoted(want.Name)); err != nil {
 				return done, fmt.Errorf("drop %s %s: %w", want.Type, want.Name, err)
 			}
 		}
@@ -212,5 +214,3 @@ coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''), coalesce
 	}
 	return list, rows.Err()
 }
-
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // The sentinels that every layer wraps. Package db names them for its users, with what they mean.
 var (
@@ -72,4 +76,9 @@ func (f *Failure) Unwrap() []error {
 		return []error{f.Err}
 	}
 	return []error{f.Kind, f.Err}
+}
+
+// EndedBefore is the error of a call whose context had ended before it began: nothing kept it waiting.
+func EndedBefore(ctx context.Context) error {
+	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
 }

@@ -78,8 +78,8 @@ func Moved(last MoveRow) error {
 	return &Failure{Kind: ErrMoved, Hint: hint, Err: errors.New("it " + what)}
 }
 
-// MovedTo is Moved for who has read that a database is shut; get reads a row, as Rx.Get.
-func MovedTo(get func(dest any, query string, args ...any) error) error {
+// MovedTo is Moved for a database that is shut.
+func MovedTo(get Get) error {
 	var last MoveRow
 	err := get(&last, SQLLastMove)
 	if errors.Is(err, ErrNotFound) {

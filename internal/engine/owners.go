@@ -3,6 +3,13 @@ package engine
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"selvedge/internal/machine"
 )
 
 const (
@@ -40,4 +47,15 @@ func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (
 		return 0, more, nil
 	}
 	return ids[len(ids)-1], more, forget(ids)
+}
+
+// OwnerRow is the row of this process among the owners: token, pid, boot_id, program, registered_at,
+// pid_ns and checksum.
+func OwnerRow(token uuid.UUID, now time.Time) []any {
+	var namespace *int64 // NULL where the system has none
+	if id := machine.PIDNamespace(); id != 0 {
+		namespace = &id
+	}
+	row := []any{token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), now.UnixNano(), namespace}
+	return append(row, Checksum(row...))
 }

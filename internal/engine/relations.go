@@ -1,5 +1,7 @@
 package engine
 
+import "strings"
+
 // A RelationColumn is a column with what it belongs to, as an engine reads it. A relation without
 // columns has one without a name.
 type RelationColumn struct {
@@ -23,3 +25,18 @@ func RelationsOf(columns []RelationColumn) []Relation {
 	}
 	return all
 }
+
+// CountRows counts the rows of every table.
+func CountRows(x Rx, tables []string) (list []TableStats, err error) {
+	for _, name := range tables {
+		t := TableStats{Name: name}
+		if err := x.Get(&t.Rows, "SELECT count(*) FROM "+Quoted(name), nil); err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// Quoted is a name as SQL takes it.
+func Quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -49,7 +49,7 @@ func (m *move) count(ctx context.Context, p *engine.Progress) error {
 		return d.Read(ctx, "count rows", func(x engine.Rx) error {
 			for _, t := range m.plan.tables {
 				var n int64
-				if err := x.Get(&n, "SELECT count(*) FROM "+quoted(t.Name), nil); err != nil {
+				if err := x.Get(&n, "SELECT count(*) FROM "+engine.Quoted(t.Name), nil); err != nil {
 					return err
 				}
 				keep(t, n)
@@ -114,7 +114,7 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err error) {
 	t = *find(m.plan.there, t.Name)
 	places := key(t)
-	query := "SELECT " + quotedNames(t, places) + " FROM " + quoted(t.Name) + " ORDER BY " +
+	query := "SELECT " + quotedNames(t, places) + " FROM " + engine.Quoted(t.Name) + " ORDER BY " +
 		damage.InOrder(keyColumns(t), " DESC") + " LIMIT 1"
 	err = m.to.Read(ctx, "look how far the move is", func(x engine.Rx) (err error) {
 		rows, err := x.Query(query, nil)
@@ -144,7 +144,7 @@ func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 	for i := range all {
 		all[i] = i
 	}
-	into := "INSERT INTO " + quoted(t.Name) + " (" + quotedNames(t, all) + ") VALUES "
+	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t, all) + ") VALUES "
 	one := "(?" + strings.Repeat(", ?", len(t.Columns)-1) + ")"
 	atOnce := min(rowsAtOnce, argumentsAtOnce/len(t.Columns))
 	return m.write(ctx, "move rows of "+t.Name, func(tx engine.Tx) error {
@@ -180,10 +180,10 @@ func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 	if column < 0 {
 		return nil
 	}
-	id, to := quoted(t.Columns[key(t)[0]].Name), quoted(t.Columns[column].Name)
-	later := "SELECT " + id + " AS id, " + to + " AS to_row FROM " + quoted(t.Name) + " WHERE " + id +
+	id, to := engine.Quoted(t.Columns[key(t)[0]].Name), engine.Quoted(t.Columns[column].Name)
+	later := "SELECT " + id + " AS id, " + to + " AS to_row FROM " + engine.Quoted(t.Name) + " WHERE " + id +
 		" > ? AND " + to + " > " + id + " ORDER BY " + id + " LIMIT 1000"
-	set := "UPDATE " + quoted(t.Name) + " SET " + to + " = ? WHERE " + id + " = ?"
+	set := "UPDATE " + engine.Quoted(t.Name) + " SET " + to + " = ? WHERE " + id + " = ?"
 	for after := int64(math.MinInt64); ; {
 		var list []struct {
 			ID int64 `db:"id"`
@@ -240,8 +240,8 @@ func (m *move) counters(ctx context.Context, d engine.Movable) (counters map[str
 				continue
 			}
 			var highest int64
-			id := quoted(t.Columns[key(t)[0]].Name)
-			if err := x.Get(&highest, "SELECT coalesce(max("+id+"), 0) FROM "+quoted(t.Name), nil); err != nil {
+			id := engine.Quoted(t.Columns[key(t)[0]].Name)
+			if err := x.Get(&highest, "SELECT coalesce(max("+id+"), 0) FROM "+engine.Quoted(t.Name), nil); err != nil {
 				return err
 			}
 			counters[t.Name] = max(last, highest)

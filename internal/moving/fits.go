@@ -55,7 +55,7 @@ func (m *move) fits(ctx context.Context) error {
 func (m *move) tooLong(ctx context.Context, t engine.Table, columns []string, named *[]string) error {
 	var lengths []string
 	for _, c := range columns {
-		lengths = append(lengths, "coalesce(octet_length("+quoted(c)+"), 0)")
+		lengths = append(lengths, "coalesce(octet_length("+engine.Quoted(c)+"), 0)")
 	}
 	for page, err := range pagesWhere(ctx, m.from, t,
 		strings.Join(lengths, " + ")+fmt.Sprintf(" > %d", keyInDoubt), nil) {

@@ -108,12 +108,12 @@ func (m *move) run(ctx context.Context) error {
 
 // fill has the target hold what the source holds, and proves it.
 func (m *move) fill(ctx context.Context, here, there end) (err error) {
-	if here.Schema != there.Schema || here.Schema != lastStep().Version {
+	if here.Schema != there.Schema || here.Schema != ladder.Last().Version {
 		return &engine.Failure{
 			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate " +
 				"move --abandon --to " + m.to.Path(),
 			Err: fmt.Errorf("the source has schema %d and the target %d, and this program moves rows of %d",
-				here.Schema, there.Schema, lastStep().Version),
+				here.Schema, there.Schema, ladder.Last().Version),
 		}
 	}
 	if m.plan, err = makePlan(ctx, m.from, m.to); err != nil {
@@ -355,7 +355,7 @@ func holds(x engine.Rx, p plan) error {
 			where = " WHERE name <> ''" // the default scope is made with the schema
 		}
 		var n int
-		if err := x.Get(&n, "SELECT count(*) FROM (SELECT 1 AS one FROM "+quoted(t.Name)+where+
+		if err := x.Get(&n, "SELECT count(*) FROM (SELECT 1 AS one FROM "+engine.Quoted(t.Name)+where+
 			" LIMIT 1) AS some_row", nil); err != nil {
 			return err
 		}
@@ -419,6 +419,9 @@ func endRow(t engine.Tx, row engine.MoveRow, outcome string, at time.Time) error
 	return err
 }
 
+// ladder is this program's, on both engines: its views stay where they are.
+var ladder = engine.Ladder{Steps: migrations.Steps}
+
 const (
 	sqlIdentity    = `SELECT generation, created_at FROM selvedge_file`
 	sqlSetIdentity = `UPDATE selvedge_file SET generation = ?, created_at = ?`
@@ -461,20 +464,9 @@ func unshut(t engine.Tx) error {
 	if err := t.Get(&version, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`, nil); err != nil {
 		return err
 	}
-	at := stepOf(version)
+	at := ladder.Step(version)
 	_, err := t.Exec(sqlShutAll, []any{at.MinReader, at.MinWriter})
 	return err
-}
-
-func lastStep() migrations.Step { return migrations.Steps[len(migrations.Steps)-1] }
-
-func stepOf(version int64) (at migrations.Step) {
-	for _, s := range migrations.Steps {
-		if s.Version <= version {
-			at = s
-		}
-	}
-	return at
 }
 
 // Gone says where the rows of a database are that were moved for ever, as an error; nil where they were not.

@@ -137,13 +137,10 @@ func selfReference(t engine.Table) int {
 	return -1
 }
 
-// quoted is a name as both engines take it.
-func quoted(name string) string { return `"` + name + `"` }
-
 func quotedNames(t engine.Table, places []int) string {
 	var names []string
 	for _, i := range places {
-		names = append(names, quoted(t.Columns[i].Name))
+		names = append(names, engine.Quoted(t.Columns[i].Name))
 	}
 	return strings.Join(names, ", ")
 }

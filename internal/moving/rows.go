@@ -164,9 +164,9 @@ func selection(t engine.Table, condition, order string) string {
 	}
 	columns := []string{quotedNames(t, all)}
 	for _, i := range nullable(t) {
-		columns = append(columns, quoted(t.Columns[i].Name)+" IS NULL")
+		columns = append(columns, engine.Quoted(t.Columns[i].Name)+" IS NULL")
 	}
-	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + quoted(t.Name)
+	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + engine.Quoted(t.Name)
 	if condition != "" {
 		query += " WHERE " + condition
 	}
@@ -176,7 +176,7 @@ func selection(t engine.Table, condition, order string) string {
 // keyColumns is the key of a table as its rows are read by it.
 func keyColumns(t engine.Table) (columns []damage.KeyColumn) {
 	for _, i := range key(t) {
-		c := damage.KeyColumn{Name: quoted(t.Columns[i].Name), Type: "TEXT", Beginning: t.Columns[i].Beginning}
+		c := damage.KeyColumn{Name: engine.Quoted(t.Columns[i].Name), Type: "TEXT", Beginning: t.Columns[i].Beginning}
 		if t.Columns[i].Bytes {
 			c.Type = "BYTEA"
 		}

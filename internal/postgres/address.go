@@ -145,12 +145,10 @@ var startup = []string{
 
 // settingsOf takes the others out, and gives the statements that set them.
 func settingsOf(params map[string]string) string {
-	// standard_conforming_strings is on
-	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 	var sets []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(startup, strings.ToLower(name)) {
-			sets = append(sets, "set_config("+quoted(name)+", "+quoted(params[name])+", false)")
+			sets = append(sets, "set_config("+literal(name)+", "+literal(params[name])+", false)")
 			delete(params, name)
 		}
 	}

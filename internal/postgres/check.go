@@ -63,11 +63,11 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	said := func(format string, args ...any) {
 		c.Problems = append(c.Problems, engine.Problem{Check: "versions", Detail: fmt.Sprintf(format, args...)})
 	}
-	have, err := readVersions(s)
+	have, err := readVersions(s.get)
 	if err != nil {
 		return err
 	}
-	last := lastStep()
+	last := ladder.Last()
 	switch {
 	case have.Schema == 0:
 		said("the tables that say which schema the database has are missing")
@@ -75,7 +75,7 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	case have.Schema > last.Version:
 		return nil // what it has more, or otherwise, a newer program knows
 	}
-	if at := step(have.Schema); at.Version != have.Schema ||
+	if at := ladder.Step(have.Schema); at.Version != have.Schema ||
 		(have.MinReader != at.MinReader && !have.ShutToReaders()) ||
 		(have.MinWriter != at.MinWriter && !have.Shut()) {
 		said("the database has schema %d, for readers from %d and writers from %d on; there is no such schema",

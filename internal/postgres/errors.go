@@ -188,11 +188,6 @@ func waitEnded(ctx context.Context, what string) error {
 	}
 }
 
-// endedBefore is the error of a caller whose context had ended when it came: nobody kept it waiting.
-func endedBefore(ctx context.Context) error {
-	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
-}
-
 // unknown is the error of a commit of which nobody can say whether it happened.
 func unknown(err error) error {
 	return &engine.Failure{

@@ -2,9 +2,7 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -51,88 +49,18 @@ const (
 	sqlUnlockSchema = `SELECT pg_advisory_unlock(hashtextextended('selvedge schema ' || ?, 0))`
 )
 
-// A getter reads versions through a transaction, as a session reads them.
-type getter struct{ engine.Rx }
-
-func (g getter) get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
-
-func readVersions(g interface {
-	get(dest any, query string, args ...any) error
-},
-) (engine.Versions, error) {
+func readVersions(get engine.Get) (engine.Versions, error) {
 	var v engine.Versions
 	var there bool
-	if err := g.get(&there, sqlHasTables); err != nil || !there {
+	if err := get(&there, sqlHasTables); err != nil || !there {
 		return v, err
 	}
-	err := g.get(&v, sqlVersions)
-	if errors.Is(err, engine.ErrNotFound) {
-		return v, fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
-	}
+	err := engine.OneRow(get(&v, sqlVersions))
 	return v, err
 }
 
-// step is the last one of the ladder that a database with this schema has reached.
-func step(version int64) migrations.Step {
-	var at migrations.Step
-	for _, s := range migrations.Steps {
-		if s.Version <= version {
-			at = s
-		}
-	}
-	return at
-}
-
-func lastStep() migrations.Step { return migrations.Steps[len(migrations.Steps)-1] }
-
-// viewsDigest tells whose views a database has.
-func viewsDigest(version int64) string {
-	if version != lastStep().Version {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(migrations.PostgresViews()))
-	return hex.EncodeToString(sum[:])
-}
-
-// current reports whether nothing is to be done for this program, which goes to the target at most.
-func current(have engine.Versions, target int64) bool {
-	if have.Schema > target {
-		return true
-	}
-	at := step(target)
-	return have.Schema == at.Version && have.MinReader == at.MinReader && have.MinWriter == at.MinWriter &&
-		(target < lastStep().Version || have.ViewsDigest == viewsDigest(target))
-}
-
-func mayRead(have engine.Versions, anySchema bool) error {
-	own := lastStep().Version
-	switch {
-	case have.MinReader > own:
-		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may read; this "+
-			"program has %d",
-			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
-	case have.Schema < own && !anySchema:
-		return tooOld(have)
-	}
-	return nil
-}
-
-func mayWrite(have engine.Versions) error {
-	if own := lastStep().Version; have.MinWriter > own {
-		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may write; this "+
-			"program has %d",
-			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
-	}
-	return nil
-}
-
-func tooOld(have engine.Versions) error {
-	return &engine.Failure{
-		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
-		Err: fmt.Errorf("the database has schema %d and this program reads and writes %d", have.Schema,
-			lastStep().Version),
-	}
-}
+// ladder is this program's.
+var ladder = engine.Ladder{Steps: migrations.Steps, Views: migrations.PostgresViews(), What: "database"}
 
 // prepare looks at what the server has, and brings it to this program's schema where that is wanted.
 func (e *Engine) prepare(ctx context.Context) (err error) {
@@ -150,7 +78,7 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 			Err: fmt.Errorf("the database has the encoding %s, which does not hold every text", encoding),
 		}
 	}
-	have, err := readVersions(s)
+	have, err := readVersions(s.get)
 	if err == nil && have.Schema == 0 {
 		err = e.refuseStrangers(s)
 	}
@@ -172,18 +100,18 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		return engine.MovedTo(s.get)
 	case e.config.ReadOnly:
 		e.generation = uint64(have.Generation)
-		return mayRead(have, e.config.AnySchema)
+		return ladder.MayRead(have, e.config.AnySchema)
 	}
-	if have.Shut() && !(e.config.Mover && have.Schema <= lastStep().Version) {
+	if have.Shut() && !(e.config.Mover && have.Schema <= ladder.Last().Version) {
 		return engine.MovedTo(s.get)
 	}
-	if err := mayWrite(have); err != nil && !have.Shut() {
+	if err := ladder.MayWrite(have); err != nil && !have.Shut() {
 		return err
 	}
-	if !have.Shut() && !current(have, e.config.SchemaVersion) {
+	if !have.Shut() && !ladder.Current(have, e.config.SchemaVersion) {
 		if e.config.KeepSchema && have.Schema > 0 {
-			if have.Schema < step(e.config.SchemaVersion).Version {
-				return tooOld(have)
+			if have.Schema < ladder.Step(e.config.SchemaVersion).Version {
+				return ladder.TooOld(have)
 			}
 		} else if have, err = e.migrate(ctx, s); err != nil {
 			return err
@@ -233,10 +161,10 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 			err = errors.Join(err, unlock)
 		}
 	}()
-	if have, err = readVersions(s); err != nil {
+	if have, err = readVersions(s.get); err != nil {
 		return have, err
 	}
-	if err := mayWrite(have); err != nil || current(have, e.config.SchemaVersion) {
+	if err := ladder.MayWrite(have); err != nil || ladder.Current(have, e.config.SchemaVersion) {
 		return have, err // another program was faster
 	}
 	begin := "BEGIN"
@@ -274,7 +202,7 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 			return have, fmt.Errorf("the migration was committed, and no standby may have it: %w", err)
 		}
 	}
-	if have, err = readVersions(s); err == nil {
+	if have, err = readVersions(s.get); err == nil {
 		e.moved = Move{From: from, To: have.Schema}
 	}
 	return have, err
@@ -296,7 +224,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 			return err
 		}
 	}
-	target := step(e.config.SchemaVersion).Version
+	target := ladder.Step(e.config.SchemaVersion).Version
 	pool := poolOf(nested{s.wire})
 	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.Postgres())
 	if err == nil {
@@ -311,7 +239,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 			"migrations/postgres", engine.ErrUnsupported, target))
 	}
 	views := ""
-	if target == lastStep().Version {
+	if target == ladder.Last().Version {
 		if _, err := s.wire.simple(ctx, migrations.PostgresViews()); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
@@ -319,8 +247,8 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 			return err
 		}
 	}
-	at := step(target)
-	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, viewsDigest(target), views)
+	at := ladder.Step(target)
+	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, ladder.ViewsDigest(target), views)
 	return err
 }
 

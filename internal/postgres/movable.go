@@ -133,7 +133,7 @@ func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) 
 			return err
 		}
 		for _, name := range tables {
-			if _, err := t.Exec(fmt.Sprintf(sqlGuard, quoted(name)), nil); err != nil {
+			if _, err := t.Exec(fmt.Sprintf(sqlGuard, engine.Quoted(name)), nil); err != nil {
 				return err
 			}
 		}
@@ -213,7 +213,7 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 
 // Describe gives the tables of the schema. Columns that the server computes are no table's own.
 func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
-	return engine.Describe(x, sqlMovable, quoted, sqlColumnsToMove, sqlReferencesOf)
+	return engine.Describe(x, sqlMovable, engine.Quoted, sqlColumnsToMove, sqlReferencesOf)
 }
 
 // Counters are the sequences of identities.
@@ -242,7 +242,7 @@ func (e *Engine) Counters(x engine.Rx) (map[string]int64, error) {
 // Count sets one of them.
 func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	var sequence string
-	err := t.Get(&sequence, sqlSequenceOf, []any{quoted(table)})
+	err := t.Get(&sequence, sqlSequenceOf, []any{engine.Quoted(table)})
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (t *tx) Analyze() error {
 func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	var names []string
 	for _, table := range tables {
-		names = append(names, quoted(table.Name))
+		names = append(names, engine.Quoted(table.Name))
 		if table.Name == "owners" {
 			names = append(names, "owner_beats") // which refers to it
 		}
@@ -311,13 +311,13 @@ var errUndo = errors.New("nothing is to stay of this")
 func (e *Engine) Fits(ctx context.Context, table engine.Table, rows [][]any) (unfit []error, err error) {
 	var names []string
 	for _, c := range table.Columns {
-		names = append(names, quoted(c.Name))
+		names = append(names, engine.Quoted(c.Name))
 	}
 	insert := `INSERT INTO selvedge_fits (` + strings.Join(names, ", ") + `) VALUES (?` +
 		strings.Repeat(", ?", len(names)-1) + `)`
 	err = e.Write(ctx, "look which keys are too long", func(t engine.Tx) error {
 		unfit = make([]error, len(rows))
-		if _, err := t.Exec(`CREATE TEMPORARY TABLE selvedge_fits (LIKE `+quoted(table.Name)+
+		if _, err := t.Exec(`CREATE TEMPORARY TABLE selvedge_fits (LIKE `+engine.Quoted(table.Name)+
 			` INCLUDING INDEXES INCLUDING GENERATED) ON COMMIT DROP`, nil); err != nil {
 			return err
 		}
@@ -338,7 +338,5 @@ func (e *Engine) Fits(ctx context.Context, table engine.Table, rows [][]any) (un
 	}
 	return unfit, err
 }
-
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -383,12 +381,8 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	columns := []any{
-		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), e.config.Now().UnixNano(),
-		nullable(machine.PIDNamespace()),
-	}
-	if err := s.get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...),
-		int64(e.address.ttl))...); err != nil {
+	row := append(engine.OwnerRow(token, e.config.Now()), int64(e.address.ttl))
+	if err := s.get(&id, sqlAddOwner, row...); err != nil {
 		return 0, err
 	}
 	h.lives(id, token, from)
@@ -508,12 +502,4 @@ func numberArray(list []int64) string {
 		text = strconv.AppendInt(text, n, 10)
 	}
 	return string(append(text, '}'))
-}
-
-// nullable is NULL for what the system doesn't have.
-func nullable(id int64) *int64 {
-	if id == 0 {
-		return nil
-	}
-	return &id
 }

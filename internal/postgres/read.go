@@ -25,7 +25,7 @@ func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error,
 	begin []bound,
 ) (out callback.Outcome) {
 	if ctx.Err() != nil {
-		return callback.Outcome{Err: endedBefore(ctx)}
+		return callback.Outcome{Err: engine.EndedBefore(ctx)}
 	}
 	one, within, err := e.calls.begin(ctx, why, false)
 	if err != nil {

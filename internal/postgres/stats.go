@@ -12,7 +12,7 @@ import (
 const (
 	sqlServerVersion = `SELECT 'PostgreSQL ' || current_setting('server_version')`
 	sqlCreatedAt     = `SELECT created_at FROM selvedge_file`
-	sqlCount         = `SELECT count(*) FROM `
+
 	// sqlSizes are those of the schema: tables with their indexes and large values.
 	sqlSizes = `
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes, current_setting('block_size')::bigint AS page
@@ -23,7 +23,7 @@ FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relk
 func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	var have engine.Versions
 	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
-		have, err = readVersions(getter{x})
+		have, err = readVersions(engine.Getting(x))
 		return err
 	}).Err
 	return have, err
@@ -44,7 +44,7 @@ type sizes struct {
 
 func stats(x engine.Rx, s *engine.Stats) (err error) {
 	*s = engine.Stats{}
-	if s.Versions, err = readVersions(getter{x}); err != nil {
+	if s.Versions, err = readVersions(engine.Getting(x)); err != nil {
 		return err
 	}
 	if err := x.Get(&s.Engine, sqlServerVersion, nil); err != nil {
@@ -66,14 +66,8 @@ func stats(x engine.Rx, s *engine.Stats) (err error) {
 	if err := x.Select(&tables, sqlSchemaTables, nil); err != nil {
 		return err
 	}
-	for _, name := range tables {
-		t := engine.TableStats{Name: name}
-		if err := x.Get(&t.Rows, sqlCount+`"`+name+`"`, nil); err != nil {
-			return err
-		}
-		s.Tables = append(s.Tables, t)
-	}
-	return nil
+	s.Tables, err = engine.CountRows(x, tables)
+	return err
 }
 
 // Work is what the handle has done since it was opened.

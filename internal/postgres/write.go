@@ -165,7 +165,7 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 	locks bool,
 ) (out callback.Outcome) {
 	if ctx.Err() != nil {
-		return callback.Outcome{Err: endedBefore(ctx)}
+		return callback.Outcome{Err: engine.EndedBefore(ctx)}
 	}
 	one, _, err := e.calls.begin(ctx, why, true)
 	if err != nil {

@@ -198,7 +198,7 @@ func (t *table) insert(r pages.Row, values []any) (string, []any) {
 		if t.name == "scopes" {
 			verb = "INSERT OR REPLACE INTO " // the new file has the default one
 		}
-		text = verb + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (?" +
+		text = verb + engine.Quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (?" +
 			strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
 		t.inserted[len(values)] = text
 	}
@@ -213,7 +213,7 @@ func (t *table) names(n int) (list []string) {
 		list = append(list, "rowid")
 	}
 	for _, c := range t.columns[:n] {
-		list = append(list, quoted(c.Name))
+		list = append(list, engine.Quoted(c.Name))
 	}
 	return list
 }
@@ -225,7 +225,7 @@ func (t *table) statement(r pages.Row, values []any) string {
 	for _, v := range all {
 		list = append(list, literal(v))
 	}
-	return "INSERT INTO " + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (" +
+	return "INSERT INTO " + engine.Quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (" +
 		strings.Join(list, ", ") + ")"
 }
 

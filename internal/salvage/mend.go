@@ -21,8 +21,8 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 				return err
 			}
 			for _, k := range keys {
-				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", quoted(k.from), quoted(k.from),
-					quoted(k.to), quoted(k.parent))
+				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", engine.Quoted(k.from), engine.Quoted(k.from),
+					engine.Quoted(k.to), engine.Quoted(k.parent))
 				moved, err := b.move(ctx, t, where, "the row of "+k.parent+" that it refers to is lost", k.parent)
 				if err != nil {
 					return err
@@ -58,7 +58,7 @@ func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreig
 // move puts rows aside that stand in the new file already. Of the table that lacks what they need,
 // more is gone than was seen.
 func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks string) (int64, error) {
-	counted, err := damage.Integers(ctx, b.To, "SELECT count(*) FROM "+quoted(t.name)+" WHERE "+where)
+	counted, err := damage.Integers(ctx, b.To, "SELECT count(*) FROM "+engine.Quoted(t.name)+" WHERE "+where)
 	if err != nil || counted[0] == 0 {
 		return 0, err
 	}
@@ -67,20 +67,20 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks stri
 	}
 	var values []string
 	for _, c := range t.columns {
-		values = append(values, "quote("+quoted(c.Name)+")")
+		values = append(values, "quote("+engine.Quoted(c.Name)+")")
 	}
 	names := t.names(len(t.columns))
 	if len(names) > len(values) {
 		values = append([]string{"quote(rowid)"}, values...)
 	}
-	head := "INSERT INTO " + quoted(t.name) + " (" + strings.Join(names, ", ") + ") VALUES ("
+	head := "INSERT INTO " + engine.Quoted(t.name) + " (" + strings.Join(names, ", ") + ") VALUES ("
 	text := fmt.Sprintf("INSERT INTO %s (of_table, reason, statement) SELECT ?, ?, ? || %s || ')' FROM "+
 		"%s WHERE %s",
-		Leftovers, strings.Join(values, " || ', ' || "), quoted(t.name), where)
+		Leftovers, strings.Join(values, " || ', ' || "), engine.Quoted(t.name), where)
 	if _, err := b.To.ExecContext(ctx, text, t.name, reason, head); err != nil {
 		return 0, err
 	}
-	if _, err := b.To.ExecContext(ctx, "DELETE FROM "+quoted(t.name)+" WHERE "+where); err != nil {
+	if _, err := b.To.ExecContext(ctx, "DELETE FROM "+engine.Quoted(t.name)+" WHERE "+where); err != nil {
 		return 0, err
 	}
 	count := b.count(t.name)
@@ -215,7 +215,7 @@ func (b *Bringing) sum(ctx context.Context, t *table) error {
 		return err
 	}
 	for _, c := range changes {
-		text := "UPDATE " + quoted(t.name) + " SET " + quoted(t.sum.Column) + " = ? WHERE " +
+		text := "UPDATE " + engine.Quoted(t.name) + " SET " + engine.Quoted(t.sum.Column) + " = ? WHERE " +
 			strings.Join(key, " = ? AND ") + " = ?"
 		if _, err := b.To.ExecContext(ctx, text, append([]any{c.sum}, c.key...)...); err != nil {
 			return err

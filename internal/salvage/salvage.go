@@ -491,8 +491,6 @@ func (s *Source) Rows(name string) (list [][]any) {
 	return list
 }
 
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
 func literal(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/jmoiron/sqlx"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/internal/damage"
@@ -130,7 +129,7 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 	said := func(format string, args ...any) {
 		c.Problems = append(c.Problems, engine.Problem{Check: "versions", Detail: fmt.Sprintf(format, args...)})
 	}
-	have, err := readVersions(c.session)
+	have, err := readVersions(c.session.Get)
 	if err != nil {
 		return have, err
 	}
@@ -139,7 +138,7 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 		return have, nil
 	}
 	l := c.engine.config.Ladder
-	if at := l.step(have.Schema); have.Schema <= l.Last().Version {
+	if at := l.known().Step(have.Schema); have.Schema <= l.Last().Version {
 		if at.Version != have.Schema {
 			said("the file has schema %d, which there never was", have.Schema)
 		}
@@ -190,10 +189,12 @@ func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage
 				return err
 			}
 		}
-		have, err := readVersions(connGetter{ctx, h.conn})
+		have, err := readVersions(func(dest any, query string, args ...any) error {
+			return h.conn.GetContext(ctx, dest, query, args...)
+		})
 		if err != nil { // the tables that say it may be what is damaged
 			last := e.config.Ladder.Last().Version
-			have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.viewsDigest(last)}
+			have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.known().ViewsDigest(last)}
 		}
 		if have.Schema == 0 || have.Schema > e.config.Ladder.Last().Version {
 			return nil
@@ -211,16 +212,6 @@ func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage
 		return nil, err
 	}
 	return done, nil
-}
-
-type connGetter struct {
-	ctx  context.Context
-	conn *sqlx.Conn
-}
-
-// Get reads one row.
-func (g connGetter) Get(dest any, query string, args ...any) error {
-	return g.conn.GetContext(g.ctx, dest, query, args...)
 }
 
 // Repair restores what can be restored of the schema. What Open restored is named too.

@@ -167,11 +167,6 @@ func waitEnded(ctx context.Context, what string) error {
 	}
 }
 
-// endedBefore is the error of a caller whose context had ended when it came: nobody kept it waiting.
-func endedBefore(ctx context.Context) error {
-	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
-}
-
 // notCommitted is the error of a commit that did not happen.
 func notCommitted(err error) error { return fmt.Errorf("commit: %w", err) }
 

@@ -384,7 +384,7 @@ func (e *Engine) retake() error {
 	if err := e.hold.Retake(e.path + lockSuffix); err != nil {
 		return fmt.Errorf("%s was deleted, and can't be had again: %w", e.path+lockSuffix, err)
 	}
-	have, err := readVersions(e.writer.session)
+	have, err := readVersions(e.writer.session.Get)
 	if err == nil {
 		err = e.config.Ladder.mayWrite(have)
 	}

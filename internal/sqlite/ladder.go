@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,19 +38,13 @@ func ProgramLadder() *Ladder {
 	return &programLadder
 }
 
+// known is what both engines ask of the ladder.
+func (l *Ladder) known() engine.Ladder {
+	return engine.Ladder{Steps: l.Steps, Views: l.Views, What: "file"}
+}
+
 // Last is the highest version.
 func (l *Ladder) Last() migrations.Step { return l.Steps[len(l.Steps)-1] }
-
-// step is the last one of the ladder that a file with this schema has reached.
-func (l *Ladder) step(version int64) migrations.Step {
-	var at migrations.Step
-	for _, s := range l.Steps {
-		if s.Version <= version {
-			at = s
-		}
-	}
-	return at
-}
 
 // between are the steps that lead from one version to another, in either direction.
 func (l *Ladder) between(from, to int64) []migrations.Step {
@@ -65,26 +57,7 @@ func (l *Ladder) between(from, to int64) []migrations.Step {
 	return steps
 }
 
-// viewsDigest is what a file says whose views this program made; "" where it has none for this version.
-func (l *Ladder) viewsDigest(version int64) string {
-	if l.Views == "" || version != l.Last().Version {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(l.Views))
-	return hex.EncodeToString(sum[:])
-}
-
-// current reports whether nothing is to be done to a file for this program, which takes it to
-// version target at most.
-func (l *Ladder) current(have engine.Versions, target int64) bool {
-	if have.Schema > target {
-		return true // beyond what is asked for, or newer than this program, whom mayWrite has let through
-	}
-	at := l.step(target)
-	return have.Schema == at.Version && have.MinReader == at.MinReader && have.MinWriter == at.MinWriter &&
-		(target < l.Last().Version || have.ViewsDigest == l.viewsDigest(target))
-}
-
+// mayWrite reports why this program may not write the file.
 func (l *Ladder) mayWrite(have engine.Versions) error {
 	if have.Shut() {
 		return &engine.Failure{
@@ -92,39 +65,12 @@ func (l *Ladder) mayWrite(have engine.Versions) error {
 			Err: errors.New("a file that was moved stays as it is"),
 		}
 	}
-	if own := l.Last().Version; have.MinWriter > own {
-		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this "+
-			"program has %d",
-			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
-	}
-	return nil
-}
-
-func (l *Ladder) mayRead(have engine.Versions, anySchema bool) error {
-	own := l.Last().Version
-	switch {
-	case have.MinReader > own:
-		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may read; this "+
-			"program has %d",
-			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
-	case have.Schema < own && !anySchema:
-		return l.tooOld(have)
-	}
-	return nil
-}
-
-// tooOld is the error for a file that is not to be migrated here.
-func (l *Ladder) tooOld(have engine.Versions) error {
-	return &engine.Failure{
-		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
-		Err: fmt.Errorf("the file has schema %d and this program reads and writes %d", have.Schema,
-			l.Last().Version),
-	}
+	return l.known().MayWrite(have)
 }
 
 // shutsOut reports whether going to the target ends for some programs what they may do with the file now.
 func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
-	to := l.step(target)
+	to := l.known().Step(target)
 	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader ||
 		to.MinWriter > have.MinWriter)
 }
@@ -159,48 +105,30 @@ const (
 	sqlViewsMade          = `SELECT views FROM selvedge_file`
 )
 
-// A getter reads versions through a transaction, as a session reads them.
-type getter struct{ engine.Rx }
-
-// Get reads one row.
-func (g getter) Get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
-
-// getsRows is what versions are read through: a session, or a transaction.
-type getsRows interface {
-	Get(dest any, query string, args ...any) error
-}
-
 // readVersions are the zero value for a file that is none of ours.
-func readVersions(g getsRows) (engine.Versions, error) {
+func readVersions(get engine.Get) (engine.Versions, error) {
 	var v engine.Versions
-	err := g.Get(&v, sqlVersions)
+	err := get(&v, sqlVersions)
 	if primary(err) == sqlite3.SQLITE_ERROR { // it lacks a table or a column
-		return readOlderVersions(g, err)
+		return readOlderVersions(get, err)
 	}
-	return v, noRow(err)
+	return v, engine.OneRow(err)
 }
 
 // readOlderVersions is readVersions for a file that lacks something of what every file has today.
-func readOlderVersions(g getsRows, lacks error) (v engine.Versions, err error) {
+func readOlderVersions(get engine.Get, lacks error) (v engine.Versions, err error) {
 	var has struct{ Tables, Columns int }
-	if err := g.Get(&has, sqlHasFileTable); err != nil || has.Tables < 2 {
+	if err := get(&has, sqlHasFileTable); err != nil || has.Tables < 2 {
 		return v, err
 	}
 	if has.Columns == 2 { // its name stands in the schema, and the rest of it can't be parsed
 		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, lacks)
 	}
-	err = g.Get(&v, sqlVersionsBefore8)
+	err = get(&v, sqlVersionsBefore8)
 	if primary(err) == sqlite3.SQLITE_ERROR {
 		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, err)
 	}
-	return v, noRow(err)
-}
-
-func noRow(err error) error {
-	if errors.Is(err, engine.ErrNotFound) {
-		return fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
-	}
-	return err
+	return v, engine.OneRow(err)
 }
 
 // An object is an entry of sqlite_schema.
@@ -238,7 +166,7 @@ func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []damage
 	if err != nil {
 		return nil, err
 	}
-	if have.ViewsDigest != l.viewsDigest(have.Schema) {
+	if have.ViewsDigest != l.known().ViewsDigest(have.Schema) {
 		list = slices.DeleteFunc(list, func(o damage.Object) bool { return o.Type == "view" })
 	}
 	l.schemas.Store(key, list)

@@ -116,7 +116,7 @@ func Rehearse(ctx context.Context, path string, config Config) (_ Move, err erro
 	}
 	r := &migration{
 		ladder: config.Ladder, config: config,
-		target: config.Ladder.step(config.SchemaVersion).Version,
+		target: config.Ladder.known().Step(config.SchemaVersion).Version,
 		keep:   func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil },
 	}
 	if have.Schema > r.target {
@@ -146,7 +146,7 @@ var errReplaced = errors.New("another file took the place of this one")
 func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64,
 	where direction,
 ) (err error) {
-	target = e.config.Ladder.step(target).Version
+	target = e.config.Ladder.known().Step(target).Version
 	if e.config.Ladder.shutsOut(have, target) {
 		alone, err := e.hold.Alone(ctx, e.config.LockTimeout,
 			func() (bool, error) { return e.reached(ctx, target, where) })
@@ -188,7 +188,7 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 		return false, err
 	}
 	err = withSession(ctx, e.path, roleReader, e.config, func(s *session) error {
-		have, err := readVersions(s)
+		have, err := readVersions(s.Get)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
 
 // arrived reports whether there is nothing to do.
 func (l *Ladder) arrived(have engine.Versions, target int64, where direction) bool {
-	return l.current(have, target) && (where == up || have.Schema <= target)
+	return l.known().Current(have, target) && (where == up || have.Schema <= target)
 }
 
 func (e *Engine) migrateInTurn(ctx context.Context, target int64, where direction) (err error) {
@@ -325,7 +325,7 @@ func (m *migration) begin(ctx context.Context) error {
 // change does everything that is undone when it fails.
 func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	s, l := m.session, m.ladder
-	if m.have, err = readVersions(s); err != nil {
+	if m.have, err = readVersions(s.Get); err != nil {
 		return false, err
 	}
 	m.From, m.To = m.have.Schema, max(m.have.Schema, m.target)
@@ -400,7 +400,7 @@ func (m *migration) viewsMade() ([]string, error) {
 
 func dropViews(s *session, names []string) error {
 	for _, name := range names {
-		if _, err := s.exec("DROP VIEW IF EXISTS " + quoted(name)); err != nil {
+		if _, err := s.exec("DROP VIEW IF EXISTS " + engine.Quoted(name)); err != nil {
 			return err
 		}
 	}
@@ -420,7 +420,7 @@ func (m *migration) climb(ctx context.Context, own *guests) error {
 		return fmt.Errorf("migrate from schema %d to %d: %w", m.From, m.To, err)
 	}
 	var made []string
-	if digest := l.viewsDigest(m.To); digest != "" {
+	if digest := l.known().ViewsDigest(m.To); digest != "" {
 		var before, after []string
 		const sqlViews = `SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY rowid`
 		if err := s.selectAll(&before, sqlViews, nil); err != nil {
@@ -443,7 +443,7 @@ func (m *migration) climb(ctx context.Context, own *guests) error {
 }
 
 func (m *migration) writeVersions(made []string) error {
-	s, at := m.session, m.ladder.step(m.To)
+	s, at := m.session, m.ladder.known().Step(m.To)
 	var columns int
 	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
 		WHERE name IN ('views_digest', 'views')`); err != nil {
@@ -451,7 +451,7 @@ func (m *migration) writeVersions(made []string) error {
 	}
 	var err error
 	if columns == 2 {
-		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.viewsDigest(m.To),
+		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.known().ViewsDigest(m.To),
 			strings.Join(made, " "))
 	} else {
 		_, err = s.exec(sqlSetVersionsBefore8, at.MinReader, at.MinWriter)
@@ -499,7 +499,7 @@ func (m *migration) count() (c census, err error) {
 	c = census{map[string]int64{}, map[string]int64{}}
 	for _, t := range tables {
 		var n int64
-		if err := m.session.Get(&n, "SELECT count(*) FROM "+quoted(t)); err != nil {
+		if err := m.session.Get(&n, "SELECT count(*) FROM "+engine.Quoted(t)); err != nil {
 			return c, fmt.Errorf("count the rows of %s: %w", t, err)
 		}
 		c.rows[t] = n

@@ -97,7 +97,7 @@ func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 // Empty deletes the rows table by table.
 func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	for _, table := range tables {
-		if _, err := t.Exec("DELETE FROM "+quoted(table.Name), nil); err != nil {
+		if _, err := t.Exec("DELETE FROM "+engine.Quoted(table.Name), nil); err != nil {
 			return err
 		}
 		if err := e.Count(t, table.Name, 0); err != nil {

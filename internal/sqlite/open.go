@@ -77,7 +77,7 @@ func (e *Engine) openMemory(ctx context.Context) error {
 	if err != nil {
 		return closeAfter(pool, err)
 	}
-	have, err := readVersions(s)
+	have, err := readVersions(s.Get)
 	if err != nil {
 		return closeAfter(pool, closeAfter(s, err))
 	}
@@ -168,7 +168,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *session, err error) {
 	if !wal {
 		if e.config.KeepSchema {
-			return nil, nil, e.config.Ladder.tooOld(engine.Versions{})
+			return nil, nil, e.config.Ladder.known().TooOld(engine.Versions{})
 		}
 		if err := e.migrate(ctx, engine.Versions{}, e.config.SchemaVersion, up); err != nil {
 			return nil, nil, err
@@ -212,7 +212,7 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 			return nil, nil, err
 		}
 		have, _, err = e.mayOpen(s) // another program may have taken it on, or back, while the hold was exchanged
-		if err == nil && have.Schema < e.config.Ladder.step(e.config.SchemaVersion).Version {
+		if err == nil && have.Schema < e.config.Ladder.known().Step(e.config.SchemaVersion).Version {
 			err = errReplaced
 		}
 		if err != nil {
@@ -239,7 +239,7 @@ func (s *session) mayWrite() error {
 
 // mayOpen reports whether this program may write the file, and whether it must be migrated first.
 func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err error) {
-	if have, err = readVersions(s); err != nil {
+	if have, err = readVersions(s.Get); err != nil {
 		return have, false, err
 	}
 	if have.Shut() && e.config.Mover && have.Schema <= e.config.Ladder.Last().Version {
@@ -251,14 +251,14 @@ func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err erro
 	if err := e.config.Ladder.mayWrite(have); err != nil {
 		return have, false, err
 	}
-	if e.config.Ladder.current(have, e.config.SchemaVersion) {
+	if e.config.Ladder.known().Current(have, e.config.SchemaVersion) {
 		return have, false, nil
 	}
 	if !e.config.KeepSchema {
 		return have, true, nil
 	}
-	if have.Schema < e.config.Ladder.step(e.config.SchemaVersion).Version {
-		return have, false, e.config.Ladder.tooOld(have)
+	if have.Schema < e.config.Ladder.known().Step(e.config.SchemaVersion).Version {
+		return have, false, e.config.Ladder.known().TooOld(have)
 	}
 	return have, false, nil // only its views are another program's
 }
@@ -274,15 +274,15 @@ func (e *Engine) openReaders(ctx context.Context) error {
 		return nil
 	}
 	err = e.Read(ctx, "open", func(x engine.Rx) error {
-		have, err := readVersions(getter{x})
+		have, err := readVersions(engine.Getting(x))
 		if err != nil {
 			return err
 		}
 		e.generation = uint64(have.Generation)
 		if have.ShutToReaders() {
-			return engine.MovedTo(getter{x}.Get)
+			return engine.MovedTo(engine.Getting(x))
 		}
-		return e.config.Ladder.mayRead(have, e.config.AnySchema)
+		return e.config.Ladder.known().MayRead(have, e.config.AnySchema)
 	}).Err
 	if err != nil {
 		return errors.Join(needsWriter(err), e.readers.close())

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,7 +13,6 @@ import (
 
 	"selvedge/internal/engine"
 	"selvedge/internal/lock"
-	"selvedge/internal/machine"
 )
 
 // A process is alive while it holds its byte of the file locked, far behind the last page. The
@@ -101,11 +98,7 @@ func (t *tx) Owner() (int64, error) {
 	var id int64
 	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
 	if err == nil && !ok {
-		columns := []any{
-			t.engine.token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]),
-			t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
-		}
-		err = t.Get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...)))
+		err = t.Get(&id, sqlAddOwner, engine.OwnerRow(t.engine.token, t.engine.config.Now()))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
@@ -196,12 +189,4 @@ func (x *rx) find(dest any, query string, args ...any) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// nullable is NULL for what the system doesn't have.
-func nullable(id int64) *int64 {
-	if id == 0 {
-		return nil
-	}
-	return &id
 }

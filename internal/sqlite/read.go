@@ -91,7 +91,7 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 // the next that comes back.
 func (p *readers) acquire(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
-		return nil, endedBefore(ctx)
+		return nil, engine.EndedBefore(ctx)
 	}
 	select {
 	case <-p.closed:

@@ -38,10 +38,10 @@ func isCopy(generation uint64) bool { return generation != 0 && generation%2 == 
 func (s *session) adoptCopy(e *Engine, turns *lock.Turns) error {
 	return e.inTurn(turns, "give the copy a generation of its own", func(stay func() bool) error {
 		return s.commit(stay, func() error {
-			have, err := readVersions(s)
+			have, err := readVersions(s.Get)
 			if err == nil && isCopy(uint64(have.Generation)) {
 				if _, err = s.exec(sqlNewGeneration); err == nil {
-					have, err = readVersions(s)
+					have, err = readVersions(s.Get)
 				}
 			}
 			e.generation = uint64(have.Generation)
@@ -124,7 +124,7 @@ func freeName(name string) (string, error) {
 // generation when it is migrated.
 func changeCopy(ctx context.Context, path string, config Config, change string) error {
 	return withSession(ctx, path, roleWriter, config, func(s *session) error {
-		have, err := readVersions(s)
+		have, err := readVersions(s.Get)
 		if err != nil {
 			return err
 		}

@@ -129,7 +129,7 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 		if len(row) >= 4 {
 			version, isVersion := row[2].(int64)
 			done, isDone := row[3].(int64)
-			if isVersion && isDone && done == 1 && l.step(version).Version == version {
+			if isVersion && isDone && done == 1 && l.known().Step(version).Version == version {
 				applied = max(applied, version)
 			}
 		}
@@ -210,7 +210,7 @@ func withoutTriggers(ctx context.Context, w damage.Writer) (triggers []damage.Ob
 	for _, o := range all {
 		if o.Type == "trigger" && err == nil {
 			triggers = append(triggers, o)
-			_, err = w.ExecContext(ctx, "DROP TRIGGER "+quoted(o.Name))
+			_, err = w.ExecContext(ctx, "DROP TRIGGER "+engine.Quoted(o.Name))
 		}
 	}
 	return triggers, err

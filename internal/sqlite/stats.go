@@ -16,7 +16,7 @@ import (
 func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	var have engine.Versions
 	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
-		have, err = readVersions(getter{x})
+		have, err = readVersions(engine.Getting(x))
 		return err
 	}).Err
 	return have, err
@@ -37,7 +37,7 @@ func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
 }
 
 func stats(x engine.Rx, s *engine.Stats) error {
-	have, err := readVersions(getter{x})
+	have, err := readVersions(engine.Getting(x))
 	if err != nil {
 		return err
 	}
@@ -63,15 +63,8 @@ func stats(x engine.Rx, s *engine.Stats) error {
 	if err := x.Select(&tables, sqlCountedTables, nil); err != nil {
 		return err
 	}
-	s.Tables = nil
-	for _, name := range tables {
-		t := engine.TableStats{Name: name}
-		if err := x.Get(&t.Rows, "SELECT count(*) FROM "+quoted(name), nil); err != nil {
-			return err
-		}
-		s.Tables = append(s.Tables, t)
-	}
-	return nil
+	s.Tables, err = engine.CountRows(x, tables)
+	return err
 }
 
 // Work is what the handle has done since it was opened.

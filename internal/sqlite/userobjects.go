@@ -78,13 +78,13 @@ func inTheWay(there, ours, next []object, made []string) error {
 func (g *guests) aside() error {
 	for _, o := range g.rest {
 		if o.Type == "trigger" {
-			if _, err := g.session.exec("DROP TRIGGER " + quoted(o.Name)); err != nil {
+			if _, err := g.session.exec("DROP TRIGGER " + engine.Quoted(o.Name)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, o := range g.views {
-		if _, err := g.session.exec("DROP VIEW " + quoted(o.Name)); err != nil {
+		if _, err := g.session.exec("DROP VIEW " + engine.Quoted(o.Name)); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (g *guests) fits(o object) error {
 	var statements []string
 	switch o.Type {
 	case "view":
-		statements = []string{"SELECT * FROM " + quoted(o.Name)}
+		statements = []string{"SELECT * FROM " + engine.Quoted(o.Name)}
 	case "trigger":
 		var columns []string
 		if err := g.session.selectAll(&columns, "SELECT name FROM pragma_table_info(?)",
@@ -136,9 +136,9 @@ func (g *guests) fits(o object) error {
 		}
 		var same []string
 		for _, c := range columns {
-			same = append(same, quoted(c)+"="+quoted(c))
+			same = append(same, engine.Quoted(c)+"="+engine.Quoted(c))
 		}
-		t := quoted(o.Table)
+		t := engine.Quoted(o.Table)
 		statements = []string{
 			"INSERT INTO " + t + " DEFAULT VALUES", "UPDATE " + t + " SET " + strings.Join(same, ","),
 			"DELETE FROM " + t,
@@ -155,6 +155,3 @@ func (g *guests) fits(o object) error {
 	}
 	return nil
 }
-
-// quoted is a name as SQL needs it.
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jmoiron/sqlx"
+
+	"selvedge/internal/engine"
 )
 
 var update = flag.Bool("update", false, "write the script that makes a new file")
@@ -80,18 +82,18 @@ func inserts(ctx context.Context, b *strings.Builder, pool *sqlx.DB, table strin
 		return err
 	}
 	for _, c := range columns {
-		value := "quote(" + quoted(c) + ")"
+		value := "quote(" + engine.Quoted(c) + ")"
 		if expression := drawn[table+"."+c]; expression != "" {
 			value = "'" + strings.ReplaceAll(expression, "'", "''") + "'"
 		}
 		values = append(values, value)
 	}
 	if err := pool.SelectContext(ctx, &rows,
-		"SELECT concat_ws(', ', "+strings.Join(values, ", ")+") FROM "+quoted(table)); err != nil {
+		"SELECT concat_ws(', ', "+strings.Join(values, ", ")+") FROM "+engine.Quoted(table)); err != nil {
 		return err
 	}
 	for _, row := range rows {
-		fmt.Fprintf(b, "INSERT INTO %s (%s) VALUES (%s);\n", quoted(table), strings.Join(columns, ", "), row)
+		fmt.Fprintf(b, "INSERT INTO %s (%s) VALUES (%s);\n", engine.Quoted(table), strings.Join(columns, ", "), row)
 	}
 	return nil
 }

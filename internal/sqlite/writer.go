@@ -415,7 +415,7 @@ const (
 
 func (w *writer) submit(ctx context.Context, r *request) callback.Outcome {
 	if ctx.Err() != nil {
-		return callback.Outcome{Err: endedBefore(ctx)}
+		return callback.Outcome{Err: engine.EndedBefore(ctx)}
 	}
 	alone, err := w.enter(r)
 	if err != nil {
