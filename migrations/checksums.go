@@ -1,5 +1,7 @@
 package migrations
 
+import "strings"
+
 // A Checksum says that a column of a table holds the checksum of others of the same row:
 // db.Checksum of their values in this order, or NULL in a row that was not written since there are
 // checksums. A person who changes such a row by hand sets it to NULL, or the check of the file
@@ -12,138 +14,76 @@ type Checksum struct {
 
 // Checksums are those of the schema.
 var Checksums = []Checksum{
-	{Table: "scopes", Column: "checksum", Covered: []string{"name"}},
-	{
-		Table: "owners", Column: "checksum",
-		Covered: []string{"token", "pid", "boot_id", "program", "registered_at", "pid_ns"},
-	},
-	{Table: "leases", Column: "checksum", Covered: []string{
-		"scope", "kind", "name", "note", "reserved_at", "renewed_at", "owner_id", "lease_ttl", "lease_until",
-		"lease_boot_id",
-		"lease_time_ns", "lease_wall_until",
-	}},
-	{
-		Table: "import_sources", Column: "checksum",
-		Covered: []string{"scope", "kind", "root", "first_at", "last_at"},
-	},
-	{Table: "import_files", Column: "checksum", Covered: []string{
-		"source", "path", "state", "entity_group", "entity_id", "entity_row", "last_sequence", "size", "consumed",
-		"prefix_sha256",
-		"open_line", "records", "imported_at", "tail",
-	}},
-	{Table: "imports", Column: "checksum", Covered: []string{
-		"source", "began_at", "ended_at", "pid", "user", "program", "outcome", "counts", "files", "error",
-	}},
-	{Table: "import_conflicts", Column: "checksum", Covered: []string{
-		"scope", "kind", "entity_id", "source", "path", "import", "reason", "found_at", "decided_at", "taken",
-		"pid", "user", "program",
-	}},
-	{Table: "import_settings", Column: "checksum", Covered: []string{"source", "raw"}},
-	{Table: "live_copies", Column: "checksum", Covered: []string{"run", "source", "path", "position"}},
-	{Table: "quarantine", Column: "checksum", Covered: []string{
-		"scope", "source", "path", "byte_offset", "what", "reason", "entity_group", "entity_id", "found_at",
-	}},
-	{Table: "quarantine_parts", Column: "checksum", Covered: []string{"quarantine", "part", "raw"}},
-	{Table: "runs", Column: "checksum", Covered: []string{
-		"scope", "agent_id", "run_id", "shown_agent_id", "shown_run_id", "intent", "started_at", "started_at_text",
-		"status",
-		"outcome", "ended_at", "ended_at_text", "turn_count", "others", "summary",
-	}},
-	{Table: "run_records", Column: "checksum", Covered: []string{
-		"kind", "unknown_kind", "turn_index", "prompt", "tool", "parameters", "output", "cli_kind", "cli_code",
-		"verdict",
-		"policy_rule", "policy_param", "raw", "exact", "batch", "recorded_at",
-	}},
-	{Table: "run_append_keys", Column: "checksum", Covered: []string{"append_key", "digest"}},
+	{"scopes", "checksum", columns("name")},
+	{"owners", "checksum", columns("token pid boot_id program registered_at pid_ns")},
+	{"leases", "checksum", columns(`
+		scope kind name note reserved_at renewed_at owner_id lease_ttl lease_until lease_boot_id
+		lease_time_ns lease_wall_until`)},
+	{"import_sources", "checksum", columns("scope kind root first_at last_at")},
+	{"import_files", "checksum", columns(`
+		source path state entity_group entity_id entity_row last_sequence size consumed prefix_sha256
+		open_line records imported_at tail`)},
+	{"imports", "checksum", columns(`
+		source began_at ended_at pid user program outcome counts files error`)},
+	{"import_conflicts", "checksum", columns(`
+		scope kind entity_id source path import reason found_at decided_at taken pid user program`)},
+	{"import_settings", "checksum", columns("source raw")},
+	{"live_copies", "checksum", columns("run source path position")},
+	{"quarantine", "checksum", columns(`
+		scope source path byte_offset what reason entity_group entity_id found_at`)},
+	{"quarantine_parts", "checksum", columns("quarantine part raw")},
+	{"runs", "checksum", columns(`
+		scope agent_id run_id shown_agent_id shown_run_id intent started_at started_at_text status outcome
+		ended_at ended_at_text turn_count others summary`)},
+	{"run_records", "checksum", columns(`
+		kind unknown_kind turn_index prompt tool parameters output cli_kind cli_code verdict policy_rule
+		policy_param raw exact batch recorded_at`)},
+	{"run_append_keys", "checksum", columns("append_key digest")},
 	// which come from run_append_keys
-	{Table: "run_spent_keys", Column: "checksum", Covered: []string{"append_key", "digest"}},
-	{Table: "live_runs", Column: "checksum", Covered: []string{
-		"scope", "run_id", "session_id", "status", "created_at", "created_at_ms", "updated_at", "updated_at_ms",
-		"event_count",
-		"event_count_exact", "kept_events", "kept_bytes", "places", "first_place",
-	}},
-	{
-		Table: "live_texts", Column: "checksum",
-		Covered: []string{"run", "prompt", "result_text", "error", "further"},
-	},
-	{
-		Table: "live_events", Column: "checksum",
-		Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"},
-	},
-	{
-		Table: "live_append_keys", Column: "checksum",
-		Covered: []string{"run", "append_key", "sequence", "digest"},
-	},
-	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
-	{Table: "worker_runtimes", Column: "checksum", Covered: []string{
-		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items",
-		"next_worker_sequence",
-		"next_diagnostic_id", "first_event_position", "events_in_order", "running_workers",
-		"stopped_workers", "cancelled_workers", "diagnostics", "created_at", "stopped_at",
-	}},
-	{Table: "workers", Column: "checksum", Covered: []string{
-		"runtime", "worker_id", "status", "transcript_len", "next_transcript_sequence", "last_event_id",
-		"created_at", "last_input_at",
-		"ended_at",
-	}},
-	{Table: "worker_requests", Column: "checksum", Covered: []string{
-		"worker", "intent", "objective", "role", "purpose", "profile", "profile_value", "config_bundle",
-		"capabilities",
-		"requested_capabilities", "workspace_refs", "mount_refs",
-	}},
-	{
-		Table: "worker_events", Column: "checksum",
-		Covered: []string{"id", "event_id", "worker", "kind", "message", "recorded_at", "raw"},
-	},
-	{
-		Table: "worker_entries", Column: "checksum",
-		Covered: []string{"id", "sequence", "role", "content", "event_id", "recorded_at", "raw", "batch"},
-	},
-	{
-		Table: "worker_diagnostics", Column: "checksum",
-		Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "recorded_at", "raw"},
-	},
-	{Table: "worker_runtime_documents", Column: "checksum", Covered: []string{"runtime", "document"}},
-	{Table: "worker_documents", Column: "checksum", Covered: []string{"worker", "document"}},
-	{Table: "agents", Column: "checksum", Covered: []string{
-		"scope", "session_id", "thread", "status", "started_at", "completed_at", "pid", "boot_id", "heartbeat_at",
-		"last_progress_at", "client_instance_id", "native_actor_key", "native_parent_actor_key",
-		"native_instance_key",
-		"heddle_session_id", "thread_id", "liveness_path", "anchor_state", "anchor_root", "reservation_token",
-		"path",
-		"base_state", "provider", "model", "harness", "thinking_level", "input_tokens", "output_tokens",
-		"reasoning_tokens",
-		"tool_calls", "cost_micros_usd", "report_flush_state", "attach_precedence", "winning_attach_rule",
-		"probe_source",
-		"probe_confidence", "attach_reason", "exact", "document", "pid_ns", "recorded_at",
-	}},
-	{
-		Table: "agent_context_queries", Column: "checksum",
-		Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"},
-	},
-	{Table: "checkpoints", Column: "row_checksum", Covered: []string{
-		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size",
-		"checksum", "problem",
-	}},
-	{Table: "checkpoint_documents", Column: "checksum", Covered: []string{"checkpoint", "document"}},
-	{Table: "checkpoint_history", Column: "checksum", Covered: []string{
-		"scope", "run_id", "ending", "decision", "decided_by", "paused_stage_id", "prompt", "created_at",
-		"created_at_text", "saved_at",
-		"size", "claimed_at", "completed_at", "epoch", "owner_pid", "owner_program",
-	}},
-	{
-		Table: "retention", Column: "checksum",
-		Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"},
-	},
-	{
-		Table: "moves", Column: "checksum",
-		Covered: []string{"token", "direction", "place", "began_at", "ended_at", "outcome", "moved", "proof"},
-	},
-	{
-		Table: "retention_pins", Column: "checksum",
-		Covered: []string{"scope", "store", "id", "owner", "pinned_at"},
-	},
+	{"run_spent_keys", "checksum", columns("append_key digest")},
+	{"live_runs", "checksum", columns(`
+		scope run_id session_id status created_at created_at_ms updated_at updated_at_ms event_count
+		event_count_exact kept_events kept_bytes places first_place`)},
+	{"live_texts", "checksum", columns("run prompt result_text error further")},
+	{"live_events", "checksum", columns("id sequence type recorded_at event raw batch")},
+	{"live_append_keys", "checksum", columns("run append_key sequence digest")},
+	{"live_imports", "checksum", columns("path digest stamp text")},
+	{"worker_runtimes", "checksum", columns(`
+		scope runtime_id display_name status max_transcript_items max_event_items next_worker_sequence
+		next_diagnostic_id first_event_position events_in_order running_workers stopped_workers
+		cancelled_workers diagnostics created_at stopped_at`)},
+	{"workers", "checksum", columns(`
+		runtime worker_id status transcript_len next_transcript_sequence last_event_id created_at
+		last_input_at ended_at`)},
+	{"worker_requests", "checksum", columns(`
+		worker intent objective role purpose profile profile_value config_bundle capabilities
+		requested_capabilities workspace_refs mount_refs`)},
+	{"worker_events", "checksum", columns("id event_id worker kind message recorded_at raw")},
+	{"worker_entries", "checksum", columns("id sequence role content event_id recorded_at raw batch")},
+	{"worker_diagnostics", "checksum", columns(`
+		id diagnostic_id severity code message worker recorded_at raw`)},
+	{"worker_runtime_documents", "checksum", columns("runtime document")},
+	{"worker_documents", "checksum", columns("worker document")},
+	{"agents", "checksum", columns(`
+		scope session_id thread status started_at completed_at pid boot_id heartbeat_at last_progress_at
+		client_instance_id native_actor_key native_parent_actor_key native_instance_key heddle_session_id
+		thread_id liveness_path anchor_state anchor_root reservation_token path base_state provider model
+		harness thinking_level input_tokens output_tokens reasoning_tokens tool_calls cost_micros_usd
+		report_flush_state attach_precedence winning_attach_rule probe_source probe_confidence attach_reason
+		exact document pid_ns recorded_at`)},
+	{"agent_context_queries", "checksum", columns("agent_id position path part queried_at exact")},
+	{"checkpoints", "row_checksum", columns(`
+		scope run_id paused_stage_id prompt created_at created_at_text saved_at size checksum problem`)},
+	{"checkpoint_documents", "checksum", columns("checkpoint document")},
+	{"checkpoint_history", "checksum", columns(`
+		scope run_id ending decision decided_by paused_stage_id prompt created_at created_at_text saved_at
+		size claimed_at completed_at epoch owner_pid owner_program`)},
+	{"retention", "checksum", columns("scope store max_age max_count max_bytes source set_at")},
+	{"moves", "checksum", columns("token direction place began_at ended_at outcome moved proof")},
+	{"retention_pins", "checksum", columns("scope store id owner pinned_at")},
 }
+
+func columns(names string) []string { return strings.Fields(names) }
 
 // KeptByTriggers are the tables whose rows triggers write while those of other tables are written.
 var KeptByTriggers = []string{"run_agents"}

@@ -10,10 +10,10 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -82,13 +82,9 @@ func withRest(named []Step) []Step {
 
 // ViewsBefore8 are the views of programs with a schema version below 8, which did not write down
 // what they had made.
-var ViewsBefore8 = []string{
-	"v_agents", "v_agents_runs", "v_checkpoint_documents", "v_checkpoints", "v_imports", "v_live_events",
-	"v_live_runs",
-	"v_quarantine", "v_runs", "v_threads", "v_turns", "v_worker_diagnostics", "v_worker_events",
-	"v_worker_runtimes",
-	"v_worker_transcripts", "v_workers",
-}
+var ViewsBefore8 = columns(`v_agents v_agents_runs v_checkpoint_documents v_checkpoints v_imports
+	v_live_events v_live_runs v_quarantine v_runs v_threads v_turns v_worker_diagnostics v_worker_events
+	v_worker_runtimes v_worker_transcripts v_workers`)
 
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
@@ -121,42 +117,40 @@ func Views() string { return writtenOut(concat("sqlite/views")) }
 var viewWords = map[string]string{
 	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. What remains
 	// of a negative number is negative in SQL.
-	"utc(": "strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch')" +
-		" || printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)",
+	"utc(": `strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch') || ` +
+		`printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)`,
 	// A text up to its end: what reads a text as C does ends at NUL, and replace() finds none. As JSON
 	// it is \u0000, which no other text is while backslashes are something else.
-	"shown(": "CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\\', " +
-		"char(65534))), '\\u0000', char(65533)), '$'), char(65534), '\\') ELSE ? END",
+	"shown(": `CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\', ` +
+		`char(65534))), '\u0000', char(65533)), '$'), char(65534), '\') ELSE ? END`,
 	// One text that is no JSON, as damage makes them, must not be the end of a query over all.
-	"doc(": "CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END",
+	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
 
 	// Versions spell what they count in several ways. Package usage reads the same in Go.
-	"counts_of(": "CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ELSE " +
-		"'$.usage' END",
-	"provider_of(": "coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))",
-	"request_model_of(": "coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, " +
-		"'$.meta.request_model'))",
-	"response_model_of(": "coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), " +
-		"json_extract(?.j, '$.meta.response_model'))",
+	"counts_of(":        `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ELSE '$.usage' END`,
+	"provider_of(":      `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
+	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, '$.meta.request_model'))`,
+	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
+		`json_extract(?.j, '$.meta.response_model'))`,
 	// Some say what was cached apart from the rest, and some within: the total tells.
-	"input_tokens_of(": "CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - " +
-		"prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0)" +
-		" THEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END",
-	"prompt_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || " +
-		"'.prompt_tokens'))",
-	"cache_read_of(": "coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), json_extract(?.j, " +
-		"?.u || '.cache_read_tokens'))",
-	"cache_write_of(": "coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), json_extract(?.j, " +
-		"?.u || '.cache_creation_input_tokens')," +
-		" json_extract(?.j, ?.u || '.cache_write_tokens'))",
-	"output_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || " +
-		"'.completion_tokens'))",
-	"reasoning_of(": "coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, " +
-		"?.u || '.reasoning_tokens'))",
-	"cost_of(": "coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))",
+	"input_tokens_of(": `CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - ` +
+		`prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) THEN ` +
+		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END`,
+	"prompt_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || ` +
+		`'.prompt_tokens'))`,
+	"cache_read_of(": `coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), json_extract(?.j, ?.u || ` +
+		`'.cache_read_tokens'))`,
+	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), json_extract(?.j, ?.u || ` +
+		`'.cache_creation_input_tokens'), json_extract(?.j, ?.u || '.cache_write_tokens'))`,
+	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || ` +
+		`'.completion_tokens'))`,
+	"reasoning_of(": `coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, ?.u || ` +
+		`'.reasoning_tokens'))`,
+	"cost_of(": `coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))`,
 }
 
-var viewWord = regexp.MustCompile(`\b(utc|doc|shown|(counts|provider|request_model|response_model|input_tokens|prompt_tokens|cache_read|cache_write|output_tokens|reasoning|cost)_of)\(`)
+var viewWord = regexp.MustCompile(`\b(?:` +
+	strings.ReplaceAll(strings.Join(slices.Collect(maps.Keys(viewWords)), "|"), "(", `\(`) + `)`)
 
 func writtenOut(script string) string {
 	var out strings.Builder
@@ -224,7 +218,7 @@ func names(dir string) []string {
 	if err != nil {
 		panic(fmt.Sprintf("migrations: %v", err))
 	}
-	sort.Strings(list)
+	slices.Sort(list)
 	return list
 }
 
