@@ -12,9 +12,10 @@ import (
 // MaxProblems bounds what one kind of check reports: a broken file has thousands.
 const MaxProblems = 100
 
-// A Conn is a connection that nobody else uses meanwhile.
+// A Conn is a connection that nothing else uses meanwhile.
 type Conn interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
 // Integrity is SQLite's own check of pages, indexes and constraints. It is one statement, and one snapshot.
@@ -39,25 +40,18 @@ func Invariant(ctx context.Context, c Conn, check migrations.Check) ([]engine.Pr
 	return problems(ctx, c, check.Name, fmt.Sprintf("%s\nLIMIT %d", check.Query, MaxProblems))
 }
 
-// problems are the rows of a query whose only column says what is wrong. An error comes with what
-// was found before it.
+// problems reads a query whose only column says what is wrong. An error comes with what was found
+// before it.
 func problems(ctx context.Context, c Conn, name, query string) (found []engine.Problem, err error) {
-	rows, err := c.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
-	for rows.Next() {
-		var detail sql.NullString
-		if err := rows.Scan(&detail); err != nil {
-			return found, err
-		}
+	var details []sql.NullString
+	err = c.SelectContext(ctx, &details, query)
+	for _, detail := range details {
 		if !detail.Valid {
 			detail.String = "a row of which not even a description can be made"
 		}
 		found = append(found, engine.Problem{Check: name, Detail: detail.String})
 	}
-	return found, rows.Err()
+	return found, err
 }
 
 // Integers are the values of a query with one column.

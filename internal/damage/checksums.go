@@ -32,35 +32,25 @@ func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum,
 	columns []Column,
 ) (found []engine.Problem, count engine.Checksums, err error) {
 	count.Table = sum.Table
-	t := summedTable(sum, columns)
-	if t == nil {
-		return nil, count, nil
-	}
-	for after := []any(nil); ; {
-		n := 0
-		err := t.batch(ctx, c, after, func(key []any, kept any, covered []any) {
-			n++
-			after = key
-			count.Rows++
-			switch {
-			case kept == nil:
-				count.Without++
-			case kept == engine.Checksum(covered...):
-			case len(found) < MaxProblems:
-				found = append(found, engine.Problem{
-					Check: "checksums", Table: sum.Table, Row: t.named(key),
-					Detail: fmt.Sprintf("row %s of %s has another checksum than its columns", t.named(key), sum.Table),
-				})
-			}
-		})
-		if err != nil || n < checksumBatch {
-			return found, count, err
+	_, err = each(ctx, c, sum, columns, func(key []any, kept any, covered []any) {
+		count.Rows++
+		switch {
+		case kept == nil:
+			count.Without++
+		case kept == engine.Checksum(covered...):
+		case len(found) < MaxProblems:
+			name := RowName(key)
+			found = append(found, engine.Problem{
+				Check: "checksums", Table: sum.Table, Row: name,
+				Detail: fmt.Sprintf("row %s of %s has another checksum than its columns", name, sum.Table),
+			})
 		}
-	}
+	})
+	return found, count, err
 }
 
-// Rows gives every row of a table with its key, its checksum and the columns that it covers, and
-// names the columns of the key.
+// Rows gives every row of a table with its key, its checksum and the columns that it covers, which
+// the function may not keep, and names the columns of the key.
 func Rows(ctx context.Context, c Conn, sum migrations.Checksum,
 	row func(key []any, kept any, covered []any),
 ) ([]string, error) {
@@ -68,6 +58,13 @@ func Rows(ctx context.Context, c Conn, sum migrations.Checksum,
 	if err != nil {
 		return nil, err
 	}
+	return each(ctx, c, sum, columns, row)
+}
+
+// each is Rows for a table with these columns.
+func each(ctx context.Context, c Conn, sum migrations.Checksum, columns []Column,
+	row func(key []any, kept any, covered []any),
+) ([]string, error) {
 	t := summedTable(sum, columns)
 	if t == nil {
 		return nil, nil
@@ -77,7 +74,7 @@ func Rows(ctx context.Context, c Conn, sum migrations.Checksum,
 		err := t.batch(ctx, c, after, func(key []any, kept any, covered []any) {
 			n++
 			after = key
-			row(key, kept, append([]any{}, covered...))
+			row(key, kept, covered)
 		})
 		if err != nil || n < checksumBatch {
 			return t.key, err
@@ -190,17 +187,12 @@ func (t *summed) part(ctx context.Context, c Conn, query string, args []any, lim
 	return n, rows.Err()
 }
 
-// named is a row's key for people.
-func (t *summed) named(key []any) string { return RowName(key) }
-
 // RowName is the key of a row for people.
 func RowName(key []any) string {
 	var parts []string
 	for _, v := range key {
 		switch v := v.(type) {
-		case string:
-			parts = append(parts, fmt.Sprintf("%q", v))
-		case []byte:
+		case string, []byte:
 			parts = append(parts, fmt.Sprintf("%q", v))
 		default:
 			parts = append(parts, fmt.Sprint(v))
@@ -213,7 +205,7 @@ func RowName(key []any) string {
 }
 
 // A Column is one of a table. Key is its place in the primary key, from 1, or 0. Beginning says
-// that the key's index has but the beginning of it, see db.Start.
+// that the key's index has only the beginning of it, see db.Start.
 type Column struct {
 	Name, Type string
 	NotNull    bool
@@ -224,18 +216,7 @@ type Column struct {
 
 // Columns are those of a table; none where there is no such table.
 func Columns(ctx context.Context, c Conn, table string) (list []Column, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT name, type, "notnull", pk, coalesce(dflt_value, '')
-		FROM pragma_table_info(?) ORDER BY cid`, table)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
-	for rows.Next() {
-		var column Column
-		if err := rows.Scan(&column.Name, &column.Type, &column.NotNull, &column.Key, &column.Default); err != nil {
-			return nil, err
-		}
-		list = append(list, column)
-	}
-	return list, rows.Err()
+	err = c.SelectContext(ctx, &list, `SELECT name, type, "notnull", pk AS key,
+		coalesce(dflt_value, '') AS "default" FROM pragma_table_info(?) ORDER BY cid`, table)
+	return list, err
 }

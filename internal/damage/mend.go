@@ -18,8 +18,7 @@ type Writer interface {
 
 // An entry is a row of sqlite_schema as it lies in the file.
 type entry struct {
-	rowid int64
-	root  int64
+	Rowid int64
 	Object
 }
 
@@ -48,14 +47,14 @@ func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string,
 	}
 	free := map[int64]entry{} // that nothing which is expected has
 	for _, e := range there {
-		free[e.rowid] = e
+		free[e.Rowid] = e
 	}
 	var missing []Object
 	for _, want := range expected {
 		found := false
 		for _, e := range there {
-			if _, ok := free[e.rowid]; ok && e.Object == want {
-				delete(free, e.rowid)
+			if _, ok := free[e.Rowid]; ok && e.Object == want {
+				delete(free, e.Rowid)
 				found = true
 				break
 			}
@@ -66,17 +65,17 @@ func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string,
 	}
 	for _, want := range missing {
 		for _, e := range there {
-			if _, ok := free[e.rowid]; !ok || !near(e.Object, want) {
+			if _, ok := free[e.Rowid]; !ok || !near(e.Object, want) {
 				continue
 			}
-			delete(free, e.rowid)
+			delete(free, e.Rowid)
 			var text any = want.SQL
 			if want.SQL == "" {
 				text = nil // SQLite's own index
 			}
 			if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET type = ?, name = ?, tbl_name = ?, sql = ?
 				WHERE rowid = ?`,
-				want.Type, want.Name, want.Table, text, e.rowid); err != nil {
+				want.Type, want.Name, want.Table, text, e.Rowid); err != nil {
 				return nil, err
 			}
 			done = append(done, want.Type+" "+want.Name)
@@ -135,7 +134,7 @@ func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]ent
 	err error,
 ) {
 	for _, e := range there {
-		if _, ok := free[e.rowid]; !ok || e.Type != "view" || parses(ctx, e.SQL) {
+		if _, ok := free[e.Rowid]; !ok || e.Type != "view" || parses(ctx, e.SQL) {
 			continue
 		}
 		stub := fmt.Sprintf("CREATE VIEW %s AS SELECT '%s' AS damaged", engine.Quoted(e.Name),
@@ -144,7 +143,7 @@ func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]ent
 			continue
 		}
 		if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET sql = ? WHERE rowid = ?`, stub,
-			e.rowid); err != nil {
+			e.Rowid); err != nil {
 			return nil, err
 		}
 		done = append(done, fmt.Sprintf("view %s, of its damaged text", e.Name))
@@ -197,20 +196,8 @@ func Remake(ctx context.Context, w Writer, expected []Object) (done []string, er
 }
 
 func entries(ctx context.Context, c Conn) (list []entry, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT rowid, coalesce(CAST(rootpage AS INTEGER), 0),
-	coalesce(CAST(type AS TEXT), ''),
-coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''), coalesce(CAST(sql AS TEXT), '')
-	FROM sqlite_schema ORDER BY rowid`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
-	for rows.Next() {
-		var e entry
-		if err := rows.Scan(&e.rowid, &e.root, &e.Type, &e.Name, &e.Table, &e.SQL); err != nil {
-			return nil, err
-		}
-		list = append(list, e)
-	}
-	return list, rows.Err()
+	err = c.SelectContext(ctx, &list, `SELECT rowid, coalesce(CAST(type AS TEXT), '') AS type,
+		coalesce(CAST(name AS TEXT), '') AS name, coalesce(CAST(tbl_name AS TEXT), '') AS tbl_name,
+		coalesce(CAST(sql AS TEXT), '') AS sql FROM sqlite_schema ORDER BY rowid`)
+	return list, err
 }

@@ -11,28 +11,19 @@ import (
 
 // An Object is an entry of sqlite_schema.
 type Object struct {
-	Type, Name, Table, SQL string
+	Type  string `db:"type"`
+	Name  string `db:"name"`
+	Table string `db:"tbl_name"`
+	SQL   string `db:"sql"`
 }
 
-// SchemaQuery reads a schema as Schema wants what is expected: SQLite's own entries too.
-const SchemaQuery = `SELECT coalesce(type, ''), coalesce(name, ''), coalesce(tbl_name, ''), coalesce(sql, '')
-	FROM sqlite_schema ORDER BY rowid`
+const sqlSchema = `SELECT coalesce(type, '') AS type, coalesce(name, '') AS name, coalesce(tbl_name, '') AS tbl_name,
+	coalesce(sql, '') AS sql FROM sqlite_schema ORDER BY rowid`
 
-// Objects reads the schema.
+// Objects reads the schema, SQLite's own entries included.
 func Objects(ctx context.Context, c Conn) (list []Object, err error) {
-	rows, err := c.QueryContext(ctx, SchemaQuery)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
-	for rows.Next() {
-		var o Object
-		if err := rows.Scan(&o.Type, &o.Name, &o.Table, &o.SQL); err != nil {
-			return list, err
-		}
-		list = append(list, o)
-	}
-	return list, rows.Err()
+	err = c.SelectContext(ctx, &list, sqlSchema)
+	return list, err
 }
 
 // Schema compares the schema with what a file of its version should have. What is there besides is

@@ -21,9 +21,9 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 				return err
 			}
 			for _, k := range keys {
-				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", engine.Quoted(k.from), engine.Quoted(k.from),
-					engine.Quoted(k.to), engine.Quoted(k.parent))
-				moved, err := b.move(ctx, t, where, "the row of "+k.parent+" that it refers to is lost", k.parent)
+				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", engine.Quoted(k.From), engine.Quoted(k.From),
+					engine.Quoted(k.To), engine.Quoted(k.Parent))
+				moved, err := b.move(ctx, t, where, "the row of "+k.Parent+" that it refers to is lost", k.Parent)
 				if err != nil {
 					return err
 				}
@@ -34,25 +34,12 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 	return nil
 }
 
-type foreignKey struct{ from, parent, to string }
+type foreignKey struct{ From, Parent, To string }
 
 func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreignKey, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT "from", "table", coalesce("to", '')
-		FROM pragma_foreign_key_list(?)`, name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
-	for rows.Next() {
-		var k foreignKey
-		if err := rows.Scan(&k.from, &k.parent, &k.to); err != nil {
-			return nil, err
-		}
-		if k.to != "" {
-			list = append(list, k)
-		}
-	}
-	return list, rows.Err()
+	err = c.SelectContext(ctx, &list, `SELECT "from", "table" AS parent, "to" FROM pragma_foreign_key_list(?)
+		WHERE "to" IS NOT NULL`, name)
+	return list, err
 }
 
 // move puts rows aside that stand in the new file already. Of the table that lacks what they need,

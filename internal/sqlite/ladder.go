@@ -131,13 +131,7 @@ func readOlderVersions(get engine.Get, lacks error) (v engine.Versions, err erro
 	return v, engine.OneRow(err)
 }
 
-// An object is an entry of sqlite_schema.
-type object struct {
-	Type  string `db:"type"`
-	Name  string `db:"name"`
-	Table string `db:"tbl_name"`
-	SQL   string `db:"sql"`
-}
+type object = damage.Object
 
 const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema
 	WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
