@@ -7,20 +7,21 @@ import (
 
 // A Server is how a server is doing, as far as its user may see.
 type Server struct {
-	SeesAll bool       // the user may see what others' sessions do
+	SeesAll bool       `db:"sees_all"` // the user may see what others' sessions do
 	Waits   []LockWait // the longest first
-	// whose transaction is open for longest, and For how long; PID is 0 where there is none
+	// Oldest has the transaction that is open for longest; its PID is 0 where none is open.
 	Oldest          Session
-	Connections     int64
-	MostConnections int64 // that users may have who administer nothing
-	// the standbys that a commit waits for, as the server's settings have it; "" for none
-	Awaited        string
-	AwaitedThere   bool      // one of those streams
-	CommitsWaiting int64     // commits that wait for one
+	Connections     int64 `db:"connections"`
+	MostConnections int64 `db:"most"` // that users may have who administer nothing
+	// Awaited are the standbys that a commit waits for, in the server's own notation; "" for none.
+	Awaited        string    `db:"awaited"`
+	AwaitedThere   bool      `db:"there"`   // one of those streams
+	CommitsWaiting int64     `db:"waiting"` // commits that wait for one
 	Standbys       []Standby // those that are connected
-	IDsSpent       int64     // transactions since the oldest row that is not frozen
-	Slots          []Slot    // that keep WAL for somebody who is not connected
-	ArchiveFails   string    // the file of the WAL that the archive did not take last; "" where it takes them
+	IDsSpent       int64     `db:"spent"` // transactions since the oldest row that is not frozen
+	Slots          []Slot    // that keep WAL for a consumer that is not connected
+	// ArchiveFails is the WAL file that the archive refused last; "" where it takes them.
+	ArchiveFails string `db:"archive_fails"`
 }
 
 // A Session of a server is one connection, or a transaction that was prepared.

@@ -150,14 +150,14 @@ const aloneByte = gateByte + 1
 // lookAgain is how often who waits to be alone looks whether that is needed at all.
 const lookAgain = 50 * time.Millisecond
 
-// Alone exchanges the shared hold for the exclusive one. While others have the file, enough is
-// asked now and then, under the shared hold, whether it is needed still: they may have done what it
-// was wanted for. Where it fails, or is not needed, the shared hold is held again; in between
-// neither was.
+// Alone exchanges the shared hold for the exclusive one. While others have the file, it asks enough
+// now and then, under the shared hold, whether the exclusive one is still needed: they may have done
+// what it was wanted for. Where it fails, or is not needed, the shared hold is held again; in
+// between neither was.
 //
-// One at a time tries and looks; all others wait for that turn and hold nothing. Were they to look
-// together, each would keep the file from the others, and which of them ever had it alone would
-// hang on chance.
+// One process at a time tries and asks; all others wait for that turn and hold nothing. If they
+// asked together, each would keep the file from the others, and chance would decide which of them
+// ever had it alone.
 func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool,
 	err error,
 ) {
@@ -208,15 +208,9 @@ func (l *Hold) Again(ctx context.Context, timeout time.Duration) error {
 	return l.wait(ctx, unix.LOCK_SH, timeout)
 }
 
-// TryAlone is Alone without a wait: it reports whether nobody else has a hold. Where somebody has,
+// TryAlone is Alone without a wait: it reports whether no other handle has a hold. Where one has,
 // the shared hold is gone.
-func (l *Hold) TryAlone() (bool, error) {
-	err := flock(l.file, unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return false, nil
-	}
-	return err == nil, err
-}
+func (l *Hold) TryAlone() (bool, error) { return taken(flock(l.file, unix.LOCK_EX|unix.LOCK_NB)) }
 
 // There reports whether the file that is locked still has its name: others lock another one else.
 func (l *Hold) There() (bool, error) {

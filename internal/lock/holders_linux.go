@@ -10,34 +10,43 @@ import (
 	"syscall"
 )
 
-// Holders are the pids of the other processes that have the file at path locked with flock. Empty
-// when that can't be told: processes of other pid namespaces are not listed.
+// The bytes of a -shm file that SQLite locks: one while it writes to the WAL, and others while it
+// reads from it (sqlite.org/walformat.html, section 2.3).
+const (
+	walWriteLock                = 120
+	firstReadMark, lastReadMark = 123, 127
+)
+
+// Holders are the pids of the other processes that have the file at path locked with flock. It is
+// empty where that can't be told: processes of other pid namespaces are not listed.
 func Holders(path string) []int {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(locks(info, "FLOCK", "", -1), func(pid int) bool { return pid == os.Getpid() })
+	return locks(path, func(kind, _ string, _, _ int64) bool { return kind == "FLOCK" })
 }
 
-// walWriteLock is the byte of the -shm file that SQLite has locked while it writes to the WAL:
-// sqlite.org/walformat.html, section 2.3.
-const walWriteLock = 120
-
-// WALWriters are the pids of the processes, this one among them, that have the write lock of the
-// database whose -shm file lies at path. The file is not opened: closing it would drop SQLite's
-// locks.
+// WALWriters are the pids of the other processes that have the write lock of the database whose -shm
+// file lies at path.
 func WALWriters(path string) []int {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
-	return locks(info, "POSIX", "WRITE", walWriteLock)
+	return locks(path, func(kind, how string, first, last int64) bool {
+		return kind == "POSIX" && how == "WRITE" && first <= walWriteLock && last >= walWriteLock
+	})
+}
+
+// Readers are the pids of the other processes that have a read transaction on the WAL whose -shm
+// file lies at path.
+func Readers(path string) []int {
+	return locks(path, func(kind, how string, first, _ int64) bool {
+		return kind == "POSIX" && how == "READ" && first >= firstReadMark && first <= lastReadMark
+	})
 }
 
 // locks reads /proc/locks, which proc(5) describes: number, kind, ADVISORY, READ or WRITE, pid,
-// device and inode, first and last byte. A line that begins with "->" is of one who waits.
-func locks(info os.FileInfo, kind, how string, at int64) (pids []int) {
+// device and inode, first and last byte. A line that begins with "->" is of a lock that is waited
+// for. The file at path is not opened: closing it would drop SQLite's locks.
+func locks(path string, wanted func(kind, how string, first, last int64) bool) (pids []int) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
 	list, err := os.Open("/proc/locks")
 	if err != nil {
 		return nil
@@ -46,25 +55,21 @@ func locks(info os.FileInfo, kind, how string, at int64) (pids []int) {
 	suffix := fmt.Sprintf(":%d", info.Sys().(*syscall.Stat_t).Ino)
 	for lines := bufio.NewScanner(list); lines.Scan(); {
 		words := strings.Fields(lines.Text())
-		if len(words) < 8 || words[1] != kind || how != "" && words[3] != how ||
-			!strings.HasSuffix(words[5], suffix) {
+		if len(words) < 8 || !strings.HasSuffix(words[5], suffix) {
 			continue
 		}
-		if at >= 0 && !covers(words[6], words[7], at) {
+		first, err := strconv.ParseInt(words[6], 10, 64)
+		last, eof := strconv.ParseInt(words[7], 10, 64)
+		if eof != nil {
+			last = 1<<63 - 1 // "EOF"
+		}
+		if err != nil || !wanted(words[1], words[3], first, last) {
 			continue
 		}
-		if pid, err := strconv.Atoi(words[4]); err == nil && pid > 0 && !slices.Contains(pids, pid) {
+		if pid, err := strconv.Atoi(words[4]); err == nil && pid > 0 && pid != os.Getpid() &&
+			!slices.Contains(pids, pid) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
-}
-
-func covers(first, last string, at int64) bool {
-	from, err := strconv.ParseInt(first, 10, 64)
-	if err != nil || from > at {
-		return false
-	}
-	to, err := strconv.ParseInt(last, 10, 64)
-	return last == "EOF" || err == nil && to >= at
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -39,24 +38,18 @@ const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = curr
 	ORDER BY tablename COLLATE "C"`
 
 // Check looks at the invariants of the schema and compares rows with their checksums. Constraints
-// and foreign keys are the server's, which lets nothing by; its pages are looked at by pg_amcheck.
+// and foreign keys are the server's, which lets nothing by; pg_amcheck looks at its pages.
 func (e *Engine) Check(ctx context.Context) (c engine.Checked, err error) {
-	one, within, err := e.calls.begin(ctx, "check", false)
-	if err != nil {
-		return c, err
-	}
-	defer e.calls.over(one)
-	s, err := e.newSession(within)
-	if err != nil {
-		return c, failure(err)
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	s.wire.ctx = within
-	s.wire.mayDial(true)
-	if err = e.check(s, &c); err != nil && within.Err() != nil {
-		return c, fmt.Errorf("interrupted: %w", context.Cause(within))
-	}
-	return c, failure(err)
+	err = e.during(ctx, "check", false, func(ctx context.Context, s *session) error {
+		s.wire.ctx = ctx
+		s.wire.mayDial(true)
+		err := e.check(s, &c)
+		if err != nil && ctx.Err() != nil {
+			err = &interruption{context.Cause(ctx)}
+		}
+		return err
+	})
+	return c, err
 }
 
 func (e *Engine) check(s *session, c *engine.Checked) error {
@@ -128,48 +121,41 @@ func columnsOf(s *session, table string) (list []damage.Column, err error) {
 	return list, err
 }
 
-// Repair makes the views anew.
+// Repair drops the views and makes them again.
 func (e *Engine) Repair(ctx context.Context) (done []string, err error) {
 	if e.config.ReadOnly {
 		return nil, nil
 	}
-	one, _, err := e.calls.begin(ctx, "repair", true)
-	if err != nil {
-		return nil, err
-	}
-	defer e.calls.over(one)
-	s, err := e.newSession(ctx)
-	if err != nil {
-		return nil, failure(err)
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	before, err := viewsOf(s)
-	if err != nil {
-		return nil, failure(err)
-	}
-	if _, err := s.wire.simple(ctx, "BEGIN"); err != nil {
-		return nil, failure(err)
-	}
-	if err := dropViews(ctx, s); err != nil {
-		return nil, failure(err)
-	}
-	if _, err := s.wire.simple(ctx, migrations.PostgresViews()); err != nil {
-		return nil, failure(err)
-	}
-	after, err := viewsOf(s)
-	if err == nil {
-		_, err = s.wire.simple(ctx, "COMMIT")
-	}
-	if err != nil {
-		return nil, failure(err)
-	}
-	for name, text := range after {
-		if before[name] != text {
-			done = append(done, "view "+name)
+	err = e.during(ctx, "repair", true, func(ctx context.Context, s *session) error {
+		before, err := viewsOf(s)
+		if err != nil {
+			return err
 		}
-	}
-	slices.Sort(done)
-	return done, nil
+		if _, err := s.wire.simple(ctx, "BEGIN"); err != nil {
+			return err
+		}
+		if err := dropViews(ctx, s); err != nil {
+			return err
+		}
+		if _, err := s.wire.simple(ctx, ladder.Views); err != nil {
+			return err
+		}
+		after, err := viewsOf(s)
+		if err == nil {
+			_, err = s.wire.simple(ctx, "COMMIT")
+		}
+		if err != nil {
+			return err
+		}
+		for name, text := range after {
+			if before[name] != text {
+				done = append(done, "view "+name)
+			}
+		}
+		slices.Sort(done)
+		return nil
+	})
+	return done, err
 }
 
 // viewsOf are the texts of the views, by name.

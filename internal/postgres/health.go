@@ -19,10 +19,10 @@ SELECT w.pid, w.application_name AS program, coalesce(w.usename, '') AS role, co
        coalesce(CAST(extract(epoch FROM clock_timestamp() - w.xact_start) * 1000000000 AS BIGINT),
        0) AS nanos,
        coalesce(CAST(extract(epoch FROM clock_timestamp() - l.since) * 1000000000 AS BIGINT), 0) AS waited,
-       h.pid AS holder_pid, coalesce(b.application_name, '') AS holder_program,
-       coalesce(b.usename, '') AS holder_role, coalesce(b.state, '') AS holder_state,
+       h.pid AS "holder.pid", coalesce(b.application_name, '') AS "holder.program",
+       coalesce(b.usename, '') AS "holder.role", coalesce(b.state, '') AS "holder.state",
        coalesce(CAST(extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000000 AS BIGINT),
-       0) AS holder_nanos
+       0) AS "holder.nanos"
 FROM (SELECT pid, min(waitstart) AS since FROM pg_locks WHERE NOT granted GROUP BY pid) AS l
 JOIN pg_stat_activity AS w ON w.pid = l.pid AND w.datname = current_database()
 CROSS JOIN LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(l.pid)) AS pid) AS h
@@ -42,9 +42,10 @@ WHERE since IS NOT NULL ORDER BY since LIMIT 1`
 	sqlServerHealth = `
 SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
        (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database) AS connections,
-       CAST(current_setting('max_connections') AS BIGINT) - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most,
+       CAST(current_setting('max_connections') AS BIGINT)
+       - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most,
        current_setting('synchronous_standby_names') AS awaited,
-       (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
+       EXISTS (SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'
        AND sync_state IN ('sync', 'quorum')) AS there,
        (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep') AS waiting,
        (SELECT max(CAST(age(datfrozenxid) AS BIGINT)) FROM pg_database) AS spent,
@@ -82,30 +83,15 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 
 // lookAtServer also gives the size of the WAL, where the user may see it.
 func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
-	var row struct {
-		SeesAll      bool   `db:"sees_all"`
-		Connections  int64  `db:"connections"`
-		Most         int64  `db:"most"`
-		Awaited      string `db:"awaited"`
-		There        int64  `db:"there"`
-		Waiting      int64  `db:"waiting"`
-		Spent        int64  `db:"spent"`
-		ArchiveFails string `db:"archive_fails"`
-		SeesWAL      bool   `db:"sees_wal"`
-	}
+	row := struct {
+		*engine.Server
+		SeesWAL bool `db:"sees_wal"`
+	}{Server: s}
 	if err := x.Get(&row, sqlServerHealth, nil); err != nil {
 		return 0, err
 	}
-	*s = engine.Server{
-		SeesAll: row.SeesAll, Connections: row.Connections, MostConnections: row.Most, Awaited: row.Awaited,
-		AwaitedThere:   row.There > 0,
-		CommitsWaiting: row.Waiting, IDsSpent: row.Spent, ArchiveFails: row.ArchiveFails,
-	}
-	if s.Waits, err = lockWaits(func(dest any, query string,
-		args ...any,
-	) error {
-		return x.Select(dest, query, args)
-	}, 0); err != nil {
+	query := func(dest any, query string, args ...any) error { return x.Select(dest, query, args) }
+	if s.Waits, err = lockWaits(query, 0); err != nil {
 		return 0, err
 	}
 	if err := x.Get(&s.Oldest, sqlOldestTransaction, nil); err != nil && err != engine.ErrNotFound { //nolint:errorlint // ours
@@ -121,18 +107,14 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	return wal, err
 }
 
-// lockWaits are those of a server's process, or with 0 of all; the longest first.
+// lockWaits are the waits of one process of the server, or of all where pid is 0, longest first.
 func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait,
 	err error,
 ) {
 	var rows []struct {
 		engine.Session
-		Waited        int64  `db:"waited"`
-		HolderPID     int64  `db:"holder_pid"`
-		HolderProgram string `db:"holder_program"`
-		HolderUser    string `db:"holder_role"`
-		HolderState   string `db:"holder_state"`
-		HolderNanos   int64  `db:"holder_nanos"`
+		Waited int64          `db:"waited"`
+		Holder engine.Session `db:"holder"`
 	}
 	if err := query(&rows, sqlLockWaits, pid, pid); err != nil {
 		return nil, err
@@ -142,10 +124,7 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int64)
 			waits = append(waits, engine.LockWait{Session: r.Session, Waited: time.Duration(r.Waited)})
 		}
 		w := &waits[len(waits)-1]
-		w.HeldBy = append(w.HeldBy, engine.Session{
-			PID: r.HolderPID, Program: r.HolderProgram, User: r.HolderUser,
-			State: r.HolderState, Nanos: r.HolderNanos,
-		})
+		w.HeldBy = append(w.HeldBy, r.Holder)
 	}
 	return waits, nil
 }
@@ -157,8 +136,8 @@ var (
 	tellEvery = time.Second
 )
 
-// tellWaits tells for whom the session waits, where somebody asked for that, until over is called:
-// once for the same ones.
+// tellWaits tells which sessions hold the locks that this one waits for, where the context asks for
+// that, until over is called. Each set of holders is told once.
 func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) {
 	tell := engine.TellingWaits(ctx)
 	if tell == nil {
@@ -168,23 +147,13 @@ func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) 
 	pid := int64(waiting.wire.conn.PID())
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		var s *session
-		defer func() {
-			if s != nil {
-				_ = s.close()
-			}
-		}()
+		var own spare
+		defer own.close()
 		var told []int64
 		for engine.Pause(within, tellEvery) {
-			if s == nil || s.broken() {
-				if s != nil {
-					_ = s.close()
-				}
-				var err error
-				if s, err = e.newSession(within); err != nil {
-					s = nil
-					continue
-				}
+			s, err := own.get(within, e.newSession)
+			if err != nil {
+				continue
 			}
 			s.wire.ctx = within //nolint:fatcontext // the same one each time
 			waits, err := lockWaits(func(dest any, query string, args ...any) error {

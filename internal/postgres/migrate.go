@@ -80,7 +80,11 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	}
 	have, err := readVersions(s.get)
 	if err == nil && have.Schema == 0 {
-		err = e.refuseStrangers(s)
+		// another program may have goose count its own steps among our tables, too
+		var strangers string
+		if err = s.get(&strangers, sqlStrangers); err == nil && strangers != "" {
+			err = e.notOurs(strangers, nil)
+		}
 	}
 	if state(err) == "42703" { // a column is missing
 		err = e.notOurs("selvedge_file and goose_db_version", err)
@@ -119,16 +123,6 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	}
 	e.generation = uint64(have.Generation)
 	return nil
-}
-
-// refuseStrangers keeps ours from standing among the tables of another program, which may have
-// goose count its own steps there, too.
-func (e *Engine) refuseStrangers(s *session) error {
-	var tables string
-	if err := s.get(&tables, sqlStrangers); err != nil || tables == "" {
-		return err
-	}
-	return e.notOurs(tables, nil)
 }
 
 func (e *Engine) notOurs(tables string, cause error) error {
@@ -240,7 +234,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 	}
 	views := ""
 	if target == ladder.Last().Version {
-		if _, err := s.wire.simple(ctx, migrations.PostgresViews()); err != nil {
+		if _, err := s.wire.simple(ctx, ladder.Views); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
 		if err := s.get(&views, sqlViews); err != nil {

@@ -199,30 +199,24 @@ func (h *home) died(id int64) {
 // beat moves the process's moment on until ctx ends.
 func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- struct{}) {
 	defer close(stopped)
-	var s *session
-	var of *Engine // whose connection that is
-	defer func() {
-		if s != nil {
-			_ = s.close()
-		}
-	}()
-	for next := every; ; {
-		if !engine.Pause(ctx, next) {
-			return
-		}
+	var own spare
+	defer own.close()
+	var of *Engine // the handle whose connection that is
+	for next := every; engine.Pause(ctx, next); {
 		next = every
-		if id, token, e := h.beating(); id != 0 {
-			// it was closed, and with it the scout that ends connections to a primary that was replaced
-			if s != nil && of != e {
-				_ = s.close()
-				s = nil
-			}
-			of = e
-			if s = h.beatOnce(ctx, e, s, id, token); s == nil {
-				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
-				if h.ends(id, every) {
-					h.tell()
-				}
+		id, token, e := h.beating()
+		if id == 0 {
+			continue
+		}
+		if of != e { // it was closed, and with it the scout that ends connections to a replaced primary
+			own.close()
+		}
+		of = e
+		if !h.beatOnce(ctx, e, &own, id, token) {
+			own.close()
+			next = min(every, time.Second) // a primary may be being replaced, and the moment nears
+			if h.ends(id, every) {
+				h.tell()
 			}
 		}
 	}
@@ -251,31 +245,27 @@ func (e *Engine) beat(s *session, id int64, token uuid.UUID) (alive bool, err er
 	return answer.Beaten == 1, nil
 }
 
-// beatOnce beats over the session, and gives the one for the next time: nil where it was lost.
-func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64, token uuid.UUID) *session {
+// beatOnce beats over the process's own connection, and reports whether the server has it.
+func (h *home) beatOnce(ctx context.Context, e *Engine, own *spare, id int64, token uuid.UUID) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.address.beatEvery())
 	defer cancel()
-	if s == nil {
-		var err error
-		if s, err = e.newSession(ctx); err != nil {
-			return nil // the next beat tries again
-		}
+	s, err := own.get(ctx, e.newSession)
+	if err != nil {
+		return false // the next beat tries again
 	}
 	from := machine.ReadBootTime().Since
-	s.wire.ctx = ctx
 	s.wire.warned = nil
+	defer s.within(ctx)()
 	alive, err := e.beat(s, id, token)
-	s.wire.ctx = background
 	switch {
 	case err != nil, s.wire.warned != nil: // no standby may have it
-		_ = s.close()
-		return nil
+		return false
 	case !alive:
 		h.died(id)
 	default:
 		h.renewed(id, from)
 	}
-	return s
+	return true
 }
 
 // leave ends the home with its last handle: what the process owned then can be taken at once. Who

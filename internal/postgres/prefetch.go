@@ -31,20 +31,16 @@ func question(query string, b *bound) string {
 	return string(text)
 }
 
-// prefetch has a question go ahead of the next statement, in its message. Its answer is kept for the
-// first who asks the same.
+// prefetch sends a question with the next statement, in its message. The first caller that asks the
+// same gets the answer.
 func (w *wire) prefetch(ctx context.Context, query string, args []any) error {
-	named, err := namedValues(args)
-	if err != nil {
-		return err
+	b, err := w.bindArgs(ctx, query, args)
+	if err == nil {
+		b.question = question(query, &b)
+		w.dropped = false
+		err = w.add(ctx, b)
 	}
-	b, err := w.bind(ctx, query, named)
-	if err != nil {
-		return w.lost(ctx, err)
-	}
-	b.question = question(query, &b)
-	w.dropped = false
-	return w.lost(ctx, w.add(ctx, b))
+	return w.lost(ctx, err)
 }
 
 // prefetched gives the answer to a question that was asked ahead, once; nil where none is.

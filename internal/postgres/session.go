@@ -124,6 +124,47 @@ func (s *session) broken() bool {
 		s.wire.conn.TxStatus() != 'I'
 }
 
+// A spare is a session of its own for work in the background: opened when it is needed, and again
+// after it was lost.
+type spare struct{ *session }
+
+// get gives the session, which open makes where there is none that works.
+func (p *spare) get(ctx context.Context, open func(context.Context) (*session, error)) (*session, error) {
+	if p.session != nil && !p.broken() {
+		return p.session, nil
+	}
+	p.close()
+	s, err := open(ctx)
+	if err == nil {
+		p.session = s
+	}
+	return s, err
+}
+
+func (p *spare) close() {
+	if p.session != nil {
+		_ = p.session.close()
+		p.session = nil
+	}
+}
+
+// during runs fn as a call with a session of its own. A read's context ends with Interrupt, too.
+func (e *Engine) during(ctx context.Context, why string, write bool,
+	fn func(context.Context, *session) error,
+) (err error) {
+	one, within, err := e.calls.begin(ctx, why, write)
+	if err != nil {
+		return err
+	}
+	defer e.calls.over(one)
+	s, err := e.newSession(within)
+	if err != nil {
+		return failure(err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return failure(fn(within, s))
+}
+
 // exec runs a statement of ours.
 func (s *session) exec(query string, args ...any) (int64, error) {
 	result, err := s.conn.ExecContext(background, query, args...)

@@ -90,42 +90,34 @@ func (e *Engine) GiveBack(context.Context) error { return nil }
 // others use. Tests shorten it.
 var scrubPatience = 30 * time.Second
 
-// Scrub writes the tables anew, one after the other, each alone. The server keeps old rows in its
-// WAL and its backups.
+// Scrub rewrites the tables, one after the other, each under a lock of its own. The server keeps
+// old rows in its WAL and its backups.
 func (e *Engine) Scrub(ctx context.Context) (err error) {
-	one, _, err := e.calls.begin(ctx, "scrub", true)
-	if err != nil {
-		return err
-	}
-	defer e.calls.over(one)
-	s, err := e.newSession(ctx)
-	if err != nil {
-		return failure(err)
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	var tables []string
-	if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
-		return failure(err)
-	}
-	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d",
-		scrubPatience.Milliseconds())); err != nil {
-		return failure(err)
-	}
-	s.wire.mayDial(true) // to interrupt it
-	defer e.tellWaits(ctx, s)()
-	if err := s.outlast(ctx); err != nil {
-		return err
-	}
-	for _, name := range tables {
-		s.wire.warned = nil
-		if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) "`+name+`"`); err != nil {
-			return failure(err)
+	return e.during(ctx, "scrub", true, func(ctx context.Context, s *session) error {
+		var tables []string
+		if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
+			return err
 		}
-		if w := s.wire.warned; w != nil { // of a table that it leaves as it is the server only warns
-			return notScrubbed(fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message))
+		if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d",
+			scrubPatience.Milliseconds())); err != nil {
+			return err
 		}
-	}
-	return nil
+		s.wire.mayDial(true) // to interrupt it
+		defer e.tellWaits(ctx, s)()
+		if err := s.outlast(ctx); err != nil {
+			return err
+		}
+		for _, name := range tables {
+			s.wire.warned = nil
+			if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) `+engine.Quoted(name)); err != nil {
+				return err
+			}
+			if w := s.wire.warned; w != nil { // of a table that it leaves as it is the server only warns
+				return notScrubbed(fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message))
+			}
+		}
+		return nil
+	})
 }
 
 // notScrubbed is the error of a Scrub by a role that lacks the right.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -52,7 +53,7 @@ func decodeText(s string) string {
 	for at >= 0 {
 		b.WriteString(s[:at])
 		rest := s[at+len(escape):]
-		var c byte
+		var c [1]byte
 		switch {
 		case strings.HasPrefix(rest, escape):
 			b.WriteString(escape)
@@ -60,8 +61,8 @@ func decodeText(s string) string {
 		case strings.HasPrefix(rest, "0"):
 			b.WriteByte(0)
 			rest = rest[1:]
-		case len(rest) >= 3 && rest[0] == 'x' && hexByte(rest[1:3], &c):
-			b.WriteByte(c)
+		case len(rest) >= 3 && rest[0] == 'x' && hexByte(rest[1:3], c[:]):
+			b.Write(c[:])
 			rest = rest[3:]
 		default: // not of our writing
 			b.WriteString(escape)
@@ -73,7 +74,7 @@ func decodeText(s string) string {
 	return b.String()
 }
 
-func hexByte(digits string, c *byte) bool {
-	n, err := fmt.Sscanf(digits, "%02x", c)
-	return n == 1 && err == nil
+func hexByte(digits string, c []byte) bool {
+	_, err := hex.Decode(c, []byte(digits))
+	return err == nil
 }

@@ -84,10 +84,8 @@ func encode(v driver.Value, oid uint32) (value []byte, format int16, err error) 
 			return []byte{0}, binaryFormat, nil
 		}
 	case oidFloat8:
-		switch n := v.(type) {
-		case int64:
+		if n, ok := v.(int64); ok {
 			v = float64(n)
-		case float64:
 		}
 		if f, ok := v.(float64); ok {
 			return binary.BigEndian.AppendUint64(nil, math.Float64bits(f)), binaryFormat, nil

@@ -89,34 +89,28 @@ func (w *watch) channel() string { return `"` + channelName + w.engine.address.s
 
 // notify tells the other processes, over a connection whose commits don't wait for the disk.
 func (w *watch) notify() {
-	var s *session
-	defer func() {
-		if s != nil {
-			_ = s.close()
+	var own spare
+	defer own.close()
+	open := func(ctx context.Context) (*session, error) {
+		s, err := w.engine.newSession(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}()
+		if _, err := s.wire.simple(ctx, "SET synchronous_commit = off"); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		return s, nil
+	}
 	for {
 		select {
 		case <-w.ctx.Done():
 			return
 		case <-w.dirty:
 		}
-		if s == nil || s.broken() {
-			if s != nil {
-				_ = s.close()
-			}
-			var err error
-			if s, err = w.engine.newSession(w.ctx); err == nil {
-				_, err = s.wire.simple(w.ctx, "SET synchronous_commit = off")
-			}
-			if err != nil { // who waits elsewhere looks by itself
-				if s != nil {
-					_ = s.close()
-				}
-				s = nil
-				engine.Pause(w.ctx, lookEvery)
-				continue
-			}
+		s, err := own.get(w.ctx, open)
+		if err != nil { // waiters in other processes poll by themselves
+			engine.Pause(w.ctx, lookEvery)
+			continue
 		}
 		_, _ = s.wire.simple(w.ctx, "NOTIFY "+w.channel())
 		engine.Pause(w.ctx, notifyEvery)
@@ -159,30 +153,25 @@ func (w *watch) snapshot(ctx context.Context, s *session) (string, error) {
 
 // observe tells of commits elsewhere until ctx ends.
 func (w *watch) observe(ctx context.Context, s *session, seen string) {
-	defer func() {
-		if s != nil {
-			_ = s.close()
-		}
-	}()
+	own := spare{s}
+	defer own.close()
 	looked := time.Now()
 	for ctx.Err() == nil {
-		if s == nil || s.wire.conn.IsClosed() {
-			if s != nil {
-				_ = s.close()
+		s, err := own.get(ctx, func(ctx context.Context) (s *session, err error) {
+			if s, seen, err = w.connect(ctx); err == nil {
+				w.Tell()
+				looked = time.Now()
 			}
-			var err error
-			if s, seen, err = w.connect(ctx); err != nil {
-				s = nil
-				if errors.Is(err, engine.ErrMoved) {
-					w.Over(err)
-					return
-				}
-				w.Tell() // who reads then gets the error, or waits for a primary
-				engine.Pause(ctx, lookEvery)
-				continue
-			}
-			w.Tell()
-			looked = time.Now()
+			return s, err
+		})
+		if errors.Is(err, engine.ErrMoved) {
+			w.Over(err)
+			return
+		}
+		if err != nil {
+			w.Tell() // the readers that wake then get the error, or wait for a primary
+			engine.Pause(ctx, lookEvery)
+			continue
 		}
 		if w.wait(ctx, s.wire.conn) {
 			w.Tell()
@@ -199,7 +188,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 		if err != nil {
 			continue
 		}
-		if now != seen { // by whoever tells nobody, or what was told already: who looks twice finds nothing
+		if now != seen { // a program that notifies nobody, or a commit that was told already: reading again is harmless
 			w.Tell()
 		}
 		seen = now

@@ -329,13 +329,18 @@ func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue)
 	return b, err
 }
 
-// put has a statement go ahead of the next one, in its message.
-func (w *wire) put(ctx context.Context, query string, args []any) error {
+// bindArgs is bind for arguments as callers give them.
+func (w *wire) bindArgs(ctx context.Context, query string, args []any) (bound, error) {
 	named, err := namedValues(args)
 	if err != nil {
-		return err
+		return bound{}, err
 	}
-	b, err := w.bind(ctx, query, named)
+	return w.bind(ctx, query, named)
+}
+
+// put has a statement go ahead of the next one, in its message.
+func (w *wire) put(ctx context.Context, query string, args []any) error {
+	b, err := w.bindArgs(ctx, query, args)
 	if err == nil {
 		w.ahead = append(w.ahead, b)
 	}
@@ -344,11 +349,7 @@ func (w *wire) put(ctx context.Context, query string, args []any) error {
 
 // queue is put for a statement that may be one of very many.
 func (w *wire) queue(ctx context.Context, query string, args []any) error {
-	named, err := namedValues(args)
-	if err != nil {
-		return err
-	}
-	b, err := w.bind(ctx, query, named)
+	b, err := w.bindArgs(ctx, query, args)
 	if err == nil {
 		err = w.add(ctx, b)
 	}

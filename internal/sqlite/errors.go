@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -236,7 +234,7 @@ func (e *Engine) writerHolders() []int {
 	if pids := lock.Holders(e.path + queueSuffix); len(pids) > 0 {
 		return pids
 	}
-	return slices.DeleteFunc(lock.WALWriters(e.path+"-shm"), func(pid int) bool { return pid == os.Getpid() })
+	return lock.WALWriters(e.path + "-shm")
 }
 
 // serving reports whether a caller's function, or its commit, is running.
