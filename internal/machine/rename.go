@@ -2,10 +2,37 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
+
+// RenameNew renames a file to a name that nothing has: fs.ErrExist where something does. Some file
+// systems know no such rename, and some no hard links: one of the two will do.
+func RenameNew(from, to string) error {
+	err := renameNew(from, to)
+	if lacksRename(err) {
+		return linkNew(from, to)
+	}
+	return renamed(err, from, to)
+}
+
+// Exchange swaps the names of two files. It is errors.ErrUnsupported on a file system that can't.
+func Exchange(a, b string) error {
+	err := exchange(a, b)
+	if lacksRename(err) {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, renamed(err, a, b))
+	}
+	return renamed(err, a, b)
+}
+
+func renamed(err error, from, to string) error {
+	if err == nil {
+		return nil
+	}
+	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+}
 
 // linkNew is RenameNew with a hard link, which never replaces, unlike a plain rename. Where there
 // are none, an empty file takes the name first.

@@ -17,6 +17,15 @@ func Room(path string) (free, size int64, err error) {
 	return int64(stat.Bavail) * block, int64(stat.Blocks) * block, nil
 }
 
+// IsFull reports whether the file system of the folder has no room left for the index of a WAL, or
+// for one more file.
+func IsFull(folder string) bool {
+	const index = 32 << 10
+	var s unix.Statfs_t
+	free, _, err := Room(folder)
+	return err == nil && unix.Statfs(folder, &s) == nil && (free < index || s.Files > 0 && s.Ffree == 0)
+}
+
 // fill writes bytes, for a file system that can't set them aside.
 func fill(file *os.File, bytes int64) error {
 	buf := make([]byte, 1<<20)

@@ -1,4 +1,0 @@
-package machine
-
-// MountRoot: macOS mounts no single files.
-func MountRoot(string) bool { return false }
