@@ -40,3 +40,12 @@ func CountRows(x Rx, tables []string) (list []TableStats, err error) {
 
 // Quoted is a name as SQL takes it.
 func Quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Words are the words of a text.
+func Words(text string) map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(text) {
+		all[word] = true
+	}
+	return all
+}

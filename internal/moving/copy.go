@@ -140,11 +140,7 @@ func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err er
 
 // put writes rows in one transaction.
 func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
-	all := make([]int, len(t.Columns))
-	for i := range all {
-		all[i] = i
-	}
-	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t, all) + ") VALUES "
+	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t, every(t)) + ") VALUES "
 	one := "(?" + strings.Repeat(", ?", len(t.Columns)-1) + ")"
 	atOnce := min(rowsAtOnce, argumentsAtOnce/len(t.Columns))
 	return m.write(ctx, "move rows of "+t.Name, func(tx engine.Tx) error {

@@ -137,6 +137,14 @@ func selfReference(t engine.Table) int {
 	return -1
 }
 
+// every are the places of all columns.
+func every(t engine.Table) (places []int) {
+	for i := range t.Columns {
+		places = append(places, i)
+	}
+	return places
+}
+
 func quotedNames(t engine.Table, places []int) string {
 	var names []string
 	for _, i := range places {

@@ -111,11 +111,7 @@ func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit 
 	if err != nil {
 		return false, err
 	}
-	defer func() { // the first error is what is told
-		if closed := rows.Close(); err == nil {
-			err = closed
-		}
-	}()
+	defer func() { err = cmp.Or(err, rows.Close()) }() // the first error is what is told
 	nulls := nullable(t)
 	n := 0
 	for ; rows.Next(); n++ {
@@ -158,11 +154,7 @@ func nullable(t engine.Table) (columns []int) {
 
 // selection is the query for a part of a page.
 func selection(t engine.Table, condition, order string) string {
-	all := make([]int, len(t.Columns))
-	for i := range all {
-		all[i] = i
-	}
-	columns := []string{quotedNames(t, all)}
+	columns := []string{quotedNames(t, every(t))}
 	for _, i := range nullable(t) {
 		columns = append(columns, engine.Quoted(t.Columns[i].Name)+" IS NULL")
 	}
@@ -207,39 +199,31 @@ func size(row []any) (n int) {
 }
 
 // compareKeys orders keys as both engines do: numbers, and texts and bytes byte by byte.
-func compareKeys(a, b []any) (order int, err error) {
+func compareKeys(a, b []any) (int, error) {
 	for i := range a {
+		order, alike := 0, false
 		switch x := a[i].(type) {
 		case int64:
-			if y, ok := b[i].(int64); ok {
-				order = cmp.Compare(x, y)
-				break
-			}
-			return 0, unlike(a[i], b[i])
+			var y int64
+			y, alike = b[i].(int64)
+			order = cmp.Compare(x, y)
 		case string:
-			if y, ok := b[i].(string); ok {
-				order = cmp.Compare(x, y)
-				break
-			}
-			return 0, unlike(a[i], b[i])
+			var y string
+			y, alike = b[i].(string)
+			order = cmp.Compare(x, y)
 		case []byte:
-			if y, ok := b[i].([]byte); ok {
-				order = bytes.Compare(x, y)
-				break
-			}
-			return 0, unlike(a[i], b[i])
-		default:
-			return 0, unlike(a[i], b[i])
+			var y []byte
+			y, alike = b[i].([]byte)
+			order = bytes.Compare(x, y)
+		}
+		if !alike {
+			return 0, fmt.Errorf("%w: a key has a %T where another has a %T", engine.ErrCorrupt, a[i], b[i])
 		}
 		if order != 0 {
 			return order, nil
 		}
 	}
 	return 0, nil
-}
-
-func unlike(a, b any) error {
-	return fmt.Errorf("%w: a key has a %T where another has a %T", engine.ErrCorrupt, a, b)
 }
 
 func same(a, b any) bool {

@@ -10,22 +10,20 @@ import (
 )
 
 // What a callback's statement may not be. The transaction is ours to end, and a setting would stay
-// on the connection for the callers who come after.
+// on the connection for the next callers.
 var refusedStatements = map[string]string{
 	"BEGIN": transactionControl, "START": transactionControl, "COMMIT": transactionControl,
-	"END":      transactionControl,
-	"ROLLBACK": transactionControl, "ABORT": transactionControl, "SAVEPOINT": transactionControl,
-	"RELEASE": transactionControl,
-	"PREPARE": "statements are prepared for the function", "EXECUTE": "statements are prepared for the function",
-	"DEALLOCATE": "statements are prepared for the function", "DISCARD": settings, "SET": settings,
-	"RESET":  settings,
-	"LISTEN": settings, "UNLISTEN": settings, "COPY": "it needs a stream of its own",
-	"VACUUM": "it can't run inside a transaction",
+	"END": transactionControl, "ROLLBACK": transactionControl, "ABORT": transactionControl,
+	"SAVEPOINT": transactionControl, "RELEASE": transactionControl,
+	"PREPARE": prepares, "EXECUTE": prepares, "DEALLOCATE": prepares,
+	"DISCARD": settings, "SET": settings, "RESET": settings, "LISTEN": settings, "UNLISTEN": settings,
+	"COPY": "it needs a stream of its own", "VACUUM": "it can't run inside a transaction",
 }
 
 const (
 	transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or return " +
 		"an error to undo it"
+	prepares = "statements are prepared for the function"
 	settings = "a setting would stay for the next callers"
 )
 
@@ -59,20 +57,14 @@ func rebind(query string) (text string, changes bool, err error) {
 	return t.out.String(), changes || first != "SELECT" && first != "VALUES", nil
 }
 
-// reading are what may stand before a parenthesis in a query that changes nothing. Any other
-// function may: nextval does, and one of a user's. A query that is taken for one that changes
-// something costs a commit.
-var reading = wordsOf(`all and any array as avg between bool_and bool_or by case cast coalesce count date_trunc distinct else except exists extract filter from
-	generate_series greatest having in instr intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5 min not nullif octet_length
-	offset on or over partition position replace right round row row_number select server_nanos set substr substring sum then trim union unnest upper using values when where within`)
-
-func wordsOf(text string) map[string]bool {
-	all := map[string]bool{}
-	for word := range strings.FieldsSeq(text) {
-		all[word] = true
-	}
-	return all
-}
+// reading are the words that may stand before a parenthesis in a query that changes nothing. Any
+// other function may change something: nextval does, and a user's own may. A query that is wrongly
+// taken for a change costs a commit.
+var reading = engine.Words(`all and any array as avg between bool_and bool_or by case cast coalesce count
+	date_trunc distinct else except exists extract filter from generate_series greatest having in instr
+	intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5
+	min not nullif octet_length offset on or over partition position replace right round row row_number
+	select server_nanos set substr substring sum then trim union unnest upper using values when where within`)
 
 type tokens struct {
 	text   string

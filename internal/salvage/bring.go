@@ -190,22 +190,26 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 	return nil
 }
 
-// insert is the statement for a row: by its names, since a row from before a column was added lacks it.
+// insert is the statement for a row. It names the columns, since a row from before a column was
+// added lacks it.
 func (t *table) insert(r pages.Row, values []any) (string, []any) {
 	text, ok := t.inserted[len(values)]
 	if !ok {
-		verb := "INSERT INTO "
+		text = t.into(len(values)) + "?" + strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
 		if t.name == "scopes" {
-			verb = "INSERT OR REPLACE INTO " // the new file has the default one
+			text = strings.Replace(text, "INSERT", "INSERT OR REPLACE", 1) // the new file has the default one
 		}
-		text = verb + engine.Quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (?" +
-			strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
 		t.inserted[len(values)] = text
 	}
 	if !t.rowless && t.alias < 0 {
 		values = append([]any{r.Rowid}, values...)
 	}
 	return text, values
+}
+
+// into begins a statement that inserts the first n columns.
+func (t *table) into(n int) string {
+	return "INSERT INTO " + engine.Quoted(t.name) + " (" + strings.Join(t.names(n), ", ") + ") VALUES ("
 }
 
 func (t *table) names(n int) (list []string) {
@@ -221,21 +225,20 @@ func (t *table) names(n int) (list []string) {
 // statement is insert with the values in it.
 func (t *table) statement(r pages.Row, values []any) string {
 	_, all := t.insert(r, values)
-	var list []string
-	for _, v := range all {
-		list = append(list, literal(v))
-	}
-	return "INSERT INTO " + engine.Quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (" +
-		strings.Join(list, ", ") + ")"
+	return t.into(len(values)) + literals(all) + ")"
 }
 
-// anyhow is a statement for a row that does not fit: as it was read.
-func (t *table) anyhow(r pages.Row) string {
+func literals(values []any) string {
 	var list []string
-	for _, v := range r.Values {
+	for _, v := range values {
 		list = append(list, literal(v))
 	}
-	return fmt.Sprintf("-- row %d of %s: (%s)", r.Rowid, t.name, strings.Join(list, ", "))
+	return strings.Join(list, ", ")
+}
+
+// anyhow is a comment with a row that does not fit, as it was read.
+func (t *table) anyhow(r pages.Row) string {
+	return fmt.Sprintf("-- row %d of %s: (%s)", r.Rowid, t.name, literals(r.Values))
 }
 
 func (b *Bringing) aside(ctx context.Context, name, reason, statement string) error {

@@ -56,15 +56,13 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks stri
 	for _, c := range t.columns {
 		values = append(values, "quote("+engine.Quoted(c.Name)+")")
 	}
-	names := t.names(len(t.columns))
-	if len(names) > len(values) {
+	if len(t.names(len(t.columns))) > len(values) {
 		values = append([]string{"quote(rowid)"}, values...)
 	}
-	head := "INSERT INTO " + engine.Quoted(t.name) + " (" + strings.Join(names, ", ") + ") VALUES ("
 	text := fmt.Sprintf("INSERT INTO %s (of_table, reason, statement) SELECT ?, ?, ? || %s || ')' FROM "+
 		"%s WHERE %s",
 		Leftovers, strings.Join(values, " || ', ' || "), engine.Quoted(t.name), where)
-	if _, err := b.To.ExecContext(ctx, text, t.name, reason, head); err != nil {
+	if _, err := b.To.ExecContext(ctx, text, t.name, reason, t.into(len(t.columns))); err != nil {
 		return 0, err
 	}
 	if _, err := b.To.ExecContext(ctx, "DELETE FROM "+engine.Quoted(t.name)+" WHERE "+where); err != nil {

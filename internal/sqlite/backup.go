@@ -302,22 +302,16 @@ func (p *part) replace(dest string) error {
 }
 
 // discard removes what still has the part's first name, and what opening it left beside it. The
-// lock goes last: a part without one is nobody's.
+// lock goes last: a part without one has no maker.
 func (p *part) discard() error {
-	var failed error
-	names := []string{p.path}
-	if p.named {
-		names = nil
+	var names []string
+	if !p.named {
+		names = append(names, p.path)
 	}
 	for _, suffix := range beside {
 		names = append(names, p.path+suffix)
 	}
-	for _, name := range names {
-		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, err)
-		}
-	}
-	return errors.Join(failed, p.hold.Close())
+	return errors.Join(removeAll(names...), p.hold.Close())
 }
 
 // syncFile puts a file's, or a folder's, content on the disk.

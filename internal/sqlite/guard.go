@@ -9,40 +9,28 @@ import (
 )
 
 // What a callback's statement may not be. The transaction is ours to end, and a setting or an
-// attached file would stay on the connection for the callers who come after.
+// attached file would stay on the connection for the next callers.
+var refusedStatements = map[string]string{
+	"BEGIN": transactionControl, "COMMIT": transactionControl, "END": transactionControl,
+	"ROLLBACK": transactionControl, "SAVEPOINT": transactionControl, "RELEASE": transactionControl,
+	"ATTACH": "files are not attached inside it", "DETACH": "files are not attached inside it",
+	"VACUUM": "it can't run inside a transaction",
+}
+
+// The pragmas that only show something (sqlite.org/pragma.html). To those of askingPragmas an
+// argument says what to show; to those of readingPragmas it would be a new value.
 var (
-	refusedStatements = map[string]string{
-		"BEGIN": transactionControl, "COMMIT": transactionControl, "END": transactionControl,
-		"ROLLBACK":  transactionControl,
-		"SAVEPOINT": transactionControl, "RELEASE": transactionControl,
-		"ATTACH": "files are not attached inside it", "DETACH": "files are not attached inside it",
-		"VACUUM": "it can't run inside a transaction",
-	}
-	// readingPragmas show something. To those that are true here an argument says what to show; to the
-	// others it would be a new value (sqlite.org/pragma.html).
-	readingPragmas = map[string]bool{
-		"APPLICATION_ID": false, "AUTO_VACUUM": false, "BUSY_TIMEOUT": false, "CACHE_SIZE": false,
-		"CELL_SIZE_CHECK":      false,
-		"CHECKPOINT_FULLFSYNC": false, "FULLFSYNC": false,
-		"COLLATION_LIST": false, "COMPILE_OPTIONS": false, "DATA_VERSION": false, "DATABASE_LIST": false,
-		"ENCODING":     false,
-		"FOREIGN_KEYS": false, "FREELIST_COUNT": false, "FUNCTION_LIST": false, "JOURNAL_MODE": false,
-		"JOURNAL_SIZE_LIMIT": false,
-		"MAX_PAGE_COUNT":     false, "MMAP_SIZE": false, "MODULE_LIST": false, "PAGE_COUNT": false, "PAGE_SIZE": false,
-		"PRAGMA_LIST": false, "QUERY_ONLY": false, "SCHEMA_VERSION": false, "SECURE_DELETE": false,
-		"SYNCHRONOUS":    false,
-		"TRUSTED_SCHEMA": false, "USER_VERSION": false, "WAL_AUTOCHECKPOINT": false,
-		"FOREIGN_KEY_CHECK": true, "FOREIGN_KEY_LIST": true, "INDEX_INFO": true, "INDEX_LIST": true,
-		"INDEX_XINFO":     true,
-		"INTEGRITY_CHECK": true, "QUICK_CHECK": true, "TABLE_INFO": true, "TABLE_LIST": true, "TABLE_XINFO": true,
-	}
+	readingPragmas = engine.Words(`APPLICATION_ID AUTO_VACUUM BUSY_TIMEOUT CACHE_SIZE CELL_SIZE_CHECK
+		CHECKPOINT_FULLFSYNC COLLATION_LIST COMPILE_OPTIONS DATA_VERSION DATABASE_LIST ENCODING FOREIGN_KEYS
+		FREELIST_COUNT FULLFSYNC FUNCTION_LIST JOURNAL_MODE JOURNAL_SIZE_LIMIT MAX_PAGE_COUNT MMAP_SIZE
+		MODULE_LIST PAGE_COUNT PAGE_SIZE PRAGMA_LIST QUERY_ONLY SCHEMA_VERSION SECURE_DELETE SYNCHRONOUS
+		TRUSTED_SCHEMA USER_VERSION WAL_AUTOCHECKPOINT`)
+	askingPragmas = engine.Words(`FOREIGN_KEY_CHECK FOREIGN_KEY_LIST INDEX_INFO INDEX_LIST INDEX_XINFO
+		INTEGRITY_CHECK QUICK_CHECK TABLE_INFO TABLE_LIST TABLE_XINFO`)
 )
 
 // creating are the words between CREATE and the name, or its schema.
-var creating = map[string]bool{
-	"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true,
-	"TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true,
-}
+var creating = engine.Words("UNIQUE VIRTUAL TABLE INDEX VIEW TRIGGER IF NOT EXISTS")
 
 // What is temporary belongs to the connection, where it would stay behind the transaction, and
 // hides what has the same name in the file: the next caller's rows would go into a table that
@@ -148,8 +136,8 @@ func (t *tokens) pragma(name string, kind tokenKind) error {
 			_, next = t.next()
 		}
 	}
-	takes, reads := readingPragmas[strings.ToUpper(unquoted(name))]
-	if !reads || !takes && next != tokenEnd && next != tokenSemicolon {
+	pragma, asked := strings.ToUpper(unquoted(name)), next != tokenEnd && next != tokenSemicolon
+	if !askingPragmas[pragma] && (asked || !readingPragmas[pragma]) {
 		return fmt.Errorf("PRAGMA %s is not for a function given to Read or Write, where it only shows: a "+
 			"setting would stay for the next callers", unquoted(name))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -545,7 +546,7 @@ func (m *migration) compare(before census) error {
 		removes, adds = append(removes, step.Removes...), append(adds, step.Adds...)
 	}
 	var wrong []string
-	for _, table := range sortedKeys(before.rows) {
+	for _, table := range slices.Sorted(maps.Keys(before.rows)) {
 		was := before.rows[table]
 		is, there := after.rows[table]
 		if !there {
@@ -563,7 +564,7 @@ func (m *migration) compare(before census) error {
 			wrong = append(wrong, fmt.Sprintf("%d rows in %s, where %d were", is, table, was))
 		}
 	}
-	for _, table := range sortedKeys(after.orphans) {
+	for _, table := range slices.Sorted(maps.Keys(after.orphans)) {
 		if n := after.orphans[table]; n > before.orphans[table] {
 			wrong = append(wrong, fmt.Sprintf("%d rows of %s that refer to rows which are gone", n, table))
 		}
@@ -577,13 +578,4 @@ func (m *migration) compare(before census) error {
 		Err: fmt.Errorf("the migration from schema %d to %d would leave %s; it was undone", m.From, m.To,
 			strings.Join(wrong, ", ")),
 	}
-}
-
-func sortedKeys(m map[string]int64) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -242,8 +242,7 @@ func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) err
 		if err := e.walAside(aside); err != nil {
 			return err
 		}
-	} else if err := os.Remove(aside + "-wal"); err != nil &&
-		!errors.Is(err, fs.ErrNotExist) { // of an older file
+	} else if err := removeAll(aside + "-wal"); err != nil { // of an older file
 		return err
 	}
 	return e.removeBeside()
@@ -269,12 +268,20 @@ func (e *Engine) orphanAside(aside string) error {
 // removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its
 // content in it.
 func (e *Engine) removeBeside() error {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-		if err := os.Remove(e.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := removeAll(e.path+"-wal", e.path+"-shm", e.path+"-journal"); err != nil {
+		return err
 	}
 	return syncFile(filepath.Dir(e.path))
+}
+
+// removeAll removes files, where they are there.
+func removeAll(paths ...string) (failed error) {
+	for _, path := range paths {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
 }
 
 // checkpointed has SQLite put everything into the file itself.

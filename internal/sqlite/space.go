@@ -467,15 +467,9 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	if e.space != nil {
 		h.Full = e.space.released.Load()
 	}
-	out := e.Read(ctx, "health", func(x engine.Rx) error {
-		for dest, query := range map[*int64]string{
-			&h.PageSize: "PRAGMA page_size", &h.Pages: "PRAGMA page_count", &h.FreePages: "PRAGMA freelist_count",
-		} {
-			if err := x.Get(dest, query, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return h, out.Err
+	err = e.Read(ctx, "health", func(x engine.Rx) (err error) {
+		h.PageSize, h.Pages, h.FreePages, err = pageCounts(x)
+		return err
+	}).Err
+	return h, err
 }

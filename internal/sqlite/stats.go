@@ -42,18 +42,14 @@ func stats(x engine.Rx, s *engine.Stats) error {
 		return err
 	}
 	s.Versions = have
-	var created int64
-	for dest, query := range map[any]string{
-		&s.Engine:    "SELECT 'SQLite ' || sqlite_version()",
-		&s.PageSize:  "PRAGMA page_size",
-		&s.Pages:     "PRAGMA page_count",
-		&s.FreePages: "PRAGMA freelist_count",
-	} {
-		if err := x.Get(dest, query, nil); err != nil {
-			return err
-		}
+	if err := x.Get(&s.Engine, "SELECT 'SQLite ' || sqlite_version()", nil); err != nil {
+		return err
+	}
+	if s.PageSize, s.Pages, s.FreePages, err = pageCounts(x); err != nil {
+		return err
 	}
 	if have.Schema > 0 {
+		var created int64
 		if err := x.Get(&created, "SELECT created_at FROM selvedge_file", nil); err != nil {
 			return err
 		}
@@ -65,6 +61,18 @@ func stats(x engine.Rx, s *engine.Stats) error {
 	}
 	s.Tables, err = engine.CountRows(x, tables)
 	return err
+}
+
+// pageCounts are the size of a page, and how many pages the file has and does not use.
+func pageCounts(x engine.Rx) (size, pages, free int64, err error) {
+	for dest, query := range map[*int64]string{
+		&size: "PRAGMA page_size", &pages: "PRAGMA page_count", &free: "PRAGMA freelist_count",
+	} {
+		if err := x.Get(dest, query, nil); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	return size, pages, free, nil
 }
 
 // Work is what the handle has done since it was opened.
