@@ -92,9 +92,9 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
 	})
 }
 
-// markCopy numbers a copy, so that no WAL of the file is taken for one of its own, and has the
-// cursors of the file expire in it, where the file has a generation. Nobody else looks at the copy
-// yet, and it is put on the disk later.
+// markCopy gives a copy a number, so that SQLite takes no WAL of the file for one of the copy's,
+// and a generation, so that the file's cursors expire in it. Files of schema 7 or less have no
+// generation. No other process looks at the copy yet, and it is synced later.
 func markCopy(ctx context.Context, path string) error {
 	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
@@ -146,7 +146,7 @@ func (e *Engine) keptName(version int64) string {
 	return e.path + keptPrefix + strconv.FormatInt(version, 10) + keptSuffix
 }
 
-// keepCopy makes the copy, in place of one that an earlier try at the same version left.
+// keepCopy makes the copy. It replaces one that an earlier try at the same version left.
 func (e *Engine) keepCopy(ctx context.Context, version int64) (string, error) {
 	dest := e.keptName(version)
 	if err := e.copyTo(ctx, dest, (*part).replace); err != nil {
@@ -155,7 +155,8 @@ func (e *Engine) keepCopy(ctx context.Context, version int64) (string, error) {
 	return dest, nil
 }
 
-// dropOlderCopies leaves one copy, that of the last migration. One that can't be removed is in nobody's way.
+// dropOlderCopies keeps one copy, that of the last migration. It ignores a copy that it can't
+// remove.
 func (e *Engine) dropOlderCopies(kept string) {
 	dir := filepath.Dir(e.path)
 	entries, err := os.ReadDir(dir)
@@ -173,9 +174,9 @@ func (e *Engine) dropOlderCopies(kept string) {
 	}
 }
 
-// A part is a database that is being made: nobody looks for the name that it has, and it gets its
-// own when it is whole and on the disk. Its maker has the lock file beside it locked, so that what
-// a killed one left can be told, and is removed when the next part is made in the folder.
+// A part is a database under construction. It has a temporary name, and gets its own when it is
+// whole and synced. Its maker locks the lock file beside it, so that the next maker in the folder
+// can tell what a killed process left, and removes it.
 type part struct {
 	path  string
 	hold  *lock.Hold
@@ -208,7 +209,7 @@ func newPart(ctx context.Context, dir string) (*part, error) {
 			return nil, errors.Join(err, os.Remove(name.Name()))
 		}
 		p := &part{path: strings.TrimSuffix(name.Name(), lockSuffix), hold: hold}
-		if there, err := hold.There(); err != nil || !there { // somebody cleared it away before it was locked
+		if there, err := hold.There(); err != nil || !there { // another maker cleared it away before it was locked
 			if err = errors.Join(err, hold.Close()); err != nil {
 				return nil, err
 			}
@@ -238,8 +239,7 @@ func withPart(ctx context.Context, dir string, fn func(*part) error) (err error)
 	return fn(p)
 }
 
-// clearParts removes what killed processes left in dir. What can't be removed stays for the next
-// one: it is in nobody's way.
+// clearParts removes what killed processes left in dir. It ignores what it can't remove.
 func clearParts(ctx context.Context, dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -30,10 +30,9 @@ func unbornToRead() error {
 	}
 }
 
-// create makes the file. It is made under another name and gets its own when it has its schema and
-// is on the disk: whoever dies before that leaves nothing, and nobody ever sees half of it. An
-// empty file that was there is replaced, under the exclusive hold, as every file that takes
-// another's place.
+// create makes the file. It makes it under another name and renames it when it has its schema and
+// is synced: a process that dies before that leaves no file, and no process ever sees half of one.
+// It replaces an empty file under the exclusive hold, as every replacement does.
 func (e *Engine) create(ctx context.Context) (err error) {
 	dir := filepath.Dir(e.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -33,7 +33,7 @@ type Config struct {
 	AllowLinks     bool
 	LockTimeout    time.Duration
 	Now            func() time.Time
-	Observed       bool // somebody asks how long commits take
+	Observed       bool // an observer wants to know how long commits take
 	Ladder         *Ladder
 	Callbacks      *callback.Callbacks
 }
@@ -66,7 +66,7 @@ type Engine struct {
 	space  *space // nil in memory and when read-only
 	visits visits
 
-	kept      bool  // nobody else has the file until it is closed: rows are moved into it
+	kept      bool  // it has the file to itself until it is closed: rows are moved into it
 	onReserve int64 // bytes of the reserve that it was opened with, on a full disk
 
 	rest       *rest // nil unless the file can only be read as it lies there

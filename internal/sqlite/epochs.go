@@ -1,10 +1,11 @@
 package sqlite
 
-// Callers may pass an epoch on before the transaction that drew it is committed, and SQLite undoes the
-// counter of a table with the transaction. So the counter is raised all the same, before anybody else has a
-// turn: behind the savepoint that was undone, or, where nothing of the transaction stays, in one of its own.
+// A caller may pass an epoch on before the transaction that drew it is committed, and a rollback
+// undoes the counter of the table. So the writer raises the counter again before any other writer
+// has a turn: after the rollback to a savepoint, or, where the whole transaction is undone, in a
+// transaction of its own.
 
-// drawnNumbers are those, by table, up to which the counters are still to be raised.
+// drawnNumbers are the numbers, by table, up to which counters must still be raised.
 type drawnNumbers map[string]int64
 
 const sqlRaiseCounter = `UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1 AND seq < ?2`
@@ -25,8 +26,8 @@ func (*tx) Drawing(table, _ string) string {
 	return "coalesce((SELECT seq FROM sqlite_sequence WHERE name = '" + table + "'), 0)"
 }
 
-// raiseCounters does, in the transaction that is open, what is still to be done of those that were undone.
-// That it is done is known after the commit.
+// raiseCounters raises, in the open transaction, the counters that rollbacks set back. Only the
+// commit makes that final.
 func (w *writer) raiseCounters() error {
 	for table, n := range w.drawn {
 		if _, err := w.session.exec(sqlNewCounter, table); err != nil {

@@ -34,12 +34,12 @@ func isBusy(err error) bool {
 	return p == sqlite3.SQLITE_BUSY || p == sqlite3.SQLITE_LOCKED || p == sqlite3.SQLITE_PROTOCOL
 }
 
-// failure says what an error of SQLite or the system means. Other errors, and what is said already,
-// pass as they are.
+// failure classifies an error of SQLite or the system. Other errors, and failures, pass as they
+// are.
 func failure(err error) error { return failed(err, 0) }
 
 // failure also asks for the system's error behind one of SQLite's: it tells a full disk from a
-// broken one, and what could not be read from what is damaged.
+// broken one, and a page that can't be read from a damaged one.
 func (h handle) failure(err error) error {
 	var errno syscall.Errno
 	switch primary(err) {
@@ -168,7 +168,7 @@ func waitEnded(ctx context.Context, what string) error {
 // notCommitted is the error of a commit that did not happen.
 func notCommitted(err error) error { return fmt.Errorf("commit: %w", err) }
 
-// unknown is the error of a commit of which nobody can say whether it happened.
+// unknown is the error of a commit whose outcome can't be settled.
 func unknown(err error) error {
 	return &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown, Code: code(err),
@@ -208,8 +208,8 @@ func repeatable(query string) bool {
 	return strings.EqualFold(first, "SELECT")
 }
 
-// writerBusy is the error of a caller whose context ended before its turn: it says who has it, as
-// far as that can be told.
+// writerBusy is the error of a caller whose context ended before its turn. It names the holder of
+// the turn where that can be told.
 func (e *Engine) writerBusy(ctx context.Context) error {
 	f := &engine.Failure{Kind: engine.ErrBusy}
 	who := "the writer"

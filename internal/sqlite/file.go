@@ -58,14 +58,14 @@ type sharedFile struct {
 	id atomic.Int64 // of this process's committed row among the owners; 0 before its first claim
 }
 
-// sharedFiles are those of this process.
+// sharedFiles are the files that this process has open.
 var sharedFiles = struct {
 	sync.Mutex
 	byKey map[fileKey]*sharedFile
 }{byKey: map[fileKey]*sharedFile{}}
 
-// resolve makes path absolute and follows links, also those that lead to what is still to be made,
-// so that every program puts the locks beside the same file.
+// resolve makes path absolute and follows links, dangling ones too, so that every program puts the
+// locks beside the same file.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -156,8 +156,8 @@ func shareFile(path string) (f *sharedFile, wal bool, err error) {
 	return f, wal, nil
 }
 
-// release takes one handle out. With the last one the descriptors are closed, and this process's
-// claims are anybody's.
+// release takes one handle out. The last one closes the descriptors, which gives up this process's
+// claims.
 func (f *sharedFile) release() error {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
@@ -186,7 +186,7 @@ func (f *sharedFile) last() bool {
 	return f.handles == 1
 }
 
-// checkRegular refuses what is no file: opening a pipe would wait for its other end.
+// checkRegular refuses what is not a regular file: opening a pipe would wait for its other end.
 func checkRegular(info fs.FileInfo) error {
 	kind := "special file (" + info.Mode().Type().String() + ")"
 	switch {
@@ -263,8 +263,8 @@ const (
 	maxName = 255 - len("-journal")
 )
 
-// checkPath refuses a path that would only fail once something lies there. What is made for a
-// moment beside the file has a name of its own.
+// checkPath refuses a path that is too long for the files that will lie beside it. Temporary files
+// there have names of their own.
 func checkPath(path string) error {
 	dir, name := filepath.Split(path)
 	switch {
@@ -285,9 +285,9 @@ func tooLong(what string) error {
 	}
 }
 
-// mayWriteFile refuses a file that may not be written, before SQLite opens it to be read and fails
-// at the first write. A file that nobody may write is refused to root too: whoever took the right
-// away meant it.
+// mayWriteFile refuses a file that may not be written, before SQLite opens it read-only and fails
+// at the first write. A file without any right to write is refused to root too: its mode was set on
+// purpose.
 func mayWriteFile(path string, info fs.FileInfo, o Config) error {
 	if o.ReadOnly {
 		return nil

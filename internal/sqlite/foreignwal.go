@@ -13,8 +13,9 @@ import (
 	"selvedge/internal/pages"
 )
 
-// checkWAL refuses a WAL of another file, which a killed program left and SQLite would write into
-// the one that lies here now. database is nil where none does. SQLite has opened neither.
+// checkWAL refuses a WAL that belongs to another file: a killed program left it, and SQLite would
+// apply it to the file that lies here now. database is nil where no file lies here. SQLite has
+// opened neither.
 func checkWAL(path string, database io.ReaderAt) (err error) {
 	wal, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // SQLite says what it can't read

@@ -90,9 +90,9 @@ func (w *writer) endSavepoint(r *request) error {
 	return err
 }
 
-// breakUp is what happens when SQLite ended the transaction under the group. A caller who was alone
-// gets the error; a group is run again one by one, so that only the one who can't be served fails.
-// Those who panicked or left are not.
+// breakUp handles a transaction that SQLite ended under its group. A lone caller gets the error.
+// The callers of a larger group run again one by one, so that only the failing one fails; those
+// whose function panicked or exited don't run again.
 func (w *writer) breakUp(err error) {
 	group := w.group
 	w.group = nil
@@ -153,7 +153,7 @@ func (w *writer) finish() {
 	w.answers, w.committed, w.caring = group, true, len(group) == 1 && group[0].care
 }
 
-// count keeps what a commit was for those who observe. began is zero where nobody does.
+// count records a commit for observers. began is zero without any.
 func (w *writer) count(group []*request, began time.Time) {
 	var took time.Duration
 	if !began.IsZero() {
@@ -206,8 +206,8 @@ func (w *writer) uncommitted(commit error) {
 	w.answers = group
 }
 
-// answerNext tells one caller how its call ended, after what it left to be done after the commit.
-// That may end the goroutine, so what is left to do stands in the writer.
+// answerNext runs what one caller left to be done after the commit, and then gives it its result.
+// That may end the goroutine, so the writer holds what remains to be done.
 func (w *writer) answerNext() {
 	r := w.answers[0]
 	for w.committed && !r.result.Failed() && len(r.tx.Committed) > 0 {
@@ -237,7 +237,7 @@ func (w *writer) answerNext() {
 	}
 }
 
-// answer gives a caller who waits the result; one who serves itself has it.
+// answer sends the result to a waiting caller; a caller that serves itself has it.
 func (r *request) answer() {
 	if r.done != nil {
 		r.done <- r.result

@@ -32,9 +32,9 @@ var (
 // creating are the words between CREATE and the name, or its schema.
 var creating = engine.Words("UNIQUE VIRTUAL TABLE INDEX VIEW TRIGGER IF NOT EXISTS")
 
-// What is temporary belongs to the connection, where it would stay behind the transaction, and
-// hides what has the same name in the file: the next caller's rows would go into a table that
-// nobody else sees.
+// Temporary objects belong to the connection: they would outlive the transaction, and hide what has
+// the same name in the file. The next caller's rows would go into a table that no other connection
+// sees.
 var errTemporary = errors.New("what is temporary would stay for the next callers, and hide what has its " +
 	"name in the file; use WITH, or a table that you drop")
 

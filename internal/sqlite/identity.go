@@ -18,11 +18,11 @@ import (
 	"selvedge/internal/machine"
 )
 
-// A file is written under one name: SQLite keeps the WAL and its locks beside the name, so under
-// two of them two WALs would go into one file. Hard links and mounts of the file alone are seen on
-// the file. That a name was changed while a process has the file open is seen by a byte that stands
-// for the name and that every process keeps locked, shared, far behind the last page: whoever opens
-// the file looks for locked bytes that stand for others.
+// A file is written under one name: SQLite keeps the WAL and its locks beside the name, so two
+// names would mean two WALs for one file. Hard links and mounts of a single file show on the file.
+// A rename while a process has the file open shows by a byte, far behind the last page, that stands
+// for the name: every process keeps its name's byte locked, shared, and at opening looks for locked
+// bytes of other names.
 const (
 	writersNamesAt = 1 << 62
 	readersNamesAt = writersNamesAt + namesSpace
@@ -43,8 +43,8 @@ func nameOf(path string) (fileName, error) {
 	return fileName{keyOf(folder), filepath.Base(path)}, nil
 }
 
-// byte stands for the name, among namesSpace. The folder's device has another number where another
-// process has it mounted.
+// byte gives the name's byte, among namesSpace. It leaves out the folder's device, which differs
+// between mounts.
 func (n fileName) byte() int64 {
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%d %s", n.folder.inode, n.base) //nolint:errcheck // it never fails
@@ -157,9 +157,8 @@ func otherName(why string) error {
 	}
 }
 
-// inPlace reports, before a group is begun, that the file is no longer what lies at its path: what
-// would be committed then would be in no file that anybody finds. Lock files that somebody removed
-// are made again.
+// inPlace reports, before a group begins, that another file, or none, lies at the path now: no
+// other program would find what would be committed. It makes deleted lock files again.
 func (e *Engine) inPlace() error {
 	if e.memory {
 		return nil
@@ -245,9 +244,8 @@ func (b *folder) remember(path string) error {
 	return nil
 }
 
-// besideInPlace looks for what lies beside the file, where anything came or went in the folder
-// since the last look. Commits to a WAL that somebody removed are in no file that the next program
-// finds.
+// besideInPlace looks for the files beside the database whenever the folder has changed since the
+// last look. The next program would not find commits to a deleted WAL.
 func (e *Engine) besideInPlace() error {
 	b := &e.beside
 	b.mu.Lock()
@@ -289,19 +287,18 @@ func (e *Engine) besideInPlace() error {
 // often.
 var BusyLooks = 512
 
-// A lookout spares a busy writer the looks at what lies where: while the system says that nothing
-// has changed since a look at all of it, there is nothing to look for. Only who has the writer uses
-// it.
+// A lookout saves a busy writer the stat calls: while the system's watch reports no change since a
+// complete look, nothing has moved. Only the goroutine that has the writer uses it.
 type lookout struct {
 	place *machine.Place // nil where nothing is watched
 	looks int
 	since time.Time // of the first of them
 }
 
-// errOldQueue: the turn is one at a lock file that somebody deleted.
+// errOldQueue: the turn belongs to a deleted lock file.
 var errOldQueue = errors.New("the file of the queue was deleted")
 
-// inPlace is the engine's, for who has the turn.
+// inPlace is Engine.inPlace for the goroutine that has the turn.
 func (w *writer) inPlace() (err error) {
 	l := &w.lookout
 	if l.place != nil && !l.place.Changed() && !w.engine.shorter() {
@@ -327,8 +324,8 @@ func (w *writer) inPlace() (err error) {
 	return nil
 }
 
-// shorter reports whether the file has less than at the last look: a cut is a write like any other
-// to who watches.
+// shorter reports whether the file has become shorter since the last look: the watch reports a
+// truncation like any other write.
 func (e *Engine) shorter() bool {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(e.file.look.Fd()), &stat); err != nil || stat.Size < e.size.Load() {
@@ -378,8 +375,8 @@ func (b *folder) forget() {
 	b.seen = unix.Timespec{}
 }
 
-// retake makes the handle's hold on the file anew when somebody deleted FILE-lock. Others may have
-// had the file for themselves since.
+// retake takes the handle's hold again after FILE-lock was deleted. Another process may have had
+// the file to itself since.
 func (e *Engine) retake() error {
 	if err := e.hold.Retake(e.path + lockSuffix); err != nil {
 		return fmt.Errorf("%s was deleted, and can't be had again: %w", e.path+lockSuffix, err)

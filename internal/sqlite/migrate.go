@@ -138,7 +138,7 @@ func Rehearse(ctx context.Context, path string, config Config) (_ Move, err erro
 	return r.Move, err
 }
 
-// errReplaced: another file has the path now; whoever wants it opens it anew.
+// errReplaced: another file has the path now; open it again.
 var errReplaced = errors.New("another file took the place of this one")
 
 // migrate brings the file to schema version target, in this process's turn among the writers and,
@@ -371,7 +371,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 			return false, fmt.Errorf("keep a copy of the file before it is migrated: %w", err)
 		}
 	}
-	own := guestsAmong(s, there, ours, made)
+	own := userObjectsAmong(s, there, ours, made)
 	if err := own.aside(); err != nil {
 		return false, err
 	}
@@ -409,7 +409,7 @@ func dropViews(s *session, names []string) error {
 }
 
 // climb runs the steps, makes the views and what users had, and writes down which versions the file has now.
-func (m *migration) climb(ctx context.Context, own *guests) error {
+func (m *migration) climb(ctx context.Context, own *userObjects) error {
 	s, l := m.session, m.ladder
 	var err error
 	if m.empty && l.atOnce(m.From, m.To) {

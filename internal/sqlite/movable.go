@@ -39,7 +39,7 @@ func (e *Engine) Keep(ctx context.Context) error {
 	return failure(e.samePath())
 }
 
-// Shut runs fn with no other handle open: nobody has one that was opened before.
+// Shut runs fn with no other handle open, so that none outlives it.
 func (e *Engine) Shut(ctx context.Context, why, _ string, fn func(engine.Tx) error) (err error) {
 	if !e.kept {
 		if e.memory {
@@ -56,7 +56,7 @@ func (e *Engine) Shut(ctx context.Context, why, _ string, fn func(engine.Tx) err
 	return e.Write(ctx, why, fn).Err
 }
 
-// Reopen runs fn where nobody else moves rows.
+// Reopen runs fn while no other program moves rows.
 func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) error) error {
 	return e.Shut(ctx, why, "", fn)
 }
@@ -67,7 +67,7 @@ func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
 		sqlReferences)
 }
 
-// Counters are those of AUTOINCREMENT.
+// Counters gives the counters of AUTOINCREMENT.
 func (e *Engine) Counters(x engine.Rx) (map[string]int64, error) {
 	var list []struct {
 		Name string `db:"name"`

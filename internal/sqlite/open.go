@@ -22,7 +22,7 @@ func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 
 func open(ctx context.Context, path string, config Config) (*Engine, error) {
 	if path == memoryPath {
-		// nobody else can commit
+		// no other process can commit
 		e := &Engine{path: path, memory: true, config: config, watch: engine.NewWatchers(nil)}
 		return e, e.openMemory(ctx)
 	}
@@ -121,7 +121,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		if e.rest, err = atRest(e.path, wal); err != nil {
 			return err
 		}
-		// another user's may not be opened: then nobody is waited for
+		// another user's gate may not be opened; then reads leave no gap
 		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix)
 		undo = append(undo, e.reads.close)
 		return e.openReaders(ctx)

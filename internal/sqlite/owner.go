@@ -71,7 +71,7 @@ func (x *rx) life(id int64) (engine.Life, error) {
 	return engine.LifeDead, nil
 }
 
-// placesKept bounds what is remembered of other processes.
+// placesKept bounds the cache of other processes' bytes.
 const placesKept = 1024
 
 const (
@@ -90,7 +90,7 @@ func (t *tx) Owner() (int64, error) {
 		if id := f.id.Load(); id != 0 {
 			return id, nil
 		}
-		// Locked before the commit: nobody may see the row of a living process without its lock.
+		// Locked before the commit: no process may see the row of a living process without its lock.
 		if err := f.live(); err != nil {
 			return 0, err
 		}
@@ -177,7 +177,7 @@ func (e *Engine) resign() error {
 	}}).Err
 	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) ||
 		errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {
-		return nil // the row is in nobody's way: ForgetDeadOwners finds it
+		return nil // the row does no harm: ForgetDeadOwners finds it
 	}
 	return err
 }

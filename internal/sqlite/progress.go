@@ -27,9 +27,9 @@ func (s *session) used() (bytes int64, err error) {
 	return bytes, err
 }
 
-// readPages counts the bytes of the pages that the statements of a connection read while work goes
-// on (SQLITE_DBSTATUS_CACHE_MISS): SQLite tells nothing else of how far a statement is. Nobody is
-// called where nobody is to be told.
+// readPages counts the bytes of the pages that the connection's statements read while work runs
+// (SQLITE_DBSTATUS_CACHE_MISS), the only progress that SQLite reports. It counts only where the
+// context wants progress.
 func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func() error) error {
 	if engine.Telling(ctx) == nil {
 		return work()

@@ -87,8 +87,8 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 	return x.busy != nil
 }
 
-// acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else
-// the next that comes back.
+// acquire gives an unused connection: an idle one, a new one while there may be more, else the next
+// that is released.
 func (p *readers) acquire(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
 		return nil, engine.EndedBefore(ctx)
@@ -190,7 +190,7 @@ func atRest(path string, wal bool) (*rest, error) {
 	return &rest{path, info.Size(), info.ModTime(), keyOf(info)}, nil
 }
 
-// unchanged is an error once somebody writes the file.
+// unchanged is an error once the file was written.
 func (r *rest) unchanged() error {
 	now, err := atRest(r.path, true)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -225,8 +225,8 @@ func (e *Engine) readRole() role {
 	return roleReader
 }
 
-// needsWriter says what can be done about a file that SQLite can't read without writing something
-// first: the -shm, or what its last writer, who was killed, left undone.
+// needsWriter gives the hint for a file that SQLite can't read without writing something first: the
+// -shm, or what its last writer left when it was killed.
 func needsWriter(err error) error {
 	if machine.LacksDescriptors(err) {
 		return err
@@ -256,7 +256,7 @@ type reads struct {
 	mu      sync.Mutex
 	newest  *rx
 	oldest  *rx
-	closing bool // they are interrupted, and so is who comes
+	closing bool // they are interrupted, and so are new ones
 }
 
 // An activeRead is what the list of reads keeps of one.
@@ -324,7 +324,7 @@ func (r *reads) interruptOne(x *rx) (more bool) {
 	return x.listed
 }
 
-// interrupt ends the reads under way, and those who come, and says what they are for. It does not
+// interrupt ends the reads under way and all later ones, and names those under way. It does not
 // wait for their functions.
 func (r *reads) interrupt() (whys []string) {
 	r.mu.Lock()
@@ -368,7 +368,7 @@ func (r *reads) wanted() bool { return r.asked.Load() || r.gate != nil && r.gate
 // gapLook is how often a read that waits looks whether it may begin.
 const gapLook = time.Millisecond
 
-// leaveGap waits for the gap that somebody asks for, no longer than GapPatience.
+// leaveGap waits while the writer wants a gap, no longer than GapPatience.
 func (r *reads) leaveGap(ctx context.Context) {
 	if !r.wanted() {
 		return

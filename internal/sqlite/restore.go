@@ -23,9 +23,8 @@ type Restored struct {
 // asideSuffix is behind the name of the file that a restored one took the place of.
 const asideSuffix = ".before-restore"
 
-// The generation of a file is odd, and that of a copy even until somebody opens it to write:
-// whichever way a copy comes into the place of the file, and however often, it is then another file
-// than the one before.
+// The generation of a file is odd, and that of a copy even until it is opened for writing: however
+// often a copy takes the place of the file, it is another file than the one before.
 const (
 	sqlNewGeneration  = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
 	sqlCopyGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3ffffffffffffffe) | 2
@@ -143,8 +142,8 @@ func changeCopy(ctx context.Context, path string, config Config, change string) 
 }
 
 // takePlace gives the part the name of the file, with no handle open on it. The file that is there
-// keeps all its content under another name. Whoever dies in between leaves one of the two under the
-// name, whole.
+// keeps all its content under another name. A process that dies in between leaves one of the two
+// under the name, whole.
 func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
 	err = e.exclusively(ctx, "to put another in its place", func() (err error) {
 		kept, err = e.takePlaceAlone(ctx, p)
@@ -225,8 +224,9 @@ func (p *part) exchange(dest, aside string) error {
 // (sqlite.org/walformat.html, "WAL locks": the deadman switch).
 const shmInUse = 128
 
-// settleWAL moves what is in the WAL into the file that is to go: another file must never meet it.
-// Where the file is too damaged for that, or the WAL is foreign to it, the WAL goes aside with it.
+// settleWAL moves the content of the WAL into the file that is replaced: another file must never
+// meet it. Where the file is too damaged for that, or the WAL is another file's, the WAL goes aside
+// with it.
 func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) error {
 	settled := foreign
 	if settled == nil {
@@ -248,7 +248,7 @@ func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) err
 	return e.removeBeside()
 }
 
-// walAside puts the WAL, where there is one, beside the file that is to get the name aside.
+// walAside renames the WAL, where there is one, to lie beside the file's new name aside.
 func (e *Engine) walAside(aside string) error {
 	err := os.Rename(e.path+"-wal", aside+"-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -265,8 +265,7 @@ func (e *Engine) orphanAside(aside string) error {
 	return errors.Join(e.walAside(aside), syncFile(filepath.Dir(e.path)))
 }
 
-// removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its
-// content in it.
+// removeBeside removes SQLite's files beside a closed file that has all its content in it.
 func (e *Engine) removeBeside() error {
 	if err := removeAll(e.path+"-wal", e.path+"-shm", e.path+"-journal"); err != nil {
 		return err

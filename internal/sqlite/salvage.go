@@ -79,8 +79,8 @@ func checkWALOf(path string) (err error) {
 	return checkWAL(path, file)
 }
 
-// alone keeps others from writing the file. Where this process may make no lock beside it, nobody
-// else's locks count either.
+// alone keeps other programs from writing the file. Where this process may make no lock beside it,
+// others' locks don't count either.
 func alone(ctx context.Context, path string, config Config) (free func() error, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -146,7 +146,7 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	for _, p := range pragmas(r, s) {
 		err := h.failure(setPragma(ctx, conn, p))
 		if r == roleReader && !unread && errors.Is(err, engine.ErrCorrupt) {
-			// A view that can't be parsed keeps nobody from the tables. This connection can't write.
+			// A view that can't be parsed must not hide the tables. This connection can't write.
 			unread = true
 			if damage.OpenUnread(ctx, conn) == nil {
 				err = h.failure(setPragma(ctx, conn, p))

@@ -13,11 +13,11 @@ import (
 )
 
 // A COMMIT that failed may have left its pages in the WAL, the one that says "committed" among
-// them: nobody sees them now, because the index of the WAL was not moved on, and whoever recovers
-// the WAL after a crash would take them for a commit. So the writer, which still has its turn,
-// commits a small change of its own before it answers anybody. Its pages are written where the
-// failed ones lie, and since each page's checksum continues that of the page before, what follows
-// them can't be read any more, unless both transactions are the same to the bit. Decision 0013.
+// them. No reader sees them now, because the index of the WAL was not advanced, but a recovery
+// after a crash would take them for a commit. So the writer, which still has its turn, commits a
+// small change of its own before it answers any caller. Its pages overwrite the failed ones, and
+// since each page's checksum continues that of the page before, what follows them can't be read any
+// more, unless both transactions are equal to the bit. Decision 0013.
 
 // settled says what a failed COMMIT comes to. Where undone is true it did not happen, and never will have.
 func (w *writer) settled(commit error) (undone bool, err error) {
@@ -73,8 +73,8 @@ func (s *session) mark(o Config) error {
 	return s.commit(func() bool { return time.Now().Before(end) }, s.number)
 }
 
-// commit commits what fn changes. Who calls it has the turn; a program outside our queue, which may
-// be writing, is waited for.
+// commit commits what fn changes. The caller has the turn; commit waits, while stay says so, for a
+// program outside our queue that is writing.
 func (s *session) commit(stay func() bool, fn func() error) (err error) {
 	for {
 		if err = s.begin(); err == nil {
@@ -118,7 +118,7 @@ func (e *Engine) usable() error {
 	return failed
 }
 
-// unsettled are the files of which a handle of this process gave up on a commit.
+// unsettled are the files with a commit that a handle of this process could not settle.
 var unsettled = struct {
 	sync.Mutex
 	files map[fileKey]bool

@@ -19,10 +19,10 @@ import (
 )
 
 // ReserveBytes is the size of FILE-reserve, or a sixth of a small disk; below leastReserve there is
-// none. It is there so that a full disk can be emptied: it is cut to nothing when a deletion, an
-// end or an open finds the disk full, and filled again when there is room for it and a quarter
-// more. While it is empty every process knows that what is free is for deletions. A file gets one
-// when it is as large itself.
+// no reserve. With it a full disk can be emptied: a deletion, an end or an open that finds the disk
+// full truncates the reserve, and it is filled again when there is room for it and a quarter more.
+// While it is empty every process keeps the free room for deletions. A file gets a reserve when it
+// is as large itself.
 const ReserveBytes = 4 << 20
 
 const leastReserve = 1 << 20
@@ -135,8 +135,8 @@ func (s *space) look(step int64) (next int64) {
 		ctx, leave = context.WithTimeout(ctx, GapPatience)
 		defer leave()
 	}
-	if s.released.Load() { // nobody adds anything until there is room
-		if err := s.giveAllBack(ctx); err != nil { // who is refused next comes by again
+	if s.released.Load() { // no writer adds anything until there is room
+		if err := s.giveAllBack(ctx); err != nil { // the next refused writer starts another look
 			s.engine.reads.open()
 		}
 		return 0
@@ -230,11 +230,11 @@ func (s *space) blocked() bool {
 	return s.free.Load() < littleFree && s.walPages.Load() > s.walLimit()
 }
 
-// lookAtDisk learns what is free, and what became of the reserve, which other processes use too.
+// lookAtDisk reads how much is free, and the state of the reserve, which other processes use too.
 func (s *space) lookAtDisk() {
 	free, size, err := machine.Room(filepath.Dir(s.engine.path))
 	if err != nil {
-		free, size = 1<<62, 1<<62 // nobody can tell
+		free, size = 1<<62, 1<<62 // unknown
 	}
 	s.free.Store(free)
 	whole := min(size/6, ReserveBytes)
@@ -255,8 +255,8 @@ func (e *Engine) readEnded(x *rx) {
 	}
 }
 
-// walLimit is the number of pages in the WAL from which a gap is wanted: a part of what the disk
-// has left, where that is little, since the file must be able to take what is in the WAL.
+// walLimit is the number of pages in the WAL from which a gap is wanted. On a nearly full disk it
+// is a fraction of the free room, since the file must be able to take the content of the WAL.
 func (s *space) walLimit() int64 {
 	return max(s.free.Load()/8, s.whole.Load()/4, leastReserve/4) / pageBytes
 }
@@ -338,8 +338,8 @@ func (s *space) release() bool {
 	return emptied
 }
 
-// refuses tells who only adds that the last of the disk is for deletions. What those freed may not
-// have been given back yet, over a read say: that is tried again.
+// refuses is ErrFull for a write that only adds while the last of the disk is for deletions. What
+// they freed may not be returned yet, because of a long read say: that is tried again.
 func (s *space) refuses() error {
 	if !s.released.Load() && s.free.Load() >= nearlyFull {
 		return nil
@@ -394,8 +394,8 @@ func (s *space) makeRoom(ctx context.Context, why string, fn func(engine.Tx) err
 	}
 }
 
-// endPages is how much an end may add to the file while the reserve is in use: what is in the WAL
-// must fit into the file.
+// endPages is how much an end may add to the file while the reserve is in use: the content of the
+// WAL must fit into the file.
 const endPages = 64
 
 // sparingly runs what ends something while the reserve is in use.

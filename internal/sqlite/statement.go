@@ -16,7 +16,7 @@ import (
 )
 
 // statementCacheSize bounds the prepared statements that a connection keeps. The stores have a few
-// dozen; lists with filters add their shapes. When it is reached those that nobody uses go.
+// dozen; lists with filters add their shapes. At the bound the unused ones are closed.
 const statementCacheSize = 512
 
 // A statement is prepared once and used by one query at a time: stepping it again while its rows
@@ -32,7 +32,7 @@ type statement struct {
 	params int  // how many arguments it takes, once it is open
 }
 
-// checkout gives a statement of ours for query that nobody else uses until it is put back.
+// checkout gives the statement for query to one user, until it is put back.
 func (s *session) checkout(query string) (*statement, error) {
 	kept, ok := s.statements[query]
 	if ok && !kept.used {
@@ -105,7 +105,7 @@ func (s *session) closeStatement(st *statement) (err error) {
 	return err
 }
 
-// forget closes the statements that nobody uses.
+// forget closes the unused statements.
 func (s *session) forget() error {
 	for query, st := range s.statements {
 		if st.used {

@@ -26,7 +26,7 @@ type rx struct {
 	// Of a read.
 	activeRead
 	ctx   context.Context
-	ended atomic.Bool // ctx has, or the file is closed by somebody who did not want to wait
+	ended atomic.Bool // its context has ended, or the file is closed without waiting
 	busy  error       // what a statement found locked; a read is repeated for it
 }
 
@@ -241,7 +241,7 @@ func (*tx) Expect(string, int) {}
 // Analyze has nothing to do: plans are made by the schema alone.
 func (*tx) Analyze() error { return nil }
 
-// Number is what AUTOINCREMENT would give: nobody else numbers rows meanwhile.
+// Number is what AUTOINCREMENT would give: no other transaction numbers rows meanwhile.
 func (t *tx) Number(table string) (n int64, err error) {
 	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0),
 		coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})
@@ -254,12 +254,12 @@ func (t *tx) Queue(query string, args []any) error {
 	return err
 }
 
-// ExecAndCommit is Exec: the commit is shared with whoever waits.
+// ExecAndCommit is Exec: waiting callers share the commit.
 func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.Exec(query, args) }
 
 func (*tx) SingleWriter() bool { return true }
 
-// AliveSQL is true of none: the locks of the processes say who lives.
+// AliveSQL is true of no owner: only the locks tell.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
 
 // checked gives the reading half, of a read in memory too.
@@ -301,9 +301,9 @@ type nestedConnector struct{ conn nestedConn }
 func (c nestedConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 func (c nestedConnector) Driver() driver.Driver                        { return nil }
 
-// A nestedConn is a connection that belongs to somebody else. Statements get the context of the one
-// who waits for the migration and not that of database/sql, which would roll back on a goroutine of
-// its own when the context ends.
+// A nestedConn is a connection that its caller keeps. Statements get the context of the migration
+// and not that of database/sql, which would roll back on a goroutine of its own when the context
+// ends.
 type nestedConn struct {
 	nestable
 	ctx context.Context

@@ -8,21 +8,21 @@ import (
 	"selvedge/internal/engine"
 )
 
-// Guests are what users have made in the file: tables, views, triggers and indexes of their own. A
-// migration leaves their tables alone. It must put their views and triggers aside, since SQLite
-// refuses to rename a table while any of them does not fit, and puts them back afterwards as they
-// were; indexes and triggers that went with a rebuilt table are made again.
-type guests struct {
+// userObjects are tables, views, triggers and indexes that users have made in the file. A migration
+// leaves their tables alone. It must drop their views and triggers, since SQLite refuses to rename
+// a table while any of them does not fit, and makes them again afterwards as they were; indexes and
+// triggers that went with a rebuilt table are made again.
+type userObjects struct {
 	session *session
 	views   []object
 	rest    []object // triggers and indexes
 	fitted  map[string]bool
 }
 
-// guestsAmong are the objects that no program made. ours are those of the file's schema version and
-// made the names of the views that were made with it.
-func guestsAmong(s *session, there, ours []object, made []string) *guests {
-	g := &guests{session: s, fitted: map[string]bool{}}
+// userObjectsAmong are the objects that no program made. ours are those of the file's schema
+// version, and made the names of the views that were made with it.
+func userObjectsAmong(s *session, there, ours []object, made []string) *userObjects {
+	g := &userObjects{session: s, fitted: map[string]bool{}}
 	for _, o := range there {
 		switch {
 		case o.Type == "table", o.Type == "index" && o.SQL == "":
@@ -75,7 +75,7 @@ func inTheWay(there, ours, next []object, made []string) error {
 }
 
 // aside drops the views and triggers.
-func (g *guests) aside() error {
+func (g *userObjects) aside() error {
 	for _, o := range g.rest {
 		if o.Type == "trigger" {
 			if _, err := g.session.exec("DROP TRIGGER " + engine.Quoted(o.Name)); err != nil {
@@ -91,8 +91,8 @@ func (g *guests) aside() error {
 	return nil
 }
 
-// back makes again what is missing. What fitted before and doesn't any more is named in the error.
-func (g *guests) back() error {
+// back makes the missing ones again. The error names those that fitted before and don't any more.
+func (g *userObjects) back() error {
 	var there []object
 	if err := g.session.selectAll(&there, sqlObjects, nil); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (g *guests) back() error {
 }
 
 // fits compiles what uses the object.
-func (g *guests) fits(o object) error {
+func (g *userObjects) fits(o object) error {
 	var statements []string
 	switch o.Type {
 	case "view":

@@ -28,7 +28,7 @@ const (
 	// walTruncatePages is from where the file of a WAL is cut off when it starts again. Below, it
 	// stays allocated: a durable append into an allocated WAL takes half the time.
 	walTruncatePages = 4 * walCheckpointPages
-	gapAgain         = 30 * time.Second // until the next try when somebody else's read was longer than that
+	gapAgain         = 30 * time.Second // until the next try after another process's read was longer than that
 	gapTry           = 20 * time.Millisecond
 	walLookEvery     = 64 // commits, at most
 )
@@ -37,7 +37,8 @@ const (
 // test need not wait as long.
 var GapPatience = 5 * time.Second
 
-// walCare is what the writer knows of the WAL between commits. Only who has the writer uses it.
+// walCare is what the writer knows of the WAL between commits. Only the goroutine that has the
+// writer uses it.
 type walCare struct {
 	log      int64     // pages in it, behind the last commit
 	limit    int64     // pages at which a look comes at once
@@ -46,7 +47,7 @@ type walCare struct {
 	seen     int64     // pages at the last one
 	out      int64     // pages that the disk was told to write
 	above    int64     // pages from which a gap is wanted
-	asked    time.Time // for the gap; zero: nobody asks
+	asked    time.Time // for the gap; zero: no gap is wanted
 	cut      bool      // the gap that is asked for is for a cut
 	notUntil time.Time
 }
@@ -55,9 +56,8 @@ type walCare struct {
 // (sqlite.org/c3ref/wal_hook.html).
 type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 
-// countCheckpoints has the writer do what SQLite does by itself where wal_autocheckpoint is set,
-// which tells nobody how it ended: from walCheckpointPages on, a commit moves the WAL into the file
-// as far as readers let it.
+// countCheckpoints replaces SQLite's own wal_autocheckpoint, which does not report how it ended:
+// from walCheckpointPages on, a commit moves the WAL into the file as far as readers let it.
 func (w *writer) countCheckpoints() {
 	w.onWAL = func(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
 		w.wal.log = int64(pages)
@@ -113,13 +113,13 @@ func (w *writer) boundWAL() {
 	c.since, c.seen = 0, size.Log
 }
 
-// writeOut has the disk begin with what was added to the WAL, where no commit waits for the disk:
-// else all of it is left to the checkpoint, which the writer's turn waits for.
+// writeOut starts writing out what was added to the WAL, where commits don't wait for the disk:
+// otherwise all of it is left to the checkpoint, for which the writer's turn waits.
 func (w *writer) writeOut(pages int64) {
 	const frame, some = 24 + 4096, 256
 	c := &w.wal
 	if c.out > pages {
-		c.out = 0 // it began anew
+		c.out = 0 // it started again
 	}
 	if w.engine.config.Synchronous == Normal && pages-c.out >= some {
 		w.session.writeOutWAL(c.out*frame, (pages-c.out)*frame)
@@ -167,7 +167,7 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 			c.notUntil = now.Add(gapAgain)
 		}
 		w.openGap()
-	default: // nobody may write again: space comes by, until there was a gap or patience is over
+	default: // there may be no further write: space tries until there was a gap or patience is over
 		c.cut = cut
 		w.engine.space.touched()
 	}
@@ -212,7 +212,7 @@ func (s *session) begin() error {
 	if _, err := s.exec(sqlBeginImmediate); err != nil {
 		return err
 	}
-	if !s.wal.mayBeginAnew() {
+	if !s.wal.mayRestart() {
 		return nil
 	}
 	err := s.nameWAL()
@@ -242,10 +242,10 @@ func (s *session) nameWAL() error {
 	return nil
 }
 
-// mayBeginAnew reports whether all that is in the WAL is in the file: then a commit begins it anew,
-// unless somebody still reads from it. Who asks is in a transaction that writes, so nothing is
-// added meanwhile.
-func (w walFile) mayBeginAnew() bool {
+// mayRestart reports whether the file has all that is in the WAL: then a commit starts the WAL
+// again, unless a reader still uses it. The caller is in a write transaction, so nothing is added
+// meanwhile.
+func (w walFile) mayRestart() bool {
 	const committed, backfilled = 16 / 4, 96 / 4 // mxFrame and nBackfill
 	if w.index == 0 {
 		return false
@@ -254,8 +254,8 @@ func (w walFile) mayBeginAnew() bool {
 	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(&index[backfilled])
 }
 
-// number gives the file another number, by which a WAL that begins anew with this transaction
-// belongs to it. Decision 0022.
+// number gives the file another number. A WAL that starts again with this transaction belongs to
+// the file by that number. Decision 0022.
 func (s *session) number() error {
 	n := newNumber()
 	if s.wal.file != 0 {

@@ -17,11 +17,11 @@ func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return changes, failure(err)
 }
 
-// The observer looks at PRAGMA data_version, which is another number after every commit of another
-// connection, and costs about 10 µs. It looks when the system says that the WAL was written to.
-// That is before the commit can be seen, the disk's time before, so it looks again after a
-// millisecond, two, four. It also looks when nobody said anything: once a second, for a process
-// that was stopped between its write and its commit, and more often where the system tells nothing.
+// The observer polls PRAGMA data_version, which changes with every commit of another connection,
+// and costs about 10 µs. It polls when the system reports a write to the WAL. That is before the
+// commit can be seen, by the time that the disk takes, so it polls again after one, two and four
+// milliseconds. It also polls without a report: once a second, for a process that was stopped
+// between its write and its commit, and more often where the system reports nothing.
 const (
 	lookAgain    = time.Millisecond
 	lookTold     = time.Second
@@ -98,7 +98,7 @@ func (o *observer) run() {
 		}
 		last = time.Now()
 		changed, err := o.look()
-		if changed || err != nil { // who reads then gets the error
+		if changed || err != nil { // a reader that wakes gets the error
 			o.tell()
 		}
 		if changed {

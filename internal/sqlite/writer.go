@@ -36,7 +36,7 @@ const MaxGroup = 256
 const fewCallers = 16
 
 // A writer is the writing connection of the process. One goroutine at a time works with it: that of
-// a caller who found it idle, or else its own, which serves those who wait, in groups.
+// a caller that found it idle, or else its own, which serves the waiting callers in groups.
 type writer struct {
 	engine  *Engine
 	pool    *sqlx.DB
@@ -49,25 +49,25 @@ type writer struct {
 	mu      sync.Mutex
 	arrived sync.Cond
 	pending []*request
-	busy    bool // somebody works with the connection
+	busy    bool // a goroutine works with the connection
 	// callers in the last group; after one of several callers wait for the next group, so that they share it
 	last     int
 	refusing bool // new calls
 	closing  bool
 
-	own bool // the writer's own goroutine is who made it busy
+	own bool // the writer's own goroutine made it busy
 
 	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by
 	// Goexit takes the goroutine with it, and what follows, its deferred calls or the writer's next
 	// goroutine, goes on from here.
 	group     []*request
-	alone     [1]*request // the group of a caller who serves itself
+	alone     [1]*request // the group of a caller that serves itself
 	at        int
 	solos     []*request   // to be run again, each in a transaction of its own
-	answers   []*request   // whose transaction has ended, and who wait to be told
+	answers   []*request   // whose transaction has ended; they wait for their results
 	committed bool         // and it was committed
 	caring    bool         // nothing was written but by the care of the file
-	drawn     drawnNumbers // what was drawn in transactions that were undone
+	drawn     drawnNumbers // drawn in transactions that were undone
 
 	wal     walCare
 	onWAL   walHook // SQLite has only a number that leads to it
@@ -93,7 +93,7 @@ func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *write
 	return w
 }
 
-// enter gives the writer to a caller who finds it idle, and lets others wait.
+// enter gives the writer to a caller that finds it idle, and queues the others.
 func (w *writer) enter(r *request) (alone bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +115,7 @@ func (w *writer) enter(r *request) (alone bool, err error) {
 
 // serveAlone runs one caller's call on its own goroutine: handing it to another one and waking up
 // again takes longer than an append. It returns false where another process or program has its
-// turn; then the caller waits among the others.
+// turn; then the caller queues.
 func (w *writer) serveAlone(r *request) bool {
 	defer w.leave()
 	if !w.tryLock() {
@@ -217,8 +217,8 @@ func (w *writer) run() {
 	ended = true
 }
 
-// next waits for callers, gets the locks and then takes everybody who waits. It returns false when
-// the writer is to end.
+// next waits for callers, gets the locks and then takes all that wait. It returns false when the
+// writer is to end.
 func (w *writer) next() bool {
 	for {
 		again := len(w.solos) > 0
@@ -230,7 +230,7 @@ func (w *writer) next() bool {
 			continue
 		}
 		if !w.lock(again) {
-			continue // nobody waits any more
+			continue // every caller has left
 		}
 		if again {
 			w.group, w.solos = w.solos[:1:1], w.solos[1:]
@@ -246,8 +246,8 @@ func (w *writer) next() bool {
 	}
 }
 
-// await makes the writer idle, blocks until somebody waits, and takes it again; false means that
-// the writer is closing and nobody waits.
+// await makes the writer idle, blocks until a caller waits, and takes the writer again. It is false
+// when the writer is closing and no caller waits.
 func (w *writer) await() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *writer) await() bool {
 		w.busy, w.own = false, false
 	}
 	if len(w.pending) < min(w.last, fewCallers) {
-		// Those who were just answered come back: let them run first.
+		// The callers that were just answered come back: let them run first.
 		w.mu.Unlock()
 		runtime.Gosched()
 		w.mu.Lock()
@@ -270,7 +270,7 @@ func (w *writer) await() bool {
 	return true
 }
 
-// wanted drops the callers who left and reports whether anybody still waits.
+// wanted drops the callers that have left and reports whether any still waits.
 func (w *writer) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,7 +285,7 @@ func (w *writer) wanted() bool {
 	return len(still) > 0
 }
 
-// take claims the callers who wait, up to MaxGroup of them. From here on they can't leave.
+// take claims the waiting callers, up to MaxGroup of them. From here on they can't leave.
 func (w *writer) take() []*request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -303,7 +303,7 @@ func (w *writer) take() []*request {
 	return group
 }
 
-// tryLock is lock for a caller alone, who goes to wait among the others when it fails.
+// tryLock is lock for a lone caller, which queues when it fails.
 func (w *writer) tryLock() bool {
 	if w.turns != nil && !w.turns.TryLock() {
 		return false
@@ -321,8 +321,8 @@ func (w *writer) tryLock() bool {
 }
 
 // lock gets this process's turn among the processes and then SQLite's write lock. It returns false
-// when, before that, everybody left, or when the lock can't be had at all: then those who wait have
-// been told.
+// when, before that, every caller left, or when the lock can't be had at all: then the waiting
+// callers have their error.
 func (w *writer) lock(again bool) bool {
 	stay := func() bool { return again || w.wanted() }
 	if w.turns != nil {
@@ -364,7 +364,7 @@ func (w *writer) lock(again bool) bool {
 	}
 }
 
-// refuse answers everybody who waits with err: no transaction could be begun.
+// refuse gives err to all waiting callers: no transaction could be begun.
 func (w *writer) refuse(err error) {
 	group := slices.Concat(w.solos, w.take())
 	w.solos = nil
@@ -395,7 +395,7 @@ type request struct {
 	read  func(engine.Rx) error
 	ctx   context.Context // of read
 	last  bool            // of closing: it is taken when new calls are not
-	care  bool            // of the file: it wakes nobody
+	care  bool            // of the file: it wakes no watcher
 
 	state atomic.Int32          // waiting, taken or left
 	done  chan callback.Outcome // gets one value; nil while the caller serves itself
