@@ -49,8 +49,8 @@ type Address struct {
 // counts as dead. The others of the database must say the same.
 const ttlSetting = "selvedge.owner_ttl"
 
-// hostsSetting says "one" where all programs that use the database run on one machine, whose pids
-// then say who is dead.
+// hostsSetting is "one" where all programs that use the database run on one machine, where their
+// pids tell which process is dead.
 const hostsSetting = "selvedge.hosts"
 
 // A host is one server of an address, with the ways to it: with TLS and without, say.
@@ -100,8 +100,8 @@ func ParseAddress(text string) (*Address, error) {
 		"DateStyle":                      "ISO",
 		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1",
 		"transform_null_equals": "off", "bytea_output": "hex",
-		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for
-		// longer, and does not go on with it when others may have taken what it held.
+		// A process that was cut off or stopped in the middle of a transaction blocks others no
+		// longer than this, and can't go on with it after others may have taken what it held.
 		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10),
 		"tcp_keepalives_idle":                 "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
@@ -218,10 +218,9 @@ func (standby) Unwrap() error { return errConnection }
 var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: "+
 	"then open the database again", errConnection)
 
-// connect gives a connection to the primary. Of several hosts all are asked, and of those that say
-// that they are it the one with the highest timeline is: a primary that was replaced and does not
-// know yet has a lower one. Where one has the highest that is known already nobody waits for the
-// others.
+// connect gives a connection to the primary. It asks all hosts. Of those that claim to be the
+// primary, the one with the highest timeline is: a primary that was replaced without knowing it has
+// a lower one. Once a host has the highest known timeline, connect stops waiting for the others.
 func (s *scout) connect(ctx context.Context) (*wire, error) {
 	ctx, cancel := patient(ctx, connectPatience)
 	defer cancel()
@@ -265,7 +264,7 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	}
 	if left > 0 {
 		cancel()
-		go func() { // who answers now is too late
+		go func() { // hosts that answer now are too late
 			for range left {
 				if late := <-answers; late.wire != nil {
 					_ = late.wire.Close()
@@ -285,8 +284,8 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	return best, nil
 }
 
-// connect gives a connection to this host where it is the primary. One that begins with somebody's
-// answer is left for another.
+// connect gives a connection to this host where it is the primary. It drops a connection that
+// begins with a stray answer, and tries another.
 func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 	for range 5 {
 		if w, err = h.connectOnce(ctx, a); !errors.Is(err, errStray) {
@@ -326,8 +325,8 @@ func oldEnough(version string) error {
 	return nil // or it does not tell
 }
 
-// primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is
-// run in the same message. The look has a transaction that waits for nobody, whatever the role's
+// primaryOf is the timeline of which the server is the primary; "" where it is a standby. The
+// message runs first before it. The query has a transaction that never waits, whatever the role's
 // defaults are: also a scout's, which sets no settings first.
 func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
 	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+sqlTimeline).ReadAll()

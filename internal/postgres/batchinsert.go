@@ -9,26 +9,26 @@ import (
 )
 
 // Rows that are queued one by one go to the server as one statement, with an array for each column:
-// it then starts, plans and ends one insert where there were many.
+// it then starts, plans and ends one insert instead of many.
 
 // fewestFolded is how many inserts of one text have to follow one another: the statement for many
 // has to be prepared once for each connection.
 const fewestFolded = 8
 
-// A plainInsert puts one row of given values, as rebind writes it. What is computed may read what
+// A plainInsert puts one row of given values, as rebind writes it. A computed value might read what
 // the row before it has written.
 var plainInsert = regexp.MustCompile(
 	`^\s*(INSERT INTO \S+ \([^()]*\))\s+VALUES \((\$\d+(?:,\s*(?:\$\d+|\d+))*)\)\s*$`)
 
 var parameter = regexp.MustCompile(`\$(\d+)`)
 
-// arrays are the types of which an array's elements are what encode gives of one value.
+// arrays are the array types whose elements are encoded as encode does single values.
 var arrays = map[uint32]string{
 	oidBytea: "bytea[]", oidInt8: "bigint[]", oidInt4: "integer[]", oidInt2: "smallint[]",
 	oidFloat8: "double precision[]", oidText: "text[]",
 }
 
-// folded gives the statement that puts many rows for one that puts a row; "" where there is none.
+// folded gives the statement that puts many rows for one that puts one row; "" where it can't.
 func folded(text string, params []uint32) string {
 	parts := plainInsert.FindStringSubmatch(text)
 	if parts == nil {
@@ -99,7 +99,7 @@ func (b *bound) foldable() bool {
 // the first.
 const arrayHead, arrayCount = 20, 12
 
-// addRow puts a row behind those that there are.
+// addRow appends a row.
 func (b *bound) addRow(row *bound) {
 	if b.values == nil {
 		b.values, b.formats = make([][]byte, len(row.values)), make([]int16, len(row.values))

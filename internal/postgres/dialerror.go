@@ -43,7 +43,7 @@ func (u *unreached) withoutTLS() bool {
 // Unwrap gives pgconn's error.
 func (u *unreached) Unwrap() error { return u.err }
 
-// reasons are the innermost errors of which err is made.
+// reasons are the innermost errors of err.
 func reasons(err error) []string {
 	switch e := err.(type) { //nolint:errorlint // every level is looked at
 	case interface{ Unwrap() []error }:

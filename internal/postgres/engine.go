@@ -42,9 +42,9 @@ type Engine struct {
 
 	writers *sessions // nil when read-only
 	readers *sessions
-	losers  chan struct{} // held by the one of this handle's calls that waits in the queue of those who lost
+	losers  chan struct{} // held by this handle's one call that waits in the retry queue
 
-	keeper  *session // keeps others away who would move rows into the database; else nil
+	keeper  *session // keeps other programs from moving rows into the database; else nil
 	calls   calls
 	home    *home // nil when read-only
 	clock   clock
@@ -57,7 +57,7 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open connects to the server, makes what is missing there or migrates it, and gives the open database.
+// Open connects to the server, creates or migrates the schema, and gives the open database.
 func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
@@ -83,8 +83,8 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	return e, nil
 }
 
-// replacing reports whether a primary is being chosen: a standby answers, and others may. Where
-// nothing answers nobody waits.
+// replacing reports whether a primary is being elected: a standby answers, and other hosts may.
+// Where no host answers, the call does not wait.
 func (e *Engine) replacing(err error) bool {
 	return len(e.address.hosts) > 1 && errors.Is(err, errStandby)
 }
@@ -137,7 +137,7 @@ type call struct {
 	end   context.CancelCauseFunc // of a read
 }
 
-// calls are those under way through a handle.
+// calls are the calls under way through a handle.
 type calls struct {
 	mu      sync.Mutex
 	open    map[*call]struct{}

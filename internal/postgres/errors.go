@@ -23,8 +23,8 @@ func state(err error) string {
 	return ""
 }
 
-// isLost reports whether the connection is gone, or the server refuses to go on with it. What was
-// not committed then never will be.
+// isLost reports whether the connection is gone, or the server refuses to go on with it. An
+// uncommitted transaction never commits then.
 func isLost(err error) bool {
 	if errors.Is(err, errConnection) {
 		return true
@@ -55,7 +55,7 @@ var errConnection = errors.New("the connection to the server is closed")
 // errSilent is why a statement of ours is given up: the server does not answer, though its host may.
 var errSilent = fmt.Errorf("%w: no answer came in time", errConnection)
 
-// patient gives the context of a statement of ours that waits for nobody.
+// patient gives the context of one of our statements that waits for no lock.
 func patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, errSilent)
 }
@@ -76,7 +76,7 @@ func isBeaten(err error) bool {
 	return s == "40001" || s == "40P01"
 }
 
-// contested names the key of a violated UNIQUE or foreign key; "" where none is.
+// contested names the key of a violated UNIQUE or foreign key; "" for other errors.
 func contested(err error) string {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || e.Code != "23505" && e.Code != "23503" {
@@ -92,8 +92,8 @@ func isStale(err error) bool {
 	return ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
 }
 
-// failure says what an error of the server or the way to it means. Other errors, and what is said
-// already, pass as they are.
+// failure classifies an error of the server or of the connection. Other errors, and failures, pass
+// as they are.
 func failure(err error) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours
 		return err
@@ -152,7 +152,7 @@ func kindOf(s string) (hint string, kind error) {
 		return "open it again: the error says where it is then", engine.ErrMoved
 	case s == "3D000":
 		return "make the database first: createdb NAME", engine.ErrNotFound
-	// a prepared statement that is somebody else's, or that another connection has
+	// a prepared statement of another client, or on another connection
 	case s == "42P05", s == "26000":
 		return "each transaction goes over another connection: have the pooler in between give one for as long " +
 			"as a client is connected (PgBouncer: pool_mode = session)", engine.ErrUnsupported
@@ -188,7 +188,7 @@ func waitEnded(ctx context.Context, what string) error {
 	}
 }
 
-// unknown is the error of a commit of which nobody can say whether it happened.
+// unknown is the error of a commit whose outcome can't be settled.
 func unknown(err error) error {
 	return &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown,

@@ -12,8 +12,8 @@ import (
 // What a session does others may see whose role is in pg_read_all_stats. That it is there, its
 // program and user, and the locks that it waits for, all may see.
 const (
-	// sqlLockWaits are sessions of this database that wait for locks, each as often as there is
-	// somebody in its way.
+	// sqlLockWaits are the sessions of this database that wait for locks, with a row for each
+	// session that blocks them.
 	sqlLockWaits = `
 SELECT w.pid, w.application_name AS program, coalesce(w.usename, '') AS role, coalesce(w.state, '') AS state,
        coalesce(CAST(extract(epoch FROM clock_timestamp() - w.xact_start) * 1000000000 AS BIGINT),

@@ -13,15 +13,15 @@ import (
 // mostLimits is how many numbers of rows a statement is prepared for.
 const mostLimits = 4
 
-// A limit is where a statement has its number of rows as a parameter. The server's plan for any
-// number takes it to be a tenth of the table, and so is never good enough to be kept: such a
-// statement is planned anew each time, which takes longer than reading a page. So it is prepared
-// again, with the number written out, for those that are asked for twice in a row.
+// A limit is the place in a statement of the parameter that limits its rows. The server's plan for
+// any number assumes a tenth of the table, and so never becomes the kept plan: such a statement is
+// planned at each call, which takes longer than reading a page. So it is prepared again, with the
+// number written out, for a number that comes twice in a row.
 type limit struct {
 	text   string
-	at     [2]int // what is written over
-	number int    // of the parameter; 0 where there is none
-	last   int64  // what was asked for last
+	at     [2]int // the range to write over
+	number int    // of the parameter; 0 without one
+	last   int64  // the number of the call before
 	by     map[int64]*prepared
 }
 
@@ -40,7 +40,7 @@ func (l *limit) all(p *prepared) []*prepared {
 	return append(slices.Collect(maps.Values(l.by)), p)
 }
 
-// limited gives the statement that has the number of rows written out, where there is one. It takes
+// limited gives the statement that has the number of rows written out, once there is one. It takes
 // all of the arguments.
 func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValue) (*prepared, error) {
 	l := &p.limit

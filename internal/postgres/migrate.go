@@ -24,8 +24,8 @@ const oldestServer = 15
 const (
 	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL
 		AND to_regclass('goose_db_version') IS NOT NULL`
-	// sqlStrangers names tables of a schema without ours; those of an extension are in nobody's way.
-	// It is one statement, since another program's migration may end between two.
+	// sqlStrangers names tables of a schema without ours; those of an extension don't matter. It is
+	// one statement, since another program's migration may end between two.
 	sqlStrangers = `SELECT CASE WHEN to_regclass('selvedge_file') IS NOT NULL
 	AND to_regclass('goose_db_version') IS NOT NULL THEN '' ELSE array_to_string(ARRAY(
   SELECT relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -188,8 +188,8 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	case err != nil || tags[0] != "COMMIT":
 		return have, errors.Join(errors.New("the migration was not committed"), err)
 	}
-	// A warning says that the wait for the standbys was given up. They have what was committed before
-	// when they have a later commit.
+	// A warning says that the wait for the standbys was given up. They have this commit once they
+	// have a later one.
 	for s.wire.warned != nil {
 		s.wire.warned = nil
 		if _, err := s.wire.simple(ctx, sqlTouch); err != nil {
@@ -202,8 +202,8 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	return have, err
 }
 
-// lockTimeout is the server's setting, in milliseconds: 0, which is for ever, for what is more than
-// it can hold.
+// lockTimeout is the server's setting, in milliseconds. 0, which means no limit, stands for more
+// than it can hold.
 func lockTimeout(d time.Duration) int64 {
 	if ms := d.Milliseconds(); ms <= math.MaxInt32 {
 		return max(1, ms)

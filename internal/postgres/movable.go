@@ -12,9 +12,9 @@ import (
 
 var _ engine.Movable = (*Engine)(nil)
 
-// A server has handles that were open before a move began, on whatever host. A trigger on each
-// table tells them: its making waits for the transactions that have written there, and every
-// statement after it meets it. Whoever moves rows says so in a setting of the session's.
+// Handles on any host may have been opened before a move began. A trigger on each table stops them:
+// its creation waits for the transactions that have written there, and every later statement meets
+// it. A program that moves rows says so in a setting of its session.
 const (
 	sqlstateShut    = "SVMOV"
 	sqlSettingMover = "; SELECT set_config('selvedge.mover', 'on', false)"
@@ -68,8 +68,8 @@ FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NO
 	AND a.attgenerated = ''
 ORDER BY a.attnum`
 
-	// sqlSequences are those behind the identities of tables. One that has given no number yet has
-	// is_called false.
+	// sqlSequences are the sequences behind the tables' identities. A sequence that has given no
+	// number yet has is_called false.
 	sqlSequences = `SELECT c.relname AS "table",
 	pg_get_serial_sequence(quote_ident(c.relname), a.attname) AS sequence
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -90,7 +90,8 @@ WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r'
 ORDER BY t.relname, i.indexrelid, a.attnum`
 )
 
-// Keep keeps others away who would move rows into the database. The lock is a session's, and gone with it.
+// Keep keeps other programs from moving rows into the database. The lock is its session's, and ends
+// with it.
 func (e *Engine) Keep(ctx context.Context) error {
 	if e.keeper != nil {
 		return nil
@@ -114,9 +115,9 @@ func (e *Engine) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Shut has the server refuse whoever writes, also with a handle that is open, and looks then who
-// lives. It may have waited for the tables: a snapshot from before that would not show who has come
-// meanwhile, nor what was written.
+// Shut makes the server refuse all writers, those with open handles too, and then looks for living
+// owners. It may wait for the tables: an earlier snapshot would show neither the owners that came
+// meanwhile nor what they wrote.
 func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) error) error {
 	err := e.WriteLocked(ctx, why, func(t engine.Tx) error {
 		if err := e.lockTimeout(t); err != nil {

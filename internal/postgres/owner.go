@@ -14,10 +14,10 @@ import (
 	"selvedge/internal/machine"
 )
 
-// A process is alive until the moment that its row in owner_beats names, by the server's clock, and
-// moves that moment on while it runs. Who comes too late, because it was stopped or cut off, moves
-// nothing any more: it is dead for ever, and gets another number at its next claim. What it still
-// believes to hold is refused by the epochs of its claims.
+// A process is alive until the time in its row in owner_beats, by the server's clock, and moves
+// that time on while it runs. A beat that comes too late, because the process was stopped or cut
+// off, moves nothing: the process is dead for good, and gets another number at its next claim. The
+// epochs of its claims fence what it still believes to hold.
 
 // DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
 const (
@@ -55,10 +55,11 @@ SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 	sqlDie       = `UPDATE owner_beats SET until = 0
 		WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)`
 
-	// sqlForgettable finds who is dead and owns nothing, and keeps them so. It passes over those whom
-	// others are looking at: a wait for them would be in the middle of a transaction of ours, and they
-	// may wait for that. For the same reason it looks itself for what owners own: the foreign keys,
-	// which know it too, wait for those who change it. Who has no moment came from a file.
+	// sqlForgettable finds owners that are dead and own nothing, and locks them so. It skips the
+	// rows that other transactions have locked: waiting for them in the middle of a transaction
+	// could deadlock. For the same reason it checks itself what owners own: the foreign keys know
+	// it too, but wait for transactions that change it. An owner without a row in owner_beats came
+	// from a file.
 	sqlForgettable = `WITH idle AS MATERIALIZED (SELECT id FROM owners AS o WHERE id = ANY (CAST(? AS BIGINT[]))
 	AND NOT EXISTS (SELECT 1 FROM runs WHERE owner_id = o.id)
 	AND NOT EXISTS (SELECT 1 FROM live_runs WHERE owner_id = o.id)
@@ -87,7 +88,7 @@ type home struct {
 	id      int64
 	token   uuid.UUID          // of the row of this number
 	until   time.Duration      // since the machine's start: it certainly lives until then
-	stop    context.CancelFunc // ends the beats; nil where there are none
+	stop    context.CancelFunc // ends the beats; nil while none run
 	stopped chan struct{}
 }
 
@@ -268,8 +269,8 @@ func (h *home) beatOnce(ctx context.Context, e *Engine, own *spare, id int64, to
 	return true
 }
 
-// leave ends the home with its last handle: what the process owned then can be taken at once. Who
-// opens or closes others meanwhile does not wait for this one's server.
+// leave ends the home with its last handle: others can take at once what the process owned. Handles
+// that open or close meanwhile don't wait for this one's server.
 func (h *home) leave(e *Engine) error {
 	id, token, stop, last := h.without(e)
 	if !last {
@@ -296,7 +297,7 @@ func (h *home) leave(e *Engine) error {
 	return s.close()
 }
 
-// without takes a handle out. After the last one the home is nobody's any more, and its number is given up.
+// without takes a handle out. The last one closes the home and gives its number up.
 func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.CancelFunc, last bool) {
 	homes.Lock()
 	defer homes.Unlock()
@@ -315,9 +316,9 @@ func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.Cance
 // errNewNumber has a transaction run again whose snapshot is older than the number of its process.
 var errNewNumber = errors.New("this process has another number than when the transaction began")
 
-// Owner gives the number under which this process owns claims. Its rows are made at the first call,
-// and anew after it has died: over another connection, as functions that run side by side have one
-// number together. The transaction then runs again, and sees them.
+// Owner gives the number under which this process owns claims. It makes the rows at the first call,
+// and again after the process has died, over another connection: functions that run side by side
+// share one number. The transaction then runs again, and sees them.
 func (t *tx) Owner() (int64, error) {
 	if err := t.usable(); err != nil {
 		return 0, err
@@ -407,10 +408,10 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 }
 
 // life judges by the row as the transaction sees it, which in a serialisable one is as old as its
-// first statement. So a read is told what was true when it began. A write keeps the row of a dead
-// one as it is, which fails, and has it run again, where that one has beaten since. Nobody says of
-// others that they are dead: a beat that comes after its moment changes nothing. And so those who
-// judge at once don't wait for each other, with all that they have locked.
+// first statement. So a read gets what was true when it began. A write locks the row of a dead
+// owner, which fails, and makes it run again, where the owner has beaten since. No transaction
+// marks others dead: a late beat changes nothing. So transactions that judge at the same time don't
+// wait for each other, with all that they have locked.
 func (x *rx) life(id int64) (engine.Life, error) {
 	writes := x.ctx == nil
 	for range 2 {
@@ -446,8 +447,8 @@ func (x *rx) life(id int64) (engine.Life, error) {
 // ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.
 const ownersAtOnce = 256
 
-// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
-// Others who look at one at the moment keep it until the next call.
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more. An
+// owner that another transaction is judging stays until the next call.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
 	return engine.ForgetDead(t, after, ownersAtOnce, func(ids []int64) error {
 		var dead []int64
@@ -458,7 +459,7 @@ func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
 	})
 }
 
-// forget deletes these rows, but for those that a table of somebody else's refers to.
+// forget deletes these rows, except those that a user's own table refers to.
 func (t *tx) forget(ids []int64) error {
 	s, err := t.Savepoint()
 	if err != nil {

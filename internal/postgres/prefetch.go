@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// mostPrefetched bounds how many bytes of answers a transaction keeps for who asks later. What is
-// beyond is asked again.
+// mostPrefetched bounds, in bytes, the prefetched answers that a transaction keeps. A question
+// beyond it is asked again.
 const mostPrefetched = 16 << 20
 
-// The answers are those to questions that were asked ahead, by the question: a statement with its arguments.
+// answers are the prefetched answers, by question: a statement with its arguments.
 type answers struct {
 	by   map[string]*results
 	size int
@@ -43,7 +43,7 @@ func (w *wire) prefetch(ctx context.Context, query string, args []any) error {
 	return w.lost(ctx, err)
 }
 
-// prefetched gives the answer to a question that was asked ahead, once; nil where none is.
+// prefetched gives the prefetched answer to a question, once; nil without one.
 func (w *wire) prefetched(ctx context.Context, query string, b *bound) (*results, error) {
 	unsent := func(other bound) bool { return other.question != "" }
 	if len(w.answers.by) == 0 && !slices.ContainsFunc(w.ahead, unsent) {
@@ -77,7 +77,7 @@ func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) er
 	whole := w.answers.size+r.size <= mostPrefetched
 	_, err := from.Close()
 	if r.reader = nil; err != nil || failed != nil || !whole {
-		return err // who asks is told what is wrong with a value
+		return err // the question itself reports what is wrong with a value
 	}
 	if w.answers.by == nil {
 		w.answers.by = map[string]*results{}
@@ -87,7 +87,7 @@ func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) er
 	return nil
 }
 
-// drop forgets what was prefetched: something is about to change that it may hang on.
+// drop forgets the prefetched answers: a change is about to run that may alter them.
 func (w *wire) drop() {
 	unsent := func(b bound) bool { return b.question != "" }
 	if len(w.answers.by) > 0 || slices.ContainsFunc(w.ahead, unsent) {
@@ -97,7 +97,7 @@ func (w *wire) drop() {
 	w.answers = answers{}
 }
 
-// Prefetches reports whether what was prefetched is known still.
+// Prefetches reports whether the prefetched answers are still valid.
 func (x *rx) Prefetches() bool { return !x.session.wire.dropped }
 
 // Prefetch asks ahead.
@@ -114,7 +114,7 @@ const sqlNumbers = `SELECT nextval(s.behind) FROM (
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
     WHERE c.oid = to_regclass(?) AND a.attidentity <> '' AND NOT a.attisdropped) AS s, generate_series(1, ?)`
 
-// numbers are those of new rows that a transaction has, by table.
+// numbers are a transaction's numbers for new rows, by table.
 type numbers map[string]*struct {
 	has    []int64
 	expect int

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// scoutEvery is how often the hosts are asked who is the primary, while something is asked of one.
-// Tests shorten it.
+// scoutEvery is how often the hosts are asked which is the primary, while one is in use. Tests
+// shorten it.
 var scoutEvery = 2 * time.Second
 
 const (
@@ -18,17 +18,17 @@ const (
 	scoutPatience = 2 * time.Second
 	// knownFor is for how long an answer is good enough to read over a connection that nobody has used
 	// for a while.
-	knownFor = 3 * scoutPatience
+	knownFor = 3 * scoutPatience // how long an answer is good enough for a read over an idle connection
 	// silentFor is after how many rounds without an answer it is asked whether the only host of an
 	// address still lives.
 	silentFor = 5
 )
 
 // A scout knows the connections of a handle, and ends those to a primary that was replaced. Such a
-// one does not know it, nor does the system below: it may be stopped, or cut off from the others
-// alone. It then answers nothing, or what was true before, and no commit of it is acknowledged. So
-// the other hosts are asked, over connections that are kept for it. Whoever used a connection that
-// was ended finds it lost, and goes on over another one.
+// primary does not know it, nor does the TCP connection: it may be stopped, or cut off from the
+// other hosts alone. It then answers nothing, or what was true before, and acknowledges no commit.
+// So the scout asks the other hosts, over connections of its own. A caller whose connection was
+// ended finds it lost, and goes on over another one.
 type scout struct {
 	address  *Address
 	every    time.Duration
@@ -44,8 +44,8 @@ type scout struct {
 	stop     context.CancelFunc
 	stopped  chan struct{}
 
-	asking chan struct{} // has room for the one who asks
-	posts  []*wire       // by host, to ask over; nil where there is none; of who asks
+	asking chan struct{} // has room for one asking goroutine
+	posts  []*wire       // the connections to ask over, by host; nil without one; used while asking
 	asked  time.Time
 }
 
@@ -54,7 +54,7 @@ type line struct {
 	net.Conn
 	host     string
 	timeline string       // of the server when it was connected
-	waits    atomic.Int64 // since when an answer is waited for, in nanoseconds of this process; 0: nobody waits
+	waits    atomic.Int64 // since when an answer is awaited, in nanoseconds of this process; 0: none is
 	used     atomic.Bool  // since the scout looked last
 	ended    atomic.Bool  // by the scout
 }
@@ -70,7 +70,7 @@ func (l *line) Read(b []byte) (int, error) {
 	return l.Conn.Read(b)
 }
 
-// end has whoever uses the connection find it lost.
+// end makes the user of the connection find it lost.
 func (l *line) end() {
 	l.ended.Store(true)
 	_ = l.Close()
@@ -169,8 +169,8 @@ func (s *scout) wanted() bool {
 	return silent || used && len(s.posts) > 1
 }
 
-// ask asks the hosts, and waits for all of them, or until patience ends. What was heard in so long
-// a time is good enough.
+// ask asks the hosts, and waits for all of them, or until scoutPatience ends. An answer no older
+// than goodFor will do.
 func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	if s.heard(goodFor) {
 		return
@@ -247,8 +247,8 @@ func (s *scout) heard(within time.Duration) bool {
 	return time.Since(s.asked) < within
 }
 
-// look asks the hosts where that was not done for a while: before a read over a connection that
-// nobody has used meanwhile, whose server may have been replaced hours ago.
+// look asks the hosts unless they were asked lately: before a read over an idle connection, whose
+// server may have been replaced hours ago.
 func (s *scout) look(ctx context.Context) {
 	if len(s.posts) > 1 {
 		s.ask(ctx, knownFor)

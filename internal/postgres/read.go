@@ -15,8 +15,8 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 	return e.read(ctx, why, fn, []bound{control(sqlBeginRead)})
 }
 
-// ReadSingle runs fn without a transaction around its statements, of which there is one, as a rule.
-// The sessions that read can't change anything either way.
+// ReadSingle runs fn without a transaction around its statements, of which there is usually one.
+// Reading sessions can't change anything either way.
 func (e *Engine) ReadSingle(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	return e.read(ctx, why, fn, nil)
 }

@@ -48,7 +48,7 @@ func (r *results) Columns() []string {
 	return names
 }
 
-// advance goes to the next row on the connection, and ends the reading where there is none.
+// advance goes to the next row on the connection, and ends the reading after the last.
 func (r *results) advance() bool {
 	if r.reader == nil {
 		return false

@@ -25,9 +25,8 @@ type session struct {
 	outcome int64         // the last number that was given to a transaction
 }
 
-// settings of every session. A sequential scan of a small table would have a serialisable
-// transaction collide with everybody who writes there; and no commit is told of that is not on the
-// disk.
+// The settings of every session. A sequential scan of a small table would make a serialisable
+// transaction collide with every writer there. A commit is reported only once it is durable.
 const (
 	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false),
 	set_config('default_transaction_isolation', 'read committed', false),
@@ -79,8 +78,8 @@ func (s *session) within(ctx context.Context) (without func()) {
 	return func() { s.wire.ctx = background }
 }
 
-// newWriter is newSession for one that writes: it has a row, and takes those away that nobody has
-// used for a day.
+// newWriter is newSession for a session that writes: it has a row in sessions, and deletes the rows
+// that were unused for a day.
 func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	s, err := e.newSession(ctx)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *session) resign() error {
 		ctx, cancel := patient(background, closePatience)
 		defer cancel()
 		defer s.within(ctx)()
-		_, _ = s.exec(sqlDropSession, s.row) // it is in nobody's way, and goes in a day
+		_, _ = s.exec(sqlDropSession, s.row) // it does no harm, and goes in a day
 	}
 	return s.close()
 }
@@ -128,7 +127,7 @@ func (s *session) broken() bool {
 // after it was lost.
 type spare struct{ *session }
 
-// get gives the session, which open makes where there is none that works.
+// get gives the session, which open makes unless there is one that works.
 func (p *spare) get(ctx context.Context, open func(context.Context) (*session, error)) (*session, error) {
 	if p.session != nil && !p.broken() {
 		return p.session, nil
@@ -182,8 +181,8 @@ func (s *session) get(dest any, query string, args ...any) error {
 	return scan.One(found, dest)
 }
 
-// sessionKept is for how long a session that nobody uses keeps its row: well under the day after
-// which others take it away.
+// sessionKept is how long an idle session keeps its row: well under the day after which others
+// delete it.
 const sessionKept = 12 * time.Hour
 
 // sessions is a pool of them, opened as they are needed.
@@ -203,7 +202,7 @@ func newSessions(size int, open func(context.Context) (*session, error)) *sessio
 	return p
 }
 
-// acquire gives a session that nobody uses.
+// acquire gives an unused session.
 func (p *sessions) acquire(ctx context.Context) (*session, error) {
 	select {
 	case <-p.places:
@@ -222,7 +221,7 @@ func (p *sessions) acquire(ctx context.Context) (*session, error) {
 		if s.wire.collect(ctx) == nil && !s.broken() && time.Since(s.used) < sessionKept {
 			return s, nil
 		}
-		_ = s.close() // it was lost while nobody used it
+		_ = s.close() // it was lost while idle
 		if ctx.Err() != nil {
 			break // another would have no time to answer either
 		}
@@ -262,7 +261,7 @@ func (p *sessions) release(s *session) {
 	p.idle = append(p.idle, s)
 }
 
-// renew closes those that nobody uses: after one was lost the others are too, most likely.
+// renew closes the idle sessions: after one was lost the others most likely are too.
 func (p *sessions) renew() {
 	for s := p.take(); s != nil; s = p.take() {
 		_ = s.close()

@@ -15,14 +15,14 @@ import (
 	"selvedge/internal/engine"
 )
 
-// A COMMIT whose answer did not come may have happened, and may still. Each transaction writes a
-// number of its own into its session's row, in the message that commits it. Who lost the answer
-// changes that row over another connection: the change waits for the lock that the transaction has
-// for as long as it is under way, on a server that waits for its standbys too, and then finds the
-// number or does not. A server that was replaced by another one can't commit the change, so it
-// settles nothing. What was never sent to the end is undone by the server, at the latest when it
-// has been idle for 30 s. A new primary that does not have the row was replaced before it came
-// there, and so has nothing either of what was done after that.
+// A COMMIT whose answer did not come may have happened, and still may. Each transaction writes a
+// number of its own into its session's row, in the message that commits it. A caller that lost the
+// answer changes that row over another connection. The change waits for the transaction's lock as
+// long as it is under way, on a server that waits for its standbys too, and then finds the number
+// or does not. A replaced server can't commit the change, so it settles nothing. The server undoes
+// a transaction whose message was cut short, at the latest after it has been idle for 30 s. A new
+// primary without the row was elected before the row reached it, and so has nothing that was done
+// after it either.
 
 // sqlSettle asks for the session's number, and ends the session: below 0 no transaction of it is
 // committed any more. A message that is still on its way then comes too late, also one that begins
@@ -56,10 +56,10 @@ type change struct {
 	args  []any
 }
 
-// commit commits the session's transaction, in one message with what was to go ahead and with the
-// only change, where there is one. again is set where it did not happen for a reason that may pass;
-// err is nil only where it is known to have happened. changed is how many rows the only change
-// changed: where it is 0, nothing was.
+// commit commits the session's transaction, in one message with what was queued and with the only
+// change, where there is one. again is set where it did not happen for a reason that may pass; err
+// is nil only where it is known to have happened. changed is how many rows the only change changed:
+// where it is 0, nothing was.
 func (e *Engine) commit(s *session, only *change) (changed int64, again, err error) {
 	s.outcome++
 	w, began := s.wire, e.clock.now()
@@ -76,7 +76,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	kept := len(w.ahead) - 1 // where the statement is that keeps the number
 	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
 	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
-		// what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
+		// one message is one transaction, READ COMMITTED, without BEGIN and COMMIT
 		all, done, kept = w.ahead[1:], "SELECT 1", kept-1
 	}
 	w.ahead = nil
@@ -94,7 +94,8 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 		return 0, err, failure(err)
 	}
 	if err == nil && len(answers) == len(all) {
-		// A warning says that the wait for the standbys was given up: the server has it, and perhaps nobody else.
+		// A warning says that the wait for the standbys was given up: the server has the commit,
+		// and perhaps no standby.
 		switch tag := answers[len(all)-1].tag; {
 		case tag == "ROLLBACK":
 			return 0, nil, errors.New("commit: the server undid the transaction")
@@ -114,7 +115,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	if w.warned != nil {
 		err = fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
 	}
-	_ = w.Close() // what was left of it would come to the next transaction
+	_ = w.Close() // the next transaction must not get the rest of the answer
 	happened, failed := e.settle(s)
 	switch {
 	case failed != nil:
@@ -130,8 +131,8 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 var afterwards = time.AfterFunc
 
 // committing gives the context of a message that commits. It ends when no answer comes and the
-// server does not work on the message: one that waits for somebody's lock, or has much to do, is
-// not cut off.
+// server does not work on the message: one that waits for a lock, or has much to do, is not cut
+// off.
 func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
 	ctx, end := context.WithCancelCause(background)
 	var look func()

@@ -13,7 +13,7 @@ const (
 	sqlServerVersion = `SELECT 'PostgreSQL ' || current_setting('server_version')`
 	sqlCreatedAt     = `SELECT created_at FROM selvedge_file`
 
-	// sqlSizes are those of the schema: tables with their indexes and large values.
+	// sqlSizes are the sizes of the schema: tables with their indexes and large values.
 	sqlSizes = `
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes, current_setting('block_size')::bigint AS page
 FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'`
@@ -83,7 +83,7 @@ func (e *Engine) Backup(context.Context, string) error {
 		" for a copy, or pg_basebackup and the archive of the WAL for every moment")
 }
 
-// GiveBack has nothing to do: autovacuum gives deleted rows' room to what is written next.
+// GiveBack does nothing: autovacuum makes the room of deleted rows available to new ones.
 func (e *Engine) GiveBack(context.Context) error { return nil }
 
 // scrubPatience is for how long Scrub waits for transactions from before, and for each table that
@@ -126,13 +126,13 @@ func notScrubbed(err error) error {
 		"owner of the tables, which leaves nothing of it there", Err: err}
 }
 
-// outlast waits until no transaction can see any more what was there before. For one that can, a
-// table that is written anew keeps deleted rows, whatever that transaction reads. Whose they are
-// only some users may ask; so a table of its own tells, of which the server cuts off a deleted row
-// once nobody can see it.
+// outlast waits until no transaction can see the old content any more. For one that can, a
+// rewritten table keeps deleted rows, whatever that transaction reads. Only some users may see
+// others' transactions. So a table of its own tells: the server truncates it once no transaction
+// can see its deleted row.
 func (s *session) outlast(ctx context.Context) (err error) {
 	name := fmt.Sprintf("selvedge_scrub_%d", s.wire.conn.PID())
-	// One may be left of who died.
+	// A process that died may have left one.
 	if _, err := s.wire.simple(ctx, "DROP TABLE IF EXISTS "+name+"; CREATE UNLOGGED TABLE "+name+
 		" AS SELECT 1 AS n"); err != nil {
 		if state(err) == "42501" {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// The server's text holds no NUL and nothing that is not UTF-8. What callers give may: each such
-// byte is written with the greatest rune before it, which nobody else uses and which is doubled
-// where somebody does. Concatenation and prefixes stay what they are, and so does the order of what
-// needs none of it. Views show such bytes as U+FFFD (the function shown).
+// The server's text holds neither NUL nor invalid UTF-8. Callers' text may: each such byte is
+// written after the greatest rune, which is doubled where text itself has it. Concatenation and
+// prefixes stay what they are, and so does the order of text that needs no escape. Views show such
+// bytes as U+FFFD (the function shown).
 const (
 	escape     = "\U0010FFFF"
 	escapedNUL = escape + "0"

@@ -86,7 +86,7 @@ func (x *rx) after(err error) error {
 	}
 	conn := x.session.wire.conn
 	if isStale(err) {
-		_ = x.session.wire.Close() // it would say so of that statement for ever
+		_ = x.session.wire.Close() // it would refuse that statement from now on
 	}
 	switch {
 	case x.dead != nil:
@@ -218,9 +218,8 @@ func (r *rows) Close() error {
 	return r.told(err)
 }
 
-// Lock has the rows that a query names locked, as long as the transaction lasts, before the next
-// statement: that one sees what was done to them before. FOR NO KEY UPDATE is what an UPDATE takes
-// that leaves the key as it is.
+// Lock locks the rows that a query names before the next statement, which then sees what was
+// committed there before. FOR NO KEY UPDATE is what an UPDATE takes that leaves the key as it is.
 func (t *tx) Lock(query string, args []any) error {
 	return t.Queue(query+forChange, args)
 }
@@ -231,10 +230,10 @@ const forChange = " FOR NO KEY UPDATE"
 // what is no key.
 func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
 
-// LockName takes one of the table's advisory locks, which goes with the transaction. They are as
-// many as the server has room for where one transaction takes them all, so two names may cost a
-// wait. The table is taken before it, as it is by who locks a row of it: so one that wants to be
-// alone has no such lock to wait for.
+// LockName takes one of the table's advisory locks until the transaction ends. A table has as many
+// as one transaction can hold on any server, so two names may share one. It locks the table first,
+// as a lock on a row does: a transaction that wants to be alone then never waits for an advisory
+// lock.
 func (t *tx) LockName(table, name string) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -257,7 +256,8 @@ func (*tx) Locking() string { return forChange }
 // InOrder is as the indexes have it, so that only rows are sorted that are alike in their beginning.
 func (*rx) InOrder(column string) string { return engine.Start(column) + ", " + column }
 
-// Queue is Exec for a change whose number nobody asks for: it goes with the next statement, or the commit.
+// Queue is Exec for a change whose count the caller does not need: it goes with the next statement,
+// or the commit.
 func (t *tx) Queue(query string, args []any) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -341,8 +341,8 @@ func (s *savepoint) end() {
 	}
 }
 
-// Release keeps what was done since. Where a statement failed whose error was passed over there is
-// nothing to keep.
+// Release keeps the changes since the savepoint. After a failed statement whose error the caller
+// ignored there are none to keep.
 func (s *savepoint) Release() error {
 	t := s.tx
 	if t.dead == nil && t.failed != nil {
@@ -357,7 +357,7 @@ func (s *savepoint) Release() error {
 	return t.control("RELEASE " + s.Name())
 }
 
-// RollBack undoes what was done since.
+// RollBack undoes the changes since the savepoint.
 func (s *savepoint) RollBack() error {
 	t := s.tx
 	if s.end(); t.dead != nil {
@@ -379,7 +379,7 @@ func (s *savepoint) RollBack() error {
 		wire.ahead = wire.ahead[:unsent]
 		return nil
 	}
-	wire.ahead = nil // and nothing of what is within the savepoint
+	wire.ahead = nil // all of it is within the savepoint
 	_, err := wire.simple(background, "ROLLBACK TO "+s.Name()+"; RELEASE "+s.Name())
 	if err := t.after(err); err != nil {
 		if t.dead == nil {

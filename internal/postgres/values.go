@@ -14,8 +14,7 @@ import (
 	"selvedge/internal/engine"
 )
 
-// The types whose form on the wire is known here; all others go as text. The numbers are those of
-// pg_type.dat.
+// The types with a binary form here; all others go as text. The numbers are those of pg_type.dat.
 const (
 	oidBool    = 16
 	oidBytea   = 17
@@ -116,7 +115,8 @@ func encodeInt(n int64, oid uint32) ([]byte, int16, error) {
 	return nil, 0, fmt.Errorf("%w: %d does not fit the parameter: write CAST(? AS BIGINT)", engine.ErrInvalid, n)
 }
 
-// given is the bytes of a text, not nil where it is empty: nil is NULL. Nobody writes to them.
+// given is the bytes of a text, not nil where it is empty: nil is NULL. They must not be written
+// to.
 func given(s string) []byte {
 	if s == "" {
 		return []byte{}

@@ -11,11 +11,10 @@ import (
 	"selvedge/internal/engine"
 )
 
-// A commit wakes those who wait in its own process at once. Those elsewhere are woken by a NOTIFY
-// over a connection of its own, at most one in notifyEvery however many commits there were: in the
-// transactions themselves it would have all of them queue for one lock of the server's. And beside
-// it there is a look at the server's snapshot, which is another one after every commit: nobody
-// relies on a NOTIFY, which is lost with its connection.
+// A commit wakes the watchers of its own process at once. A NOTIFY over a connection of its own
+// wakes those elsewhere, at most once in notifyEvery however many commits there were: within the
+// transactions it would make them queue for one lock of the server. Watchers also poll the server's
+// snapshot, which changes with every commit, since a NOTIFY is lost with its connection.
 const (
 	notifyEvery = 5 * time.Millisecond
 	lookEvery   = time.Second
@@ -24,7 +23,7 @@ const (
 		coalesce((SELECT min_writer FROM selvedge_file), 0) AS min_writer`
 )
 
-// A watch is those who wait for changes of one handle, and what tells other processes of its commits.
+// A watch holds the watchers of one handle, and tells other processes of its commits.
 type watch struct {
 	*engine.Watchers
 	engine *Engine

@@ -37,10 +37,10 @@ type wire struct {
 	ahead    []bound              // what goes to the server in the message of the next statement, before it
 	size     int                  // of what goes ahead, in bytes
 	answers  answers              // to questions that were asked ahead; the transaction's
-	dropped  bool                 // answers were, before anybody asked
+	dropped  bool                 // answers were, before they were used
 	// a statement was bound that may change something; the transaction sets it back
 	changed bool
-	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that nobody has read yet
+	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that is still to be read
 	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
 	mayDial func(bool)                // whether the connection may ask the server to cancel
 
@@ -53,7 +53,7 @@ type prepared struct {
 	*pgconn.StatementDescription
 	formats []int16 // of the results
 	changes bool    // it may change something
-	many    string  // the statement that puts many such rows; "" where there is none
+	many    string  // the statement that puts many such rows; "" without one
 	limit   limit
 }
 
@@ -82,7 +82,7 @@ func (b *bound) addTo(batch *pgconn.Batch) {
 	batch.ExecStatement(b.StatementDescription, b.values, b.formats, b.prepared.formats)
 }
 
-// own copies the bytes among the values: they are the caller's, who may write over them before they are sent.
+// own copies the bytes among the values: the caller may write over them before they are sent.
 func (b *bound) own() {
 	for i, oid := range b.ParamOIDs {
 		if oid == oidBytea {
@@ -116,7 +116,7 @@ func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 // answer is what the server said to one statement of several.
 type answer struct {
 	tag string
-	row [][]byte // the first one; nil where there is none
+	row [][]byte // the first one; nil without rows
 }
 
 // exchange sends statements in one message and reads all answers. The first error ends what follows.
@@ -156,7 +156,7 @@ func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 	return answers, w.lost(ctx, results.Close())
 }
 
-// flush sends what goes ahead of a statement, where none follows.
+// flush sends what is queued, where no statement follows.
 func (w *wire) flush(ctx context.Context) error {
 	ahead := w.ahead
 	if w.ahead = nil; len(ahead) == 0 {
@@ -169,8 +169,8 @@ func (w *wire) flush(ctx context.Context) error {
 // unbegun reports whether the transaction's BEGIN was not sent yet.
 func (w *wire) unbegun() bool { return w.conn.TxStatus() == 'I' && w.left == nil }
 
-// endLater has a transaction end in which nothing was changed, without waiting for the answer:
-// whoever uses the connection next reads it.
+// endLater ends a transaction without changes, and does not wait for the answer: the next user of
+// the connection reads it.
 func (w *wire) endLater() {
 	w.ahead = nil
 	if w.conn.IsClosed() || w.unbegun() {
@@ -230,7 +230,7 @@ func (w *wire) lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", errConnection, err)
 }
 
-// free reads into memory what is left of rows that somebody has open, so that the connection can be used.
+// free reads the rest of open rows into memory, so that the connection can be used.
 func (w *wire) free() error {
 	if err := w.collect(background); err != nil {
 		return err
@@ -362,7 +362,7 @@ const (
 	mostAheadBytes = 1 << 20
 )
 
-// add has a statement go ahead, and sends what is to go ahead where it is enough for a message.
+// add queues a statement, and sends the queue once it is large enough for a message.
 func (w *wire) add(ctx context.Context, b bound) error {
 	if len(w.ahead) == 0 {
 		w.size = 0
@@ -401,7 +401,7 @@ type reader struct {
 	all *pgconn.MultiResultReader // nil where it was sent alone
 }
 
-// Close reads what is left.
+// Close reads the rest.
 func (r reader) Close() (pgconn.CommandTag, error) {
 	tag, err := r.ResultReader.Close()
 	if r.all != nil {
@@ -524,7 +524,7 @@ type connector struct{ conn driver.Conn }
 // Connect gives it.
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 
-// Driver is asked for by nobody.
+// Driver is never called.
 func (c connector) Driver() driver.Driver { return nil }
 
 var _ driver.Connector = connector{}

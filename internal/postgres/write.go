@@ -16,26 +16,26 @@ import (
 
 const (
 	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
-	// sqlBeginLocked begins one in which each statement sees what was committed before it. Who locks a
-	// row first then sees what those did who had it before.
+	// sqlBeginLocked begins a transaction in which each statement sees what was committed before
+	// it. Once it has locked a row, it sees what the lock's earlier holders did.
 	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
-	// sqlEnter is what each that is serialisable takes first: it is in the way of nobody but those who
-	// want to be alone.
+	// sqlEnter is the first lock of every serialisable transaction. It blocks only transactions
+	// that want to be alone.
 	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
-	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is
-	// taken behind it is new. The lock goes with the transaction, also when this process stops in the
-	// middle of it, and is in the way of nobody who does not queue.
+	// sqlBeginQueued waits in the retry queue before it takes a snapshot, so that the snapshot is
+	// new. The lock ends with the transaction, even where this process stops in the middle of it,
+	// and blocks no transaction outside the queue.
 	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
 
-	// queueAfter is after how many losses against others a call waits in the queue of those who lost.
-	// Those in it don't meet each other, so that a crowd on one row comes through.
+	// queueAfter is how many lost races bring a call into the retry queue. The calls in it don't
+	// collide with each other, so that a crowd on one row comes through.
 	queueAfter = 2
 	// aloneEvery is after how many losses, and again after so many more, a call goes alone: the others
 	// don't end, and each of them may be there before it.
 	aloneEvery = 8
-	// alonePatience bounds the wait for each lock of one that wants to be alone, as those who come
-	// meanwhile wait behind it. An autovacuum leaves the table after a second (deadlock_timeout) of
-	// that; a transaction or a VACUUM of somebody's may take hours.
+	// alonePatience bounds the wait for each lock of a transaction that wants to be alone, since
+	// all that come meanwhile wait behind it. An autovacuum leaves the table after a second of that
+	// (deadlock_timeout); a user's transaction or VACUUM may take hours.
 	alonePatience = 2 * time.Second
 
 	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that
@@ -57,7 +57,7 @@ type turn int
 
 const (
 	beside turn = iota // as all do
-	queued             // in the queue of those who lost
+	queued             // in the retry queue
 	alone              // while no other call of ours writes
 )
 
@@ -68,12 +68,12 @@ type trouble struct {
 	tried  int
 
 	contested map[string]int // how often keys were found taken, or missing
-	alone     bool           // the present run has nobody of ours beside it
+	alone     bool           // no other of our transactions runs beside the present one
 	strange   int            // keys that were found so in runs alone
 }
 
-// turn says how the call goes the next time. One that locks what it looks at waits for the others'
-// locks in place of a queue.
+// turn gives the mode of the next run. A call that locks its rows waits for those locks instead of
+// the retry queue.
 func (t *trouble) turn(locks bool) turn {
 	switch {
 	case t.losses > 0 && t.losses%aloneEvery == 0:
@@ -88,17 +88,16 @@ const (
 	// mostContested is how often a key is found taken that several others take and leave, one after
 	// the other. Within a savepoint, where the caller may expect it, it is once.
 	mostContested = 3
-	// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the
-	// caller's own doing: others may have, who know nothing of us.
+	// mostStrange bounds how many keys may be found taken in runs alone before the next one counts
+	// as the caller's own conflict: programs other than ours may have taken them.
 	mostStrange = 3
 )
 
 // passing reports whether a key that is found taken may be one that another transaction has just
-// committed, which the transaction's own reads don't show. The server says that in place of a lost
-// race: when the transaction is run again it sees the row. So it is with a row that a foreign key
-// names and that was committed after the transaction's snapshot, from which the server looks for
-// it. A key that is found so again and again, or in two runs of which one was alone, is the
-// caller's own doing.
+// committed, which the transaction's own reads don't show. The server reports that instead of a
+// lost race: run again, the transaction sees the row. The same holds for a row that a foreign key
+// names and that was committed after the transaction's snapshot. A key that is found taken again
+// and again, or in two runs of which one was alone, is the caller's own conflict.
 func (t *trouble) passing(err error, most int) bool {
 	key := contested(err)
 	if n := t.contested[key]; key == "" || n == most || n > 0 && t.alone {
@@ -235,8 +234,8 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 	return again
 }
 
-// errNotAlone is why a call that was to be alone goes on beside the others: somebody's transaction
-// took too long to wait for.
+// errNotAlone makes a call that wanted to be alone go on beside the others: another transaction
+// held its locks for too long.
 var errNotAlone = errors.New("a transaction that takes long has locks that would be in the way")
 
 // begin begins the transaction. Where it has to wait for others before its first statement, that
@@ -334,7 +333,7 @@ func (t *tx) worthAgain(again error) error {
 	return again
 }
 
-// committed does what is left to do after the commit.
+// committed finishes a call after its commit.
 func (e *Engine) committed(t *tx, out *callback.Outcome) {
 	e.counted.callers.Add(1)
 	e.counted.commits.Add(1)
