@@ -2,9 +2,9 @@ package migrations
 
 import "strings"
 
-// A Checksum says that a column of a table holds the checksum of others of the same row:
-// db.Checksum of their values in this order, or NULL in a row that was not written since there are
-// checksums. A person who changes such a row by hand sets it to NULL, or the check of the file
+// A Checksum says that a column of a table holds a checksum of other columns of the same row:
+// db.Checksum of their values in this order, or NULL in a row that was last written before there
+// were checksums. A person who changes such a row by hand sets it to NULL, or the check of the file
 // reports the row.
 type Checksum struct {
 	Table   string
@@ -12,7 +12,7 @@ type Checksum struct {
 	Covered []string
 }
 
-// Checksums are those of the schema.
+// Checksums are the checksums of the schema.
 var Checksums = []Checksum{
 	{"scopes", "checksum", columns("name")},
 	{"owners", "checksum", columns("token pid boot_id program registered_at pid_ns")},

@@ -2,17 +2,17 @@ package migrations
 
 import "strings"
 
-// A Mending is what is done, in this order, to a file into which the rows of a damaged one were
-// brought, so that its invariants hold again: the rows of Table that Where names, or Sums, are put
-// aside, or Statement is run, or the places of Dense rows are closed up. A mending has one of them.
+// A Mending is one repair of a file that holds the rows of a damaged one; all of them, in their
+// order, make its invariants hold again. It does one of these: it puts aside the rows of Table that
+// Where or Sums names, runs Statement, or closes the gaps between the places of Dense rows.
 type Mending struct {
 	Table  string
 	Where  string
 	Reason string // why a row can't stand, for people
 	Lacks  string // table that has lost a row where one goes aside
 
-	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it should be of. A
-	// row of which it is not goes aside.
+	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it covers. A row
+	// whose sum is wrong goes aside.
 	Sums string
 
 	Statement string
@@ -44,7 +44,7 @@ func scopesOfAll() string {
 	return strings.Join(parts, " UNION ")
 }
 
-// Mendings are those of the last schema version.
+// Mendings are the repairs of the last schema version.
 func Mendings() []Mending {
 	return []Mending{
 		{Statement: `INSERT OR IGNORE INTO scopes (id, name) VALUES (1, '')`},

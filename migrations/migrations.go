@@ -1,5 +1,5 @@
-// Package migrations holds the schema: numbered goose SQL, one folder a dialect, and beside it what
-// is made anew whenever it changes: the views and the invariants.
+// Package migrations holds the schema: numbered goose SQL, one folder a dialect, and what is remade
+// whenever it changes: the views and the invariants.
 //
 // Plain goose works on a folder (goose -dir migrations/sqlite sqlite3 FILE up), but the program
 // does more: see package db.
@@ -101,16 +101,15 @@ func PostgresViews() string { return concat("postgres/functions") + concat("post
 func PostgresChecks() []Check { return checksIn("postgres/checks") }
 
 // Whole is the script that makes the schema of the last step, but for its views, in an empty file.
-// It is made of the steps, by make generate, and does in a tenth of the time what they do: for each
-// ALTER TABLE, SQLite reads the schema anew.
+// make generate makes it from the steps, and it takes a tenth of their time: SQLite reads the
+// schema again for each ALTER TABLE.
 func Whole() string { return concat("sqlite/whole") }
 
 // Views is the script that makes all views, which must be dropped before. Some words in the files
 // are no functions of SQLite: utc(x) stands for the text of a time in Unix nanoseconds, doc(x) for
-// a BLOB that should be JSON, and shown(x) for a text with U+FFFD in place of each NUL.
-// counts_of(j) is the path of the object in which the record j counts; the others that end in _of
-// read what a record says of the use of a model, out of a row of which j is the record, and u that
-// path.
+// a BLOB that should be JSON, and shown(x) for a text with U+FFFD for each NUL. counts_of(j) is the
+// path of the object with the counts of record j. The other words in _of take a row with the record
+// as j and that path as u, and read what the record says of the use of a model.
 func Views() string { return writtenOut(concat("sqlite/views")) }
 
 // viewWords are the texts behind those words; ? is what stands in the parentheses.
@@ -132,7 +131,7 @@ var viewWords = map[string]string{
 	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, '$.meta.request_model'))`,
 	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
 		`json_extract(?.j, '$.meta.response_model'))`,
-	// Some say what was cached apart from the rest, and some within: the total tells.
+	// Some records count cached tokens apart from the rest, and some within: the total tells.
 	"input_tokens_of(": `CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - ` +
 		`prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) THEN ` +
 		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END`,
@@ -176,8 +175,8 @@ func writtenOut(script string) string {
 	}
 }
 
-// A Check is an invariant: a query that gives no row while the file is whole. Its first column says
-// what is wrong.
+// A Check is an invariant: a query that gives no row while the file is whole. Its first column
+// describes the violation.
 type Check struct {
 	Name  string
 	Query string

@@ -9,7 +9,7 @@ type Texts struct {
 	// text that says what a row is: as an id where all of its texts go, and as any text where a
 	// pattern is sought
 	Kinds []string
-	JSON  []string // JSON, or another format of which a piece was kept
+	JSON  []string // JSON, or a piece of another format
 	// what rows are found by, and what other places call them by: it can't be another without being
 	// another thing
 	Names []string
@@ -33,7 +33,7 @@ const (
 	inSession       = `scope = ? AND session_id = ?`
 	eventsInSession = `id >> 32 IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
 	textsInSession  = `run IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
-	// What is named by the id of one of the agent's runs, traces and live ones.
+	// Rows that carry the id of one of the agent's runs, traces and live ones.
 	ofRunsByAgent = `(scope, run_id) IN (WITH asked (scope, agent) AS (SELECT ?, ?)
 SELECT r.scope, r.run_id FROM asked AS a JOIN runs AS r ON r.scope = a.scope
 	AND a.agent IN (r.agent_id, r.shown_agent_id)
@@ -46,7 +46,7 @@ UNION SELECT r.scope, r.run_id FROM asked AS a JOIN live_runs AS r ON r.scope = 
 const quarantineOf = `scope = ? AND ? IN (entity_group, CASE
 	WHEN source IN (SELECT id FROM import_sources WHERE kind = 'agents') THEN entity_id END)`
 
-// TextColumns are those of the schema.
+// TextColumns are the text columns of the schema.
 var TextColumns = []Texts{
 	{
 		Table: "runs", Key: columns("key"), Plain: columns("intent summary"),

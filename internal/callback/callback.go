@@ -19,7 +19,7 @@ type Outcome struct {
 	Stack    []byte // where
 	Goexit   bool   // it left by runtime.Goexit, as t.Fatal does
 
-	Group  int           // callers who shared the commit; 0 where there was none
+	Group  int           // callers that shared the commit; 0 without one
 	Commit time.Duration // that it took
 
 	// the transaction was committed, and it is a function that followed the commit which did not return
@@ -32,9 +32,9 @@ func (o *Outcome) Failed() bool { return o.Err != nil || o.Panicked || o.Goexit 
 // Gone reports whether the callback did not return, so that it must not be run again.
 func (o *Outcome) Gone() bool { return o.Panicked || o.Goexit }
 
-// Callbacks are those of one open file. A call from inside one of them would wait for itself, and
-// no context tells it, since a caller may pass another. The stack does: a callback runs from its
-// file's markers.
+// Callbacks are the callbacks of one open file. A call from inside one of them would wait for
+// itself. The context can't tell, since a caller may pass another one, but the stack does: a
+// callback runs from its file's markers.
 type Callbacks struct {
 	markers []marker     // the outermost first, the last a final one
 	running atomic.Int64 // at 0 a call need not look at its stack

@@ -111,7 +111,7 @@ func near(a, b Object) bool {
 	return other == 1
 }
 
-// maxBytes is in how many places a text may differ that damage changed: more is somebody's work.
+// maxBytes is in how many bytes damage may have changed a text: more differences are an edit.
 const maxBytes = 2
 
 func fewBits(a, b string) bool { return len(a) == len(b) && others(a, b) <= maxBytes }
@@ -163,8 +163,8 @@ func parses(ctx context.Context, text string) bool {
 	return err == nil
 }
 
-// Remake makes the views, triggers and indexes that are missing, and those anew that are another's,
-// in the caller's transaction.
+// Remake makes, in the caller's transaction, the views, triggers and indexes that are missing, and
+// replaces those that differ.
 func Remake(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
 	there, err := Objects(ctx, w)
 	if err != nil {

@@ -26,8 +26,8 @@ func Objects(ctx context.Context, c Conn) (list []Object, err error) {
 	return list, err
 }
 
-// Schema compares the schema with what a file of its version should have. What is there besides is
-// its user's.
+// Schema compares the schema with what a file of its version should have. All other objects are the
+// user's.
 func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Problem, err error) {
 	there, err := Objects(ctx, c)
 	for _, want := range expected {
@@ -62,8 +62,8 @@ func same(a, b Object) bool {
 	return a.SQL == b.SQL || b.Name == "goose_db_version" || normal(a.SQL) == normal(b.SQL)
 }
 
-// normal is a statement without its comments and with one space where there is any, outside of
-// quotes. As SQLite reads it, it ends at a NUL.
+// normal is a statement without its comments and with single spaces outside of quotes. It ends at a
+// NUL, as SQLite reads it.
 func normal(sql string) string {
 	sql, _, _ = strings.Cut(sql, "\x00")
 	var out strings.Builder

@@ -13,8 +13,8 @@ type Current interface {
 	Scan(dest ...any) error
 }
 
-// Wrong says which column of a row that could not be taken holds what its table's column can't: a
-// value of another type, or NULL. It is nil where the row is right, and so whoever wanted it wrong.
+// Wrong names the column of a row that holds what its table's column can't: a value of another
+// type, or NULL. It is nil where the row is right and its reader wanted another type.
 func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 	columns, err := row.ColumnTypes()
 	if err != nil {
@@ -28,7 +28,7 @@ func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 		return nil
 	}
 	for i, column := range columns {
-		declared := column.DatabaseTypeName() // "" for what is no table's column
+		declared := column.DatabaseTypeName() // "" for an expression
 		if declared == "" || values[i] != nil && isA(values[i], declared) {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksumSpace is for what is put together of a row, so that no row costs an allocation.
+// checksumSpace holds buffers for rows, so that a checksum costs no allocation.
 var checksumSpace = sync.Pool{New: func() any { return new([256]byte) }}
 
 // Checksum is what db.Checksum says.

@@ -12,55 +12,58 @@ import (
 
 // An Engine is an open database. Its methods are safe for concurrent use.
 type Engine interface {
-	// Write runs fn in a write transaction, commits it, and says how both ended. fn may run more than
-	// once. A caller whose context ends before fn began is told so at once; later the context counts
-	// no more. why is for people.
+	// Write runs fn in a write transaction, commits it, and reports how both ended. fn may run more
+	// than once. A caller whose context ends before fn began returns at once; after that the
+	// context has no effect. why is for people.
 	Write(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
-	// WriteLocked is Write for a function that locks, by Tx.Lock, what it looks at and changes, before
-	// it does. Where several write at once nothing else keeps them apart.
+	// WriteLocked is Write for a function that locks, by Tx.Lock, the rows that it reads and
+	// changes, before it does. With several concurrent writers nothing else keeps them apart.
 	WriteLocked(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Read runs fn in a read transaction: one snapshot.
 	Read(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
-	// ReadSingle is Read for a function of one statement: each may see a snapshot of its own.
+	// ReadSingle is Read for a function of one statement: each statement may see a snapshot of its
+	// own.
 	ReadSingle(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
-	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
+	// Changes gives a channel that gets a value after every commit of any process; several commits
+	// may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 
-	// WriteEnd is WriteLocked for what ends something, so that it can be removed: on a full disk it
-	// may use a part of what is kept back for Reclaim.
+	// WriteEnd is WriteLocked for a change that ends something, so that it can be removed: on a
+	// full disk it may use a part of Reclaim's reserve.
 	WriteEnd(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
-	// Reclaim is Write for what removes data: on a full disk it may use what is kept back for it.
+	// Reclaim is Write for a function that removes data: on a full disk it may use the reserve.
 	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 
-	// Catalog is the query that shows a person what views there are, or with the name of a table or a
-	// view its columns.
+	// Catalog is the query that lists the views for a person, or, with the name of a table or a
+	// view, its columns.
 	Catalog(relation string) string
 
-	// GiveBack returns what deletions freed to the disk, in short turns of the writer.
+	// GiveBack returns the room of deleted rows to the disk, in short turns of the writer.
 	GiveBack(ctx context.Context) error
 
 	Versions(ctx context.Context) (Versions, error)
-	// Generation tells the databases apart that a place has had: it is drawn when one is made and when
-	// one is restored from a backup. It stays while the database is open; 0 is one without.
+	// Generation tells apart the databases that a place has had: it is drawn when a database is
+	// made and when it is restored from a backup. It is constant while the database is open; 0 is
+	// one without.
 	Generation() uint64
 	// Clock reads the clock that leases run on, which all programs that use the database share.
 	Clock() machine.BootTime
 	// OneMachine reports whether all of them run on this machine.
 	OneMachine() bool
 	Check(ctx context.Context) (Checked, error)
-	// Repair makes again what of the schema is not as the program makes it, rows excepted, and names it.
+	// Repair restores what differs from the program's own schema, rows excepted, and names it.
 	Repair(ctx context.Context) ([]string, error)
 	Stats(ctx context.Context) (Stats, error)
 	Health(ctx context.Context) (Health, error)
 	Work() Work
 	Backup(ctx context.Context, dest string) error
-	// Scrub leaves nothing in the files of what was deleted or changed.
+	// Scrub removes all deleted and changed content from the database's files.
 	Scrub(ctx context.Context) error
 
 	// Close waits for the calls under way, refuses new ones, and closes the database.
 	Close() error
-	// Interrupt ends the statements of the reads under way, and of those that come, and names the
-	// calls that are not over.
+	// Interrupt ends the statements of the reads under way and of later ones, and names the calls
+	// that have not ended.
 	Interrupt() []string
 }
 
@@ -72,23 +75,24 @@ type Rx interface {
 	Select(dest any, query string, args []any) error
 	// Query reads rows one by one.
 	Query(query string, args []any) (Rows, error)
-	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
+	// QueryContext is Query for a statement that is not kept prepared, and that the end of ctx
+	// interrupts.
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
 
-	// Prefetch says that a question is about to be asked. It may be asked with the next statement, and
-	// its answer be kept for who asks the same first, until Exec changes something.
+	// Prefetch announces a query. The engine may send it with the next statement and keep the
+	// answer for the first caller that asks the same, until Exec changes something.
 	Prefetch(query string, args []any) error
-	// Prefetches is false where Exec dropped what was prefetched.
+	// Prefetches is false once Exec has dropped prefetched answers.
 	Prefetches() bool
 
-	// InOrder is what a query orders by that is to give rows in the order of a column which may hold
-	// more than MaxID bytes.
+	// InOrder gives the ORDER BY terms for the order of a column that may hold more than MaxID
+	// bytes.
 	InOrder(column string) string
 
 	// Relations are the tables and views, views first, by name.
 	Relations() ([]Relation, error)
 
-	// Owns reports whether id is this process, and Life what is known of the process of that number.
+	// Owns reports whether id is this process, and Life whether the process with that number lives.
 	Owns(id int64) (bool, error)
 	Life(id int64) (Life, error)
 }
@@ -98,60 +102,59 @@ type Tx interface {
 	Rx
 	// Exec changes rows and gives their number.
 	Exec(query string, args []any) (int64, error)
-	// Lock locks the rows that a query names until the transaction ends. What is read behind it is
-	// what was committed last, in a function given to WriteLocked; in one given to Write, it is the
-	// snapshot.
+	// Lock locks the rows that a query names until the transaction ends. In a function given to
+	// WriteLocked, later statements read what was committed last; in one given to Write, they read
+	// the snapshot.
 	Lock(query string, args []any) error
-	// Hold keeps the rows that a query names from being removed until the transaction ends. Others may
-	// change what is no key.
+	// Hold keeps the rows that a query names from being removed until the transaction ends. Others
+	// may change columns that are no key.
 	Hold(query string, args []any) error
-	// Locking is what a query ends with that locks the rows that it gives, as Lock does: "" where
-	// there is one writer.
+	// Locking is the end of a query that locks the rows that it gives, as Lock does: "" with a
+	// single writer.
 	Locking() string
-	// LockName keeps others who lock the same name of a table waiting until the transaction ends,
-	// before the next statement.
+	// LockName locks a name of a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
-	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement,
-	// whose error then is its own, or with the commit.
+	// Queue is Exec for a change whose count the caller does not need. It may be sent with the next
+	// statement, which then gets its error, or with the commit.
 	Queue(query string, args []any) error
-	// Number gives the number of a new row of a table, which its key counts. Expect says how many are
-	// about to be asked for.
+	// Number draws the number of a new row of a table with a counted key. Expect announces how many
+	// are about to be drawn.
 	Number(table string) (int64, error)
 	Expect(table string, rows int)
-	// Drawn says that n was drawn as the number of a row of a table, or higher than any is: it is
-	// drawn for good, also where the transaction is undone. Drawing gives an expression in SQL for a
-	// number of a table that is not less than its rows' and than any that was Drawn in a transaction
-	// that was undone; where several draw at once each gets another one. key is the table's.
+	// Drawn says that n was drawn as the number of a row of a table, or is higher than any drawn:
+	// it stays drawn even where the transaction is undone. Drawing gives a SQL expression for a
+	// number of a table that is not less than those of its rows, nor than any that was Drawn in a
+	// transaction that was undone; concurrent transactions each get another one. key is the
+	// table's.
 	Drawn(table string, n int64)
 	Drawing(table, key string) string
-	// Analyze has the engine look at what the tables hold that have grown much since it did, where its
-	// plans depend on that.
+	// Analyze updates the planner's statistics of tables that have grown much, where the engine's
+	// plans depend on them.
 	Analyze() error
-	// ExecAndCommit is Exec for the only change of a transaction, which may be committed with it: where it
-	// changed something the function is to return nil at once.
+	// ExecAndCommit is Exec for the only change of a transaction, which may be committed with it:
+	// where it changed a row, the function must return nil at once.
 	ExecAndCommit(query string, args []any) (int64, error)
 	// Savepoint begins a part that can be undone alone, inside the parts that are open.
 	Savepoint() (Savepoint, error)
-	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction,
+	// OnCommit runs fn after the commit, before Write returns, and OnRollback when the transaction,
 	// or the savepoint it is in, is undone.
 	OnCommit(fn func())
 	OnRollback(fn func())
 
-	// SingleWriter reports whether no other transaction writes while this one does: what a statement reads
-	// while it writes is the last there is then. Otherwise who takes the next of something reads
-	// first, and a transaction that met another is run again.
+	// SingleWriter reports whether no other transaction writes while this one does: its statements
+	// then read the latest state. Otherwise a transaction that takes the next number reads first,
+	// and one that collides with another runs again.
 	SingleWriter() bool
 
-	// AliveSQL gives a condition in SQL that is true where the owner whose number a column holds is known
-	// to live. Where the database can't tell by itself, it is true of none.
+	// AliveSQL gives a SQL condition that is true where a column's owner is known to live. Where
+	// the database can't tell by itself, it is always false.
 	AliveSQL(column string) string
 
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)
-	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at
-	// some behind the number after and, where that was the end, at those from the first up to after.
-	// last is the last one, where the next call goes on. more is false where the end was reached. 0 is
-	// anywhere.
+	// ForgetDeadOwners deletes rows of dead processes that nothing refers to. It examines some
+	// behind the number after and, at the end, wraps around to the first up to after. last is where
+	// the next call continues. more is false at the end. An after of 0 starts anywhere.
 	ForgetDeadOwners(after int64) (last int64, more bool, err error)
 }
 
@@ -183,10 +186,10 @@ type Life int
 const (
 	LifeUnknown Life = iota // it can't be asked
 	LifeAlive               // it runs, or is stopped
-	LifeDead                // it is gone, for ever
+	LifeDead                // it is gone for good
 )
 
-// Versions are what a database says of itself. All are 0 where there is no schema yet.
+// Versions are the versions that a database records. All are 0 where there is no schema yet.
 type Versions struct {
 	Schema    int64 `db:"schema"`
 	MinReader int64 `db:"min_reader"` // lowest schema version of a program that may read it
@@ -239,7 +242,7 @@ type SalvagedTable struct {
 	Taken   int64
 	Suspect int64  // whose checksum or types are wrong
 	Aside   int64  // that were read and have no place in the new file
-	Lost    *int64 // that could not be read; nil: nobody can count them
+	Lost    *int64 // that could not be read; nil: unknown
 }
 
 // Checksums counts the rows of a table that has checksums.

@@ -36,7 +36,7 @@ const (
 	Unique                     // UNIQUE or PRIMARY KEY
 )
 
-// A Statement tells what is wrong with a statement that somebody else wrote. The zero value is nothing.
+// A Statement describes the fault of a user's statement. The zero value is none.
 type Statement struct {
 	Wrong  bool   // it can't be compiled, or fails as it runs
 	Writes bool   // it would change something where nothing may be changed

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Shut stands in the place of the lowest schema version that may write a database, where nobody may
-// but the program that moves its rows, and in a half-filled one of the lowest that may read it:
-// programs that know nothing of moves stay out, too.
+// Shut is the lowest writer of a database that only a program that moves its rows may write, and
+// the lowest reader of a half-filled one: programs that know nothing of moves stay out, too.
 const Shut int64 = math.MaxInt64
 
 // Shut reports whether only a program that moves the database's rows may write it.
 func (v Versions) Shut() bool { return v.MinWriter == Shut }
 
-// ShutToReaders reports whether the database has only a part of what is to be moved into it.
+// ShutToReaders reports whether the database has only a part of the rows that are moved into it.
 func (v Versions) ShutToReaders() bool { return v.MinReader == Shut }
 
 // The directions of a MoveRow.
@@ -47,7 +46,7 @@ type MoveRow struct {
 // UnderWay reports whether it has not ended.
 func (m MoveRow) UnderWay() bool { return m.Outcome == nil }
 
-// Checksum is that of the row's columns.
+// Checksum is the checksum of the row's columns.
 func (m MoveRow) Checksum() int64 {
 	return Checksum(m.Token, m.Direction, m.Place, m.BeganAt, m.EndedAt, m.Outcome, m.Moved, m.Proof)
 }
@@ -56,7 +55,7 @@ func (m MoveRow) Checksum() int64 {
 const SQLLastMove = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves
 	ORDER BY id DESC LIMIT 1`
 
-// Moved is the error of who opens a database that a move has shut. last is the last one that it knows of.
+// Moved is the error of opening a database that a move has shut. last is its last move.
 func Moved(last MoveRow) error {
 	if strings.ContainsAny(last.Place, " ?&*") {
 		last.Place = "'" + last.Place + "'" // as a shell takes it
@@ -98,14 +97,14 @@ type Movable interface {
 	// Path says where it is, without secrets.
 	Path() string
 
-	// Keep keeps others away who would move rows into the database, until it is closed: ErrBusy where
-	// one is at it. Of a file it keeps everybody away.
+	// Keep keeps other programs from moving rows into the database, until it is closed: ErrBusy
+	// where one is doing so. It keeps everyone out of a file.
 	Keep(ctx context.Context) error
-	// Shut runs fn in a transaction behind whose commit nobody writes but who moves rows, with a
-	// handle that was open before neither: those are told so. Who lives in the database is named by
-	// ErrBusy, and nothing is changed.
+	// Shut runs fn in a transaction after whose commit only programs that move rows write, those
+	// with older handles included: the others get the error told. Where the database has living
+	// owners nothing is changed, and ErrBusy names them.
 	Shut(ctx context.Context, why, told string, fn func(Tx) error) error
-	// Reopen runs fn in a transaction behind whose commit others may write again, and read.
+	// Reopen runs fn in a transaction after whose commit others may read and write again.
 	Reopen(ctx context.Context, why string, fn func(Tx) error) error
 
 	// Describe gives the tables of the schema, by name: the user's too, and those that only this engine has.
@@ -115,7 +114,7 @@ type Movable interface {
 	Counters(Rx) (map[string]int64, error)
 	// Count has a table go on behind this number.
 	Count(t Tx, table string, last int64) error
-	// Empty takes all rows out of the tables, of which those that refer to others come first.
+	// Empty deletes all rows of the tables; referring tables come first.
 	Empty(t Tx, tables []Table) error
 	// KeyLimits gives the sets of columns of text and bytes that are indexed together, where an index
 	// takes no key of any length.
@@ -171,8 +170,8 @@ func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns
 	return tables, nil
 }
 
-// Start is the beginning of a text of any length, which PostgreSQL's indexes have in place of it:
-// package db says more.
+// Start is the beginning of a text of any length, which PostgreSQL's indexes hold: package db says
+// more.
 func Start(column string) string { return "coalesce(substr(" + column + ", 1, 200), " + column + ")" }
 
 // A KeyLimit is an index that takes no key of any length.

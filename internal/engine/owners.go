@@ -18,8 +18,8 @@ const (
 		coalesce((SELECT max(id) FROM owners), 0) AS last`
 )
 
-// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the rows
-// of those who are dead and own nothing.
+// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says; forget deletes the rows of those
+// that are dead and own nothing.
 func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (last int64, more bool,
 	err error,
 ) {

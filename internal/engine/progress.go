@@ -13,21 +13,21 @@ type Progress struct {
 
 type progressKey struct{}
 
-// WithProgress has calls that are given the context tell how far they are.
+// WithProgress makes calls that get the context report their progress.
 func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, tell)
 }
 
-// Telling is who is to be told of progress; nil: nobody.
+// Telling is the context's progress function; nil without one.
 func Telling(ctx context.Context) func(Progress) {
 	tell, _ := ctx.Value(progressKey{}).(func(Progress))
 	return tell
 }
 
-// tellEvery is how often somebody is told of work that doesn't tell by itself.
+// tellEvery is how often Watched reports progress.
 const tellEvery = 100 * time.Millisecond
 
-// Watched does the work of a step, and tells meanwhile how much of it done finds.
+// Watched does the work of a step, and meanwhile reports how much of it done finds.
 func Watched(ctx context.Context, step string, total int64, done func() int64, work func() error) error {
 	tell := Telling(ctx)
 	if tell == nil {

@@ -2,8 +2,8 @@ package engine
 
 import "fmt"
 
-// Savepoints are those of a write transaction that are open, and what is to run when it is
-// committed or undone: undoing a savepoint undoes what was asked for within it.
+// Savepoints are the open savepoints of a write transaction, and what is to run when it is
+// committed or undone: undoing a savepoint undoes what was registered within it.
 type Savepoints struct {
 	Depth     int
 	Committed []func() // to run after the commit
@@ -19,7 +19,7 @@ func (s *Savepoints) OnCommit(fn func()) { s.Committed = append(s.Committed, fn)
 // OnRollback has fn run when the transaction is undone, or the savepoint that it was asked for in.
 func (s *Savepoints) OnRollback(fn func()) { s.undone = append(s.undone, fn) }
 
-// RolledBack runs what was to run when the transaction is undone, once.
+// RolledBack runs, once, what was registered for a rollback of the transaction.
 func (s *Savepoints) RolledBack() {
 	undone := s.undone
 	s.undone = nil
@@ -50,7 +50,8 @@ func (s *Savepoints) Ended(m Mark) error {
 	return nil
 }
 
-// Undone runs what was to run when the savepoint is undone, and forgets what was asked for within it.
+// Undone runs what was registered for a rollback of the savepoint, and forgets what was registered
+// within it.
 func (s *Savepoints) Undone(m Mark) {
 	s.Committed = s.Committed[:m.committed]
 	for _, f := range s.undone[m.undone:] {

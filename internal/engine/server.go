@@ -12,7 +12,7 @@ type Server struct {
 	// Oldest has the transaction that is open for longest; its PID is 0 where none is open.
 	Oldest          Session
 	Connections     int64 `db:"connections"`
-	MostConnections int64 `db:"most"` // that users may have who administer nothing
+	MostConnections int64 `db:"most"` // for users other than administrators
 	// Awaited are the standbys that a commit waits for, in the server's own notation; "" for none.
 	Awaited        string    `db:"awaited"`
 	AwaitedThere   bool      `db:"there"`   // one of those streams
@@ -26,7 +26,7 @@ type Server struct {
 
 // A Session of a server is one connection, or a transaction that was prepared.
 type Session struct {
-	// of the server's process; 0 where the transaction was prepared, and nobody has it
+	// PID is the server's process; 0 for a prepared transaction, which has none.
 	PID     int64  `db:"pid"`
 	Program string `db:"program"` // as it calls itself, or the name of the prepared transaction
 	User    string `db:"role"`
@@ -38,7 +38,7 @@ type Session struct {
 // For is for how long its transaction is open.
 func (s Session) For() time.Duration { return time.Duration(s.Nanos) }
 
-// A LockWait is a session that waits for a lock, and who has it, or comes before it.
+// A LockWait is a session that waits for a lock, and the sessions that hold it or wait before it.
 type LockWait struct {
 	Session
 	Waited time.Duration
@@ -61,12 +61,12 @@ type Slot struct {
 
 type waitsKey struct{}
 
-// WithWaits has calls that are given the context tell for whom they wait.
+// WithWaits makes calls that get the context report the sessions that they wait for.
 func WithWaits(ctx context.Context, tell func([]Session)) context.Context {
 	return context.WithValue(ctx, waitsKey{}, tell)
 }
 
-// TellingWaits is who is to be told of waits; nil: nobody.
+// TellingWaits is the context's function for waits; nil without one.
 func TellingWaits(ctx context.Context) func([]Session) {
 	tell, _ := ctx.Value(waitsKey{}).(func([]Session))
 	return tell

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Watchers are those who wait for changes of one handle, and what tells of commits elsewhere while
+// Watchers are the waiters for changes of one handle, and what tells of commits elsewhere while
 // there are any.
 type Watchers struct {
 	elsewhere Elsewhere
@@ -15,19 +15,19 @@ type Watchers struct {
 	turn      chan struct{} // to come: the first one starts what the others rely on
 
 	mu       sync.Mutex
-	over     error                         // why nobody may come any more
+	over     error                         // why no watcher may join any more
 	channels map[chan struct{}]func() bool // each with what keeps it from following its context
-	// ends what tells of commits elsewhere, or its start; nil where there is none
+	// end ends what tells of commits elsewhere, or its start; nil while nothing does.
 	end    func() error
 	ending sync.WaitGroup // what starts, and what ends since the last one left
 }
 
-// Elsewhere begins to call Watchers.Tell after commits of others, and gives what ends that. It is
-// called when the first one comes, again when one comes after the last has left, and its context
-// ends when nobody wants it any more.
+// Elsewhere begins to call Watchers.Tell after commits of others, and gives the function that ends
+// that. It is called for the first watcher, and again for one that joins after the last has left.
+// Its context ends when no watcher is left.
 type Elsewhere func(ctx context.Context) (end func() error, err error)
 
-// NewWatchers makes those of a handle; elsewhere is nil where nobody else can commit.
+// NewWatchers makes the watchers of a handle; elsewhere is nil where no other handle can commit.
 func NewWatchers(elsewhere Elsewhere) *Watchers {
 	return &Watchers{
 		elsewhere: elsewhere, turn: make(chan struct{}, 1),
@@ -85,7 +85,7 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 	return changes, nil
 }
 
-// gone is why nobody wants any more what was being started.
+// gone is why no watcher wants what was being started.
 func (w *Watchers) gone(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -133,8 +133,8 @@ func (w *Watchers) Tell() {
 	}
 }
 
-// Over closes every channel and refuses whoever comes later, for that reason. What tells of commits
-// elsewhere may call it.
+// Over closes every channel and refuses later watchers, for that reason. Elsewhere's goroutine may
+// call it.
 func (w *Watchers) Over(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

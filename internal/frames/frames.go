@@ -33,13 +33,13 @@ type table struct {
 	page    [page]byte // right behind it
 
 	database uintptr // its sqlite3_file
-	number   [4]byte // what both get when the WAL begins anew
+	number   [4]byte // what both get when the WAL starts again
 	numbered bool    // there is one
-	begins   bool    // it began anew, and has no frame yet
+	begins   bool    // it started again, and has no frame yet
 }
 
-// Join has the frames of a connection's WAL written whole. Both files are given by their
-// sqlite3_file. Nobody uses the connection meanwhile.
+// Join makes SQLite write the frames of a connection's WAL whole. Both files are given by their
+// sqlite3_file. Nothing else uses the connection meanwhile.
 func Join(tls *libc.TLS, wal, database uintptr) error {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&wal))
 	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
@@ -64,9 +64,9 @@ func Join(tls *libc.TLS, wal, database uintptr) error {
 	return nil
 }
 
-// Number has the WAL, where it begins anew with a commit of this connection, belong to the database
-// by a number: the database gets it as its user_version, on the disk, before the WAL has a frame.
-// The commit itself is to set it, too. Join was called, and nobody uses the connection meanwhile.
+// Number ties the WAL, where it starts again with a commit of this connection, to the database by a
+// number: the database gets it as its user_version, on the disk, before the WAL has a frame. The
+// commit itself must set it, too. Join was called, and nothing else uses the connection meanwhile.
 func Number(wal uintptr, number uint32) {
 	t, _ := of(wal)
 	binary.BigEndian.PutUint32(t.number[:], number)
@@ -86,8 +86,8 @@ func of(file uintptr) (*table, *sqlite3.Tsqlite3_io_methods) {
 	return t, *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&t.sqlites))
 }
 
-// write keeps the header of a frame for its page. Where SQLite computes the checksums of a
-// transaction's frames anew, it reads each and writes its header alone.
+// write keeps the header of a frame until its page comes. Where SQLite recomputes the checksums of
+// a transaction's frames, it reads each and writes its header alone.
 func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
 	t, sqlites := of(file)
 	if t.waits != 0 && n == page && at == t.waits+frameHeader {
@@ -113,8 +113,8 @@ func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64
 	return function[ioCall](sqlites.FxWrite)(tls, file, data, n, at)
 }
 
-// begin writes the header of a WAL that begins anew, and zeros over that of the first frame: what
-// was committed in the WAL before lies in the database, and what failed there is not to be read
+// begin writes the header of a WAL that starts again, and zeros over the header of its first frame:
+// what was committed in the WAL before lies in the database, and what failed there must not be read
 // again, though the salts may be the same. SQLite waits for the disk then.
 func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
 	_, sqlites := of(file)
@@ -125,8 +125,8 @@ func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
 		0)
 }
 
-// stamp puts the number into the database, where the WAL has begun anew. Nothing that can be read
-// is in the WAL meanwhile.
+// stamp puts the number into the database, where the WAL has started again. The WAL holds nothing
+// that can be read meanwhile.
 func (t *table) stamp(tls *libc.TLS) int32 {
 	if !t.begins || !t.numbered {
 		t.begins = false

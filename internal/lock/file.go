@@ -11,8 +11,8 @@ import (
 )
 
 // OpenFile opens a file that is only ever locked, and makes it where it is missing, as MakeFile
-// does. It follows no link: who may write the folder must not have root open, and give away, a file
-// elsewhere.
+// does. It follows no link: a user with the right to write the folder must not make root open, and
+// give away, a file elsewhere.
 func OpenFile(path string) (*os.File, error) {
 	beside, mode, err := besides(path)
 	if err != nil {
@@ -34,9 +34,9 @@ func OpenFile(path string) (*os.File, error) {
 	}
 }
 
-// MakeFile makes a file with the mode, owner and group of the file that it lies beside: whoever may
-// use that one may use this. path is that file's, a '-' and a word. Beside a file that is still to
-// be made it is 0600. fs.ErrExist: there is one.
+// MakeFile makes a file with the mode, owner and group of the file that it lies beside, so that the
+// users of that one may use this. path is that file's, a '-' and a word. Beside a file that is
+// still to be made the mode is 0600. fs.ErrExist: there is one.
 func MakeFile(path string) (*os.File, error) {
 	beside, mode, err := besides(path)
 	if err != nil {
@@ -63,8 +63,9 @@ func besides(path string) (beside fs.FileInfo, mode fs.FileMode, err error) {
 }
 
 // adopt gives a file the mode, owner and group that the file beside it has now: the umask took some
-// of the mode, or the file was made, or changed, after what lies beside it. Who may not do that
-// leaves it to who may. A file that has another name too is left alone: it is not of our making.
+// of the mode, or the file was made, or changed, after what lies beside it. A process without the
+// right to do that leaves it to one that has it. A file with a second name is left alone: it is not
+// of our making.
 func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) (*os.File, error) {
 	info, err := file.Stat()
 	if err != nil {

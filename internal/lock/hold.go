@@ -21,7 +21,7 @@ type Hold struct {
 	on   int64    // the byte of the file that it is for; 0: none yet
 }
 
-// Share takes a shared hold, and waits, up to timeout, for whoever has the file alone.
+// Share takes a shared hold, and waits, up to timeout, for a process that has the file alone.
 func Share(ctx context.Context, path string, readOnly bool, timeout time.Duration) (*Hold, error) {
 	file, err := OpenFile(path)
 	if readOnly && err != nil {
@@ -53,7 +53,7 @@ func (l *Hold) wait(ctx context.Context, how int, timeout time.Duration) error {
 	return l.poll(ctx, theFile, func() (bool, error) { return taken(flock(l.file, how|unix.LOCK_NB)) })
 }
 
-// poll tries until it is done, or ctx is. what is held by others meanwhile, for people.
+// poll tries until it is done, or ctx is. what names the contested thing for people.
 func (l *Hold) poll(ctx context.Context, what string, try func() (done bool, err error)) error {
 	for {
 		if done, err := try(); done || err != nil {
@@ -87,16 +87,18 @@ func (l *Hold) busy(what string, cause error) error {
 	}
 }
 
-// Where FILE-lock has a byte for each file that may lie beside it: as long as one is open, nobody
-// opens another that came into its place, whose WAL and index would be those of the first.
+// FILE-lock has a byte for each file that may lie beside it, from filesAt on. While a process has a
+// file open, no other opens a file that took its place, whose WAL and index would be those of the
+// first.
 const (
 	filesAt    = 1 << 41
 	filesSpace = 1 << 40
 )
 
-// On says that the hold is for the file with this inode, and waits, up to timeout, for those who
-// have another one open that lay here before. still ends the wait with its error: where the file
-// was replaced meanwhile, who has the new one open is not waited for, and may be waiting for this.
+// On ties the hold to the file with this inode, and waits, up to timeout, for processes that have
+// another file open that lay here before. still ends the wait with its error: if the file was
+// replaced meanwhile, the processes that have the new one open are not waited for, and may be
+// waiting for this one.
 func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, still func() error) error {
 	if l.file == nil {
 		return still()
@@ -117,7 +119,7 @@ func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, stil
 	})
 }
 
-// Removed reports whether somebody deleted the lock file, so that others hold another one.
+// Removed reports whether the lock file was deleted, so that others hold another one.
 func (l *Hold) Removed() bool { return l.file != nil && removed(l.file) }
 
 // Retake takes the shared hold on the file that lies at path now, without waiting, where the one it
@@ -144,10 +146,11 @@ func (l *Hold) Retake(path string) error {
 	return old.Close()
 }
 
-// aloneByte is locked by the one who may try to have the file alone. It lies beside gateByte.
+// aloneByte is locked by the one process that may try to have the file alone. It lies beside
+// gateByte.
 const aloneByte = gateByte + 1
 
-// lookAgain is how often who waits to be alone looks whether that is needed at all.
+// lookAgain is how often a process that waits to be alone asks whether it still needs to.
 const lookAgain = 50 * time.Millisecond
 
 // Alone exchanges the shared hold for the exclusive one. While others have the file, it asks enough

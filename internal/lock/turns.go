@@ -35,7 +35,7 @@ func OpenTurns(path string) (*Turns, error) {
 // lookEvery is how often a waiting process looks whether its turn is still wanted.
 const lookEvery = 250 * time.Millisecond
 
-// TryLock takes a turn if nobody has it. Whether it is one of Removed's is for the caller to ask.
+// TryLock takes a turn if it is free. The caller checks Removed.
 func (q *Turns) TryLock() bool {
 	if q.wait.outstanding() {
 		return false // it would get the turn too, on the same open file
@@ -43,7 +43,8 @@ func (q *Turns) TryLock() bool {
 	return flock(q.file, unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
-// Removed reports whether somebody deleted the file, so that others queue at another one, which Lock opens.
+// Removed reports whether the file was deleted, so that others queue at another one, which Lock
+// opens.
 func (q *Turns) Removed() bool { return removed(q.file) }
 
 // Lock waits for this process's turn for as long as stay says so.
@@ -106,8 +107,7 @@ func (q *Turns) Close() error {
 }
 
 // A wait is a goroutine, and so a thread, in the kernel's queue, which can't be left. A process has
-// one for each queue: it is taken up again by who waits next, and gives the turn back at once when
-// it comes and nobody wants it.
+// one for each queue: the next waiter resumes it, and it gives an unwanted turn back at once.
 type wait struct {
 	got chan error // gets the outcome, where it is wanted
 

@@ -12,9 +12,9 @@ import (
 )
 
 // A BootTime is a moment on the clock that leases run on: it starts with the machine, goes on while
-// the machine sleeps, and nobody can set it. Moments of different starts can't be compared, and
-// neither can those of different time namespaces, which containers may have: their clocks are ahead
-// or behind by a fixed time (time_namespaces(7)).
+// the machine sleeps, and can't be set. Moments of different starts can't be compared, and neither
+// can those of different time namespaces, which containers may have: their clocks are ahead or
+// behind by a fixed time (time_namespaces(7)).
 type BootTime struct {
 	Boot      string        // identifies the machine's start; "" where the system doesn't say
 	Namespace int64         // identifies the time namespace; 0 where the system has none

@@ -24,7 +24,7 @@ func NoDescriptors() unix.Errno {
 	return 0
 }
 
-// LacksDescriptors reports whether the error is that of a file that could not be opened since too many are.
+// LacksDescriptors reports whether a file could not be opened because too many are open.
 func LacksDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

@@ -20,7 +20,7 @@ type Place struct {
 	got   [1]unix.EpollEvent
 }
 
-// changesAreTold are the file systems, from linux/magic.h, of which nobody but this kernel changes anything.
+// changesAreTold are the file systems, from linux/magic.h, that only this kernel changes.
 var changesAreTold = []int64{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
 	unix.BCACHEFS_SUPER_MAGIC, unix.TMPFS_MAGIC,
@@ -57,7 +57,7 @@ func watchPlace(path string) (_ *Place, err error) {
 	return p, watchWay(events, path)
 }
 
-// hear adds what was opened.
+// hear adds a descriptor that was just opened.
 func (p *Place) hear(fd int, events uint32, err error) error {
 	if err != nil {
 		return err
@@ -66,8 +66,8 @@ func (p *Place) hear(fd int, events uint32, err error) error {
 	return unix.EpollCtl(p.ready, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events})
 }
 
-// watchWay goes from the root to the file. So what was watched can't change, unseen, while what
-// lies in it is still to be watched.
+// watchWay goes from the root to the file, so that no folder can change unseen while its content is
+// still to be watched.
 func watchWay(fd int, path string) error {
 	way := []string{filepath.Dir(path)}
 	for at := way[0]; at != filepath.Dir(at); at = filepath.Dir(at) {

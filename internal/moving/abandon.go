@@ -14,7 +14,7 @@ import (
 type Abandoned struct {
 	Path  string // the database that is open again
 	Place string // where its rows were under way to
-	Swept bool   // what was there of them is gone
+	Swept bool   // the rows that had come there are gone
 }
 
 // How much Abandon does at the target.
@@ -35,8 +35,8 @@ func Place(ctx context.Context, from engine.Movable) (string, error) {
 	return "", err
 }
 
-// Abandon opens a database again whose rows were under way to another, unless that one is open. to
-// is nil where there is none that could be asked.
+// Abandon opens a database again whose rows were being moved to another, unless that one is open.
+// to is nil where no target can be asked.
 func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (a Abandoned, err error) {
 	a.Path = from.Path()
 	if to != nil && how == SweepThere {
@@ -114,8 +114,8 @@ func reopen(ctx context.Context, from engine.Movable, going engine.MoveRow, o Op
 const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ?
 	AND outcome = ?`
 
-// undo gives a source back that is moved for ever, where its target was never open. The target's
-// row decides: once the move is abandoned there, nobody opens what came.
+// undo gives a source back that is moved for good, where its target was never open. The target's
+// row decides: once the move is abandoned there, no program opens what came.
 func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How,
 	o Options,
 ) (swept bool, err error) {

@@ -155,7 +155,7 @@ func begin(ctx context.Context, d engine.Movable, t engine.Table, into *digest) 
 	return s
 }
 
-// left is 1 where no row is left, so that what is left of the other comes first.
+// left is 1 where no row is left, which sorts the other side's rows first.
 func (s *side) left() int {
 	if s.row == nil {
 		return 1

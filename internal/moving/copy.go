@@ -110,7 +110,7 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 	return nil
 }
 
-// lastKey is that of the last row that is there; nil where none is.
+// lastKey is the key of the last row that is there; nil for an empty table.
 func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err error) {
 	t = *find(m.plan.there, t.Name)
 	places := key(t)

@@ -15,7 +15,7 @@ import (
 // of a row of a B-tree, and what a text is written with may be five times as long as the text.
 const keyInDoubt = 500
 
-// fits names the rows of which the target can't take the keys. The source is open again then.
+// fits names the rows whose keys the target can't take. The source is open again then.
 func (m *move) fits(ctx context.Context) error {
 	var limits []engine.KeyLimit
 	err := m.to.Read(ctx, "look how long keys may be", func(x engine.Rx) (err error) {

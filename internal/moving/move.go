@@ -27,7 +27,7 @@ const (
 	Prepare  Step = "prepare"  // the target is marked as this move's
 	Copy     Step = "copy"     // rows are brought over
 	Compare  Step = "compare"  // all of them are read in both
-	Complete Step = "complete" // the source says that it is moved, for ever
+	Complete Step = "complete" // the source says that it is moved for good
 	Open     Step = "open"     // the target is open to everybody
 )
 
@@ -69,7 +69,7 @@ type move struct {
 	counts map[string]*TableReport
 }
 
-// Move brings all rows from one database to the other, compares them, and shuts the first for ever.
+// Move brings all rows from one database to the other, compares them, and shuts the first for good.
 // It goes on where an earlier call was stopped.
 func Move(ctx context.Context, from, to engine.Movable, o Options) (Report, error) {
 	m := &move{Options: o, from: from, to: to, report: Report{From: from.Path(), To: to.Path()}}
@@ -287,7 +287,7 @@ func (m *move) begin(ctx context.Context, here, there end) error {
 	return m.prepare(ctx)
 }
 
-// shut has nobody write at the source from here on.
+// shut keeps all programs from writing to the source from here on.
 func (m *move) shut(ctx context.Context) error {
 	if err := m.step(ctx, Shut); err != nil {
 		return err
@@ -322,7 +322,7 @@ func (m *move) add(t engine.Tx, direction, place string) error {
 	return err
 }
 
-// prepare marks the target, which nobody reads or writes then.
+// prepare marks the target. No other program reads or writes it then.
 func (m *move) prepare(ctx context.Context) error {
 	if err := m.step(ctx, Prepare); err != nil {
 		return err
@@ -370,8 +370,7 @@ func holds(x engine.Rx, p plan) error {
 	return nil
 }
 
-// complete ends the move: the source is shut for ever, and then, but not before, the target is open
-// to everybody.
+// complete ends the move: it shuts the source for good, and then, but not before, opens the target.
 func (m *move) complete(ctx context.Context) error {
 	if err := m.step(ctx, Complete); err != nil {
 		return err
@@ -385,7 +384,7 @@ func (m *move) complete(ctx context.Context) error {
 	return m.open(ctx)
 }
 
-// end writes how the move ended. One that somebody abandoned meanwhile ends in no other way.
+// end records how the move ended, unless another program has abandoned it meanwhile.
 func (m *move) end(t engine.Tx, outcome string) error {
 	row, err := m.current(t)
 	if err != nil {
@@ -458,7 +457,7 @@ func (m *move) open(ctx context.Context) error {
 	})
 }
 
-// unshut says again who may read and write.
+// unshut restores the lowest versions that may read and write.
 func unshut(t engine.Tx) error {
 	var version int64
 	if err := t.Get(&version, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`, nil); err != nil {
@@ -469,7 +468,8 @@ func unshut(t engine.Tx) error {
 	return err
 }
 
-// Gone says where the rows of a database are that were moved for ever, as an error; nil where they were not.
+// Gone says, as an error, where the rows of a database are that was moved for good; nil for any
+// other.
 func Gone(ctx context.Context, from engine.Movable) (gone, err error) {
 	here, err := endOf(ctx, from)
 	if here.done() {
@@ -521,7 +521,7 @@ func (m *move) forgotten(ctx context.Context, going engine.MoveRow, there end) e
 		func(t engine.Tx) error { return m.end(t, engine.MoveComplete) }).Err
 }
 
-// already reports what was proved when the move was completed.
+// already reports the proof of a move that was completed before.
 func (m *move) already(row engine.MoveRow) {
 	m.report.Already = true
 	if row.Moved != nil {

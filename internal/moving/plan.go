@@ -11,7 +11,7 @@ import (
 	"selvedge/migrations"
 )
 
-// own are the tables of which each database has its own rows.
+// own are the tables whose rows don't move.
 var own = []string{"selvedge_file", "goose_db_version", "moves"}
 
 // ours are the tables whose rows move.
@@ -127,7 +127,8 @@ func key(t engine.Table) (places []int) {
 	return places
 }
 
-// selfReference is the column by which a row refers to another of the same table; -1 where there is none.
+// selfReference is the column by which a row refers to another of the same table; -1 for no such
+// column.
 func selfReference(t engine.Table) int {
 	for _, r := range t.Refers {
 		if r.Table == t.Name {

@@ -30,12 +30,13 @@ type page struct {
 	bytes int
 }
 
-// pages reads a table from behind a key on, one page ahead of who takes them. nil is its beginning.
+// pages reads a table from after a key on, one page ahead of its consumer. nil is the table's
+// beginning.
 func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) iter.Seq2[page, error] {
 	return pagesWhere(ctx, d, t, "", after)
 }
 
-// pagesWhere is pages of the rows of which a condition holds.
+// pagesWhere is pages with a condition on the rows.
 func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string,
 	after []any,
 ) iter.Seq2[page, error] {
@@ -142,7 +143,7 @@ func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit 
 	return n == limit, rows.Err()
 }
 
-// nullable are the columns of bytes of which a query asks whether they are NULL, too.
+// nullable are the columns of bytes for which a query also asks whether they are NULL.
 func nullable(t engine.Table) (columns []int) {
 	for i, c := range t.Columns {
 		if c.Bytes && !c.NotNull {

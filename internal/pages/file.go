@@ -35,7 +35,7 @@ const (
 	pendingByte     = 0x40000000
 )
 
-// Open opens the file at path to be read. Nobody may write it meanwhile.
+// Open opens the file at path for reading. Nothing may write it meanwhile.
 func Open(path string) (_ *File, err error) {
 	f := &File{PageSize: defaultPageSize, inWAL: map[int]int64{}}
 	if f.file, err = os.Open(path); err != nil {
@@ -186,7 +186,7 @@ func (f *File) mapOf(n int) int {
 	return at
 }
 
-// pending is the page of which SQLite locks bytes and on which it keeps nothing.
+// pending is the page with the bytes that SQLite locks, on which it keeps nothing.
 func (f *File) pending() int { return pendingByte/f.PageSize + 1 }
 
 // Reserved reports whether a page holds nothing of any tree: it is of the pointer map, or never used.

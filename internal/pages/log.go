@@ -54,7 +54,7 @@ func openLog(file io.ReaderAt) *log {
 	return l
 }
 
-// next reads a frame; false where there is none, or a torn one, which is of no commit.
+// next reads a frame; false at the end, or for a torn frame, which is of no commit.
 func (l *log) next() bool {
 	l.at += int64(len(l.frame))
 	if _, err := l.file.ReadAt(l.frame, l.at); err != nil {
@@ -82,14 +82,14 @@ func sums(stored []byte, sum [2]uint32) bool {
 }
 
 // Foreign reports whether a WAL holds commits of another database than the one that it lies beside,
-// which is nil where none is there. Others may be working with both.
+// which is nil where there is none. Others may be working with both.
 //
 // The first commit in a WAL has page 1, with a number in its header, user_version, that was drawn
 // for that WAL. The database gets the same number before the WAL can be read, so it has a number of
-// the WAL's page 1, however much of the WAL was moved into it. A copy from before has another one.
-// A program that does not draw numbers leaves the number as it is, or counts it up to settle a
-// commit that failed. A WAL whose first commit lacks page 1 is such a program's, and nothing tells
-// whose else it may be. Decision 0022.
+// the WAL's page 1, however much of the WAL was moved into it. A copy from before has another
+// number. A program that does not draw numbers leaves the number as it is, or increments it to
+// settle a commit that failed. A WAL whose first commit lacks page 1 is such a program's, and
+// nothing tells which database it belongs to. Decision 0022.
 func Foreign(database io.ReaderAt, wal io.ReaderAt) (bool, error) {
 	for {
 		header, err := headerOf(database)
@@ -102,11 +102,11 @@ func Foreign(database io.ReaderAt, wal io.ReaderAt) (bool, error) {
 		if err != nil || again != nil && again.header == l.header && numberOf(after) == numberOf(header) {
 			return err == nil, err
 		}
-		// A program that has both open began the WAL anew meanwhile.
+		// A program that has both open restarted the WAL meanwhile.
 	}
 }
 
-// headerOf is nil where there is no database.
+// headerOf is nil without a database.
 func headerOf(database io.ReaderAt) ([]byte, error) {
 	if database == nil {
 		return nil, nil
@@ -116,7 +116,7 @@ func headerOf(database io.ReaderAt) ([]byte, error) {
 	return header, err
 }
 
-// numberOf is the user_version in a header, and -1 where there is none.
+// numberOf is the user_version in a header, and -1 without one.
 func numberOf(header []byte) int64 {
 	if header == nil {
 		return -1

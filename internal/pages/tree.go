@@ -83,8 +83,8 @@ func (f *File) Read(n int) (Page, bool) {
 // An extent is a part of a page.
 type extent struct{ from, to int }
 
-// filled does the sum of SQLite's integrity check: what is neither of a cell nor of a free block
-// are the fragments.
+// filled does the sum of SQLite's integrity check: bytes that belong to no cell and no free block
+// are fragments.
 func (f *File) filled(content []byte, header, pointersEnd int, used []extent) bool {
 	const freeBlockSize = 4
 	start := int(binary.BigEndian.Uint16(content[header+5:]))
@@ -224,7 +224,7 @@ func record(payload []byte) (values []any, ok bool) {
 	return values, len(body) == 0
 }
 
-// width is how many bytes a value of a serial type takes; below 0 where there is no such type.
+// width is how many bytes a value of a serial type takes; below 0 for an unknown type.
 func width(kind uint64) int {
 	switch {
 	case kind <= 4:

@@ -24,7 +24,7 @@ const sqlMakeLeftovers = `CREATE TABLE IF NOT EXISTS ` + Leftovers + ` (
 // sequences is SQLite's table of the last id of each AUTOINCREMENT table.
 const sequences = "sqlite_sequence"
 
-// ours are the tables of which the new file has its own rows.
+// ours are the tables whose rows the new file has already.
 var ours = []string{"selvedge_file", "goose_db_version"}
 
 // A Bringing takes rows from a damaged file to a new one, in the caller's transaction.

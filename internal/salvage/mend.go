@@ -77,7 +77,8 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks stri
 	return counted[0], nil
 }
 
-// Mend makes the invariants hold of what was brought, and gives the rows that it changes their checksums.
+// Mend restores the invariants of what was brought, and gives the rows that it changes their
+// checksums.
 func (b *Bringing) Mend(ctx context.Context) (err error) {
 	before := map[string]counts{}
 	for _, t := range b.all {

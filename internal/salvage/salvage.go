@@ -33,7 +33,7 @@ type Entry struct {
 	Root int
 }
 
-// Open reads the schema and finds out which page is of which tree.
+// Open reads the schema and finds the tree of each page.
 func Open(path string) (*Source, error) {
 	f, err := pages.Open(path)
 	if err != nil {
@@ -181,7 +181,7 @@ type table struct {
 type counts struct {
 	count   engine.SalvagedTable
 	lost    int64 // cells that could not be read, on pages that could
-	unknown bool  // rows may be gone that nobody counts
+	unknown bool  // an unknown number of rows may be gone
 }
 
 func tables(ctx context.Context, c damage.Conn) (list []*table, err error) {
@@ -245,7 +245,7 @@ func (t *table) arrange() {
 	}
 }
 
-// values are those of a row in the order of the columns, as many as it has.
+// values are the values of a row in the order of the columns, as many as it has.
 func (t *table) values(r pages.Row) (list []any, fits bool) {
 	if len(r.Values) > len(t.columns) || len(r.Values) == 0 {
 		return nil, false
@@ -315,9 +315,9 @@ func (t *table) covered(values []any) (list []any) {
 	return list
 }
 
-// of is the table that a page's rows are of: by the pointer map or by the tree in which it is
-// reached, of which either may be damaged, so that the rows have the last word; where nobody knows,
-// the one table that they fit.
+// of is the table of a page's rows. The pointer map, or the tree that leads to the page, names it;
+// either may be damaged, so the rows have the last word. Where neither tells, it is the one table
+// that the rows fit.
 func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
 	var said *table
 	for _, root := range []int{s.file.Root(p.Number), s.roots[p.Number]} {
@@ -397,8 +397,8 @@ func (s *Source) sample(root int, t *table) (rows []pages.Row, can bool) {
 	return rows, true
 }
 
-// assign finds the tree of each table. What the schema says is held to the rows that are there; a
-// table of which it says nothing any more gets the one tree of nobody's that its rows fit.
+// assign finds the tree of each table. It compares what the schema says with the rows that are
+// there; a table that the schema has lost gets the one unassigned tree that its rows fit.
 func (s *Source) assign(all []*table) map[int]*table {
 	byRoot, has, indexes := map[int]*table{}, map[*table]bool{}, map[int]bool{}
 	for _, e := range s.Schema {
@@ -425,8 +425,8 @@ func (s *Source) assign(all []*table) map[int]*table {
 			}
 		}
 	}
-	// First what a checksum makes sure of, then trees whose root is where a schema that is made anew
-	// has it, then the rest.
+	// First the trees that a checksum proves, then trees whose root is where a new file has it,
+	// then the rest.
 	for pass := range 3 {
 		for _, t := range all {
 			if has[t] {
@@ -451,7 +451,7 @@ func (s *Source) assign(all []*table) map[int]*table {
 	return byRoot
 }
 
-// Known gives entries of the schema their names back of which a few bytes are others.
+// Known restores schema entries in which a few bytes are wrong.
 func (s *Source) Known(expected []damage.Object) {
 	has := map[string]bool{}
 	for _, e := range s.Schema {

@@ -89,7 +89,7 @@ func target(dest any) (reflect.Value, error) {
 	return v.Elem(), nil
 }
 
-// Rows are those of a query, read one by one.
+// Rows are the rows of a query, read one by one.
 type Rows struct {
 	*sqlx.Rows
 	Source    Source       // nil where database/sql has the rows alone

@@ -129,11 +129,11 @@ func shmBits(start, length int64) (bits uint8) {
 	return bits
 }
 
-// unlocks are those that this process owes the kernel.
+// unlocks are the unlocks that this process owes the kernel.
 var unlocks = debts{of: map[int32]uint8{}}
 
 type debts struct {
-	any atomic.Bool // so that who locks takes no mutex
+	any atomic.Bool // so that taking a lock takes no mutex
 
 	mu sync.Mutex
 	of map[int32]uint8 // by descriptor
@@ -148,7 +148,7 @@ func (d *debts) owe(fd int32, bits uint8) {
 	}
 }
 
-// forget is for locks that somebody takes or gives back anew.
+// forget is for locks that are taken or given back again.
 func (d *debts) forget(fd int32, bits uint8) {
 	if bits == 0 || !d.any.Load() {
 		return
@@ -198,8 +198,8 @@ var lockTables = struct {
 	of map[uintptr]uintptr
 }{of: map[uintptr]uintptr{}}
 
-// Mind has the locks of a connection, given by its sqlite3_file, say when they fail. Nobody uses
-// the connection meanwhile.
+// Mind makes the locks of a connection, given by its sqlite3_file, report failures. Nothing else
+// uses the connection meanwhile.
 func Mind(tls *libc.TLS, file uintptr) error {
 	lockTables.Lock()
 	defer lockTables.Unlock()
