@@ -76,7 +76,8 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 		a.Swept, err = undo(ctx, from, to, here.last(), there, how, o)
 		return a, err
 	case last.UnderWay():
-		if err := reopen(ctx, from, last, o); err != nil {
+		m := move{Options: o, from: from, token: last.Token}
+		if err := m.giveUp(ctx, "abandon the move"); err != nil {
 			return a, err
 		}
 	}
@@ -98,17 +99,6 @@ func elsewhere(going engine.MoveRow, path string) error {
 		Kind: engine.ErrInvalid, Hint: "name that place with --to, or none",
 		Err: fmt.Errorf("the move goes to %s, and %s knows nothing of it", going.Place, path),
 	}
-}
-
-// reopen gives a source back whose move is under way.
-func reopen(ctx context.Context, from engine.Movable, going engine.MoveRow, o Options) error {
-	return from.Reopen(ctx, "abandon the move", func(t engine.Tx) error {
-		m := move{token: going.Token, Options: o}
-		if err := m.end(t, engine.MoveAbandoned); err != nil {
-			return err
-		}
-		return unshut(t)
-	})
 }
 
 const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ?

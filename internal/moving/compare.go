@@ -37,21 +37,18 @@ func (m *move) compare(ctx context.Context) error {
 	if err := m.compareCounters(ctx); err != nil {
 		return err
 	}
+	var differing int64
+	for _, c := range m.counts {
+		differing += c.Differs
+	}
 	if len(m.report.Differs) > 0 || m.report.SHA256 != m.report.ToSHA256 {
 		return &engine.Failure{
 			Kind: engine.ErrConflict, Hint: "nobody writes to either; undo the move with: migrate move " +
 				"--abandon --to " + m.to.Path() + ", and begin again",
-			Err: fmt.Errorf("what was moved is not what is there: %d rows differ", m.differing()),
+			Err: fmt.Errorf("what was moved is not what is there: %d rows differ", differing),
 		}
 	}
 	return nil
-}
-
-func (m *move) differing() (n int64) {
-	for _, c := range m.counts {
-		n += c.Differs
-	}
-	return n
 }
 
 // compareTable goes over both in the order of their keys.

@@ -38,12 +38,7 @@ func (m *move) fits(ctx context.Context) error {
 	if len(named) == 0 {
 		return nil
 	}
-	err = m.from.Reopen(ctx, "give the move up", func(t engine.Tx) error {
-		if err := m.end(t, engine.MoveAbandoned); err != nil {
-			return err
-		}
-		return unshut(t)
-	})
+	err = m.giveUp(ctx, "give the move up")
 	return errors.Join(&engine.Failure{
 		Kind: engine.ErrUnsupported, Hint: "nothing was moved, and the source is open as it was; remove these " +
 			"rows, or shorten what they are called",

@@ -273,7 +273,8 @@ func (m *move) begin(ctx context.Context, here, there end) error {
 		if err := sweep(ctx, m.to, m.plan, coming, m.Now()); err != nil {
 			return err
 		}
-	} else if err := m.empty(ctx); err != nil {
+	} else if err := m.to.Read(ctx, "look whether it is empty",
+		func(x engine.Rx) error { return holds(x, m.plan) }).Err; err != nil {
 		return err
 	}
 	if isGoing {
@@ -343,11 +344,7 @@ func (m *move) prepare(ctx context.Context) error {
 		})
 }
 
-// empty refuses a target that holds anything.
-func (m *move) empty(ctx context.Context) error {
-	return m.to.Read(ctx, "look whether it is empty", func(x engine.Rx) error { return holds(x, m.plan) }).Err
-}
-
+// holds refuses a target that holds rows.
 func holds(x engine.Rx, p plan) error {
 	for _, t := range p.tables {
 		where := ""
@@ -416,6 +413,16 @@ func endRow(t engine.Tx, row engine.MoveRow, outcome string, at time.Time) error
 		err = fmt.Errorf("%w: the move has ended already", engine.ErrConflict)
 	}
 	return err
+}
+
+// giveUp opens a source again whose move is under way.
+func (m *move) giveUp(ctx context.Context, why string) error {
+	return m.from.Reopen(ctx, why, func(t engine.Tx) error {
+		if err := m.end(t, engine.MoveAbandoned); err != nil {
+			return err
+		}
+		return unshut(t)
+	})
 }
 
 // ladder is this program's, on both engines: its views stay where they are.

@@ -100,8 +100,8 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 		}
 	}
 	for _, sum := range migrations.Checksums {
-		columns, err := columnsOf(s, sum.Table)
-		if err != nil {
+		var columns []damage.Column
+		if err := s.conn.SelectContext(background, &columns, sqlColumns, sum.Table); err != nil {
 			return err
 		}
 		found, count, err := damage.ChecksumsOf(background, s.conn, sum, columns)
@@ -114,11 +114,6 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 		}
 	}
 	return nil
-}
-
-func columnsOf(s *session, table string) (list []damage.Column, err error) {
-	err = s.conn.SelectContext(background, &list, sqlColumns, table)
-	return list, err
 }
 
 // Repair drops the views and makes them again.

@@ -175,10 +175,6 @@ func constraint(s string) engine.Constraint {
 	return engine.NoConstraint
 }
 
-func wrongCount(takes, given int) error {
-	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, takes, given)
-}
-
 // waitEnded is the error of a caller whose context ended while it waited for what.
 func waitEnded(ctx context.Context, what string) error {
 	return &engine.Failure{

@@ -315,7 +315,8 @@ func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue)
 		return b, err
 	}
 	if len(args) != len(b.ParamOIDs) {
-		return b, wrongCount(len(b.ParamOIDs), len(args))
+		return b, fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid,
+			len(b.ParamOIDs), len(args))
 	}
 	b.values = make([][]byte, len(args))
 	b.formats = make([]int16, len(args))
@@ -329,11 +330,15 @@ func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue)
 	return b, err
 }
 
-// bindArgs is bind for arguments as callers give them.
+// bindArgs is bind for arguments as callers give them, which it converts as database/sql does.
 func (w *wire) bindArgs(ctx context.Context, query string, args []any) (bound, error) {
-	named, err := namedValues(args)
-	if err != nil {
-		return bound{}, err
+	named := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return bound{}, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+		}
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
 	}
 	return w.bind(ctx, query, named)
 }
@@ -380,19 +385,6 @@ func (w *wire) add(ctx context.Context, b bound) error {
 		return nil
 	}
 	return w.flush(ctx)
-}
-
-// namedValues makes of arguments what database/sql does.
-func namedValues(args []any) ([]driver.NamedValue, error) {
-	named := make([]driver.NamedValue, len(args))
-	for i, arg := range args {
-		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
-			return nil, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
-		}
-		named[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
-	}
-	return named, nil
 }
 
 // A reader reads the answer to a statement, which may be one of several that were sent together.
@@ -468,9 +460,11 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
-	if kept, err := w.prefetched(w.ctx, query, &b); kept != nil || err != nil {
+	if kept, err := w.prefetched(w.ctx, query, &b); err != nil {
+		return nil, err
+	} else if kept != nil {
 		w.asked = kept
-		return rowsOrNone(kept), err
+		return kept, nil
 	}
 	if b.changes {
 		w.drop()
@@ -487,14 +481,6 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 		return nil, err
 	}
 	return r, nil
-}
-
-// rowsOrNone keeps a nil from becoming an interface that is none.
-func rowsOrNone(r *results) driver.Rows {
-	if r == nil {
-		return nil
-	}
-	return r
 }
 
 // Close says goodbye to the server.

@@ -22,14 +22,6 @@ import (
 // errUnborn: nothing lies at the path, or a file that holds nothing.
 var errUnborn = errors.New("the file is still to be made")
 
-// unbornToRead is the error for a file that holds nothing and was opened to be read.
-func unbornToRead() error {
-	return &engine.Failure{
-		Kind: engine.ErrNotADatabase, Hint: "open it once for writing, or run: migrate up",
-		Err: errors.New("the file is empty: it has no schema yet"),
-	}
-}
-
 // create makes the file. It makes it under another name and renames it when it has its schema and
 // is synced: a process that dies before that leaves no file, and no process ever sees half of one.
 // It replaces an empty file under the exclusive hold, as every replacement does.

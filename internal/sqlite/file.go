@@ -121,7 +121,10 @@ func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	if f == nil {
 		f, wal, err = shareFile(path)
 		if errors.Is(err, errUnborn) && o.ReadOnly {
-			err = unbornToRead()
+			err = &engine.Failure{
+				Kind: engine.ErrNotADatabase, Hint: "open it once for writing, or run: migrate up",
+				Err: errors.New("the file is empty: it has no schema yet"),
+			}
 		}
 		if err != nil {
 			return nil, false, err

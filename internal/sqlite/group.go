@@ -20,7 +20,8 @@ func (w *writer) step(r *request) {
 			}
 		}
 		r.called = true
-		w.prepare(r)
+		r.tx = tx{rx: rx{engine: w.engine, session: w.session}}
+		r.tx.write = &r.tx
 		if shared {
 			if _, err := w.session.exec(sqlSavepoint); err != nil {
 				w.breakUp(err)
@@ -47,11 +48,6 @@ func (w *writer) step(r *request) {
 		}
 	}
 	w.at++
-}
-
-func (w *writer) prepare(r *request) {
-	r.tx = tx{rx: rx{engine: w.engine, session: w.session}}
-	r.tx.write = &r.tx
 }
 
 func (r *request) call() error {

@@ -119,14 +119,6 @@ func (s *session) forget() error {
 	return nil
 }
 
-// forRows gives the statement as database/sql runs it.
-func (s *session) forRows(st *statement) (_ *sqlx.Stmt, err error) {
-	if st.rows == nil {
-		st.rows, err = s.conn.PreparexContext(background, st.query)
-	}
-	return st.rows, err
-}
-
 // exec runs a statement of ours.
 func (s *session) exec(query string, args ...any) (int64, error) {
 	st, err := s.checkout(query)
@@ -238,12 +230,13 @@ func (s *session) putBackAfter(st *statement, err *error) {
 }
 
 // found runs a query.
-func (s *session) found(st *statement, args []any) (*sqlx.Rows, error) {
-	prepared, err := s.forRows(st)
-	if err != nil {
-		return nil, err
+func (s *session) found(st *statement, args []any) (_ *sqlx.Rows, err error) {
+	if st.rows == nil {
+		if st.rows, err = s.conn.PreparexContext(background, st.query); err != nil {
+			return nil, err
+		}
 	}
-	return prepared.QueryxContext(background, args...)
+	return st.rows.QueryxContext(background, args...)
 }
 
 func (s *session) queryContext(ctx context.Context, query string, args []any) (*rows, error) {
