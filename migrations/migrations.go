@@ -126,9 +126,11 @@ var viewWords = map[string]string{
 	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
 
 	// Versions spell what they count in several ways. Package usage reads the same in Go.
-	"counts_of(":        `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ELSE '$.usage' END`,
+	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
+		`ELSE '$.usage' END`,
 	"provider_of(":      `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
-	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, '$.meta.request_model'))`,
+	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), ` +
+		`json_extract(?.j, '$.meta.request_model'))`,
 	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
 		`json_extract(?.j, '$.meta.response_model'))`,
 	// Some records count cached tokens apart from the rest, and some within: the total tells.
@@ -137,10 +139,11 @@ var viewWords = map[string]string{
 		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END`,
 	"prompt_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || ` +
 		`'.prompt_tokens'))`,
-	"cache_read_of(": `coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), json_extract(?.j, ?.u || ` +
-		`'.cache_read_tokens'))`,
-	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), json_extract(?.j, ?.u || ` +
-		`'.cache_creation_input_tokens'), json_extract(?.j, ?.u || '.cache_write_tokens'))`,
+	"cache_read_of(": `coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), ` +
+		`json_extract(?.j, ?.u || '.cache_read_tokens'))`,
+	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), ` +
+		`json_extract(?.j, ?.u || '.cache_creation_input_tokens'), ` +
+		`json_extract(?.j, ?.u || '.cache_write_tokens'))`,
 	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || ` +
 		`'.completion_tokens'))`,
 	"reasoning_of(": `coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, ?.u || ` +

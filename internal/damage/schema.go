@@ -17,8 +17,8 @@ type Object struct {
 	SQL   string `db:"sql"`
 }
 
-const sqlSchema = `SELECT coalesce(type, '') AS type, coalesce(name, '') AS name, coalesce(tbl_name, '') AS tbl_name,
-	coalesce(sql, '') AS sql FROM sqlite_schema ORDER BY rowid`
+const sqlSchema = `SELECT coalesce(type, '') AS type, coalesce(name, '') AS name,
+	coalesce(tbl_name, '') AS tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema ORDER BY rowid`
 
 // Objects reads the schema, SQLite's own entries included.
 func Objects(ctx context.Context, c Conn) (list []Object, err error) {

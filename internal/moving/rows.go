@@ -169,11 +169,13 @@ func selection(t engine.Table, condition, order string) string {
 // keyColumns is the key of a table as its rows are read by it.
 func keyColumns(t engine.Table) (columns []damage.KeyColumn) {
 	for _, i := range key(t) {
-		c := damage.KeyColumn{Name: engine.Quoted(t.Columns[i].Name), Type: "TEXT", Beginning: t.Columns[i].Beginning}
-		if t.Columns[i].Bytes {
-			c.Type = "BYTEA"
+		column, kind := t.Columns[i], "TEXT"
+		if column.Bytes {
+			kind = "BYTEA"
 		}
-		columns = append(columns, c)
+		columns = append(columns, damage.KeyColumn{
+			Name: engine.Quoted(column.Name), Type: kind, Beginning: column.Beginning,
+		})
 	}
 	return columns
 }

@@ -63,7 +63,7 @@ type host struct {
 // other settings and environment variables.
 func ParseAddress(text string) (*Address, error) {
 	if scheme, rest, found := strings.Cut(text, "://"); found {
-		text = strings.ToLower(scheme) + "://" + rest // elsewhere a scheme is of any case, and a name of a file for pgconn
+		text = strings.ToLower(scheme) + "://" + rest // pgconn takes a scheme in capitals for a file
 	}
 	config, err := pgconn.ParseConfig(text)
 	if err != nil {

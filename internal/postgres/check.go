@@ -28,8 +28,8 @@ const beginningInKey = `EXISTS (SELECT 1 FROM pg_index AS i, generate_series(1, 
 
 // sqlColumns are the columns of a table, with their places in its primary key.
 const sqlColumns = `
-SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull, ` + placeInKey + ` AS key,
-       ` + beginningInKey + ` AS beginning
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull,
+       ` + placeInKey + ` AS key, ` + beginningInKey + ` AS beginning
 FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
 

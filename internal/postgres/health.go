@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -94,7 +95,8 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	if s.Waits, err = lockWaits(query, 0); err != nil {
 		return 0, err
 	}
-	if err := x.Get(&s.Oldest, sqlOldestTransaction, nil); err != nil && err != engine.ErrNotFound { //nolint:errorlint // ours
+	err = x.Get(&s.Oldest, sqlOldestTransaction, nil)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return 0, err
 	}
 	if err := x.Select(&s.Standbys, sqlStandbys, nil); err != nil {

@@ -64,7 +64,8 @@ func (x *rx) usable() error {
 	return nil
 }
 
-var errFinished = fmt.Errorf("%w: Tx.ExecAndCommit was the last statement of the transaction", engine.ErrInvalid)
+var errFinished = fmt.Errorf("%w: Tx.ExecAndCommit was the last statement of the transaction",
+	engine.ErrInvalid)
 
 func (x *rx) afterFailed() error {
 	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around "+

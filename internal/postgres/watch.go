@@ -187,7 +187,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 		if err != nil {
 			continue
 		}
-		if now != seen { // a program that notifies nobody, or a commit that was told already: reading again is harmless
+		if now != seen { // by a program that sends no NOTIFY, or told already, which does no harm
 			w.Tell()
 		}
 		seen = now

@@ -21,8 +21,8 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 				return err
 			}
 			for _, k := range keys {
-				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", engine.Quoted(k.From), engine.Quoted(k.From),
-					engine.Quoted(k.To), engine.Quoted(k.Parent))
+				where := fmt.Sprintf("%[1]s IS NOT NULL AND %[1]s NOT IN (SELECT %s FROM %s)",
+					engine.Quoted(k.From), engine.Quoted(k.To), engine.Quoted(k.Parent))
 				moved, err := b.move(ctx, t, where, "the row of "+k.Parent+" that it refers to is lost", k.Parent)
 				if err != nil {
 					return err

@@ -234,7 +234,7 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 			return err
 		}
 		err := s.failure(e.rewrite(ctx, s))
-		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.ErrFull { //nolint:errorlint // a kind is one of ours
+		if f, ok := errors.AsType[*engine.Failure](err); ok && errors.Is(f.Kind, engine.ErrFull) {
 			f.Hint = "nothing was changed; make room for the file once more where it lies and in SQLite's " +
 				"temporary folder, or name another one in SQLITE_TMPDIR"
 		}

@@ -182,7 +182,10 @@ func unknown(err error) error {
 // the row holds what its table can't. An error of SQLite, and one of the reader's own making, pass
 // as they are.
 func (s *session) spoiled(err error, query string, args []any) error {
-	if err == nil || err == engine.ErrNotFound || code(err) != 0 || !repeatable(query) { //nolint:errorlint // ours, from getOnce
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
+		return err
+	}
+	if code(err) != 0 || !repeatable(query) {
 		return err
 	}
 	rows, failed := s.conn.QueryContext(background, query, args...)

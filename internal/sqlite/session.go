@@ -114,7 +114,8 @@ func dataSource(path string, r role) string {
 		mode = "ro&immutable=1"
 	case roleWriter, roleMigration:
 	}
-	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(), mode, openPatience.Milliseconds())
+	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(),
+		mode, openPatience.Milliseconds())
 }
 
 // openPool gives a pool of at most size connections to path. Nothing is opened yet.

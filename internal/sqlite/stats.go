@@ -115,7 +115,10 @@ func (e *Engine) Waiting() (callers int) {
 
 // Watching reports whether the writer has the system tell it of changes.
 func (e *Engine) Watching(ctx context.Context) (watching bool, err error) {
-	err = e.Write(ctx, "watching", func(engine.Tx) error { watching = e.writer.lookout.place != nil; return nil }).Err
+	err = e.Write(ctx, "watching", func(engine.Tx) error {
+		watching = e.writer.lookout.place != nil
+		return nil
+	}).Err
 	return watching, err
 }
 

@@ -267,4 +267,6 @@ func (s *session) number() error {
 
 func newNumber() uint32 { return rand.Uint32() } //nolint:gosec // it is no secret
 
-func sqlNumber(n uint32) string { return fmt.Sprintf("PRAGMA user_version = %d", int32(n)) } //nolint:gosec // its two's complement
+func sqlNumber(n uint32) string {
+	return fmt.Sprintf("PRAGMA user_version = %d", int32(n)) //nolint:gosec // its two's complement
+}
