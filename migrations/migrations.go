@@ -128,7 +128,7 @@ var viewWords = map[string]string{
 	// Versions spell what they count in several ways. Package usage reads the same in Go.
 	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
 		`ELSE '$.usage' END`,
-	"provider_of(":      `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
+	"provider_of(": `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
 	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), ` +
 		`json_extract(?.j, '$.meta.request_model'))`,
 	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
