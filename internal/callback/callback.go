@@ -116,7 +116,7 @@ func (c *Callbacks) TakeNumber() (give func()) {
 	})
 }
 
-// Outside are the functions that belong to no handle: those that are told of progress and of waits.
+// Outside are the callbacks that belong to no handle: the functions for progress and for waits.
 var Outside = func() *Callbacks {
 	c := &Callbacks{}
 	c.TakeNumber()

@@ -39,7 +39,7 @@ var (
 // PIDNamespace identifies the namespace that this process's pids belong to; 0 where the system has none.
 var PIDNamespace = sync.OnceValue(func() int64 { return namespace("pid") })
 
-// Add is the moment d later. One that is too far to be told is the last one that can.
+// Add is the moment d later, at most the last one that can be expressed.
 func (b BootTime) Add(d time.Duration) BootTime {
 	if d > 0 && b.Since > math.MaxInt64-d {
 		b.Since = math.MaxInt64

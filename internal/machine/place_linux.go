@@ -88,8 +88,8 @@ func watchWay(fd int, path string) error {
 	return err
 }
 
-// Changed reports whether anything may have changed since the watch began. It is told once, and the
-// watch is over then.
+// Changed reports whether anything may have changed since the watch began. It reports a change
+// once, and the watch is over then.
 func (p *Place) Changed() bool {
 	n, err := unix.EpollWait(p.ready, p.got[:], 0)
 	return n != 0 || err != nil

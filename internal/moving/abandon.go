@@ -26,7 +26,7 @@ const (
 	SweepThere
 )
 
-// Place says where the rows of a database are under way to, or were moved; "" where they are and were not.
+// Place is where the rows of a database are being moved, or were moved; "" where they were not.
 func Place(ctx context.Context, from engine.Movable) (string, error) {
 	here, err := endOf(ctx, from)
 	if last := here.last(); last.Direction == engine.MovedOut && (last.UnderWay() || here.done()) {
@@ -93,7 +93,8 @@ var errNoMove = &engine.Failure{
 	Err: errors.New("no move of it is under way"),
 }
 
-// elsewhere is for a place that knows nothing of the move, and so can't tell whether it is over.
+// elsewhere is the error for a target without a row of the move, which can't tell whether the move
+// is over.
 func elsewhere(going engine.MoveRow, path string) error {
 	return &engine.Failure{
 		Kind: engine.ErrInvalid, Hint: "name that place with --to, or none",
@@ -139,7 +140,7 @@ func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, the
 	})
 }
 
-// sweepAll is sweep of all tables that are there and ours.
+// sweepAll is sweep for all of our tables that are there.
 func sweepAll(ctx context.Context, d engine.Movable, row engine.MoveRow, o Options) error {
 	tables, err := describe(ctx, d)
 	if err != nil {
@@ -150,7 +151,7 @@ func sweepAll(ctx context.Context, d engine.Movable, row engine.MoveRow, o Optio
 	return sweep(ctx, d, plan{tables: inOrder(tables)}, row, o.Now())
 }
 
-// sweep leaves a database as it was before rows were moved into it.
+// sweep removes the rows that were moved into a database.
 func sweep(ctx context.Context, d engine.Movable, p plan, row engine.MoveRow, at time.Time) error {
 	return d.Reopen(ctx, "take away what was moved", func(t engine.Tx) error {
 		tables := slices.Clone(p.tables)

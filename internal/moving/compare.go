@@ -12,10 +12,10 @@ import (
 	"selvedge/internal/engine"
 )
 
-// mostNamed bounds how many rows are named one by one.
+// mostNamed bounds how many rows are named.
 const mostNamed = 100
 
-// compare reads every row of both ends, and refuses to go on where one is not the same in both.
+// compare reads every row of both ends, and fails where any differs.
 func (m *move) compare(ctx context.Context) error {
 	if err := m.step(ctx, Compare); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (m *move) differs(t engine.Table, key []any, reason string) {
 	}
 }
 
-// compareCounters holds the numbers that the target will give to those that the source has given.
+// compareCounters checks that the target will give no number that the source has given.
 func (m *move) compareCounters(ctx context.Context) error {
 	here, err := m.counters(ctx, m.from)
 	if err != nil {

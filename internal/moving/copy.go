@@ -40,7 +40,7 @@ func (m *move) copy(ctx context.Context) error {
 	return m.goOnCounting(ctx)
 }
 
-// about names the table that an error is about, and lets what the error is be seen.
+// about names the table of an error, and wraps it.
 func about(t engine.Table, err error) error { return fmt.Errorf("table %s: %w", t.Name, err) }
 
 // count counts the rows of both ends.
@@ -159,7 +159,7 @@ func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 	})
 }
 
-// leaveOut takes references to rows that come later out of the rows.
+// leaveOut removes references to later rows from the rows.
 func leaveOut(t engine.Table, column int, rows [][]any) {
 	id := key(t)[0]
 	for _, row := range rows {
@@ -170,7 +170,7 @@ func leaveOut(t engine.Table, column int, rows [][]any) {
 	}
 }
 
-// referToItself puts them in, when all rows of the table are there.
+// referToItself restores them, once all rows of the table are there.
 func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 	column := selfReference(t)
 	if column < 0 {
@@ -205,7 +205,7 @@ func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 	}
 }
 
-// goOnCounting has the target give no number that the source has given.
+// goOnCounting raises the target's counters, so that it gives no number that the source has given.
 func (m *move) goOnCounting(ctx context.Context) error {
 	counters, err := m.counters(ctx, m.from)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"selvedge/internal/engine"
 )
 
-// keyInDoubt is how many bytes the texts of a key have that no index minds: PostgreSQL takes 2,704
-// of a row of a B-tree, and what a text is written with may be five times as long as the text.
+// keyInDoubt is how many bytes the texts of a key may have without any index refusing it:
+// PostgreSQL takes 2,704 of a row of a B-tree, and an escaped text may be five times as long as the
+// text.
 const keyInDoubt = 500
 
 // fits names the rows whose keys the target can't take. The source is open again then.
@@ -46,7 +47,7 @@ func (m *move) fits(ctx context.Context) error {
 	}, err)
 }
 
-// tooLong asks the target about the rows whose keys are long.
+// tooLong asks the target about the rows with long keys.
 func (m *move) tooLong(ctx context.Context, t engine.Table, columns []string, named *[]string) error {
 	var lengths []string
 	for _, c := range columns {

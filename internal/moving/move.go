@@ -106,7 +106,7 @@ func (m *move) run(ctx context.Context) error {
 	return m.complete(ctx)
 }
 
-// fill has the target hold what the source holds, and proves it.
+// fill copies the rows of the source to the target, and compares both.
 func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	if here.Schema != there.Schema || here.Schema != ladder.Last().Version {
 		return &engine.Failure{
@@ -134,8 +134,8 @@ func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	return m.compare(ctx)
 }
 
-// take marks the target as this call's. An earlier one that lost its hold of it unknowingly, with a
-// connection say, writes there no more.
+// take marks the target as this call's. An earlier call that has lost its hold of the target
+// without noticing, with a connection say, writes there no more.
 func (m *move) take(ctx context.Context) error {
 	return m.to.Write(ctx, "go on with the move", func(t engine.Tx) error {
 		row, err := m.current(t)
@@ -149,7 +149,7 @@ func (m *move) take(ctx context.Context) error {
 	}).Err
 }
 
-// write writes to the target, where no other call has taken it.
+// write writes to the target, unless another call has taken it.
 func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) error {
 	return m.to.Write(ctx, why, func(t engine.Tx) error {
 		if err := m.mine(t); err != nil {
@@ -159,7 +159,8 @@ func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) 
 	}).Err
 }
 
-// mine fails where another call has taken the target, and keeps others from it until the transaction ends.
+// mine fails where another call has taken the target, and keeps others from taking it until the
+// transaction ends.
 func (m *move) mine(t engine.Tx) error {
 	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
 	if err == nil && n != 1 {
@@ -171,7 +172,7 @@ func (m *move) mine(t engine.Tx) error {
 	return err
 }
 
-// step tells of one, and ends the move where its context has.
+// step reports a step, and ends the move if its context has ended.
 func (m *move) step(ctx context.Context, s Step) error {
 	tell(ctx, engine.Progress{Step: string(s)})
 	if ctx.Err() != nil {
@@ -180,7 +181,7 @@ func (m *move) step(ctx context.Context, s Step) error {
 	return nil
 }
 
-// tell says how far a step is, in rows.
+// tell reports progress, in rows.
 func tell(ctx context.Context, p engine.Progress) {
 	if to := engine.Telling(ctx); to != nil {
 		to(p)
@@ -200,7 +201,7 @@ func (e end) last() engine.MoveRow {
 	return e.rows[0]
 }
 
-// underWay gives the move that has not ended.
+// underWay gives the unfinished move.
 func (e end) underWay() (engine.MoveRow, bool) {
 	last := e.last()
 	return last, len(e.rows) > 0 && last.UnderWay()
@@ -215,7 +216,7 @@ func (e end) of(token []byte) (engine.MoveRow, bool) {
 	return e.rows[i], true
 }
 
-// has reports whether all that a move brought has come here.
+// has reports whether all rows of a move have arrived here.
 func (e end) has(token []byte) bool {
 	row, known := e.of(token)
 	return known && row.Direction == engine.MovedIn && row.Outcome != nil && *row.Outcome == engine.MoveComplete
@@ -249,7 +250,7 @@ func (m *move) ends(ctx context.Context) (here, there end, err error) {
 	return here, there, err
 }
 
-// begin shuts the source and marks the target, as far as an earlier call has not.
+// begin shuts the source and marks the target, unless an earlier call has.
 func (m *move) begin(ctx context.Context, here, there end) error {
 	going, isGoing := here.underWay()
 	coming, isComing := there.underWay()
@@ -433,7 +434,7 @@ const (
 	sqlSetIdentity = `UPDATE selvedge_file SET generation = ?, created_at = ?`
 )
 
-// open lets everybody use the target. It is what the source was, to cursors too.
+// open lets everybody use the target. It has the source's identity, so that cursors stay valid.
 func (m *move) open(ctx context.Context) error {
 	if err := m.step(ctx, Open); err != nil {
 		return err
@@ -490,8 +491,8 @@ func (e end) done() bool {
 	return last.Direction == engine.MovedOut && last.Outcome != nil && *last.Outcome == engine.MoveComplete
 }
 
-// finished is for a source that was moved before. The target may not be open yet, and may have lost
-// what came last, as a server may that failed over: it gets it then.
+// finished handles a source that was moved before. The target may not be open yet, and may have
+// lost the last rows, as a server may after a failover: it then gets them again.
 func (m *move) finished(ctx context.Context, here, there end) error {
 	done := here.last()
 	m.token = done.Token
@@ -518,8 +519,8 @@ func (m *move) finished(ctx context.Context, here, there end) error {
 	return m.open(ctx)
 }
 
-// forgotten is for a source that lost the end of its move, as a server may that failed over, or a
-// file in whose place a copy was laid: the target takes its work.
+// forgotten handles a source that lost the end of its move, as a server may after a failover, or a
+// file that was replaced by a copy: the target decides.
 func (m *move) forgotten(ctx context.Context, going engine.MoveRow, there end) error {
 	row, _ := there.of(going.Token)
 	m.token = going.Token

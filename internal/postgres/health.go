@@ -131,15 +131,15 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int64)
 	return waits, nil
 }
 
-// A wait for locks is told that has lasted for tellAfter, which is looked for every tellEvery.
-// Tests shorten them.
+// A wait for locks is reported once it has lasted for tellAfter; tellEvery is the interval between
+// two looks. Tests shorten them.
 var (
 	tellAfter = 2 * time.Second
 	tellEvery = time.Second
 )
 
-// tellWaits tells which sessions hold the locks that this one waits for, where the context asks for
-// that, until over is called. Each set of holders is told once.
+// tellWaits reports the sessions that hold the locks that this one waits for, where the context
+// asks for that, until over is called. It reports each set of holders once.
 func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) {
 	tell := engine.TellingWaits(ctx)
 	if tell == nil {

@@ -307,8 +307,8 @@ func (e *Engine) KeyLimits(x engine.Rx) (limits []engine.KeyLimit, err error) {
 
 var errUndo = errors.New("nothing is to stay of this")
 
-// Fits puts the rows into a table like that one, which is gone behind the transaction: how long a
-// key may be depends on how well the server compresses it.
+// Fits inserts the rows into a temporary table with the same indexes: how long a key may be depends
+// on how well the server compresses it.
 func (e *Engine) Fits(ctx context.Context, table engine.Table, rows [][]any) (unfit []error, err error) {
 	var names []string
 	for _, c := range table.Columns {

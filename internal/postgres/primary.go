@@ -216,8 +216,8 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	}
 }
 
-// dialled takes note of whether a host refused a connection: then it lives, and those that it gave
-// before may. One that starts or stops says nothing about them.
+// dialled records whether a host refused a connection: then it lives, and its earlier connections
+// may. A host that is starting or stopping says nothing about them.
 func (s *scout) dialled(host string, err error) {
 	state := state(err)
 	s.mu.Lock()

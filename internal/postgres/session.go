@@ -247,7 +247,7 @@ func (p *sessions) take() *session {
 	return s
 }
 
-// release gives a session back. One that is broken is closed.
+// release gives a session back, or closes a broken one.
 func (p *sessions) release(s *session) {
 	s.wire.answers = answers{} // of a transaction that is over
 	defer func() { p.places <- struct{}{} }()

@@ -321,9 +321,8 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	return s, nil
 }
 
-// control has a text of ours go ahead of the next statement, and behind changes that were to go
-// ahead too: those are sent now, so that one that fails does so in the savepoint that it belongs
-// to.
+// control queues a text of ours before the next statement, and after queued changes: those are sent
+// now, so that a failing one fails in the savepoint that it belongs to.
 func (t *tx) control(text string) error {
 	wire := t.session.wire
 	if slices.ContainsFunc(wire.ahead, func(b bound) bool { return b.prepared != nil && b.changes }) {

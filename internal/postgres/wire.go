@@ -253,7 +253,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if err := w.free(); err != nil {
 		return nil, err
 	}
-	// One that can't be prepared fails in the savepoint that it belongs to.
+	// A statement that can't be prepared must fail in the savepoint that it belongs to.
 	if w.conn.TxStatus() == 'T' && slices.ContainsFunc(w.ahead, bound.isControl) {
 		if err := w.flush(ctx); err != nil {
 			return nil, err

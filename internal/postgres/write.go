@@ -341,8 +341,8 @@ func (e *Engine) committed(t *tx, out *callback.Outcome) {
 	e.runHooks(t.Committed, out)
 }
 
-// runHooks runs all of them, also after one that takes the goroutine with it; out is told of the
-// first that did not return.
+// runHooks runs all of them, even after one that ends the goroutine; out records the first that did
+// not return.
 func (e *Engine) runHooks(hooks []func(), out *callback.Outcome) {
 	if len(hooks) == 0 {
 		return

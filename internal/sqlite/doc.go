@@ -2,5 +2,5 @@
 // concurrent callers share, a pool of reading ones, the turns among processes, the migrations, and
 // the care of the file.
 //
-// What lies beside the file is told in package db.
+// Package db documents the files beside the database.
 package sqlite

@@ -62,8 +62,8 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 }
 
 // serve runs fn in a transaction of this connection and gives the connection back, also when fn
-// leaves by Goexit. locked tells that SQLite found the file locked under this connection; a
-// callback's own error of another file does not.
+// leaves by Goexit. locked says that SQLite found the file locked under this connection; a
+// callback's own error of another file does not count.
 func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error,
 	out *callback.Outcome,
 ) (locked bool) {
@@ -161,10 +161,9 @@ func (p *readers) close() error {
 	return errors.Join(failed, p.pool.Close())
 }
 
-// A rest is how a file lay there when it was opened to be read, in a folder in which this process
-// can make nothing. SQLite can't make the -shm there through which readers and writers know of each
-// other, so it is told that the file does not change (immutable=1), and whether that is so is
-// looked at before and after each read.
+// A rest is the state of a file at opening, in a folder in which this process can create nothing.
+// SQLite can't make the -shm there, through which readers and writers know of each other, so it
+// gets immutable=1, and each read checks before and after itself that the file has not changed.
 type rest struct {
 	path string
 	size int64
@@ -172,7 +171,7 @@ type rest struct {
 	key  fileKey
 }
 
-// atRest gives nil for a file that SQLite can read as usual. One with content in its WAL is never
+// atRest is nil for a file that SQLite can read as usual. A file with content in its WAL is never
 // read without it.
 func atRest(path string, wal bool) (*rest, error) {
 	if !wal || unix.Access(filepath.Dir(path), unix.W_OK) == nil {
@@ -206,7 +205,7 @@ func (r *rest) unchanged() error {
 	}
 }
 
-// readAtRest is a read that must not have been written under.
+// readAtRest is a read that fails if the file was written meanwhile.
 func (e *Engine) readAtRest(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	if err := e.rest.unchanged(); err != nil {
 		return callback.Outcome{Err: err}
@@ -243,8 +242,8 @@ func needsWriter(err error) error {
 	return err
 }
 
-// interruptAgain is how often a read that is to end is interrupted: a statement that is about to
-// begin does not notice.
+// interruptAgain is the pause between two interrupts of a read that is to end: a statement that is
+// about to begin misses one.
 const interruptAgain = time.Millisecond
 
 // reads are the reads under way through a handle. While the writer asks for a gap between them, new
@@ -269,7 +268,7 @@ type activeRead struct {
 }
 
 // begin registers a read, and has its statements interrupted when ctx ends, until end is called. It
-// costs no goroutine while ctx has not ended.
+// starts no goroutine before that.
 func (r *reads) begin(ctx context.Context, why string, x *rx) {
 	x.ctx, x.why, x.began = ctx, why, time.Now()
 	r.mu.Lock()
@@ -294,7 +293,7 @@ func (r *reads) begin(ctx context.Context, why string, x *rx) {
 	}
 }
 
-// end takes a read out. After it the connection is interrupted no more, and may be another read's.
+// end takes a read out. Its connection is not interrupted afterwards, and may be another read's.
 func (r *reads) end(x *rx) {
 	r.mu.Lock()
 	x.listed = false
@@ -353,7 +352,7 @@ func (r *reads) interruptAll() (more bool) {
 	return r.oldest != nil
 }
 
-// longest is what the oldest read is for and how long it has been going on; 0 when there is none.
+// longest is the name of the oldest read and how long it has been running; "" without one.
 func (r *reads) longest() (why string, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -365,7 +364,7 @@ func (r *reads) longest() (why string, took time.Duration) {
 
 func (r *reads) wanted() bool { return r.asked.Load() || r.gate != nil && r.gate.IsShut() }
 
-// gapLook is how often a read that waits looks whether it may begin.
+// gapLook is the pause between two looks of a read that waits for a gap.
 const gapLook = time.Millisecond
 
 // leaveGap waits while the writer wants a gap, no longer than GapPatience.

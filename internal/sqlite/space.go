@@ -36,9 +36,9 @@ const (
 
 const reserveSuffix = "-reserve"
 
-// A space looks after the room that the file takes: it gives the pages that deletions freed back to
-// the disk, keeps the WAL small where the disk is nearly full, and holds the reserve. It works in
-// the writer's turns, in small steps, while there was something written, and sleeps else.
+// A space manages the file's room on the disk: it returns the pages of deleted rows, keeps the WAL
+// small on a nearly full disk, and holds the reserve. It works in small steps in the writer's turns
+// while the file is written to, and sleeps otherwise.
 type space struct {
 	engine *Engine
 
@@ -124,7 +124,7 @@ func (s *space) run() {
 	}
 }
 
-// look is one step. It tells how many pages the next one, in a moment, is to give back; 0 for none.
+// look is one step. It gives how many pages the next one, in a moment, is to return; 0 for none.
 func (s *space) look(step int64) (next int64) {
 	s.lookAtDisk()
 	ctx := s.ctx
@@ -175,14 +175,14 @@ func (s *space) look(step int64) (next int64) {
 	return step
 }
 
-// begin gives the step in which so many free pages are given back.
+// begin gives the size of the steps in which so many free pages are returned.
 func (s *space) begin(free int64) (step int64) {
 	s.stay = max(fewFree, free/mostFree)
 	return min(max(free/spaceSteps, leastStep), mostStep)
 }
 
-// freePages reads how many there are. It takes no turn, since most looks find nothing to do, and a
-// process that is stopped keeps the turn it has.
+// freePages counts the free pages. It takes no turn, since most looks find nothing to do, and a
+// stopped process keeps its turn.
 func (s *space) freePages(ctx context.Context) (free int64, err error) {
 	out := s.engine.Read(ctx, "look for free pages", func(x engine.Rx) error {
 		return x.Get(&free, "PRAGMA freelist_count", nil)
@@ -190,9 +190,9 @@ func (s *space) freePages(ctx context.Context) (free int64, err error) {
 	return free, out.Err
 }
 
-// giveBack returns up to so many free pages to the disk, and tells how many are left. What a step
-// writes goes into the WAL first: where the disk has little left, a step takes no more than half of
-// that, and none is made before the WAL of the steps before could start again.
+// giveBack returns up to so many free pages to the disk, and gives how many are left. The WAL grows
+// by each step first: on a nearly full disk a step takes no more than half of the free room, and
+// waits until the WAL of the steps before could start again.
 func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err error) {
 	s.lookAtDisk()
 	if s.free.Load() < littleFree {
@@ -220,12 +220,12 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 	return left, failure(out.Err)
 }
 
-// stepBytes is what the WAL takes for a page that is given back, at most: a page that is moved, the
-// one that refers to it, and its part of the pointer map.
+// stepBytes bounds what the WAL takes for a returned page: the page that is moved, the one that
+// refers to it, and its part of the pointer map.
 const stepBytes = 3 * pageBytes
 
-// blocked reports whether reads keep a WAL from starting again that is as long as a disk with
-// little left can take.
+// blocked reports whether reads keep a WAL from starting again that is as long as a nearly full
+// disk can take.
 func (s *space) blocked() bool {
 	return s.free.Load() < littleFree && s.walPages.Load() > s.walLimit()
 }
@@ -245,7 +245,7 @@ func (s *space) lookAtDisk() {
 	s.reserve()
 }
 
-// readEnded takes a read out. After one that the WAL had to grow over, the WAL is cut off.
+// readEnded takes a read out. After a read that the WAL had to grow over, the WAL is truncated.
 func (e *Engine) readEnded(x *rx) {
 	e.reads.end(x)
 	if took := time.Since(x.began); took > GapPatience && e.space != nil &&
@@ -286,8 +286,7 @@ func (s *space) reserve() {
 // enough is how much must be free before the reserve is made, or filled again.
 func (s *space) enough() int64 { return s.whole.Load() + s.whole.Load()/4 }
 
-// restock fills, as the file is closed and the WAL has gone, what a handle took of a full disk and
-// needed no more.
+// restock fills the reserve again as the file is closed and the WAL has gone.
 func (s *space) restock() {
 	if s.released.Load() {
 		_ = s.engine.fillReserve(s.whole.Load()) // there may be no room
@@ -398,7 +397,7 @@ func (s *space) makeRoom(ctx context.Context, why string, fn func(engine.Tx) err
 // WAL must fit into the file.
 const endPages = 64
 
-// sparingly runs what ends something while the reserve is in use.
+// sparingly runs a call that ends something while the reserve is in use.
 func (s *space) sparingly(x engine.Tx, fn func(engine.Tx) error) error {
 	var before, after int64
 	pages := func(n *int64) error { return x.(*tx).session.Get(n, "PRAGMA page_count") }
@@ -423,7 +422,7 @@ func (s *space) sparingly(x engine.Tx, fn func(engine.Tx) error) error {
 	}
 }
 
-// giveAllBack is for a full disk: the next deletion needs what this one freed.
+// giveAllBack is for a full disk: the next deletion needs the room of this one.
 func (s *space) giveAllBack(ctx context.Context) error {
 	s.cut.Store(true)
 	left, err := s.giveBack(ctx, 0)

@@ -17,11 +17,11 @@ import (
 )
 
 // The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It
-// starts again from its beginning when no reader uses it, and readers that overlap need never leave
-// such a gap: 192 MB for a file of 4 MB were seen. So from WALRestartPages on the writer asks new
-// readers to wait for a gap, and from walWaitPages on, which is 56 MB, it waits for the gap itself.
-// Both give up on a read that takes longer than GapPatience: then the WAL grows, and Health says
-// whose read it is.
+// starts again from its beginning when no reader uses it, and overlapping readers need never leave
+// such a gap: a WAL of 192 MB beside a file of 4 MB was seen. So from WALRestartPages on the writer
+// asks new readers to wait for a gap, and from walWaitPages on, which is 56 MB, it waits for the
+// gap itself. Both give up on a read that takes longer than GapPatience: then the WAL grows, and
+// Health names the read.
 const (
 	WALRestartPages = 2 * walCheckpointPages
 	walWaitPages    = 14336
@@ -33,8 +33,8 @@ const (
 	walLookEvery     = 64 // commits, at most
 )
 
-// GapPatience is how long a read may take before the WAL is let grow over it. A variable so that a
-// test need not wait as long.
+// GapPatience is how long a read may take before the WAL may grow over it. A variable so that a
+// test can shorten it.
 var GapPatience = 5 * time.Second
 
 // walCare is what the writer knows of the WAL between commits. Only the goroutine that has the
@@ -77,8 +77,8 @@ func (w *writer) countCheckpoints() {
 	})
 }
 
-// boundWAL keeps the WAL in its bounds, after a commit and before the turn is given on. An error is
-// nothing to report: the commit is done, and the next look comes.
+// boundWAL keeps the WAL in its bounds, after a commit and before the turn ends. It ignores errors:
+// the commit is done, and the next look comes.
 func (w *writer) boundWAL() {
 	if w.engine.memory {
 		return
@@ -127,7 +127,7 @@ func (w *writer) writeOut(pages int64) {
 	}
 }
 
-// restartWAL has the WAL start again from its beginning. cut: it is to give its space back, too.
+// restartWAL makes the WAL start again from its beginning; with cut it also gives its room back.
 func (w *writer) restartWAL(size walSize, cut bool) {
 	c := &w.wal
 	now := time.Now()
@@ -194,7 +194,7 @@ func (s *session) checkpoint(mode string) (walSize, error) {
 	return size, err
 }
 
-// checkpointPatiently waits for readers, which the writing connection does not elsewhere.
+// checkpointPatiently waits for readers, as the writing connection does only here.
 func (s *session) checkpointPatiently(mode string, patience time.Duration) (size walSize, err error) {
 	milliseconds := fmt.Sprint(patience.Milliseconds() + 1) // the wait is not to end just before patience does
 	if err := setPragma(background, s.conn, pragma{"busy_timeout", milliseconds, milliseconds}); err != nil {
@@ -207,7 +207,7 @@ func (s *session) checkpointPatiently(mode string, patience time.Duration) (size
 	return size, err
 }
 
-// begin begins a transaction that writes. Where it may be the first in the WAL it is numbered.
+// begin begins a write transaction, and numbers it where it may be the first in the WAL.
 func (s *session) begin() error {
 	if _, err := s.exec(sqlBeginImmediate); err != nil {
 		return err
@@ -225,9 +225,8 @@ func (s *session) begin() error {
 	return err
 }
 
-// nameWAL puts the WAL's name on the disk, before the first commit and before a number: a power cut
-// is not to bring back a WAL that was removed. SQLite syncs the folder once too, and throws the
-// result away.
+// nameWAL syncs the WAL's name, before the first commit and before a number: a power cut must not
+// bring back a WAL that was removed. SQLite syncs the folder once too, and ignores the result.
 func (s *session) nameWAL() error {
 	if s.wal.named || s.wal.file == 0 {
 		return nil
