@@ -78,6 +78,11 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Kind, f.Err}
 }
 
+// Failf is a failure of a kind with a hint; the format is that of its cause, as fmt.Errorf takes it.
+func Failf(kind error, hint, format string, args ...any) error {
+	return &Failure{Kind: kind, Hint: hint, Err: fmt.Errorf(format, args...)}
+}
+
 // EndedBefore is the error of a call whose context had ended before it began: nothing kept it waiting.
 func EndedBefore(ctx context.Context) error {
 	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))

@@ -72,11 +72,9 @@ func (l Ladder) tooNew(have Versions, lowest int64, use string) error {
 
 // TooOld is the error for a database that must not be migrated here.
 func (l Ladder) TooOld(have Versions) error {
-	return &Failure{
-		Kind: ErrInvalid, Hint: "open it once for writing, or run: migrate up",
-		Err: fmt.Errorf("the %s has schema %d and this program reads and writes %d", l.What, have.Schema,
-			l.Last().Version),
-	}
+	return Failf(ErrInvalid, "open it once for writing, or run: migrate up",
+		"the %s has schema %d and this program reads and writes %d", l.What, have.Schema,
+		l.Last().Version)
 }
 
 // A Get reads one row into dest, as Rx.Get does: from a session, or from a transaction.

@@ -88,18 +88,14 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 	return a, err
 }
 
-var errNoMove = &engine.Failure{
-	Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone",
-	Err: errors.New("no move of it is under way"),
-}
+var errNoMove = engine.Failf(engine.ErrNotFound, "it is open: nothing is to be undone",
+	"no move of it is under way")
 
 // elsewhere is the error for a target without a row of the move, which can't tell whether the move
 // is over.
 func elsewhere(going engine.MoveRow, path string) error {
-	return &engine.Failure{
-		Kind: engine.ErrInvalid, Hint: "name that place with --to, or none",
-		Err: fmt.Errorf("the move goes to %s, and %s knows nothing of it", going.Place, path),
-	}
+	return engine.Failf(engine.ErrInvalid, "name that place with --to, or none",
+		"the move goes to %s, and %s knows nothing of it", going.Place, path)
 }
 
 const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ?

@@ -3,7 +3,6 @@ package moving
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -42,11 +41,9 @@ func (m *move) compare(ctx context.Context) error {
 		differing += c.Differs
 	}
 	if len(m.report.Differs) > 0 || m.report.SHA256 != m.report.ToSHA256 {
-		return &engine.Failure{
-			Kind: engine.ErrConflict, Hint: "nobody writes to either; undo the move with: migrate move " +
-				"--abandon --to " + m.to.Path() + ", and begin again",
-			Err: fmt.Errorf("what was moved is not what is there: %d rows differ", differing),
-		}
+		return engine.Failf(engine.ErrConflict, "nobody writes to either; undo the move with: migrate "+
+			"move --abandon --to "+m.to.Path()+", and begin again",
+			"what was moved is not what is there: %d rows differ", differing)
 	}
 	return nil
 }
@@ -183,12 +180,10 @@ func (s *side) next() error {
 			return err
 		}
 		if order >= 0 {
-			return &engine.Failure{
-				Kind: engine.ErrCorrupt, Hint: "no key that the stores make does; give the source back with: migrate " +
-					"move --abandon --to TARGET, and rename or remove these rows with SQL",
-				Err: fmt.Errorf("row %s comes behind %s, and engines sort such keys in different ways",
-					damage.RowName(s.key), damage.RowName(before)),
-			}
+			return engine.Failf(engine.ErrCorrupt, "no key that the stores make does; give the source "+
+				"back with: migrate move --abandon --to TARGET, and rename or remove these rows with "+
+				"SQL", "row %s comes behind %s, and engines sort such keys in different ways",
+				damage.RowName(s.key), damage.RowName(before))
 		}
 	}
 	s.digest.row(s.row)

@@ -40,11 +40,9 @@ func (m *move) fits(ctx context.Context) error {
 		return nil
 	}
 	err = m.giveUp(ctx, "give the move up")
-	return errors.Join(&engine.Failure{
-		Kind: engine.ErrUnsupported, Hint: "nothing was moved, and the source is open as it was; remove these " +
-			"rows, or shorten what they are called",
-		Err: fmt.Errorf("no index of the target takes keys as long as those of %s", strings.Join(named, "; ")),
-	}, err)
+	return errors.Join(engine.Failf(engine.ErrUnsupported, "nothing was moved, and the source is open "+
+		"as it was; remove these rows, or shorten what they are called",
+		"no index of the target takes keys as long as those of %s", strings.Join(named, "; ")), err)
 }
 
 // tooLong asks the target about the rows with long keys.

@@ -109,12 +109,10 @@ func (m *move) run(ctx context.Context) error {
 // fill copies the rows of the source to the target, and compares both.
 func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	if here.Schema != there.Schema || here.Schema != ladder.Last().Version {
-		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate " +
-				"move --abandon --to " + m.to.Path(),
-			Err: fmt.Errorf("the source has schema %d and the target %d, and this program moves rows of %d",
-				here.Schema, there.Schema, ladder.Last().Version),
-		}
+		return engine.Failf(engine.ErrUnsupported, "go on with the program that began it, or undo it "+
+			"with: migrate move --abandon --to "+m.to.Path(),
+			"the source has schema %d and the target %d, and this program moves rows of %d", here.Schema,
+			there.Schema, ladder.Last().Version)
 	}
 	if m.plan, err = makePlan(ctx, m.from, m.to); err != nil {
 		return err
@@ -164,10 +162,8 @@ func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) 
 func (m *move) mine(t engine.Tx) error {
 	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
 	if err == nil && n != 1 {
-		err = &engine.Failure{
-			Kind: engine.ErrConflict, Hint: "leave it to that one",
-			Err: errors.New("another program has gone on with the move"),
-		}
+		err = engine.Failf(engine.ErrConflict, "leave it to that one",
+			"another program has gone on with the move")
 	}
 	return err
 }
@@ -358,11 +354,9 @@ func holds(x engine.Rx, p plan) error {
 			return err
 		}
 		if n > 0 {
-			return &engine.Failure{
-				Kind: engine.ErrConflict, Hint: "name a place that is empty: another file, another database, or " +
-					"another schema with ?search_path=NAME",
-				Err: fmt.Errorf("the target holds rows already, in its table %s", t.Name),
-			}
+			return engine.Failf(engine.ErrConflict, "name a place that is empty: another file, another "+
+				"database, or another schema with ?search_path=NAME",
+				"the target holds rows already, in its table %s", t.Name)
 		}
 	}
 	return nil
@@ -398,10 +392,8 @@ func (m *move) end(t engine.Tx, outcome string) error {
 func (m *move) current(t engine.Tx) (row engine.MoveRow, err error) {
 	err = t.Get(&row, engine.SQLLastMove, nil)
 	if err == nil && (!bytes.Equal(row.Token, m.token) || !row.UnderWay()) {
-		err = &engine.Failure{
-			Kind: engine.ErrConflict, Hint: "begin it again",
-			Err: errors.New("the move was ended meanwhile by another program"),
-		}
+		err = engine.Failf(engine.ErrConflict, "begin it again",
+			"the move was ended meanwhile by another program")
 	}
 	return row, err
 }

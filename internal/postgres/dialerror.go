@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -84,10 +83,8 @@ func (u unreachedErrors) Unwrap() []error { return u }
 // notReached is the error of a connection to a host that failed.
 func notReached(ctx context.Context, host string, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
-		return &engine.Failure{
-			Kind: engine.ErrBusy, Hint: "see that the server runs, or give it more time",
-			Err: fmt.Errorf("waiting for the server at %s: %w", host, cause),
-		}
+		return engine.Failf(engine.ErrBusy, "see that the server runs, or give it more time",
+			"waiting for the server at %s: %w", host, cause)
 	}
 	return &unreached{host, err}
 }

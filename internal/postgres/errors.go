@@ -177,27 +177,19 @@ func constraint(s string) engine.Constraint {
 
 // waitEnded is the error of a caller whose context ended while it waited for what.
 func waitEnded(ctx context.Context, what string) error {
-	return &engine.Failure{
-		Kind: engine.ErrBusy,
-		Hint: "other callers hold " + what + "; try again, or give the call more time",
-		Err:  fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx)),
-	}
+	return engine.Failf(engine.ErrBusy,
+		"other callers hold "+what+"; try again, or give the call more time", "waiting for %s: %w",
+		what, context.Cause(ctx))
 }
 
 // unknown is the error of a commit whose outcome can't be settled.
 func unknown(err error) error {
-	return &engine.Failure{
-		Kind: engine.ErrOutcomeUnknown,
-		Hint: "no primary answered since the commit was cut: when one does, look for the change, or repeat the " +
-			"call with the batch of this error",
-		Err: fmt.Errorf("commit: %w", err),
-	}
+	return engine.Failf(engine.ErrOutcomeUnknown, "no primary answered since the commit was cut: when "+
+		"one does, look for the change, or repeat the call with the batch of this error", "commit: %w",
+		err)
 }
 
 // Unsupported is the error of what only a file has.
 func Unsupported(what, hint string) error {
-	return &engine.Failure{
-		Kind: engine.ErrUnsupported, Hint: hint,
-		Err: fmt.Errorf("a PostgreSQL server has no %s of ours", what),
-	}
+	return engine.Failf(engine.ErrUnsupported, hint, "a PostgreSQL server has no %s of ours", what)
 }

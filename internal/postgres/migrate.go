@@ -72,11 +72,9 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	defer e.tellWaits(ctx, s)()
 	s.wire.ctx = ctx
 	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
-		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "make the database anew: createdb --encoding UTF8 --locale C " +
-				"--template template0 NAME",
-			Err: fmt.Errorf("the database has the encoding %s, which does not hold every text", encoding),
-		}
+		return engine.Failf(engine.ErrUnsupported,
+			"make the database anew: createdb --encoding UTF8 --locale C --template template0 NAME",
+			"the database has the encoding %s, which does not hold every text", encoding)
 	}
 	have, err := readVersions(s.get)
 	if err == nil && have.Schema == 0 {

@@ -103,10 +103,8 @@ func (e *Engine) Keep(ctx context.Context) error {
 	var kept bool
 	err = s.get(&kept, sqlKeep, e.address.schema)
 	if err == nil && !kept {
-		err = &engine.Failure{
-			Kind: engine.ErrBusy, Hint: "wait until it is over",
-			Err: errors.New("another program moves rows into the database"),
-		}
+		err = engine.Failf(engine.ErrBusy, "wait until it is over",
+			"another program moves rows into the database")
 	}
 	if err != nil {
 		return failure(errors.Join(err, s.close()))
@@ -163,11 +161,9 @@ func (e *Engine) inTheWay(ctx context.Context, err error, readers bool) error {
 			strings.Join(slices.DeleteFunc([]string{s.Program, s.User, s.State},
 				func(part string) bool { return part == "" }), ", ")))
 	}
-	return &engine.Failure{
-		Kind: engine.ErrBusy, Hint: "wait until that has ended, or end it; --wait, or Options.LockTimeout, " +
-			"gives the move more time",
-		Err: fmt.Errorf("its tables are in a transaction of %s: %w", strings.Join(who, " and "), err),
-	}
+	return engine.Failf(engine.ErrBusy,
+		"wait until that has ended, or end it; --wait, or Options.LockTimeout, gives the move more time",
+		"its tables are in a transaction of %s: %w", strings.Join(who, " and "), err)
 }
 
 func (e *Engine) lockTimeout(t engine.Tx) error {

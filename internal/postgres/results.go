@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"fmt"
 	"io"
 
 	"selvedge/internal/engine"
@@ -31,11 +30,9 @@ type results struct {
 // mostKept bounds what of one query is read into memory to free the connection.
 const mostKept = 64 << 20
 
-var errTooMuchOpen = &engine.Failure{
-	Kind: engine.ErrInvalid, Hint: "read the rows to their end first, or page by page with LIMIT",
-	Err: fmt.Errorf("another statement ran while more than %d MiB of this one's rows were not read yet",
-		mostKept>>20),
-}
+var errTooMuchOpen = engine.Failf(engine.ErrInvalid,
+	"read the rows to their end first, or page by page with LIMIT",
+	"another statement ran while more than %d MiB of this one's rows were not read yet", mostKept>>20)
 
 var _ scan.Source = (*results)(nil)
 

@@ -158,12 +158,10 @@ func (s *session) outlast(ctx context.Context) (err error) {
 			return failure(err)
 		}
 		if time.Since(began) > scrubPatience {
-			return &engine.Failure{
-				Kind: engine.ErrBusy,
-				Hint: "end it (migrate health shows the oldest; prepared ones, replication slots, and standbys with " +
-					"hot_standby_feedback count, too) and do it again: what was done stays done",
-				Err: errors.New("a transaction from before still sees what was there, and so the tables keep it"),
-			}
+			return engine.Failf(engine.ErrBusy, "end it (migrate health shows the oldest; prepared "+
+				"ones, replication slots, and standbys with hot_standby_feedback count, too) and do it "+
+				"again: what was done stays done",
+				"a transaction from before still sees what was there, and so the tables keep it")
 		}
 		if !engine.Pause(ctx, 100*time.Millisecond) {
 			return waitEnded(ctx, "what was there before")

@@ -179,10 +179,9 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 		}
 		if !t.again(ctx, e.patience, again) {
 			if ctx.Err() != nil {
-				out.Err = &engine.Failure{
-					Kind: engine.ErrBusy, Hint: "nothing was changed; try again, or give the call more time",
-					Err: fmt.Errorf("running it again: %w (%w)", context.Cause(ctx), again),
-				}
+				out.Err = engine.Failf(engine.ErrBusy,
+					"nothing was changed; try again, or give the call more time",
+					"running it again: %w (%w)", context.Cause(ctx), again)
 			}
 			return out
 		}

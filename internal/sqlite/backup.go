@@ -280,11 +280,9 @@ func (p *part) give(dest string) (err error) {
 		err = fmt.Errorf("put the name %s on the disk: %w", dest, err)
 		if back := os.Rename(dest, p.path); back != nil {
 			p.named = true
-			return &engine.Failure{
-				Kind: engine.ErrOutcomeUnknown, Hint: "the copy is there, whole, but a power cut may take its name: " +
-					"mend the disk, and look for it",
-				Err: fmt.Errorf("%w, and take it away again: %w", err, back),
-			}
+			return engine.Failf(engine.ErrOutcomeUnknown, "the copy is there, whole, but a power cut "+
+				"may take its name: mend the disk, and look for it", "%w, and take it away again: %w",
+				err, back)
 		}
 		return err
 	}

@@ -174,10 +174,8 @@ func (e *Engine) unused() error {
 	}
 	used, err := e.shmUsed()
 	if err == nil && used {
-		err = &engine.Failure{
-			Kind: engine.ErrBusy, Hint: "close the programs that have the file open, and try again",
-			Err: errors.New("another program, such as sqlite3, has the file open"),
-		}
+		err = engine.Failf(engine.ErrBusy, "close the programs that have the file open, and try again",
+			"another program, such as sqlite3, has the file open")
 	}
 	return err
 }
@@ -191,10 +189,9 @@ func (e *Engine) unchanged(was os.FileInfo) error {
 	}
 	wal, err := sizeOf(e.path + "-wal")
 	if err == nil && (wal > 0 || is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime())) {
-		err = &engine.Failure{
-			Kind: engine.ErrBusy, Hint: "the file is as that program left it: try again when it is done",
-			Err: errors.New("another program wrote the file while it was copied"),
-		}
+		err = engine.Failf(engine.ErrBusy,
+			"the file is as that program left it: try again when it is done",
+			"another program wrote the file while it was copied")
 	}
 	return err
 }

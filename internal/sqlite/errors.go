@@ -158,11 +158,9 @@ func constraint(err error) engine.Constraint {
 
 // waitEnded is the error of a caller whose context ended while it waited for what.
 func waitEnded(ctx context.Context, what string) error {
-	return &engine.Failure{
-		Kind: engine.ErrBusy,
-		Hint: "another caller or process holds " + what + "; try again, or give the call more time",
-		Err:  fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx)),
-	}
+	return engine.Failf(engine.ErrBusy,
+		"another caller or process holds "+what+"; try again, or give the call more time",
+		"waiting for %s: %w", what, context.Cause(ctx))
 }
 
 // notCommitted is the error of a commit that did not happen.

@@ -121,10 +121,8 @@ func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	if f == nil {
 		f, wal, err = shareFile(path)
 		if errors.Is(err, errUnborn) && o.ReadOnly {
-			err = &engine.Failure{
-				Kind: engine.ErrNotADatabase, Hint: "open it once for writing, or run: migrate up",
-				Err: errors.New("the file is empty: it has no schema yet"),
-			}
+			err = engine.Failf(engine.ErrNotADatabase, "open it once for writing, or run: migrate up",
+				"the file is empty: it has no schema yet")
 		}
 		if err != nil {
 			return nil, false, err
@@ -282,10 +280,8 @@ func checkPath(path string) error {
 }
 
 func tooLong(what string) error {
-	return &engine.Failure{
-		Kind: engine.ErrInvalid, Hint: "choose a shorter path: SQLite takes no longer ones",
-		Err: fmt.Errorf("the path is too long: %s", what),
-	}
+	return engine.Failf(engine.ErrInvalid, "choose a shorter path: SQLite takes no longer ones",
+		"the path is too long: %s", what)
 }
 
 // mayWriteFile refuses a file that may not be written, before SQLite opens it read-only and fails

@@ -37,15 +37,11 @@ func checkWAL(path string, database io.ReaderAt) (err error) {
 	if database == nil {
 		here = "that file does not lie here"
 	}
-	return &engine.Failure{
-		Kind: engine.ErrReplaced,
-		Hint: fmt.Sprintf("for the last commits of the killed program put its file back beside the -wal; to go "+
-			"on without them move the -wal away:\nmv %s %s",
-			shellWord(wal.Name()), shellWord(wal.Name()+".old")),
-		Err: fmt.Errorf("%s (%d bytes, written at %s) was left by a program that was killed, and belongs to the "+
-			"file that it had open; %s",
-			wal.Name(), info.Size(), info.ModTime().UTC().Format(time.RFC3339), here),
-	}
+	hint := fmt.Sprintf("for the last commits of the killed program put its file back beside the -wal; to go "+
+		"on without them move the -wal away:\nmv %s %s", shellWord(wal.Name()), shellWord(wal.Name()+".old"))
+	return engine.Failf(engine.ErrReplaced, hint, "%s (%d bytes, written at %s) was left by a program that was "+
+		"killed, and belongs to the file that it had open; %s", wal.Name(), info.Size(),
+		info.ModTime().UTC().Format(time.RFC3339), here)
 }
 
 // shellWord quotes a word for a POSIX shell.

@@ -112,12 +112,9 @@ func formerlyAt(path string, now fs.FileInfo) error {
 	}
 	for key, f := range sharedFiles.byKey {
 		if f.opened() == name && (now == nil || key != keyOf(now)) {
-			return &engine.Failure{
-				Kind: engine.ErrReplaced, Hint: "close the handles on the file that lay at this path, and open the " +
-					"path again",
-				Err: errors.New("this process still has the file open that lay here before it was removed, renamed " +
-					"or replaced"),
-			}
+			return engine.Failf(engine.ErrReplaced,
+				"close the handles on the file that lay at this path, and open the path again",
+				"this process still has the file open that lay here before it was removed, renamed or replaced")
 		}
 	}
 	return nil
@@ -140,21 +137,17 @@ func checkOneName(path string) error {
 		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
 	}
 	if machine.MountRoot(path) {
-		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "mount the folder that it is in; Options.AllowLinks overrides this " +
-				"where only one path is ever used",
-			Err: errors.New("the file itself is mounted here, without the WAL and the locks beside it"),
-		}
+		return engine.Failf(engine.ErrUnsupported, "mount the folder that it is in; Options.AllowLinks "+
+			"overrides this where only one path is ever used",
+			"the file itself is mounted here, without the WAL and the locks beside it")
 	}
 	return nil
 }
 
 func otherName(why string) error {
-	return &engine.Failure{
-		Kind: engine.ErrUnsupported, Hint: "use one path in all programs, and copies in place of links; " +
-			"Options.AllowLinks overrides this where only one path is ever used",
-		Err: fmt.Errorf("the file has more than one name: %s, and the WAL lies beside the name", why),
-	}
+	return engine.Failf(engine.ErrUnsupported, "use one path in all programs, and copies in place of "+
+		"links; Options.AllowLinks overrides this where only one path is ever used",
+		"the file has more than one name: %s, and the WAL lies beside the name", why)
 }
 
 // inPlace reports, before a group begins, that another file, or none, lies at the path now: no
@@ -176,11 +169,9 @@ func (e *Engine) inPlace() error {
 		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
 	}
 	if had := e.size.Load(); stat.Size < had && !e.endsWhereItSays() {
-		return &engine.Failure{
-			Kind: engine.ErrCorrupt, Hint: "close the handle, keep a copy of the file, and bring what is left of " +
-				"it into a new one: migrate salvage",
-			Err: fmt.Errorf("the file was cut off while it was open: it had %d bytes, and has %d", had, stat.Size),
-		}
+		return engine.Failf(engine.ErrCorrupt, "close the handle, keep a copy of the file, and bring "+
+			"what is left of it into a new one: migrate salvage",
+			"the file was cut off while it was open: it had %d bytes, and has %d", had, stat.Size)
 	}
 	e.size.Store(stat.Size)
 	return e.besideInPlace()
@@ -260,11 +251,9 @@ func (e *Engine) besideInPlace() error {
 	for suffix, key := range b.files {
 		info, err := os.Stat(e.path + suffix)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && keyOf(info) != key {
-			return &engine.Failure{
-				Kind: engine.ErrReplaced, Hint: "close the handle, which writes what was committed into the file, and " +
-					"open it again; never remove what lies beside an open file",
-				Err: fmt.Errorf("%s was removed or replaced while the file was open", e.path+suffix),
-			}
+			return engine.Failf(engine.ErrReplaced, "close the handle, which writes what was committed "+
+				"into the file, and open it again; never remove what lies beside an open file",
+				"%s was removed or replaced while the file was open", e.path+suffix)
 		}
 		if err != nil {
 			return fmt.Errorf("look whether what lies beside the file is in its place: %w", err)
@@ -389,9 +378,7 @@ func (e *Engine) retake() error {
 }
 
 func replaced(how string) error {
-	return &engine.Failure{
-		Kind: engine.ErrReplaced, Hint: "close the handle and open the path again; the file as it was may lie " +
-			"under another name",
-		Err: fmt.Errorf("the file was %s while it was open", how),
-	}
+	return engine.Failf(engine.ErrReplaced,
+		"close the handle and open the path again; the file as it was may lie under another name",
+		"the file was %s while it was open", how)
 }

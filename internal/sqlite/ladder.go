@@ -60,10 +60,9 @@ func (l *Ladder) between(from, to int64) []migrations.Step {
 // mayWrite reports why this program may not write the file.
 func (l *Ladder) mayWrite(have engine.Versions) error {
 	if have.Shut() {
-		return &engine.Failure{
-			Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where",
-			Err: errors.New("a file that was moved stays as it is"),
-		}
+		return engine.Failf(engine.ErrMoved,
+			"its rows are elsewhere: open it to write, and the error says where",
+			"a file that was moved stays as it is")
 	}
 	return l.known().MayWrite(have)
 }

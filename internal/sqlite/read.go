@@ -198,11 +198,8 @@ func (r *rest) unchanged() error {
 	if now != nil && *now == *r {
 		return nil
 	}
-	return &engine.Failure{
-		Kind: engine.ErrBusy, Hint: "open it again",
-		Err: errors.New("the file, which was opened where it can only be read as it lies there, is being " +
-			"written or was replaced"),
-	}
+	return engine.Failf(engine.ErrBusy, "open it again", "the file, which was opened where it can only "+
+		"be read as it lies there, is being written or was replaced")
 }
 
 // readAtRest is a read that fails if the file was written meanwhile.

@@ -31,10 +31,8 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 	}
 	if there, err := exists(to); err != nil || there {
 		if err == nil {
-			err = &engine.Failure{
-				Kind: engine.ErrConflict, Hint: "choose a name that is not taken",
-				Err: fmt.Errorf("%s is there already", to),
-			}
+			err = engine.Failf(engine.ErrConflict, "choose a name that is not taken",
+				"%s is there already", to)
 		}
 		return out, err
 	}
@@ -95,10 +93,7 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 	sharedFiles.Lock()
 	mine := sharedFiles.byKey[keyOf(info)] != nil
 	sharedFiles.Unlock()
-	busy := &engine.Failure{
-		Kind: engine.ErrBusy, Hint: "stop the programs that have the file open",
-		Err: fmt.Errorf("%s is open", path),
-	}
+	busy := engine.Failf(engine.ErrBusy, "stop the programs that have the file open", "%s is open", path)
 	if mine {
 		return nil, busy
 	}

@@ -347,10 +347,9 @@ func (s *space) refuses() error {
 		return nil
 	}
 	s.touched()
-	return &engine.Failure{
-		Kind: engine.ErrFull, Hint: "delete what is not needed, once it has ended, or make room on the disk",
-		Err: fmt.Errorf("until %d KiB are free, only ends and deletions are let through", s.enough()>>10),
-	}
+	return engine.Failf(engine.ErrFull,
+		"delete what is not needed, once it has ended, or make room on the disk",
+		"until %d KiB are free, only ends and deletions are let through", s.enough()>>10)
 }
 
 // Reclaim is Write for what removes data. On a full disk it may use the reserve, and what it freed
@@ -405,10 +404,8 @@ func (s *space) sparingly(x engine.Tx, fn func(engine.Tx) error) error {
 		return err
 	}
 	if s.free.Load() < s.whole.Load()/2 {
-		return &engine.Failure{
-			Kind: engine.ErrFull, Hint: "delete what has ended first, or make room on the disk",
-			Err: errors.New("the last of the disk is for deletions"),
-		}
+		return engine.Failf(engine.ErrFull, "delete what has ended first, or make room on the disk",
+			"the last of the disk is for deletions")
 	}
 	if err := fn(x); err != nil {
 		return err
@@ -416,10 +413,9 @@ func (s *space) sparingly(x engine.Tx, fn func(engine.Tx) error) error {
 	if err := pages(&after); err != nil || after-before <= endPages {
 		return err
 	}
-	return &engine.Failure{
-		Kind: engine.ErrFull, Hint: "end it with less to say, delete what has ended, or make room on the disk",
-		Err: fmt.Errorf("the end takes more than the %d KiB that are left for it", endPages*pageBytes>>10),
-	}
+	return engine.Failf(engine.ErrFull,
+		"end it with less to say, delete what has ended, or make room on the disk",
+		"the end takes more than the %d KiB that are left for it", endPages*pageBytes>>10)
 }
 
 // giveAllBack is for a full disk: the next deletion needs the room of this one.

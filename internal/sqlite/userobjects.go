@@ -68,10 +68,9 @@ func inTheWay(there, ours, next []object, made []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return &engine.Failure{
-		Kind: engine.ErrConflict, Hint: "rename what you made, and migrate again: the file is as it was",
-		Err: fmt.Errorf("the new schema needs names that are taken: %s", strings.Join(names, ", ")),
-	}
+	return engine.Failf(engine.ErrConflict,
+		"rename what you made, and migrate again: the file is as it was",
+		"the new schema needs names that are taken: %s", strings.Join(names, ", "))
 }
 
 // aside drops the views and triggers.
@@ -116,10 +115,9 @@ func (g *userObjects) back() error {
 	if len(misfits) == 0 {
 		return nil
 	}
-	return &engine.Failure{
-		Kind: engine.ErrConflict, Hint: "change or drop what you made, and migrate again: the file is as it was",
-		Err: fmt.Errorf("the new schema does not fit %s", strings.Join(misfits, "; ")),
-	}
+	return engine.Failf(engine.ErrConflict,
+		"change or drop what you made, and migrate again: the file is as it was",
+		"the new schema does not fit %s", strings.Join(misfits, "; "))
 }
 
 // fits compiles what uses the object.
