@@ -25,7 +25,7 @@ type Move = engine.Move
 // TableMove is the number of rows of a table before and after; After is -1 where it is gone.
 type TableMove = engine.TableMove
 
-// A direction says whether a file that is beyond the target comes back to it.
+// A direction says whether a file beyond the target is taken down to it.
 type direction int
 
 const (
@@ -37,7 +37,7 @@ const (
 func MoveTo(ctx context.Context, path string, config Config) (m Move, err error) {
 	defer func() { err = failure(err) }()
 	have, err := versionsOf(ctx, path, config)
-	// what else is wrong is said below
+	// open reports other faults below
 	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) {
 		return m, err
 	}
@@ -174,7 +174,7 @@ func (e *Engine) again(ctx context.Context, alone bool) error {
 	return e.samePath()
 }
 
-// samePath reports errReplaced where the path is another file's now.
+// samePath is errReplaced where the path is another file's now.
 func (e *Engine) samePath() error {
 	info, err := os.Stat(e.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && keyOf(info) != e.file.key {
@@ -202,7 +202,7 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 	return ok && err == nil, err
 }
 
-// takeTurn takes the turn to write, for what writes beside the writer. It is given back by closing.
+// takeTurn takes the writing turn for work outside the writer. Closing it gives it back.
 func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
@@ -242,8 +242,8 @@ func (e *Engine) migrateInTurn(ctx context.Context, target int64, where directio
 	return err
 }
 
-// A migration takes one file to another schema version: every step, the views and what the file
-// says of itself in one transaction.
+// A migration takes one file to another schema version: it runs every step, makes the views and
+// records the versions, in one transaction.
 type migration struct {
 	Move
 	ladder *Ladder
@@ -287,8 +287,7 @@ func (m *migration) inTransaction(ctx context.Context) error {
 	}
 	changed, err := m.change(ctx)
 	if err != nil || !changed {
-		// Where SQLite ended the transaction itself the rollback fails, and says nothing new.
-		_, _ = s.exec(sqlRollback)
+		_, _ = s.exec(sqlRollback) // it fails where SQLite ended the transaction itself
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return fmt.Errorf("%w (%w)", cause, err)
 		}
@@ -298,12 +297,12 @@ func (m *migration) inTransaction(ctx context.Context) error {
 		_, _ = s.exec(sqlRollback)
 		return fmt.Errorf("commit the migration to schema %d: %w", m.To, err)
 	}
-	// The header of the file itself must say whose it is, before any WAL is lost or left behind.
+	// The file's own header must have the application_id before any WAL is lost or left behind.
 	_, err = s.checkpoint("TRUNCATE")
 	return err
 }
 
-// begin takes SQLite's write lock, for which a program outside our queue may make it wait.
+// begin takes SQLite's write lock, and waits for a program outside our queue that has it.
 func (m *migration) begin(ctx context.Context) error {
 	if err := setPragma(ctx, m.session.conn, noPatience); err != nil {
 		return err
@@ -323,7 +322,7 @@ func (m *migration) begin(ctx context.Context) error {
 	}
 }
 
-// change does everything that is undone when it fails.
+// change does all that a failure undoes.
 func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	s, l := m.session, m.ladder
 	if m.have, err = readVersions(s.Get); err != nil {
@@ -384,7 +383,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	return true, m.compare(before)
 }
 
-// viewsMade are the names of the views in the file that a program of ours made.
+// viewsMade are the names of the file's views that our programs made.
 func (m *migration) viewsMade() ([]string, error) {
 	var columns int
 	if err := m.session.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
@@ -408,7 +407,8 @@ func dropViews(s *session, names []string) error {
 	return nil
 }
 
-// climb runs the steps, makes the views and what users had, and writes down which versions the file has now.
+// climb runs the steps, makes the views, restores the users' objects, and records the file's
+// versions.
 func (m *migration) climb(ctx context.Context, own *userObjects) error {
 	s, l := m.session, m.ladder
 	var err error
@@ -460,7 +460,7 @@ func (m *migration) writeVersions(made []string) error {
 	return err
 }
 
-// run has goose do the steps. It keeps its own table of them, as plain goose would.
+// run runs the steps with goose, which keeps its own table of them, as plain goose would.
 func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where direction) error {
 	provider, err := l.provider(pool)
 	if err != nil {
@@ -471,14 +471,14 @@ func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where 
 	} else {
 		_, err = provider.UpTo(ctx, target)
 	}
-	// it names the versions that were applied, which they were not
+	// PartialError names versions as applied; they were undone
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
 	}
 	return err
 }
 
-// A census is what a migration must not change unless it says so.
+// A census is what a migration must not change without declaring it.
 type census struct {
 	rows    map[string]int64 // of each table
 	orphans map[string]int64 // rows of a table that refer to rows which are gone
@@ -518,7 +518,8 @@ func (m *migration) count() (c census, err error) {
 	return c, nil
 }
 
-// needsCopy reports whether rows are there that the steps remove or rewrite. A step down may take anything.
+// needsCopy reports whether the steps remove or rewrite rows that are there. A step down may remove
+// anything.
 func (m *migration) needsCopy(rows map[string]int64) bool {
 	for _, step := range m.ladder.between(m.From, m.To) {
 		if m.where == down {
@@ -533,9 +534,8 @@ func (m *migration) needsCopy(rows map[string]int64) bool {
 	return false
 }
 
-// compare refuses a migration that did to the rows what it does not say. A step down says nothing:
-// what versions brought goes with them, which is why there is a copy, and what became fewer is
-// reported.
+// compare refuses a migration that changed rows without declaring it. A step down declares nothing:
+// it removes what later versions added, which is why there is a copy, and the losses are reported.
 func (m *migration) compare(before census) error {
 	after, err := m.count()
 	if err != nil {

@@ -28,8 +28,7 @@ import (
 )
 
 // background is the context of every statement inside a transaction: a context that can end costs a
-// goroutine a statement, and ending it in the middle would roll the transaction back under the
-// caller.
+// goroutine for each statement, and its end in the middle of one would roll the transaction back.
 var background = context.Background()
 
 // walCheckpointPages is the size, in pages, at which a commit moves the WAL into the file: 16 MB at
@@ -66,7 +65,7 @@ func (s Synchronous) pragma() string {
 	return "FULL"
 }
 
-// A pragma is a setting of a connection and the value that reads back when it took.
+// A pragma is a setting of a connection, and the value that it reads back as.
 type pragma struct{ name, value, reads string }
 
 // readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
@@ -132,7 +131,7 @@ func openPool(path string, r role, size int) (*sqlx.DB, error) {
 	return pool, nil
 }
 
-// newSession opens a connection, sets its pragmas and reads each one back: several are ignored
+// newSession opens a connection, sets its pragmas and reads each one back: SQLite ignores several
 // without an error when they come at the wrong moment.
 func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*session, error) {
 	conn, err := pool.Connx(ctx)
@@ -170,8 +169,8 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	return session, nil
 }
 
-// retrySession is newSession for a file that others are opening or closing at this moment, or hold:
-// some of what SQLite does then ignores busy_timeout, and none of its waits ends with a context.
+// retrySession is newSession for a file that others may be opening, closing or holding: some of
+// SQLite's work then ignores busy_timeout, and none of its waits ends with a context.
 func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.LockTimeout,
 		fmt.Errorf("the lock timeout of %v has passed", o.LockTimeout))
@@ -228,8 +227,8 @@ func withConn(ctx context.Context, path string, fn func(handle) error) (err erro
 	return fn(h)
 }
 
-// immediately runs fn in a write transaction. Where SQLite ended it itself the rollback fails, and
-// says nothing new.
+// immediately runs fn in a write transaction. The rollback fails, and is ignored, where SQLite
+// ended the transaction itself.
 func immediately(ctx context.Context, conn *sqlx.Conn, fn func() error) error {
 	if _, err := conn.ExecContext(ctx, sqlBeginImmediate); err != nil {
 		return err
@@ -259,10 +258,10 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	return nil
 }
 
-// patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another
-// process is recovering, the writer for readers before it starts the WAL again. Where the writer
-// waits for its turn it has none: it waits outside SQLite, so that callers can leave. While a file
-// is opened or migrated it is asked for again and again.
+// openPatience and patience are how long SQLite itself waits for a lock: while a file is opened or
+// migrated, and in service, a reader for a WAL that another process is recovering, the writer for
+// readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
+// outside SQLite, so that callers can leave.
 const openPatience = 20 * time.Millisecond
 
 var (
@@ -270,7 +269,7 @@ var (
 	noPatience = pragma{"busy_timeout", "0", "0"}
 )
 
-// queryOnly keeps temporary tables out too, which mode=ro lets through.
+// queryOnly refuses temporary tables too, which mode=ro lets through.
 var queryOnly = pragma{"query_only", "1", "1"}
 
 // closeAfter closes c after err, which may be nil, ended its use.
@@ -286,8 +285,8 @@ func (s *session) Close() error {
 	return s.conn.Close()
 }
 
-// A handle is the sqlite3* of a connection, for what the driver has no call for. Its type is
-// private to the driver; the versions of both are pinned, and no connection is opened without it.
+// A handle is the sqlite3* of a connection, for calls that the driver lacks. Its type is private to
+// the driver; the versions of both are pinned, and no connection is opened without it.
 type handle struct {
 	conn *sqlx.Conn
 	db   uintptr
@@ -322,8 +321,8 @@ type walFile struct {
 	named       bool // the disk has the WAL's name
 }
 
-// raw runs fn while database/sql keeps everyone else from the connection, the goroutine of its
-// own that closes rows included.
+// raw runs fn while database/sql keeps all others from the connection, its own goroutine that
+// closes rows included.
 func (h handle) raw(fn func(*libc.TLS) error) error {
 	return h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()
@@ -404,7 +403,7 @@ func (h handle) unread() (errno syscall.Errno) {
 	return errno
 }
 
-// fileOf is a sqlite3_file of a connection, the database's or the WAL's; 0 where it has none, as in memory.
+// fileOf is a sqlite3_file of a connection, the database's or the WAL's; 0 for one in memory.
 func fileOf(tls *libc.TLS, db uintptr, which int32) uintptr {
 	size := int(unsafe.Sizeof(uintptr(0)))
 	pointer := tls.Alloc(size)

@@ -52,7 +52,7 @@ func (s *session) checkout(query string) (*statement, error) {
 	return fresh, nil
 }
 
-// admit is checkout for a statement of a caller's. A text is examined once for as long as it is
+// admit is checkout for a caller's statement. It examines a text once for as long as the text is
 // kept prepared.
 func (s *session) admit(query string, args []any) (*statement, error) {
 	kept, ok := s.statements[query]
@@ -154,8 +154,8 @@ func (s *session) execOnce(st *statement, args []any) (int64, error) {
 	return n, err
 }
 
-// change runs a statement that gives no rows with the driver itself: of a lone append's time
-// between BEGIN and COMMIT, database/sql's own part is a tenth.
+// change runs a statement that gives no rows with the driver itself: database/sql's own part would
+// be a tenth of a lone append's time between BEGIN and COMMIT.
 func (s *session) change(st *statement, args []any) (int64, error) {
 	s.args = s.args[:0] // a Valuer that panicked has left some
 	for i, arg := range args {
@@ -186,7 +186,7 @@ func convert(arg *driver.NamedValue) (err error) {
 	return err
 }
 
-// withDriver is what change has database/sql run while it keeps others from the connection.
+// withDriver is the part of change that runs while database/sql keeps others from the connection.
 func (s *session) withDriver(conn any) (err error) {
 	st := s.changing
 	s.changed = 0
@@ -222,7 +222,7 @@ func (s *session) selectOnce(st *statement, dest any, args []any) (err error) {
 	return scan.All(found, dest)
 }
 
-// putBackAfter is putBack for a defer: a caller's sql.Scanner may take the goroutine with it.
+// putBackAfter is putBack for a defer: a caller's sql.Scanner may end the goroutine.
 func (s *session) putBackAfter(st *statement, err *error) {
 	if back := s.putBack(st); *err == nil {
 		*err = back

@@ -17,8 +17,8 @@ type rx struct {
 	engine  *Engine
 	session *session
 	open    []*rows // not closed yet
-	// dead is set when SQLite ended the transaction under the caller. Every later statement would run
-	// on its own, outside any transaction, so none is let through.
+	// dead is set when SQLite ended the transaction under the caller. Every later statement would
+	// run on its own, outside any transaction, so all are refused.
 	dead error
 	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
 	write *tx
@@ -36,7 +36,7 @@ type tx struct {
 	engine.Savepoints
 }
 
-// admit gives a statement for a caller's text, if the transaction takes any more.
+// admit gives a statement for a caller's text, if the transaction still takes one.
 func (x *rx) admit(query string, args []any) (*statement, error) {
 	if err := x.usable(); err != nil {
 		return nil, err
@@ -106,9 +106,8 @@ func (x *rx) end() error {
 	return fmt.Errorf("%w: rows were still being read when the function returned: %s", engine.ErrInvalid, left)
 }
 
-// after looks, when a statement of a write failed, whether SQLite ended the whole transaction with
-// it, as it does when the disk is full, on an I/O error, for OR ROLLBACK, and when a change is
-// interrupted.
+// after checks, when a statement of a write failed, whether SQLite ended the whole transaction with
+// it, as it does on a full disk, on an I/O error, for OR ROLLBACK, and for an interrupted change.
 func (x *rx) after(err error) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
 		return err
@@ -174,7 +173,7 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	return s, nil
 }
 
-// end is called first by what ends it.
+// end comes first in both ways to end it.
 func (s *savepoint) end() {
 	if err := s.tx.Ended(s.Mark); s.tx.dead == nil {
 		s.tx.dead = err
@@ -205,7 +204,7 @@ func (s *savepoint) RollBack() error {
 	return err
 }
 
-// end is rx.end for a write: a savepoint whose function still runs may be half done.
+// end is rx.end for a write: a function that left a savepoint open may have done half of its work.
 func (t *tx) end() error {
 	err := t.rx.end()
 	if t.dead == nil && err == nil {
@@ -214,19 +213,19 @@ func (t *tx) end() error {
 	return err
 }
 
-// Lock has nothing to do: no other transaction writes while this one does.
+// Lock does nothing: no other transaction writes while this one does. Neither do Hold and LockName.
 func (*tx) Lock(string, []any) error { return nil }
 
-// Hold has nothing to do for the same reason.
+// Hold does nothing.
 func (*tx) Hold(string, []any) error { return nil }
 
-// LockName neither.
+// LockName does nothing.
 func (*tx) LockName(string, string) error { return nil }
 
-// Locking is nothing too.
+// Locking is empty.
 func (*tx) Locking() string { return "" }
 
-// Prefetch has nothing to do: an answer is as near as a question.
+// Prefetch does nothing: a query needs no message.
 func (*rx) Prefetch(string, []any) error { return nil }
 
 // Prefetches is true: nothing is ever dropped.
@@ -235,10 +234,10 @@ func (*rx) Prefetches() bool { return true }
 // InOrder is the column: an index has all of it.
 func (*rx) InOrder(column string) string { return column }
 
-// Expect has nothing to do.
+// Expect does nothing.
 func (*tx) Expect(string, int) {}
 
-// Analyze has nothing to do: plans are made by the schema alone.
+// Analyze does nothing: the schema alone decides the plans.
 func (*tx) Analyze() error { return nil }
 
 // Number is what AUTOINCREMENT would give: no other transaction numbers rows meanwhile.
@@ -248,7 +247,7 @@ func (t *tx) Number(table string) (n int64, err error) {
 	return n, err
 }
 
-// Queue is Exec: there is no way to a server that it could save.
+// Queue is Exec: there is no message to save.
 func (t *tx) Queue(query string, args []any) error {
 	_, err := t.Exec(query, args)
 	return err
@@ -262,12 +261,12 @@ func (*tx) SingleWriter() bool { return true }
 // AliveSQL is true of no owner: only the locks tell.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
 
-// checked gives the reading half, of a read in memory too.
+// checked gives the reading half, also of a read in memory.
 func (x *rx) checked() *rx { return x }
 
-// A nestedPool is a session's own connection as goose wants it, a *sql.DB. goose begins and commits
-// a transaction for each migration; here each is a savepoint of the transaction that the session
-// has begun, so that all of them take effect together or not at all.
+// A nestedPool is a session's own connection as the *sql.DB that goose wants. goose begins and
+// commits a transaction for each migration; here each is a savepoint of the session's transaction,
+// so that all of them take effect together or not at all.
 type nestedPool struct{ *sql.DB }
 
 // nested runs fn with the session's connection as a pool. ctx interrupts the statements that run in it.

@@ -27,12 +27,13 @@ const (
 	sqlRollbackTo     = "ROLLBACK TO caller"
 )
 
-// MaxGroup bounds the callers that share one commit, and so how long the first of them waits for the last.
+// MaxGroup bounds the callers that share one commit, and so how long the first of them waits for
+// the last.
 const MaxGroup = 256
 
-// fewCallers is up to how many callers the writer yields to before it takes a group. Without it
-// groups of one alternate with groups of all the others, and there are twice as many commits; with
-// more callers there is always a group waiting.
+// fewCallers is the group size below which the writer yields before it takes the next group.
+// Otherwise groups of one would alternate with groups of all the others, with twice as many
+// commits; with more callers there is always a group waiting.
 const fewCallers = 16
 
 // A writer is the writing connection of the process. One goroutine at a time works with it: that of
@@ -50,7 +51,8 @@ type writer struct {
 	arrived sync.Cond
 	pending []*request
 	busy    bool // a goroutine works with the connection
-	// callers in the last group; after one of several callers wait for the next group, so that they share it
+	// last is the number of callers in the last group. After a group of several, callers wait for
+	// the next one, so that they share it.
 	last     int
 	refusing bool // new calls
 	closing  bool
@@ -143,7 +145,7 @@ func (w *writer) writing() string {
 	return ""
 }
 
-// leave makes the writer idle and wakes its own goroutine if there is something to do for it.
+// leave makes the writer idle and wakes its own goroutine if that has something to do.
 func (w *writer) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +155,7 @@ func (w *writer) leave() {
 	}
 }
 
-// work takes the group under way to its end.
+// work takes the present group to its end.
 func (w *writer) work() {
 	for {
 		switch {
@@ -169,14 +171,14 @@ func (w *writer) work() {
 	}
 }
 
-// refuseNew has new calls refused, but for those that belong to closing.
+// refuseNew makes the writer refuse new calls, except those of closing.
 func (w *writer) refuseNew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refusing = true
 }
 
-// close finishes what the writer took, ends it and closes its connection.
+// close finishes the queued calls, ends the writer and closes its connection.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closing = true
@@ -186,7 +188,7 @@ func (w *writer) close() error {
 	return errors.Join(w.session.Close(), w.pool.Close(), w.lookout.end())
 }
 
-// calls are what the functions are for that run or wait.
+// calls names the running call and the waiting ones.
 func (w *writer) calls() (whys []string) {
 	if r := w.running.Load(); r != nil {
 		whys = append(whys, r.why)
@@ -380,8 +382,8 @@ func (w *writer) unlock() {
 	}
 }
 
-// abandon rolls back and gives the locks back. Where SQLite ended the transaction itself the
-// rollback fails, and says nothing new.
+// abandon rolls back and gives the locks back. The rollback fails, and is ignored, where SQLite
+// ended the transaction itself.
 func (w *writer) abandon() {
 	_, _ = w.session.exec(sqlRollback)
 	w.keepDrawn()
