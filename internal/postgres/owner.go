@@ -31,8 +31,8 @@ func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
 // beatPause is the pause between two beats. Tests shorten it.
 var beatPause = (*Address).beatEvery
 
-// certain is for how long a process that has just beaten takes itself for alive without asking: its
-// own clock may be slower than the server's.
+// certain is how long after a beat a process takes itself for alive without asking: its own clock
+// may be slower than the server's.
 func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 
 const (

@@ -16,8 +16,7 @@ var scoutEvery = 2 * time.Second
 const (
 	// scoutPatience is for how long they are waited for.
 	scoutPatience = 2 * time.Second
-	// knownFor is for how long an answer is good enough to read over a connection that nobody has used
-	// for a while.
+	// knownFor is how long an answer is good enough for a read over an idle connection.
 	knownFor = 3 * scoutPatience // how long an answer is good enough for a read over an idle connection
 	// silentFor is after how many rounds without an answer it is asked whether the only host of an
 	// address still lives.

@@ -17,8 +17,8 @@ type rx struct {
 	session *session
 	open    []*rows // not closed yet
 
-	// dead is why the transaction takes no more: it is lost, or was beaten by another one. mayPass
-	// says that it may go through when it is run again.
+	// dead is why the transaction takes no more: its connection is lost, or it lost a race. mayPass
+	// says that it may succeed when it is run again.
 	dead    error
 	mayPass bool
 	// failed is the statement's error after which the server takes nothing more until a savepoint is

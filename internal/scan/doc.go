@@ -1,6 +1,6 @@
-// Package scan reads rows into what a caller gives for them: columns, structs with db tags, slices
-// of either. The names of a struct's fields are sqlx's, and so are the conversions database/sql's.
-// What is different is when a caller's own code runs: database/sql calls a sql.Scanner under a lock
-// that closing the rows takes too, so that one which panics, or leaves by runtime.Goexit, has
-// whoever closes them wait for ever. Here a Scanner is called when nothing is locked.
+// Package scan reads rows into a caller's destinations: columns, structs with db tags, slices of
+// either. It names a struct's fields as sqlx does, and converts values as database/sql does. It
+// differs in when it runs a caller's own code: database/sql calls a sql.Scanner under a lock that
+// closing the rows takes too, so that after one that panics, or leaves by runtime.Goexit, closing
+// waits without end. Here a Scanner is called when nothing is locked.
 package scan
