@@ -17,29 +17,32 @@ import (
 
 // agentAnswer is the shape of agents show --json.
 type agentAnswer struct {
-	Entry       agents.Entry     `json:"entry" doc:"as in agents list"`
-	Liveness    agents.Liveness  `json:"liveness" doc:"alive, dead or unknown: by the lease where there is one, else by pid and boot id"`
-	Reservation *reservationFact `json:"reservation" doc:"of its thread; null where it has not reserved it"`
-	Contested   *string          `json:"contested" doc:"what the old program did to it since it was imported, and nobody has decided about; null: nothing"`
-	Document    string           `json:"document" doc:"the entry as a TOML file of the original's, keys included that only later versions know"`
+	Entry agents.Entry `json:"entry"` // as in agents list
+	// alive, dead or unknown: by the lease where there is one, else by pid and boot id
+	Liveness    agents.Liveness  `json:"liveness"`
+	Reservation *reservationFact `json:"reservation"` // of its thread; null where it has not reserved it
+	// what the old program did to it since it was imported, and nobody has decided about; null: nothing
+	Contested *string `json:"contested"`
+	// the entry as a TOML file of the original's, keys included that only later versions know
+	Document string `json:"document"`
 }
 
 type reservationFact struct {
-	Thread string    `json:"thread" doc:"what is reserved"`
-	Since  time.Time `json:"since" doc:"when it was reserved, RFC 3339, UTC"`
-	Epoch  int64     `json:"epoch" doc:"grows with every reservation in the file"`
-	Leased bool      `json:"leased" doc:"whether it ends without heartbeats"`
+	Thread string    `json:"thread"` // what is reserved
+	Since  time.Time `json:"since"`  // when it was reserved, RFC 3339, UTC
+	Epoch  int64     `json:"epoch"`  // grows with every reservation in the file
+	Leased bool      `json:"leased"` // whether it ends without heartbeats
 }
 
 type reapAnswer struct {
-	Reaped int `json:"reaped" doc:"agents that were active and dead, and are abandoned now"`
+	Reaped int `json:"reaped"` // agents that were active and dead, and are abandoned now
 }
 
 type releaseAnswer struct {
-	SessionID string        `json:"session_id" doc:"the agent"`
-	Thread    string        `json:"thread" doc:"the thread that it was on"`
-	Was       agents.Status `json:"was" doc:"its status before"`
-	Status    agents.Status `json:"status" doc:"its status now"`
+	SessionID string        `json:"session_id"` // the agent
+	Thread    string        `json:"thread"`     // the thread that it was on
+	Was       agents.Status `json:"was"`        // its status before
+	Status    agents.Status `json:"status"`     // its status now
 }
 
 func init() { register(groupLook, (*app).agentsCommand) }

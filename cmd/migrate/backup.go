@@ -12,9 +12,9 @@ import (
 )
 
 type backupAnswer struct {
-	Path   string `json:"path" doc:"the file that was copied, absolute"`
-	Backup string `json:"backup" doc:"the copy, absolute"`
-	Bytes  int64  `json:"bytes" doc:"size of the copy"`
+	Path   string `json:"path"`   // the file that was copied, absolute
+	Backup string `json:"backup"` // the copy, absolute
+	Bytes  int64  `json:"bytes"`  // size of the copy
 }
 
 func init() { register(groupCare, (*app).backupCommand) }

@@ -12,21 +12,24 @@ import (
 )
 
 type checkAnswer struct {
-	Path     string         `json:"path" doc:"the file, absolute"`
-	OK       bool           `json:"ok" doc:"nothing is wrong"`
-	Problems []checkProblem `json:"problems" doc:"what is wrong, at most 100 of each check"`
-	Without  []checkCount   `json:"without_checksum" doc:"tables with rows that have no checksum: written before there were any, or set to NULL by their user"`
+	Path     string         `json:"path"`     // the file, absolute
+	OK       bool           `json:"ok"`       // nothing is wrong
+	Problems []checkProblem `json:"problems"` // what is wrong, at most 100 of each check
+	// tables with rows that have no checksum: written before there were any, or set to NULL by their user
+	Without []checkCount `json:"without_checksum"`
 }
 
 type checkCount struct {
-	Table   string `json:"table" doc:"its name"`
-	Rows    int64  `json:"rows" doc:"all of its rows"`
-	Without int64  `json:"without" doc:"those that have no checksum"`
+	Table   string `json:"table"`   // its name
+	Rows    int64  `json:"rows"`    // all of its rows
+	Without int64  `json:"without"` // those that have no checksum
 }
 
 type checkProblem struct {
-	Check  string `json:"check" doc:"integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema, derived, or deep"`
-	Detail string `json:"detail" doc:"what it found"`
+	// integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema,
+	// derived, or deep
+	Check  string `json:"check"`
+	Detail string `json:"detail"` // what it found
 }
 
 func init() { register(groupCare, (*app).checkCommand) }

@@ -20,24 +20,32 @@ import (
 // checkpointAnswer is the shape of checkpoints show --json. The document is written as it is,
 // without the blanks between its parts; one of the last two is there.
 type checkpointAnswer struct {
-	Summary  checkpoints.Summary `json:"summary" doc:"as in checkpoints list"`
-	State    checkpoints.State   `json:"state" doc:"paused: waits and can be claimed; claimed: a process resumes the run"`
-	SavedAt  time.Time           `json:"saved_at" doc:"when the document was saved or imported, RFC 3339, UTC"`
-	Bytes    int64               `json:"bytes" doc:"of the document"`
-	Problem  *string             `json:"problem" doc:"why the original can't read the document; null if it can"`
-	Contest  *string             `json:"contested" doc:"what the old program did to the run since it was imported: it can't be claimed before somebody decides; null: nothing"`
-	Claim    *claimFact          `json:"claim" doc:"on the run; null where there is none. A run that paused again can wait and be claimed"`
-	Base64   string              `json:"document_base64,omitempty" doc:"in place of document, where that is no JSON: its bytes"`
-	Document any                 `json:"document" doc:"as it was saved or imported, without the blanks between its parts"`
+	Summary checkpoints.Summary `json:"summary"` // as in checkpoints list
+	// paused: waits and can be claimed; claimed: a process resumes the run
+	State   checkpoints.State `json:"state"`
+	SavedAt time.Time         `json:"saved_at"` // when the document was saved or imported, RFC 3339, UTC
+	Bytes   int64             `json:"bytes"`    // of the document
+	// why the original can't read the document; null if it can
+	Problem *string `json:"problem"`
+	// what the old program did to the run since it was imported: it can't be claimed before somebody
+	// decides; null: nothing
+	Contest *string `json:"contested"`
+	// on the run; null where there is none. A run that paused again can wait and be claimed
+	Claim *claimFact `json:"claim"`
+	// in place of document, where that is no JSON: its bytes
+	Base64 string `json:"document_base64,omitempty"`
+	// as it was saved or imported, without the blanks between its parts
+	Document any `json:"document"`
 }
 
 type claimFact struct {
-	Since   time.Time `json:"since" doc:"when the run was claimed, or the claim imported, RFC 3339, UTC"`
-	Epoch   int64     `json:"epoch" doc:"grows with every claim on the run; 0 for a claim that was imported"`
-	Pid     int       `json:"pid" doc:"of the process that claimed; 0 for a claim that was imported"`
-	Program string    `json:"program" doc:"that the process runs; empty for a claim that was imported"`
-	Alive   bool      `json:"alive" doc:"whether that process still runs"`
-	Expired bool      `json:"expired" doc:"whether the claim's time is over, so that recover takes it from a living process"`
+	Since   time.Time `json:"since"`   // when the run was claimed, or the claim imported, RFC 3339, UTC
+	Epoch   int64     `json:"epoch"`   // grows with every claim on the run; 0 for a claim that was imported
+	Pid     int       `json:"pid"`     // of the process that claimed; 0 for a claim that was imported
+	Program string    `json:"program"` // that the process runs; empty for a claim that was imported
+	Alive   bool      `json:"alive"`   // whether that process still runs
+	// whether the claim's time is over, so that recover takes it from a living process
+	Expired bool `json:"expired"`
 }
 
 func init() { register(groupLook, (*app).checkpointsCommand) }

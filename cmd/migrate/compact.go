@@ -10,9 +10,9 @@ import (
 )
 
 type compactAnswer struct {
-	Path   string `json:"path" doc:"the file, absolute"`
-	Before int64  `json:"before" doc:"bytes of the file and its -wal before"`
-	After  int64  `json:"after" doc:"the same now"`
+	Path   string `json:"path"`   // the file, absolute
+	Before int64  `json:"before"` // bytes of the file and its -wal before
+	After  int64  `json:"after"`  // the same now
 }
 
 func init() { register(groupCare, (*app).compactCommand) }

@@ -15,8 +15,8 @@ import (
 )
 
 type completionAnswer struct {
-	Shell  string `json:"shell" doc:"bash, zsh, fish or powershell"`
-	Script string `json:"script" doc:"what to give the shell"`
+	Shell  string `json:"shell"`  // bash, zsh, fish or powershell
+	Script string `json:"script"` // what to give the shell
 }
 
 func init() { register(groupShell, (*app).completionCommand) }

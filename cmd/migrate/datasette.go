@@ -11,26 +11,27 @@ import (
 
 // datasetteAnswer is metadata as Datasette reads it (docs.datasette.io/en/stable/metadata.html).
 type datasetteAnswer struct {
-	Title     string                       `json:"title" doc:"of the site"`
-	Databases map[string]datasetteDatabase `json:"databases" doc:"one, by the name that Datasette gives the file: its own, without the ending"`
+	Title string `json:"title"` // of the site
+	// one, by the name that Datasette gives the file: its own, without the ending
+	Databases map[string]datasetteDatabase `json:"databases"`
 }
 
 type datasetteDatabase struct {
-	Description string                    `json:"description" doc:"for people"`
-	Tables      map[string]datasetteTable `json:"tables" doc:"by name"`
-	Queries     map[string]datasetteQuery `json:"queries" doc:"pages by name, whose rows link to each other"`
+	Description string                    `json:"description"` // for people
+	Tables      map[string]datasetteTable `json:"tables"`      // by name
+	Queries     map[string]datasetteQuery `json:"queries"`     // pages by name, whose rows link to each other
 }
 
 type datasetteTable struct {
-	LabelColumn string `json:"label_column,omitempty" doc:"what rows that refer to one of it show"`
-	Hidden      bool   `json:"hidden,omitempty" doc:"not among the tables that the first page shows"`
-	Description string `json:"description_html,omitempty" doc:"a link to the page about its rows"`
+	LabelColumn string `json:"label_column,omitempty"`     // what rows that refer to one of it show
+	Hidden      bool   `json:"hidden,omitempty"`           // not among the tables that the first page shows
+	Description string `json:"description_html,omitempty"` // a link to the page about its rows
 }
 
 type datasetteQuery struct {
-	Title       string `json:"title" doc:"of the page"`
-	Description string `json:"description" doc:"what it shows"`
-	SQL         string `json:"sql" doc:"the query; its parameters are numbers of rows"`
+	Title       string `json:"title"`       // of the page
+	Description string `json:"description"` // what it shows
+	SQL         string `json:"sql"`         // the query; its parameters are numbers of rows
 }
 
 func init() { register(groupLook, (*app).datasetteCommand) }

@@ -10,10 +10,10 @@ import (
 )
 
 type deleteAnswer struct {
-	Path  string `json:"path" doc:"the file, absolute"`
-	Store string `json:"store" doc:"runs, live, agents, checkpoints or workers"`
-	ID    string `json:"id" doc:"of what was deleted"`
-	Owner string `json:"owner" doc:"the agent of a run, the runtime of a worker; empty for others"`
+	Path  string `json:"path"`  // the file, absolute
+	Store string `json:"store"` // runs, live, agents, checkpoints or workers
+	ID    string `json:"id"`    // of what was deleted
+	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
 func init() { register(groupCare, (*app).deleteCommand) }

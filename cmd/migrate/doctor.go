@@ -19,17 +19,21 @@ import (
 )
 
 type doctorAnswer struct {
-	Path     string          `json:"path" doc:"the file, absolute"`
-	OK       bool            `json:"ok" doc:"nothing is to be done"`
-	Fixed    []string        `json:"fixed" doc:"what --fix did, for people"`
-	Findings []doctorFinding `json:"findings" doc:"what was looked at, in the order of the look"`
+	Path     string          `json:"path"`     // the file, absolute
+	OK       bool            `json:"ok"`       // nothing is to be done
+	Fixed    []string        `json:"fixed"`    // what --fix did, for people
+	Findings []doctorFinding `json:"findings"` // what was looked at, in the order of the look
 }
 
 type doctorFinding struct {
-	Check  string      `json:"check" doc:"file system, modes, links, server, engine, versions, WAL, free space, free pages, locks, transactions, connections, standbys, transaction ids, archive, stale owners, reservations, quarantine, retention, or a check of check"`
-	State  doctorState `json:"state" doc:"fine, note (good to know), todo (somebody should do something) or damaged"`
-	Detail string      `json:"detail" doc:"what it is"`
-	Todo   string      `json:"todo" doc:"what to do; empty where there is nothing"`
+	// file system, modes, links, server, engine, versions, WAL, free space, free pages, locks,
+	// transactions, connections, standbys, transaction ids, archive, stale owners, reservations,
+	// quarantine, retention, or a check of check
+	Check string `json:"check"`
+	// fine, note (good to know), todo (somebody should do something) or damaged
+	State  doctorState `json:"state"`
+	Detail string      `json:"detail"` // what it is
+	Todo   string      `json:"todo"`   // what to do; empty where there is nothing
 }
 
 type doctorState string

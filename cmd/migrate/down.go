@@ -10,13 +10,14 @@ import (
 )
 
 type downAnswer struct {
-	Path   string          `json:"path" doc:"the file, absolute"`
-	From   int64           `json:"from" doc:"its schema version before"`
-	To     int64           `json:"to" doc:"its schema version afterwards, or with --dry-run what it would be"`
-	DryRun bool            `json:"dry_run" doc:"nothing was done"`
-	Undone []migrationItem `json:"undone" doc:"the schema versions that were taken away, or would be, highest first"`
-	Backup string          `json:"backup" doc:"the copy that was made before; empty where nothing was done"`
-	Tables []tableItem     `json:"tables" doc:"the tables that have more or fewer rows now"`
+	Path   string `json:"path"`    // the file, absolute
+	From   int64  `json:"from"`    // its schema version before
+	To     int64  `json:"to"`      // its schema version afterwards, or with --dry-run what it would be
+	DryRun bool   `json:"dry_run"` // nothing was done
+	// the schema versions that were taken away, or would be, highest first
+	Undone []migrationItem `json:"undone"`
+	Backup string          `json:"backup"` // the copy that was made before; empty where nothing was done
+	Tables []tableItem     `json:"tables"` // the tables that have more or fewer rows now
 }
 
 type downFlags struct {

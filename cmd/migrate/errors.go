@@ -102,15 +102,17 @@ func heldBy(err error) []int {
 
 // errorAnswer is what an error looks like with --json, on stderr.
 type errorAnswer struct {
-	Error errorDetail `json:"error" doc:"what went wrong"`
+	Error errorDetail `json:"error"` // what went wrong
 }
 
 type errorDetail struct {
-	Kind    string `json:"kind" doc:"a stable word, see the table of exit codes"`
-	Op      string `json:"op" doc:"the command that failed, as in \"runs show\"; \"migrate\" where the command line names none"`
-	Message string `json:"message" doc:"one line for people and logs; its wording may change"`
-	Hint    string `json:"hint" doc:"what a person can do about it; may be empty"`
-	HeldBy  []int  `json:"held_by,omitempty" doc:"with busy, pids of the processes that hold what was waited for, where the system tells"`
+	Kind string `json:"kind"` // a stable word, see the table of exit codes
+	// the command that failed, as in "runs show"; "migrate" where the command line names none
+	Op      string `json:"op"`
+	Message string `json:"message"` // one line for people and logs; its wording may change
+	Hint    string `json:"hint"`    // what a person can do about it; may be empty
+	// with busy, pids of the processes that hold what was waited for, where the system tells
+	HeldBy []int `json:"held_by,omitempty"`
 }
 
 // report writes the error to stderr and returns the exit code.

@@ -18,35 +18,39 @@ import (
 )
 
 type gcAnswer struct {
-	Path    string    `json:"path" doc:"the file, absolute"`
-	Scope   string    `json:"scope" doc:"the scope that was looked at; empty is the default one"`
-	Applied bool      `json:"applied" doc:"it was removed; without --apply nothing is"`
-	Removed int       `json:"removed" doc:"things that went, or would go"`
-	Bytes   int64     `json:"bytes" doc:"that they hold, about"`
-	Stores  []gcStore `json:"stores" doc:"store by store"`
-	Before  fileSpace `json:"before" doc:"the room that the file took before"`
-	After   fileSpace `json:"after" doc:"the room that it takes now"`
+	Path    string    `json:"path"`    // the file, absolute
+	Scope   string    `json:"scope"`   // the scope that was looked at; empty is the default one
+	Applied bool      `json:"applied"` // it was removed; without --apply nothing is
+	Removed int       `json:"removed"` // things that went, or would go
+	Bytes   int64     `json:"bytes"`   // that they hold, about
+	Stores  []gcStore `json:"stores"`  // store by store
+	Before  fileSpace `json:"before"`  // the room that the file took before
+	After   fileSpace `json:"after"`   // the room that it takes now
 }
 
 type gcStore struct {
 	storeLimits
-	Removed   int       `json:"removed" doc:"things that went, or would go"`
-	Bytes     int64     `json:"bytes" doc:"that they hold, about"`
-	Ended     int       `json:"ended" doc:"open runs that nobody holds, that wait for nobody and that were silent for longer than the age limit: they are ended as incomplete, or would be"`
-	Remaining *int      `json:"remaining" doc:"things that have ended and stay; null where nothing limits the store, which is not looked at then"`
-	Owners    []gcOwner `json:"owners" doc:"whose they are, those with the most bytes first"`
+	Removed int   `json:"removed"` // things that went, or would go
+	Bytes   int64 `json:"bytes"`   // that they hold, about
+	// open runs that nobody holds, that wait for nobody and that were silent for longer than the age
+	// limit: they are ended as incomplete, or would be
+	Ended int `json:"ended"`
+	// things that have ended and stay; null where nothing limits the store, which is not looked at then
+	Remaining *int      `json:"remaining"`
+	Owners    []gcOwner `json:"owners"` // whose they are, those with the most bytes first
 }
 
 type gcOwner struct {
-	Owner   string `json:"owner" doc:"agent of runs, session of live runs, thread of agents, run of claims, runtime of workers"`
-	Removed int    `json:"removed" doc:"things of theirs that went, or would go"`
-	Bytes   int64  `json:"bytes" doc:"that these hold, about"`
+	// agent of runs, session of live runs, thread of agents, run of claims, runtime of workers
+	Owner   string `json:"owner"`
+	Removed int    `json:"removed"` // things of theirs that went, or would go
+	Bytes   int64  `json:"bytes"`   // that these hold, about
 }
 
 type fileSpace struct {
-	FileBytes int64 `json:"file_bytes" doc:"size of the file"`
-	WALBytes  int64 `json:"wal_bytes" doc:"size of its -wal"`
-	FreeBytes int64 `json:"free_bytes" doc:"of the file, what holds nothing"`
+	FileBytes int64 `json:"file_bytes"` // size of the file
+	WALBytes  int64 `json:"wal_bytes"`  // size of its -wal
+	FreeBytes int64 `json:"free_bytes"` // of the file, what holds nothing
 }
 
 func (s fileSpace) String() string {

@@ -13,56 +13,76 @@ import (
 )
 
 type healthAnswer struct {
-	Path      string `json:"path" doc:"the file, absolute"`
-	FileBytes int64  `json:"file_bytes" doc:"size of the file; on a server of its tables with their indexes"`
-	WALBytes  int64  `json:"wal_bytes" doc:"size of its -wal: at most 64 MB unless a read takes longer than 5 s. On a server of its WAL, where the user may see it (pg_monitor), else 0; what follows it does not tell: that is 0, empty or false there"`
-	FreeBytes int64  `json:"free_bytes" doc:"what deletions freed in the file; it goes back to the disk within a minute while a program has the file open"`
-	DiskFree  int64  `json:"disk_free" doc:"bytes free on the disk"`
-	Readers   []int  `json:"readers" doc:"process ids that read at the moment, where the system tells"`
-	Full      bool   `json:"full" doc:"the disk was full, and only ends and deletions are let through"`
+	Path      string `json:"path"`       // the file, absolute
+	FileBytes int64  `json:"file_bytes"` // size of the file; on a server of its tables with their indexes
+	// size of its -wal: at most 64 MB unless a read takes longer than 5 s. On a server of its WAL, where
+	// the user may see it (pg_monitor), else 0; what follows it does not tell: that is 0, empty or false
+	// there
+	WALBytes int64 `json:"wal_bytes"`
+	// what deletions freed in the file; it goes back to the disk within a minute while a program has the
+	// file open
+	FreeBytes int64 `json:"free_bytes"`
+	DiskFree  int64 `json:"disk_free"` // bytes free on the disk
+	Readers   []int `json:"readers"`   // process ids that read at the moment, where the system tells
+	Full      bool  `json:"full"`      // the disk was full, and only ends and deletions are let through
 
-	Server *serverHealth `json:"server,omitempty" doc:"only on a server: how it is doing, as far as the user may see"`
+	// only on a server: how it is doing, as far as the user may see
+	Server *serverHealth `json:"server,omitempty"`
 }
 
 type serverHealth struct {
-	SeesAll         bool            `json:"sees_all" doc:"the user may see what the sessions of others do, as members of pg_monitor may; else oldest and what is said of states, times and standbys is of its own alone"`
-	Waits           []lockWait      `json:"waits" doc:"sessions of the database that wait for a lock, the longest first"`
-	Oldest          *serverSession  `json:"oldest,omitempty" doc:"whose transaction in the database is open for longest: while it is, what was deleted since takes room"`
-	Connections     int             `json:"connections" doc:"to all databases of the server"`
-	MostConnections int             `json:"most_connections" doc:"that there may be, but for those of administrators"`
-	Awaited         string          `json:"awaited" doc:"the standbys that a commit waits for, as synchronous_standby_names has it; empty for none"`
-	AwaitedThere    bool            `json:"awaited_there" doc:"one of those streams; where none does every commit waits"`
-	CommitsWaiting  int             `json:"commits_waiting" doc:"commits that wait for a standby at the moment"`
-	Standbys        []serverStandby `json:"standbys" doc:"that are connected"`
-	IDsSpent        int64           `json:"ids_spent" doc:"transactions since the oldest row that is not frozen; at 2^31 the server refuses to write"`
-	Slots           []serverSlot    `json:"slots" doc:"replication slots that nobody uses: they keep WAL until they are dropped"`
-	ArchiveFails    string          `json:"archive_fails" doc:"the file of the WAL that the archive refuses; empty where it takes them"`
+	// the user may see what the sessions of others do, as members of pg_monitor may; else oldest and what
+	// is said of states, times and standbys is of its own alone
+	SeesAll bool `json:"sees_all"`
+	// sessions of the database that wait for a lock, the longest first
+	Waits []lockWait `json:"waits"`
+	// whose transaction in the database is open for longest: while it is, what was deleted since takes
+	// room
+	Oldest      *serverSession `json:"oldest,omitempty"`
+	Connections int            `json:"connections"` // to all databases of the server
+	// that there may be, but for those of administrators
+	MostConnections int `json:"most_connections"`
+	// the standbys that a commit waits for, as synchronous_standby_names has it; empty for none
+	Awaited string `json:"awaited"`
+	// one of those streams; where none does every commit waits
+	AwaitedThere bool `json:"awaited_there"`
+	// commits that wait for a standby at the moment
+	CommitsWaiting int             `json:"commits_waiting"`
+	Standbys       []serverStandby `json:"standbys"` // that are connected
+	// transactions since the oldest row that is not frozen; at 2^31 the server refuses to write
+	IDsSpent int64 `json:"ids_spent"`
+	// replication slots that nobody uses: they keep WAL until they are dropped
+	Slots []serverSlot `json:"slots"`
+	// the file of the WAL that the archive refuses; empty where it takes them
+	ArchiveFails string `json:"archive_fails"`
 }
 
 type lockWait struct {
-	Session serverSession   `json:"session" doc:"who waits"`
-	Waited  float64         `json:"waited_seconds" doc:"for how long"`
-	HeldBy  []serverSession `json:"held_by" doc:"the sessions that have the lock, or come before"`
+	Session serverSession   `json:"session"`        // who waits
+	Waited  float64         `json:"waited_seconds"` // for how long
+	HeldBy  []serverSession `json:"held_by"`        // the sessions that have the lock, or come before
 }
 
 type serverSession struct {
-	PID     int     `json:"pid" doc:"of the server's process; 0: a transaction that was prepared"`
-	Program string  `json:"program" doc:"as it calls itself"`
-	User    string  `json:"user" doc:"role of the server"`
-	State   string  `json:"state" doc:"active, idle in transaction and the like; empty where the user may not see it"`
-	For     float64 `json:"for_seconds" doc:"for how long its transaction is open; 0 where the user may not see it"`
+	PID     int    `json:"pid"`     // of the server's process; 0: a transaction that was prepared
+	Program string `json:"program"` // as it calls itself
+	User    string `json:"user"`    // role of the server
+	// active, idle in transaction and the like; empty where the user may not see it
+	State string `json:"state"`
+	// for how long its transaction is open; 0 where the user may not see it
+	For float64 `json:"for_seconds"`
 }
 
 type serverStandby struct {
-	Name   string `json:"name" doc:"as it calls itself"`
-	State  string `json:"state" doc:"streaming, catchup and the like"`
-	Sync   string `json:"sync" doc:"sync, quorum, potential or async"`
-	Behind int64  `json:"behind_bytes" doc:"of WAL that it has not replayed"`
+	Name   string `json:"name"`         // as it calls itself
+	State  string `json:"state"`        // streaming, catchup and the like
+	Sync   string `json:"sync"`         // sync, quorum, potential or async
+	Behind int64  `json:"behind_bytes"` // of WAL that it has not replayed
 }
 
 type serverSlot struct {
-	Name string `json:"name" doc:"of the replication slot"`
-	Kept int64  `json:"kept_bytes" doc:"of WAL that it keeps"`
+	Name string `json:"name"`       // of the replication slot
+	Kept int64  `json:"kept_bytes"` // of WAL that it keeps
 }
 
 func asSession(s db.ServerSession) serverSession {

@@ -22,7 +22,8 @@ func (a *app) importsCommand() *cobra.Command {
 // importAnswer is the shape of imports show --json.
 type importAnswer struct {
 	legacy.Entry
-	Conflicts []legacy.Conflict `json:"conflicts" doc:"that this import was the first to find, decided ones included; at most 1,000"`
+	// that this import was the first to find, decided ones included; at most 1,000
+	Conflicts []legacy.Conflict `json:"conflicts"`
 }
 
 func (a *app) importsListCommand() *cobra.Command {

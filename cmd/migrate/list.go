@@ -190,8 +190,8 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 
 // listOf is the shape of a list, see printList.
 type listOf[T any] struct {
-	Items []T     `json:"items" doc:"in the order of the store"`
-	Next  *string `json:"next" doc:"give it to --after for the next page; null at the end"`
+	Items []T     `json:"items"` // in the order of the store
+	Next  *string `json:"next"`  // give it to --after for the next page; null at the end
 }
 
 // nextPage is the command line that shows the next page: the same with another --page, as a cursor is long.

@@ -14,8 +14,10 @@ import (
 
 // liveAnswer is the shape of live show --json. The events are written as they are read.
 type liveAnswer struct {
-	Snapshot live.RunSnapshot `json:"snapshot" doc:"as in live list"`
-	Events   []any            `json:"events" doc:"what is kept of the run's events, oldest first: each with sequence, timestamp_ms (Unix milliseconds) and event, byte for byte as it was recorded"`
+	Snapshot live.RunSnapshot `json:"snapshot"` // as in live list
+	// what is kept of the run's events, oldest first: each with sequence, timestamp_ms (Unix milliseconds)
+	// and event, byte for byte as it was recorded
+	Events []any `json:"events"`
 }
 
 func init() { register(groupLook, (*app).liveCommand) }

@@ -13,9 +13,9 @@ import (
 
 // liveItem is a line of live tail --json. The event is written as it is read.
 type liveItem struct {
-	RunID  string `json:"run_id" doc:"the run"`
-	Record any    `json:"record" doc:"the event as in the events of live show: sequence, timestamp_ms, event"`
-	Cursor string `json:"cursor" doc:"give it to --from, with the run's ID, to go on behind this event"`
+	RunID  string `json:"run_id"` // the run
+	Record any    `json:"record"` // the event as in the events of live show: sequence, timestamp_ms, event
+	Cursor string `json:"cursor"` // give it to --from, with the run's ID, to go on behind this event
 }
 
 func (a *app) liveTailCommand() *cobra.Command {

@@ -13,36 +13,42 @@ import (
 )
 
 type moveAnswer struct {
-	Source  string               `json:"source" doc:"what was moved: path of the file, or address of the server"`
-	Target  string               `json:"target" doc:"where it is now"`
-	State   string               `json:"state" doc:"complete, or abandoned with --abandon"`
-	Already bool                 `json:"already" doc:"it was complete before"`
-	Counts  map[string]moveCount `json:"counts" doc:"rows by the name of their table; empty where the move was complete before, or abandoned"`
-	Differs []moveRemark         `json:"differs" doc:"rows that are not the same in both, up to 100; then the source is not given up"`
-	LeftOut []moveRemark         `json:"left_out" doc:"what stays in the source"`
-	Proof   *moveProof           `json:"proof,omitempty" doc:"what the rows of both were compared by; left out with --abandon"`
-	Swept   bool                 `json:"swept" doc:"with --abandon: what had come to the target is gone"`
+	// what was moved: path of the file, or address of the server
+	Source  string `json:"source"`
+	Target  string `json:"target"`  // where it is now
+	State   string `json:"state"`   // complete, or abandoned with --abandon
+	Already bool   `json:"already"` // it was complete before
+	// rows by the name of their table; empty where the move was complete before, or abandoned
+	Counts map[string]moveCount `json:"counts"`
+	// rows that are not the same in both, up to 100; then the source is not given up
+	Differs []moveRemark `json:"differs"`
+	LeftOut []moveRemark `json:"left_out"` // what stays in the source
+	// what the rows of both were compared by; left out with --abandon
+	Proof *moveProof `json:"proof,omitempty"`
+	Swept bool       `json:"swept"` // with --abandon: what had come to the target is gone
 }
 
 type moveCount struct {
-	Read    int64 `json:"read" doc:"rows of the source"`
-	New     int64 `json:"new" doc:"of them those that this call brought"`
-	Already int64 `json:"already" doc:"of them those that an earlier call had brought"`
-	Changed int64 `json:"changed" doc:"rows that are not the same in both"`
+	Read    int64 `json:"read"`    // rows of the source
+	New     int64 `json:"new"`     // of them those that this call brought
+	Already int64 `json:"already"` // of them those that an earlier call had brought
+	Changed int64 `json:"changed"` // rows that are not the same in both
 }
 
 type moveRemark struct {
-	Table  string `json:"table" doc:"where it is"`
-	Row    string `json:"row" doc:"the row's key; empty where it is about the table"`
-	Reason string `json:"reason" doc:"what is the matter, for people"`
+	Table  string `json:"table"`  // where it is
+	Row    string `json:"row"`    // the row's key; empty where it is about the table
+	Reason string `json:"reason"` // what is the matter, for people
 }
 
 type moveProof struct {
-	Rows         int64  `json:"rows" doc:"rows of all tables of the source"`
-	SHA256       string `json:"sha256" doc:"of all rows of the source, sorted, in hex: docs/moving.md says of what"`
-	TargetSHA256 string `json:"target_sha256" doc:"the same of the target"`
-	Whole        bool   `json:"whole" doc:"every row is the same in both, none is in one alone, and no number will be given twice"`
-	Line         string `json:"line" doc:"all of that, for people"`
+	Rows int64 `json:"rows"` // rows of all tables of the source
+	// of all rows of the source, sorted, in hex: docs/moving.md says of what
+	SHA256       string `json:"sha256"`
+	TargetSHA256 string `json:"target_sha256"` // the same of the target
+	// every row is the same in both, none is in one alone, and no number will be given twice
+	Whole bool   `json:"whole"`
+	Line  string `json:"line"` // all of that, for people
 }
 
 func init() { register(groupCare, (*app).moveCommand) }

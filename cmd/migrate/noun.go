@@ -140,10 +140,10 @@ func pinnedIn(store string) func(thing, bool) any {
 
 // pinnedAnswer is the shape of pin and unpin --json.
 type pinnedAnswer struct {
-	Store  string `json:"store" doc:"live, agents, checkpoints or workers"`
-	ID     string `json:"id" doc:"what is pinned, or was"`
-	Owner  string `json:"owner" doc:"the runtime of a worker; empty for others"`
-	Pinned bool   `json:"pinned" doc:"whether it is pinned now"`
+	Store  string `json:"store"`  // live, agents, checkpoints or workers
+	ID     string `json:"id"`     // what is pinned, or was
+	Owner  string `json:"owner"`  // the runtime of a worker; empty for others
+	Pinned bool   `json:"pinned"` // whether it is pinned now
 }
 
 // group makes the command that holds those of a store, pin and unpin among them.
@@ -202,7 +202,7 @@ func (a *app) pinnedAs(c *cobra.Command, d *db.DB, n noun, id string, missing er
 
 // recoverAnswer is the shape of recover --json.
 type recoverAnswer struct {
-	Recovered int `json:"recovered" doc:"how many were given back"`
+	Recovered int `json:"recovered"` // how many were given back
 }
 
 // recoverCommand makes a store's recover; what is the noun of its count.

@@ -18,8 +18,10 @@ import (
 // quarantineAnswer is the shape of quarantine show --json. The bytes are written piece by piece.
 type quarantineAnswer struct {
 	legacy.Quarantined
-	Ours *[]byte `json:"ours" doc:"of a conflict, what is here under the id, as a file of the old program, base64, at most its first 64 KiB; null where nothing is"`
-	Raw  []byte  `json:"raw" doc:"the bytes that are kept, base64"`
+	// of a conflict, what is here under the id, as a file of the old program, base64, at most its first 64
+	// KiB; null where nothing is
+	Ours *[]byte `json:"ours"`
+	Raw  []byte  `json:"raw"` // the bytes that are kept, base64
 }
 
 func init() { register(groupTrees, (*app).quarantineCommand) }

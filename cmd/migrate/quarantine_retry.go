@@ -17,14 +17,14 @@ import (
 
 // retryAnswer is the shape of quarantine retry --json.
 type retryAnswer struct {
-	Taken int              `json:"taken" doc:"pieces that were taken and left the quarantine"`
-	Items []legacy.Retried `json:"items" doc:"what came of each piece"`
+	Taken int              `json:"taken"` // pieces that were taken and left the quarantine
+	Items []legacy.Retried `json:"items"` // what came of each piece
 }
 
 // dropAnswer is the shape of quarantine drop --json.
 type dropAnswer struct {
-	Dropped int     `json:"dropped" doc:"pieces that were removed"`
-	IDs     []int64 `json:"ids" doc:"their numbers"`
+	Dropped int     `json:"dropped"` // pieces that were removed
+	IDs     []int64 `json:"ids"`     // their numbers
 }
 
 // A pick says which pieces of the quarantine a command is about.

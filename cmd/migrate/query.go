@@ -17,9 +17,10 @@ import (
 
 // queryAnswer is the shape of query --json. It is written row by row, see rows.go.
 type queryAnswer struct {
-	Columns   []string `json:"columns" doc:"names of the columns, as SQLite gives them"`
-	Rows      [][]any  `json:"rows" doc:"a list for each row, with a value for each column, as described under Values"`
-	Truncated bool     `json:"truncated" doc:"there were more rows than --limit"`
+	Columns []string `json:"columns"` // names of the columns, as SQLite gives them
+	// a list for each row, with a value for each column, as described under Values
+	Rows      [][]any `json:"rows"`
+	Truncated bool    `json:"truncated"` // there were more rows than --limit
 }
 
 // tableLimit is how many rows a table has where --limit says nothing: it is drawn when the last one is there.

@@ -15,17 +15,17 @@ import (
 )
 
 type redactAnswer struct {
-	Path    string        `json:"path" doc:"the file, absolute"`
-	Erased  bool          `json:"erased" doc:"it was done; false: this is what would be touched"`
-	Tables  []redactTable `json:"tables" doc:"in which there is something, by name"`
-	Backups []string      `json:"backups" doc:"copies of the file that lie beside it and still hold it"`
+	Path    string        `json:"path"`    // the file, absolute
+	Erased  bool          `json:"erased"`  // it was done; false: this is what would be touched
+	Tables  []redactTable `json:"tables"`  // in which there is something, by name
+	Backups []string      `json:"backups"` // copies of the file that lie beside it and still hold it
 }
 
 type redactTable struct {
-	Table  string `json:"table" doc:"its name"`
-	Rows   int64  `json:"rows" doc:"that are touched"`
-	Places int64  `json:"places" doc:"in them"`
-	Kept   int64  `json:"kept" doc:"rows in whose ids or paths the pattern is found, which stay as they are"`
+	Table  string `json:"table"`  // its name
+	Rows   int64  `json:"rows"`   // that are touched
+	Places int64  `json:"places"` // in them
+	Kept   int64  `json:"kept"`   // rows in whose ids or paths the pattern is found, which stay as they are
 }
 
 func init() { register(groupCare, (*app).redactCommand) }

@@ -1,12 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,10 +251,8 @@ func fieldsOf(t reflect.Type, at string) []documented {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		meaning, ok := f.Tag.Lookup("doc")
-		if !ok {
-			meaning = elsewhere[t.Name()+"."+name]
-		}
+		typeName, _, _ := strings.Cut(t.Name(), "[")
+		meaning := cmp.Or(elsewhere[typeName+"."+name], fieldComments()[typeName+"."+name])
 		if strings.Contains(options, "omitempty") && !strings.Contains(meaning, "only") {
 			meaning += "; left out where it is empty"
 		}
@@ -259,6 +264,41 @@ func fieldsOf(t reflect.Type, at string) []documented {
 	}
 	return list
 }
+
+// fieldComments are the comments on the fields of this program's answers, by type and name in JSON.
+var fieldComments = sync.OnceValue(func() map[string]string {
+	comments := map[string]string{}
+	names, err := filepath.Glob("*.go")
+	for _, name := range names {
+		var file *ast.File
+		if file, err = parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.ParseComments); err != nil {
+			break
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			declared, isType := n.(*ast.TypeSpec)
+			if !isType {
+				return true
+			}
+			fields, isStruct := declared.Type.(*ast.StructType)
+			if !isStruct {
+				return false
+			}
+			for _, f := range fields.Fields.List {
+				if f.Tag == nil {
+					continue
+				}
+				tag, _ := strconv.Unquote(f.Tag.Value)
+				member, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+				comments[declared.Name.Name+"."+member] = strings.Join(strings.Fields(f.Doc.Text()+f.Comment.Text()), " ")
+			}
+			return false
+		})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return comments
+})
 
 // shape is the word for a type, and the type of what is inside with the step to it.
 func shape(t reflect.Type) (word string, inner reflect.Type, step string) {
@@ -431,7 +471,7 @@ func TestHelp_DocumentsEveryAnswerAndField(t *testing.T) {
 		}
 		for _, f := range fieldsOf(reflect.TypeOf(answer), "") {
 			if f.meaning == "" && f.kind != "time" {
-				t.Errorf("%s: the field %s of %T has no doc tag", name, f.path, answer)
+				t.Errorf("%s: the field %s of %T has no comment", name, f.path, answer)
 			}
 		}
 	}

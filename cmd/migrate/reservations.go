@@ -12,16 +12,18 @@ import (
 
 // reservationItem is an item of reservations list --json.
 type reservationItem struct {
-	Kind       string        `json:"kind" doc:"sort of thing"`
-	Name       string        `json:"name" doc:"which one of that sort"`
-	Epoch      int64         `json:"epoch" doc:"grows with every reservation in the file"`
-	State      db.LeaseState `json:"state" doc:"held, expired, dead (its process is gone), or unknown (its process can't be asked)"`
-	ReservedAt time.Time     `json:"reserved_at" doc:"RFC 3339, UTC"`
-	RenewedAt  time.Time     `json:"renewed_at" doc:"RFC 3339, UTC; reserved_at where it never was"`
-	TTLSeconds *float64      `json:"ttl_seconds" doc:"it lasts so long from each renewal; null: as long as its process lives"`
-	PID        *int          `json:"pid" doc:"process that it ends with; null: it outlives its process"`
-	Program    *string       `json:"program" doc:"that process's program; null as pid"`
-	Note       string        `json:"note" doc:"what the holder wants it for; may be empty"`
+	Kind  string `json:"kind"`  // sort of thing
+	Name  string `json:"name"`  // which one of that sort
+	Epoch int64  `json:"epoch"` // grows with every reservation in the file
+	// held, expired, dead (its process is gone), or unknown (its process can't be asked)
+	State      db.LeaseState `json:"state"`
+	ReservedAt time.Time     `json:"reserved_at"` // RFC 3339, UTC
+	RenewedAt  time.Time     `json:"renewed_at"`  // RFC 3339, UTC; reserved_at where it never was
+	// it lasts so long from each renewal; null: as long as its process lives
+	TTLSeconds *float64 `json:"ttl_seconds"`
+	PID        *int     `json:"pid"`     // process that it ends with; null: it outlives its process
+	Program    *string  `json:"program"` // that process's program; null as pid
+	Note       string   `json:"note"`    // what the holder wants it for; may be empty
 }
 
 func reservationOf(r db.Reservation) reservationItem {
@@ -40,9 +42,9 @@ func reservationOf(r db.Reservation) reservationItem {
 }
 
 type reservationAnswer struct {
-	Kind  string `json:"kind" doc:"sort of thing"`
-	Name  string `json:"name" doc:"which one of that sort"`
-	Epoch int64  `json:"epoch" doc:"of the reservation that was taken away"`
+	Kind  string `json:"kind"`  // sort of thing
+	Name  string `json:"name"`  // which one of that sort
+	Epoch int64  `json:"epoch"` // of the reservation that was taken away
 }
 
 func init() { register(groupCare, (*app).reservationsCommand) }

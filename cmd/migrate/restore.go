@@ -10,10 +10,10 @@ import (
 )
 
 type restoreAnswer struct {
-	Path   string `json:"path" doc:"the file, absolute"`
-	Backup string `json:"backup" doc:"the backup that it is a copy of, absolute"`
-	Schema int64  `json:"schema" doc:"its schema version: that of the backup"`
-	Kept   string `json:"kept" doc:"where the file is now that was there before; empty where none was"`
+	Path   string `json:"path"`   // the file, absolute
+	Backup string `json:"backup"` // the backup that it is a copy of, absolute
+	Schema int64  `json:"schema"` // its schema version: that of the backup
+	Kept   string `json:"kept"`   // where the file is now that was there before; empty where none was
 }
 
 func init() { register(groupCare, (*app).restoreCommand) }

@@ -15,12 +15,17 @@ import (
 
 // storeLimits is how long a store keeps what has ended.
 type storeLimits struct {
-	Store         string     `json:"store" doc:"runs, live, agents, checkpoints or workers"`
-	Origin        string     `json:"origin" doc:"where the limits come from: default, imported (the config.toml of a tree), set, or for gc flags"`
-	MaxAgeSeconds *float64   `json:"max_age_seconds" doc:"how long a thing is kept behind its end; null: no limit"`
-	Keep          *int       `json:"keep" doc:"how many are kept of each agent (runs), session (live), thread (agents), run (checkpoints) or runtime (workers); null: no limit"`
-	MaxBytes      *int64     `json:"max_bytes" doc:"bytes that are kept; null: no limit"`
-	SetAt         *time.Time `json:"set_at" doc:"when the limits were set or imported, RFC 3339, UTC; null: they were not"`
+	Store string `json:"store"` // runs, live, agents, checkpoints or workers
+	// where the limits come from: default, imported (the config.toml of a tree), set, or for gc flags
+	Origin string `json:"origin"`
+	// how long a thing is kept behind its end; null: no limit
+	MaxAgeSeconds *float64 `json:"max_age_seconds"`
+	// how many are kept of each agent (runs), session (live), thread (agents), run (checkpoints) or
+	// runtime (workers); null: no limit
+	Keep     *int   `json:"keep"`
+	MaxBytes *int64 `json:"max_bytes"` // bytes that are kept; null: no limit
+	// when the limits were set or imported, RFC 3339, UTC; null: they were not
+	SetAt *time.Time `json:"set_at"`
 }
 
 func limitsOf(r maintenance.StoreRetention) storeLimits {
@@ -59,16 +64,16 @@ func (l storeLimits) words() string {
 }
 
 type retentionAnswer struct {
-	Path   string        `json:"path" doc:"the file, absolute"`
-	Scope  string        `json:"scope" doc:"the scope; empty is the default one"`
-	Stores []storeLimits `json:"stores" doc:"what is in force, store by store"`
-	Pins   []pinItem     `json:"pins" doc:"what no limit takes, by store and id"`
+	Path   string        `json:"path"`   // the file, absolute
+	Scope  string        `json:"scope"`  // the scope; empty is the default one
+	Stores []storeLimits `json:"stores"` // what is in force, store by store
+	Pins   []pinItem     `json:"pins"`   // what no limit takes, by store and id
 }
 
 type pinItem struct {
-	Store string `json:"store" doc:"the store that keeps it"`
-	ID    string `json:"id" doc:"its id"`
-	Owner string `json:"owner" doc:"the agent of a run, the runtime of a worker; empty for others"`
+	Store string `json:"store"` // the store that keeps it
+	ID    string `json:"id"`    // its id
+	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
 func init() { register(groupCare, (*app).retentionCommand) }

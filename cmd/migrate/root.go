@@ -224,7 +224,7 @@ func (a *app) settle(c *cobra.Command) error {
 
 // helpAnswer is what --help gives with --json.
 type helpAnswer struct {
-	Help string `json:"help" doc:"the help text"`
+	Help string `json:"help"` // the help text
 }
 
 func init() { register(groupShell, (*app).helpCommand) }

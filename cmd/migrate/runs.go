@@ -18,8 +18,11 @@ import (
 
 // runAnswer is the shape of runs show --json. The records are written as they are read.
 type runAnswer struct {
-	Summary *runs.RunSummary `json:"summary" doc:"as in runs list; null for a run without a started record"`
-	Records []any            `json:"records" doc:"every record of the trace as it was written but for escapes of control characters, those of later versions too; one that came through the API in the original's own encoding. Lines that are no records are left out: quarantine has them"`
+	Summary *runs.RunSummary `json:"summary"` // as in runs list; null for a run without a started record
+	// every record of the trace as it was written but for escapes of control characters, those of later
+	// versions too; one that came through the API in the original's own encoding. Lines that are no
+	// records are left out: quarantine has them
+	Records []any `json:"records"`
 }
 
 func init() { register(groupLook, (*app).runsCommand) }
@@ -302,13 +305,13 @@ func value(s *string) string {
 }
 
 type pinAnswer struct {
-	RunID   string `json:"run_id" doc:"the run"`
-	AgentID string `json:"agent_id" doc:"its agent"`
-	Pinned  bool   `json:"pinned" doc:"whether it is pinned now"`
+	RunID   string `json:"run_id"`   // the run
+	AgentID string `json:"agent_id"` // its agent
+	Pinned  bool   `json:"pinned"`   // whether it is pinned now
 }
 
 type adoptAnswer struct {
-	Adopted int `json:"adopted" doc:"runs that were ended as incomplete"`
+	Adopted int `json:"adopted"` // runs that were ended as incomplete
 }
 
 func (a *app) runsAdoptCommand() *cobra.Command {

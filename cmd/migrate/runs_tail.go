@@ -13,11 +13,11 @@ import (
 
 // runItem is a line of runs tail --json. The record is written as it is read.
 type runItem struct {
-	AgentID  string `json:"agent_id" doc:"agent, as the calls that wrote the run named it"`
-	RunID    string `json:"run_id" doc:"run, as they named it"`
-	Sequence int64  `json:"sequence" doc:"the record's place in the trace, from 1"`
-	Record   any    `json:"record" doc:"as in runs show"`
-	Cursor   string `json:"cursor" doc:"give it to --from, with the run's ID, to go on behind this record"`
+	AgentID  string `json:"agent_id"` // agent, as the calls that wrote the run named it
+	RunID    string `json:"run_id"`   // run, as they named it
+	Sequence int64  `json:"sequence"` // the record's place in the trace, from 1
+	Record   any    `json:"record"`   // as in runs show
+	Cursor   string `json:"cursor"`   // give it to --from, with the run's ID, to go on behind this record
 }
 
 func (a *app) runsTailCommand() *cobra.Command {

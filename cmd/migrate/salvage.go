@@ -15,21 +15,27 @@ import (
 )
 
 type salvageAnswer struct {
-	Path     string         `json:"path" doc:"the damaged file, absolute"`
-	Salvaged string         `json:"salvaged" doc:"the new file, absolute"`
-	Pages    int            `json:"pages" doc:"pages of the damaged file"`
-	Damaged  int            `json:"damaged" doc:"of them pages that can't be read"`
-	Stores   []salvageStore `json:"stores" doc:"what became of each store, by name"`
-	Notes    []string       `json:"notes" doc:"what else is lost, for people"`
-	OK       bool           `json:"ok" doc:"the new file is whole"`
-	Problems []checkProblem `json:"problems" doc:"what check says of the new file"`
+	Path     string         `json:"path"`     // the damaged file, absolute
+	Salvaged string         `json:"salvaged"` // the new file, absolute
+	Pages    int            `json:"pages"`    // pages of the damaged file
+	Damaged  int            `json:"damaged"`  // of them pages that can't be read
+	Stores   []salvageStore `json:"stores"`   // what became of each store, by name
+	Notes    []string       `json:"notes"`    // what else is lost, for people
+	OK       bool           `json:"ok"`       // the new file is whole
+	Problems []checkProblem `json:"problems"` // what check says of the new file
 }
 
 type salvageStore struct {
-	Store string `json:"store" doc:"runs, live, agents, checkpoints, workers, imports, reservations, file, or user for tables of the user's own"`
-	Taken int64  `json:"taken" doc:"rows in the new file"`
-	Aside int64  `json:"aside" doc:"rows that were read and have no place there; they are in its table salvage_leftovers, with the reason"`
-	Lost  *int64 `json:"lost" doc:"rows that could not be read; null: nobody can count them, since a page that may have held some is damaged"`
+	// runs, live, agents, checkpoints, workers, imports, reservations, file, or user for tables of the
+	// user's own
+	Store string `json:"store"`
+	Taken int64  `json:"taken"` // rows in the new file
+	// rows that were read and have no place there; they are in its table salvage_leftovers, with the
+	// reason
+	Aside int64 `json:"aside"`
+	// rows that could not be read; null: nobody can count them, since a page that may have held some is
+	// damaged
+	Lost *int64 `json:"lost"`
 }
 
 func init() { register(groupCare, (*app).salvageCommand) }

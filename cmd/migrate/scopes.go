@@ -9,17 +9,18 @@ import (
 )
 
 type scopesAnswer struct {
-	Items []scopeItem `json:"items" doc:"every scope, by name"`
+	Items []scopeItem `json:"items"` // every scope, by name
 }
 
 type scopeItem struct {
-	Name        string `json:"name" doc:"of the scope; empty is the default one"`
-	Runs        int64  `json:"runs" doc:"run traces"`
-	Live        int64  `json:"live" doc:"live runs"`
-	Agents      int64  `json:"agents" doc:"agents, those that left the registry among them"`
-	Checkpoints int64  `json:"checkpoints" doc:"runs that wait or are claimed"`
-	Workers     int64  `json:"workers" doc:"workers of all runtimes"`
-	Bytes       int64  `json:"bytes" doc:"of traces, events, documents and transcripts, without what indexes and pages take"`
+	Name        string `json:"name"`        // of the scope; empty is the default one
+	Runs        int64  `json:"runs"`        // run traces
+	Live        int64  `json:"live"`        // live runs
+	Agents      int64  `json:"agents"`      // agents, those that left the registry among them
+	Checkpoints int64  `json:"checkpoints"` // runs that wait or are claimed
+	Workers     int64  `json:"workers"`     // workers of all runtimes
+	// of traces, events, documents and transcripts, without what indexes and pages take
+	Bytes int64 `json:"bytes"`
 }
 
 func init() { register(groupCare, (*app).scopesCommand) }

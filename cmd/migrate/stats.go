@@ -12,23 +12,27 @@ import (
 )
 
 type statsAnswer struct {
-	Path      string      `json:"path" doc:"the file, absolute"`
-	Schema    int64       `json:"schema" doc:"schema version of the file"`
-	MinReader int64       `json:"min_reader" doc:"lowest schema version of a program that may read the file"`
-	MinWriter int64       `json:"min_writer" doc:"lowest schema version of a program that may write it"`
-	Engine    string      `json:"engine" doc:"what keeps it, with its version: the SQLite in this program, or the PostgreSQL of the server"`
-	CreatedAt time.Time   `json:"created_at" doc:"when the file was made, RFC 3339, UTC"`
-	FileBytes int64       `json:"file_bytes" doc:"size of the file; on a server of its tables with their indexes"`
-	WALBytes  int64       `json:"wal_bytes" doc:"size of its -wal, which stays allocated while the file is in use; 0 on a server, where it is that of all databases"`
-	PageSize  int64       `json:"page_size" doc:"bytes"`
-	Pages     int64       `json:"pages" doc:"pages of the file"`
-	FreePages int64       `json:"free_pages" doc:"pages that hold nothing; 0 on a server"`
-	Tables    []tableSize `json:"tables" doc:"every table, by name"`
+	Path      string `json:"path"`       // the file, absolute
+	Schema    int64  `json:"schema"`     // schema version of the file
+	MinReader int64  `json:"min_reader"` // lowest schema version of a program that may read the file
+	MinWriter int64  `json:"min_writer"` // lowest schema version of a program that may write it
+	// what keeps it, with its version: the SQLite in this program, or the PostgreSQL of the server
+	Engine    string    `json:"engine"`
+	CreatedAt time.Time `json:"created_at"` // when the file was made, RFC 3339, UTC
+	// size of the file; on a server of its tables with their indexes
+	FileBytes int64 `json:"file_bytes"`
+	// size of its -wal, which stays allocated while the file is in use; 0 on a server, where it is that of
+	// all databases
+	WALBytes  int64       `json:"wal_bytes"`
+	PageSize  int64       `json:"page_size"`  // bytes
+	Pages     int64       `json:"pages"`      // pages of the file
+	FreePages int64       `json:"free_pages"` // pages that hold nothing; 0 on a server
+	Tables    []tableSize `json:"tables"`     // every table, by name
 }
 
 type tableSize struct {
-	Name string `json:"name" doc:"of the table"`
-	Rows int64  `json:"rows" doc:"how many it has, in all scopes"`
+	Name string `json:"name"` // of the table
+	Rows int64  `json:"rows"` // how many it has, in all scopes
 }
 
 func init() { register(groupCare, (*app).statsCommand) }

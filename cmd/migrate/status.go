@@ -10,19 +10,24 @@ import (
 )
 
 type statusAnswer struct {
-	Path          string          `json:"path" doc:"the file, absolute"`
-	State         string          `json:"state" doc:"current, older (up would migrate it), newer (than this program, which can read it) or moved (elsewhere, or under way there: nobody may write it)"`
-	Schema        int64           `json:"schema" doc:"schema version of the file"`
-	ProgramSchema int64           `json:"program_schema" doc:"schema version of this program"`
-	MinReader     int64           `json:"min_reader" doc:"lowest schema version of a program that may read the file"`
-	MinWriter     int64           `json:"min_writer" doc:"lowest schema version of a program that may write it"`
-	Versions      []versionStatus `json:"versions" doc:"the schema versions that this program knows, lowest first"`
+	Path string `json:"path"` // the file, absolute
+	// current, older (up would migrate it), newer (than this program, which can read it) or moved
+	// (elsewhere, or under way there: nobody may write it)
+	State         string `json:"state"`
+	Schema        int64  `json:"schema"`         // schema version of the file
+	ProgramSchema int64  `json:"program_schema"` // schema version of this program
+	// lowest schema version of a program that may read the file
+	MinReader int64 `json:"min_reader"`
+	// lowest schema version of a program that may write it
+	MinWriter int64 `json:"min_writer"`
+	// the schema versions that this program knows, lowest first
+	Versions []versionStatus `json:"versions"`
 }
 
 type versionStatus struct {
-	Version int64  `json:"version" doc:"schema version"`
-	Name    string `json:"name" doc:"of the migration's file"`
-	Applied bool   `json:"applied" doc:"the file has it"`
+	Version int64  `json:"version"` // schema version
+	Name    string `json:"name"`    // of the migration's file
+	Applied bool   `json:"applied"` // the file has it
 }
 
 func init() { register(groupSchema, (*app).statusCommand) }

@@ -23,16 +23,16 @@ const autoKind = legacy.Auto
 // treeAnswer is what import, verify and export end with.
 type treeAnswer struct {
 	legacy.Report
-	// Saw is set for auto.
-	Saw []sawTree `json:"saw,omitempty" doc:"only with auto: what was recognised in the folder and below it"`
-	// Parts is set where auto saw several trees: the report is their sum then.
-	Parts []legacy.Report `json:"parts,omitempty" doc:"only where auto saw several trees: the report of each, in this shape"`
+	// only with auto: what was recognised in the folder and below it
+	Saw []sawTree `json:"saw,omitempty"`
+	// only where auto saw several trees: the report of each, in this shape
+	Parts []legacy.Report `json:"parts,omitempty"`
 }
 
 type sawTree struct {
-	Kind        string `json:"kind" doc:"what KIND calls it"`
-	Source      string `json:"source" doc:"the folder that it was seen in"`
-	Description string `json:"description" doc:"what it is, in a few words"`
+	Kind        string `json:"kind"`        // what KIND calls it
+	Source      string `json:"source"`      // the folder that it was seen in
+	Description string `json:"description"` // what it is, in a few words
 }
 
 // A treeWork is what a command does with a kind of tree: legacy.Import, legacy.Verify or legacy.Export.

@@ -10,27 +10,32 @@ import (
 )
 
 type upAnswer struct {
-	Path      string          `json:"path" doc:"the file, absolute"`
-	From      int64           `json:"from" doc:"its schema version before; 0 for a new file"`
-	To        int64           `json:"to" doc:"its schema version afterwards, or with --dry-run and --rehearse what it would be"`
-	Created   bool            `json:"created" doc:"the file was not there before, or empty"`
-	DryRun    bool            `json:"dry_run" doc:"nothing was done"`
-	Rehearsed bool            `json:"rehearsed" doc:"all was done to a copy, which was checked and removed, and nothing to the file"`
-	Applied   []migrationItem `json:"applied" doc:"the schema versions that were brought in, or would be, lowest first"`
-	Backup    string          `json:"backup" doc:"the copy that was made before rows were removed or rewritten, or with --rehearse would be; empty where none was. With --dry-run it is not known"`
-	Tables    []tableItem     `json:"tables" doc:"the tables from before that have more or fewer rows now"`
+	Path string `json:"path"` // the file, absolute
+	From int64  `json:"from"` // its schema version before; 0 for a new file
+	// its schema version afterwards, or with --dry-run and --rehearse what it would be
+	To      int64 `json:"to"`
+	Created bool  `json:"created"` // the file was not there before, or empty
+	DryRun  bool  `json:"dry_run"` // nothing was done
+	// all was done to a copy, which was checked and removed, and nothing to the file
+	Rehearsed bool `json:"rehearsed"`
+	// the schema versions that were brought in, or would be, lowest first
+	Applied []migrationItem `json:"applied"`
+	// the copy that was made before rows were removed or rewritten, or with --rehearse would be; empty
+	// where none was. With --dry-run it is not known
+	Backup string      `json:"backup"`
+	Tables []tableItem `json:"tables"` // the tables from before that have more or fewer rows now
 }
 
 type migrationItem struct {
-	Version int64  `json:"version" doc:"schema version"`
-	Name    string `json:"name" doc:"of the migration's file"`
-	SQL     string `json:"sql,omitempty" doc:"its statements; only with --show-sql"`
+	Version int64  `json:"version"`       // schema version
+	Name    string `json:"name"`          // of the migration's file
+	SQL     string `json:"sql,omitempty"` // its statements; only with --show-sql
 }
 
 type tableItem struct {
-	Name   string `json:"name" doc:"of the table"`
-	Before int64  `json:"before" doc:"rows before"`
-	After  int64  `json:"after" doc:"rows afterwards; -1 where the table is gone"`
+	Name   string `json:"name"`   // of the table
+	Before int64  `json:"before"` // rows before
+	After  int64  `json:"after"`  // rows afterwards; -1 where the table is gone
 }
 
 type upFlags struct {

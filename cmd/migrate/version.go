@@ -16,12 +16,13 @@ import (
 var version = ""
 
 type versionAnswer struct {
-	Program  string `json:"program" doc:"version of this program; devel where it was built without one"`
-	Revision string `json:"revision" doc:"the commit that it was built from; empty where the build did not know"`
-	Schema   int64  `json:"schema" doc:"schema version of this program"`
-	SQLite   string `json:"sqlite" doc:"version of the SQLite inside"`
-	Go       string `json:"go" doc:"version of Go that built it"`
-	Platform string `json:"platform" doc:"operating system and architecture"`
+	Program string `json:"program"` // version of this program; devel where it was built without one
+	// the commit that it was built from; empty where the build did not know
+	Revision string `json:"revision"`
+	Schema   int64  `json:"schema"`   // schema version of this program
+	SQLite   string `json:"sqlite"`   // version of the SQLite inside
+	Go       string `json:"go"`       // version of Go that built it
+	Platform string `json:"platform"` // operating system and architecture
 }
 
 func init() { register(groupSchema, (*app).versionCommand) }

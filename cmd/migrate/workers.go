@@ -15,9 +15,10 @@ import (
 
 // workerAnswer is the shape of workers show --json.
 type workerAnswer struct {
-	Detail     workers.WorkerDetail      `json:"detail" doc:"what the worker was made with, and where it stands"`
-	Transcript []workers.TranscriptEntry `json:"transcript" doc:"what was said to it, oldest first"`
-	Events     []workers.RuntimeEvent    `json:"events" doc:"what happened to it, oldest first"`
+	// what the worker was made with, and where it stands
+	Detail     workers.WorkerDetail      `json:"detail"`
+	Transcript []workers.TranscriptEntry `json:"transcript"` // what was said to it, oldest first
+	Events     []workers.RuntimeEvent    `json:"events"`     // what happened to it, oldest first
 }
 
 func init() { register(groupLook, (*app).workersCommand) }

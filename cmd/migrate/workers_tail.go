@@ -15,9 +15,10 @@ import (
 
 // workerItem is a line of workers tail --json.
 type workerItem struct {
-	RuntimeID workers.RuntimeID    `json:"runtime_id" doc:"the runtime whose log the event is from"`
-	Event     workers.RuntimeEvent `json:"event" doc:"what happened"`
-	Cursor    string               `json:"cursor" doc:"give it to --from to go on behind this event, in the log of its runtime"`
+	RuntimeID workers.RuntimeID    `json:"runtime_id"` // the runtime whose log the event is from
+	Event     workers.RuntimeEvent `json:"event"`      // what happened
+	// give it to --from to go on behind this event, in the log of its runtime
+	Cursor string `json:"cursor"`
 }
 
 func (a *app) workersTailCommand() *cobra.Command {
