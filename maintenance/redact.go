@@ -55,14 +55,13 @@ func (r Redacted) Kept() (n int64) {
 	return n
 }
 
-// A RedactedTable says it of a table.
+// A RedactedTable says what a redaction touches in a table.
 type RedactedTable struct {
-	Table  string
-	Rows   int64
-	Places int64 // in them
-	// Kept are the rows in whose ids and paths the pattern is found. These stay: another id is another
-	// thing. Delete it instead.
-	Kept int64
+	Table  string `json:"table"`  // its name
+	Rows   int64  `json:"rows"`   // that are touched
+	Places int64  `json:"places"` // in them
+	// rows in whose ids or paths the pattern is found, which stay as they are
+	Kept int64 `json:"kept"`
 }
 
 // PlanRedaction says what Redact would touch.

@@ -18,11 +18,16 @@ type Report struct {
 
 // A StoreReport sums up the tables of one store.
 type StoreReport struct {
-	Store  string
-	Taken  int64  // rows in the new file
-	Aside  int64  // rows that were read and have no place there: see salvage_leftovers
-	Lost   *int64 // rows that could not be read; nil: nobody can count them
-	Tables []db.SalvagedTable
+	// runs, live, agents, checkpoints, workers, imports, reservations, file, or user for tables of the
+	// user's own
+	Store string `json:"store"`
+	Taken int64  `json:"taken"` // rows in the new file
+	// rows that were read and have no place there; they are in its table salvage_leftovers, with the reason
+	Aside int64 `json:"aside"`
+	// rows that could not be read; null: nobody can count them, since a page that may have held some is
+	// damaged
+	Lost   *int64             `json:"lost"`
+	Tables []db.SalvagedTable `json:"-"`
 }
 
 // Salvage is db.Salvage, and says store by store what became of it. It has every run say what is

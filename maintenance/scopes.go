@@ -8,14 +8,14 @@ import (
 
 // A ScopeSize is how much a scope keeps.
 type ScopeSize struct {
-	Name        string `db:"name"`
-	Runs        int64  `db:"runs"`
-	Live        int64  `db:"live"`
-	Agents      int64  `db:"agents"`      // in the registry and put aside
-	Checkpoints int64  `db:"checkpoints"` // that wait or are claimed
-	Workers     int64  `db:"workers"`
-	// Bytes are those of the traces, events, documents and transcripts, without what indexes and pages take.
-	Bytes int64 `db:"bytes"`
+	Name        string `json:"name"`        // of the scope; empty is the default one
+	Runs        int64  `json:"runs"`        // run traces
+	Live        int64  `json:"live"`        // live runs
+	Agents      int64  `json:"agents"`      // agents, those that left the registry among them
+	Checkpoints int64  `json:"checkpoints"` // runs that wait or are claimed
+	Workers     int64  `json:"workers"`     // workers of all runtimes
+	// of traces, events, documents and transcripts, without what indexes and pages take
+	Bytes int64 `json:"bytes"`
 }
 
 // The stores keep what their things hold with them, but for transcripts, agents, and runs that

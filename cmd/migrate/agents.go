@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,8 +44,6 @@ type releaseAnswer struct {
 	Status    agents.Status `json:"status"`     // its status now
 }
 
-func init() { register(groupLook, (*app).agentsCommand) }
-
 func (a *app) agentsCommand() *cobra.Command {
 	return a.group(agentNoun, "Look at agents, and end what is dead or stuck",
 		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand(),
@@ -73,8 +70,8 @@ func (a *app) registry(d *db.DB) *agents.Registry {
 
 func (a *app) agentsRecoverCommand() *cobra.Command {
 	return a.recoverCommand("agent", "Abandon agents that are certainly dead",
-		`recover abandons the active agents whose lease is over, and those without one whose process is known to be gone. Agents
-of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
+		`recover abandons the active agents whose lease is over, and those without one whose process is known to be gone.
+Agents of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
 		func(ctx context.Context, d *db.DB) (int, error) { return a.registry(d).Recover(ctx) })
 }
 
@@ -85,9 +82,9 @@ func (a *app) agentsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--thread NAME] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List agents, newest first",
-		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven days ago or earlier
-are left out, as the original does; it deletes them then, while list only looks. An agent that the old program went on with, too, is
-contested until imports resolve.`,
+		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven days ago or
+earlier are left out, as the original does; it deletes them then, while list only looks. An agent that the old
+program went on with, too, is contested until imports resolve.`,
 	}
 	f.text(c, &filter.Thread, "thread", "only agents on the thread `NAME`")
 	addWords(f, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
@@ -167,17 +164,14 @@ func (a *app) agentsShowCommand() *cobra.Command {
 	return a.answering(a.one(agentNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show an agent",
-		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent lives is asked on this
-machine.`,
-	}, func(c *cobra.Command, d *db.DB, t thing) error {
-		answer, err := describeAgent(c.Context(), d, a.registry(d), t.id)
+		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent lives is asked
+on this machine.`,
+	}, func(ctx context.Context, d *db.DB, t thing) error {
+		answer, err := describeAgent(ctx, d, a.registry(d), t.id)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(answer)
-		}
-		return a.printAgent(answer)
+		return a.answer(answer, func() { a.printAgent(answer) })
 	}), agentAnswer{})
 }
 
@@ -197,18 +191,14 @@ func describeAgent(
 		answer.Contested = &reason
 	}
 	held, ok, err := registry.Reservation(ctx, e.Thread)
-	if err != nil || !ok || held.Holder.SessionID != e.SessionID {
-		return answer, err
+	if err == nil && ok && held.Holder.SessionID == e.SessionID {
+		answer.Liveness = held.Live
+		answer.Reservation = &reservationFact{held.Thread, held.Since, held.Epoch, held.Leased}
 	}
-	answer.Liveness = held.Live
-	answer.Reservation = &reservationFact{
-		Thread: held.Thread, Since: held.Since, Epoch: held.Epoch,
-		Leased: held.Leased,
-	}
-	return answer, nil
+	return answer, err
 }
 
-func (a *app) printAgent(answer agentAnswer) error {
+func (a *app) printAgent(answer agentAnswer) {
 	e := answer.Entry
 	state := string(e.Status)
 	if e.Status == agents.Active {
@@ -221,83 +211,66 @@ func (a *app) printAgent(answer agentAnswer) error {
 			held += ", by a lease"
 		}
 	}
-	err := a.printFacts(
-		[2]string{"agent", e.SessionID}, [2]string{"thread", e.Thread}, [2]string{"status", state},
-		[2]string{"reserved", held},
-		[2]string{"started", a.when(e.StartedAt)}, [2]string{"ended", endOf(e)},
-		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))},
-		[2]string{"contested", value(answer.Contested)},
+	a.printFacts(
+		fact{"agent", e.SessionID}, fact{"thread", e.Thread}, fact{"status", state}, fact{"reserved", held},
+		fact{"started", a.when(e.StartedAt)}, fact{"ended", endOf(e)},
+		fact{"context queries", strconv.Itoa(len(e.ContextQueries))}, fact{"contested", value(answer.Contested)},
 	)
 	if answer.Contested != nil {
 		a.noteContested()
 	}
-	if err == nil {
-		err = a.print("\n")
-	}
-	for line := range strings.Lines(answer.Document) {
-		if err == nil {
-			err = a.print("%s\n", printable(strings.TrimSuffix(line, "\n")))
-		}
-	}
-	return err
+	a.print("\n")
+	a.printLines(answer.Document, "\n")
 }
 
 func (a *app) agentsReapCommand() *cobra.Command {
-	var thread string
 	c := &cobra.Command{
 		Use:   "reap [--thread NAME]",
 		Short: "Abandon agents that are active and dead",
-		Long: `reap sets the status of active agents to abandoned, and gives their threads back, where their lease has ended or, without
-one, where no process has their pid or the machine was started anew since. Agents of which nobody can tell stay.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) (err error) {
-				var answer reapAnswer
-				if c.Flags().Changed("thread") {
-					answer.Reaped, err = a.registry(d).ReapDeadForThread(c.Context(), thread)
-				} else {
-					answer.Reaped, err = a.registry(d).ReapDead(c.Context())
-				}
-				if err != nil {
-					return err
-				}
-				return a.say(answer, "abandoned %s\n", count(answer.Reaped, "dead agent"))
-			})
-		},
+		Long: `reap sets the status of active agents to abandoned, and gives their threads back, where their lease has ended or,
+without one, where no process has their pid or the machine was restarted since. Agents of which nobody can tell
+stay.`,
 	}
-	c.Flags().StringVar(&thread, "thread", "", "only agents on the thread `NAME`")
+	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) (err error) {
+		var n int
+		if thread := given(c, "thread"); thread != nil {
+			n, err = a.registry(d).ReapDeadForThread(ctx, *thread)
+		} else {
+			n, err = a.registry(d).ReapDead(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return a.say(reapAnswer{n}, "abandoned %s\n", count(n, "dead agent"))
+	})
+	c.Flags().String("thread", "", "only agents on the thread `NAME`")
 	return a.answering(c, reapAnswer{})
 }
 
 func (a *app) agentsReleaseCommand() *cobra.Command {
-	var status string
+	status := string(agents.Abandoned)
 	c := &cobra.Command{
 		Use:   "release ID [--status WORD]",
 		Short: "End an agent, and give its thread back",
-		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The agent itself is not asked:
-what it does under a lease is refused from then on.`,
+		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The agent itself is not
+asked: what it does under a lease is refused from then on.`,
 	}
-	c.Flags().StringVar(&status, "status", string(agents.Abandoned),
-		"its `STATUS` from then on: "+join(agentStatuses[1:]))
-	completeWords(c, "status", agentStatuses[1:])
-	a.one(agentNoun, toWrite, c, func(c *cobra.Command, d *db.DB, t thing) error {
-		return a.releaseAgent(c.Context(), a.registry(d), t.id, agents.Status(status))
+	check := wordFlag(c, &status, "status", "its `STATUS` from then on: ", agentStatuses[1:])
+	c.PreRunE = func(*cobra.Command, []string) error { return check() }
+	a.one(agentNoun, toWrite, c, func(ctx context.Context, d *db.DB, t thing) error {
+		s := a.registry(d)
+		e, err := s.Get(ctx, t.id)
+		if err != nil {
+			return err
+		}
+		if e.Status != agents.Active {
+			return &fault{kind: kindFailed, err: fmt.Errorf("agent %s is %s already", e.SessionID, e.Status)}
+		}
+		if err := s.UpdateStatus(ctx, e.SessionID, agents.Status(status)); err != nil {
+			return err
+		}
+		return a.say(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: agents.Status(status)},
+			"agent %s is %s; thread %s is free of it\n", e.SessionID, status, e.Thread)
 	})
-	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("status", status, agentStatuses[1:]) }
 	return a.answering(c, releaseAnswer{})
-}
-
-func (a *app) releaseAgent(ctx context.Context, s *agents.Registry, id string, status agents.Status) error {
-	e, err := s.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if e.Status != agents.Active {
-		return &fault{kind: kindFailed, err: fmt.Errorf("agent %s is %s already", e.SessionID, e.Status)}
-	}
-	if err := s.UpdateStatus(ctx, e.SessionID, status); err != nil {
-		return err
-	}
-	return a.say(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: status},
-		"agent %s is %s; thread %s is free of it\n", e.SessionID, status, printable(e.Thread))
 }

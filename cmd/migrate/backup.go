@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -17,14 +16,13 @@ type backupAnswer struct {
 	Bytes  int64  `json:"bytes"`  // size of the copy
 }
 
-func init() { register(groupCare, (*app).backupCommand) }
-
 func (a *app) backupCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the file, in use or not, to FILE",
-		Long: `backup copies the file as it is at one moment to FILE, which must not be there yet. The file stays in use meanwhile.
-The copy is compact, readable by its user alone, on the disk, and was checked before it got its name.`,
+		Long: `backup copies the file as it is at one moment to FILE, which must not exist yet. The file stays in use
+meanwhile. The copy is compact and readable by its user alone. It is on the disk and was checked before it
+gets its name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.backup(c.Context(), args[0]) },
 	}, backupAnswer{})
@@ -41,9 +39,7 @@ func (a *app) backup(ctx context.Context, dest string) error {
 	answer := backupAnswer{Backup: dest}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
 		answer.Path = d.Path()
-		ctx, done := a.showing(ctx)
-		defer done()
-		return d.Backup(ctx, dest)
+		return a.withProgress(ctx, "", func(ctx context.Context) error { return d.Backup(ctx, dest) })
 	})
 	if err != nil {
 		return err
@@ -53,6 +49,5 @@ func (a *app) backup(ctx context.Context, dest string) error {
 		return fmt.Errorf("look at the backup: %w", err)
 	}
 	answer.Bytes = info.Size()
-	return a.say(answer, "copied %s to %s (%s)\n", printable(answer.Path), printable(dest),
-		humanize.IBytes(uint64(answer.Bytes)))
+	return a.say(answer, "copied %s to %s (%s)\n", answer.Path, dest, size(answer.Bytes))
 }

@@ -32,8 +32,6 @@ type checkProblem struct {
 	Detail string `json:"detail"` // what it found
 }
 
-func init() { register(groupCare, (*app).checkCommand) }
-
 func (a *app) checkCommand() *cobra.Command {
 	deep := false
 	c := &cobra.Command{
@@ -47,7 +45,6 @@ It changes nothing, and works on a file that is in use. On damage the exit code 
 A row that was changed by hand no longer matches its checksum. To declare such a row right, set its
 checksum to NULL in the same UPDATE; the next call that writes the row adds one again. docs/damage.md
 lists what is covered.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), deep) },
 	}
 	c.Flags().BoolVar(&deep, "deep", false,
@@ -60,30 +57,25 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	if err != nil {
 		return err
 	}
-	answer := checkAnswer{Path: path, Problems: []checkProblem{}, Without: []checkCount{}}
-	how := toLook
+	answer := checkAnswer{Path: path, Without: []checkCount{}}
+	how, look := toLook, maintenance.Examine
 	if deep {
-		how = toRead // as the stores do
+		how, look = toRead, maintenance.Check // as the stores do
 	}
+	var x db.Examination
 	err = a.with(ctx, how, func(d *db.DB) error {
 		answer.Path = d.Path()
-		look := maintenance.Examine
-		if deep {
-			look = maintenance.Check
-		}
-		showing, shown := a.showing(ctx)
-		x, err := look(showing, d)
-		shown()
-		for _, p := range x.Problems {
-			answer.Problems = append(answer.Problems, checkProblem{p.Check, p.Detail})
-		}
-		for _, c := range x.Checksums {
-			if c.Without > 0 {
-				answer.Without = append(answer.Without, checkCount(c))
-			}
-		}
-		return err
+		return a.withProgress(ctx, "", func(ctx context.Context) (err error) {
+			x, err = look(ctx, d)
+			return err
+		})
 	})
+	answer.Problems = checkProblems(x.Problems)
+	for _, c := range x.Checksums {
+		if c.Without > 0 {
+			answer.Without = append(answer.Without, checkCount(c))
+		}
+	}
 	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened
 		answer.Problems, err = append(answer.Problems, checkProblem{"integrity", err.Error()}), nil
 	}
@@ -91,35 +83,39 @@ func (a *app) check(ctx context.Context, deep bool) error {
 		return err
 	}
 	answer.OK = len(answer.Problems) == 0
-	if err := a.printCheck(answer); err != nil || answer.OK {
+	err = a.answer(answer, func() {
+		if answer.OK {
+			a.print("%s is whole\n", answer.Path)
+			for _, c := range answer.Without {
+				a.print("%s: %d of %d rows have no checksum\n", c.Table, c.Without, c.Rows)
+			}
+		}
+		a.printProblems(answer.Problems)
+	})
+	if err != nil || answer.OK {
 		return err
 	}
-	return &fault{
-		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path,
-			count(len(answer.Problems), "problem")),
-		hint: a.damageHint(),
+	return a.damaged(answer.Path, len(answer.Problems))
+}
+
+func checkProblems(problems []db.Problem) []checkProblem {
+	return each(problems, func(p db.Problem) checkProblem { return checkProblem{p.Check, p.Detail} })
+}
+
+func (a *app) printProblems(problems []checkProblem) {
+	for _, p := range problems {
+		a.print("%s: %s\n", p.Check, p.Detail)
 	}
 }
 
-func (a *app) printCheck(answer checkAnswer) error {
-	if a.json {
-		return a.printJSON(answer)
+// damaged is the error with which check and doctor end.
+func (a *app) damaged(path string, problems int) error {
+	hint := "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, " +
+		"bring what is whole into a new file: migrate salvage " + shellWord(a.path+".salvaged")
+	if a.onServer() {
+		hint = "stop the programs that use it and copy it as it is; then " + a.otherTools()["salvage"]
 	}
-	if answer.OK {
-		if err := a.print("%s is whole\n", printable(answer.Path)); err != nil {
-			return err
-		}
-		for _, c := range answer.Without {
-			if err := a.print("%s: %d of %d rows have no checksum\n", c.Table, c.Without, c.Rows); err != nil {
-				return err
-			}
-		}
-		return nil
+	return &fault{
+		kind: kindDamaged, hint: hint, err: fmt.Errorf("%s is damaged: %s", path, count(problems, "problem")),
 	}
-	for _, p := range answer.Problems {
-		if err := a.print("%s: %s\n", p.Check, printable(p.Detail)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

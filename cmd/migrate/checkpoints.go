@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -48,8 +47,6 @@ type claimFact struct {
 	Expired bool `json:"expired"`
 }
 
-func init() { register(groupLook, (*app).checkpointsCommand) }
-
 func (a *app) checkpointsCommand() *cobra.Command {
 	return a.group(checkpointNoun, "Look at paused runs, and recover claims that nobody works on",
 		a.checkpointsListCommand(), a.checkpointsShowCommand(), a.checkpointsRecoverCommand())
@@ -87,19 +84,15 @@ func findCheckpoints(s *checkpoints.Store, state checkpoints.State) findThings {
 var checkpointStates = []checkpoints.State{checkpoints.Paused, checkpoints.Claimed}
 
 func (a *app) checkpointsListCommand() *cobra.Command {
-	f := &listFlags{}
-	var status string
+	f, status := &listFlags{}, string(checkpoints.Paused)
 	c := &cobra.Command{
 		Use:   "list [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List paused runs, by id",
 		Long: `list shows the runs of the scope that wait to be claimed, those whose document can't be read among them; with
---status claimed, those that a process has claimed and not completed. A run that the old program went on with, too, is contested: it
-can't be claimed until imports resolve.`,
+--status claimed, those that a process has claimed and not completed. A run that the old program went on with,
+too, is contested: it can't be claimed until imports resolve.`,
 	}
-	c.Flags().StringVar(&status, "status", string(checkpoints.Paused),
-		"runs in this `STATUS`: "+join(checkpointStates))
-	completeWords(c, "status", checkpointStates)
-	f.settle(func() error { return oneOf("status", status, checkpointStates) })
+	f.settle(wordFlag(c, &status, "status", "runs in this `STATUS`: ", checkpointStates))
 	return list(a, c, f, listing[checkpoints.Summary]{
 		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[checkpoints.Summary], error) {
 			return a.checkpointStore(d).Page(ctx, checkpoints.Filter{State: checkpoints.State(status)}, at)
@@ -150,30 +143,29 @@ func (a *app) checkpointsShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--status WORD]",
 		Short: "Show a paused run with its document",
-		Long: `show takes the id of a run, or the beginning of one where no other begins so. Of a run that waits and is claimed, too, it
-shows the document that waits; --status claimed shows the other.`,
+		Long: `show takes the id of a run, or the beginning of one where no other begins so. Of a run that waits and is claimed,
+too, it shows the document that waits; --status claimed shows the other.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("status") {
-				if err := oneOf("status", status, checkpointStates); err != nil {
-					return err
-				}
+		RunE: a.on(toRead, func(ctx context.Context, d *db.DB, args []string) error {
+			store := a.checkpointStore(d)
+			answer, document, err := describeCheckpoint(ctx, d, store, args[0], checkpoints.State(status))
+			if err != nil {
+				return err
 			}
-			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				store := a.checkpointStore(d)
-				answer, document, err := describeCheckpoint(c.Context(), d, store, args[0], checkpoints.State(status))
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printCheckpointJSON(answer, document)
-				}
-				return a.printCheckpoint(answer, document)
-			})
-		},
+			if a.json {
+				return a.printCheckpointJSON(answer, document)
+			}
+			a.printCheckpoint(answer, document)
+			return a.failed
+		}),
 	}
-	c.Flags().StringVar(&status, "status", "", "the document in this `STATUS`: "+join(checkpointStates))
-	completeWords(c, "status", checkpointStates)
+	check := wordFlag(c, &status, "status", "the document in this `STATUS`: ", checkpointStates)
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if !c.Flags().Changed("status") {
+			return nil
+		}
+		return check()
+	}
 	return a.answering(c, checkpointAnswer{})
 }
 
@@ -185,9 +177,8 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	if err != nil {
 		return answer, nil, err
 	}
-	id = t.id
 	for _, either := range []checkpoints.State{checkpoints.Claimed, checkpoints.Paused} {
-		s, err := store.Get(ctx, checkpoints.Ref{RunID: id, State: either})
+		s, err := store.Get(ctx, checkpoints.Ref{RunID: t.id, State: either})
 		if errors.Is(err, db.ErrNotFound) {
 			continue
 		}
@@ -195,36 +186,34 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 			return answer, nil, err
 		}
 		if h := s.Claim; h != nil {
-			answer.Claim = &claimFact{
-				Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program,
-				Alive: h.Alive, Expired: h.Expired,
-			}
+			answer.Claim = &claimFact{h.ClaimedAt, h.Epoch, h.Pid, h.Program, h.Alive, h.Expired}
 		}
 		if state != "" && s.State != state {
 			continue
 		}
-		answer.Summary, answer.State, answer.SavedAt, answer.Bytes, answer.Problem = s, s.State, s.SavedAt, s.Size,
-			nil
-		answer.Contest = nil
-		if s.Problem != "" {
-			answer.Problem = &s.Problem
-		}
-		if s.Contested != "" {
-			answer.Contest = &s.Contested
-		}
+		answer.Summary, answer.State, answer.SavedAt, answer.Bytes = s, s.State, s.SavedAt, s.Size
+		answer.Problem, answer.Contest = orNull(s.Problem), orNull(s.Contested)
 	}
 	var document []byte
 	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
-		document, err = store.DocumentTx(rx, checkpoints.Ref{RunID: id, State: answer.State})
+		document, err = store.DocumentTx(rx, checkpoints.Ref{RunID: t.id, State: answer.State})
 		if errors.Is(err, db.ErrNotFound) {
 			err = &db.Error{
-				Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound,
+				Op: "show", Entity: "checkpoint", ID: t.id, Err: db.ErrNotFound,
 				Hint: "it was claimed or removed meanwhile; try again",
 			}
 		}
 		return err
 	})
 	return answer, document, err
+}
+
+// orNull is null in JSON where a text is empty.
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // printCheckpointJSON puts the document into the answer: encoding/json would change its escapes.
@@ -246,7 +235,7 @@ func (a *app) printCheckpointJSON(answer checkpointAnswer, document []byte) erro
 	return err
 }
 
-func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
+func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 	claimed := "no"
 	if c := answer.Claim; c != nil {
 		claimed = claimedBy(&checkpoints.Holder{ClaimedAt: c.Since, Pid: c.Pid, Program: c.Program, Alive: c.Alive})
@@ -254,34 +243,25 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
 			claimed += ", expired"
 		}
 	}
-	err := a.printFacts(
-		[2]string{"run", answer.Summary.RunID}, [2]string{"status", string(answer.State)},
-		[2]string{"stage", answer.Summary.PausedStageID},
-		[2]string{"asks", answer.Summary.Prompt}, [2]string{"paused", pausedAt(answer.Summary)},
-		[2]string{"saved", a.when(answer.SavedAt)}, [2]string{"claimed", claimed},
-		[2]string{"problem", value(answer.Problem)},
-		[2]string{"contested", value(answer.Contest)},
+	a.printFacts(
+		fact{"run", answer.Summary.RunID}, fact{"status", string(answer.State)},
+		fact{"stage", answer.Summary.PausedStageID}, fact{"asks", answer.Summary.Prompt},
+		fact{"paused", pausedAt(answer.Summary)}, fact{"saved", a.when(answer.SavedAt)}, fact{"claimed", claimed},
+		fact{"problem", value(answer.Problem)}, fact{"contested", value(answer.Contest)},
 	)
 	if answer.Contest != nil {
 		a.noteContested()
 	}
-	if err == nil {
-		err = a.print("\n")
-	}
-	for line := range strings.Lines(string(document)) {
-		if err == nil {
-			err = a.print("%s\n", printable(strings.TrimRight(line, "\r\n")))
-		}
-	}
-	return err
+	a.print("\n")
+	a.printLines(string(document), "\r\n")
 }
 
 func (a *app) checkpointsRecoverCommand() *cobra.Command {
 	var imported bool
 	c := a.recoverCommand("claim", "Make claims that nobody works on claimable again",
-		`recover frees the claims of processes that are gone, and those whose time is over. Claims of processes that still run,
-stopped ones too, stay with them. So do claims that an import brought, of which nobody knows whether the old program still works on
-them; once it is stopped, --imported frees these too.`,
+		`recover frees the claims of processes that are gone, and those whose time is over. Claims of processes that still
+run, stopped ones too, stay with them. So do claims that an import brought, of which nobody knows whether the
+old program still works on them; once it is stopped, --imported frees these too.`,
 		func(ctx context.Context, d *db.DB) (int, error) {
 			if imported {
 				return a.checkpointStore(d).RecoverOrphaned(ctx) // this process has no claims of its own

@@ -19,8 +19,6 @@ type completionAnswer struct {
 	Script string `json:"script"` // what to give the shell
 }
 
-func init() { register(groupShell, (*app).completionCommand) }
-
 func (a *app) completionCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
@@ -56,13 +54,7 @@ type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 
 // completeWords completes a flag that takes one of some words.
 func completeWords[S ~string](c *cobra.Command, flag string, words []S) {
-	var list []string
-	for _, w := range words {
-		list = append(list, string(w))
-	}
-	complete(c, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return list, cobra.ShellCompDirectiveNoFileComp
-	})
+	complete(c, flag, cobra.FixedCompletions(texts(words), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func complete(c *cobra.Command, flag string, with completer) {

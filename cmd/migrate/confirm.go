@@ -4,14 +4,19 @@ import (
 	"bufio"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
+
+// yesFlag adds --yes to a command that asks.
+func yesFlag(c *cobra.Command, yes *bool) { c.Flags().BoolVar(yes, "yes", false, "don't ask") }
 
 // confirm asks on a terminal before data is removed. Elsewhere it returns an error that names --yes.
 func (a *app) confirm(yes bool, format string, args ...any) error {
 	if yes {
 		return nil
 	}
-	what := fmt.Sprintf(format, args...)
+	what := line(format, args...)
 	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
 		return &fault{
 			kind: kindUsage, hint: "to mean it: " + a.typed("--yes"),

@@ -34,8 +34,6 @@ type datasetteQuery struct {
 	SQL         string `json:"sql"`         // the query; its parameters are numbers of rows
 }
 
-func init() { register(groupLook, (*app).datasetteCommand) }
-
 func (a *app) datasetteCommand() *cobra.Command {
 	var base string
 	c := &cobra.Command{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -16,27 +17,25 @@ type deleteAnswer struct {
 	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
-func init() { register(groupCare, (*app).deleteCommand) }
-
 func (a *app) deleteCommand() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "delete STORE ID [--agent ID] [--runtime ID] [--yes]",
 		Short: "Delete one run, live run, agent, checkpoint or worker, with all that belongs to it",
-		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints or workers), pinned or not: a run with its trace, a
-worker with its transcript, a checkpoint whether it waits or is claimed. The ID must be whole. A run or live run that a process
-writes to stays. The space goes back to the disk.
+		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints or workers), pinned or not: a run
+with its trace, a worker with its transcript, a checkpoint whether it waits or is claimed. The ID must be
+whole. A run or live run that a process writes to stays. The space goes back to the disk.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) error { return a.delete(c, d, args[0], args[1], yes) })
-		},
 	}
+	c.RunE = a.on(toWrite, func(_ context.Context, d *db.DB, args []string) error {
+		return a.delete(c, d, args[0], args[1], yes)
+	})
 	for _, n := range []noun{runNoun, workerNoun} {
 		c.Flags().String(n.owner, "", n.ownerUsage)
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	yesFlag(c, &yes)
 	return a.answering(c, deleteAnswer{})
 }
 
@@ -69,11 +68,8 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 	if err := v.remove(ctx, t); err != nil {
 		return err
 	}
-	showing, shown := a.showing(ctx)
-	err = d.GiveBack(showing)
-	shown()
-	if err != nil {
+	if err := a.withProgress(ctx, "", d.GiveBack); err != nil {
 		return err
 	}
-	return a.say(deleteAnswer{d.Path(), store, t.id, t.owner}, "deleted the %s %s\n", n.entity, printable(t.id))
+	return a.say(deleteAnswer{d.Path(), store, t.id, t.owner}, "deleted the %s %s\n", n.entity, t.id)
 }

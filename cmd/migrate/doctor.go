@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -45,21 +44,18 @@ const (
 	stateDamaged doctorState = "damaged"
 )
 
-func init() { register(groupCare, (*app).doctorCommand) }
-
 func (a *app) doctorCommand() *cobra.Command {
 	fix := false
 	c := &cobra.Command{
 		Use:   "doctor [--fix]",
 		Short: "Look at everything that can be wrong with the file, and say what to do",
-		Long: `doctor looks at where the file lies, who may read it, its versions, its WAL and who keeps it, what room there is, what the
-dead still hold, what lies in quarantine and what retention would remove, and runs check. It changes nothing without --fix. Damage ends it
-with exit code 7.
+		Long: `doctor looks at where the file lies, who may read it, its versions, its WAL and who keeps it, the room on the
+disk, what dead processes still hold, what lies in quarantine and what retention would remove, and runs check.
+It changes nothing without --fix. Damage ends it with exit code 7.
 
---fix does what is safe at any time: views, triggers and indexes are made again, what only the dead held is recovered in every
-scope, what killed verifications left beside the file is removed, and the WAL is moved into the file if nobody else has it open. It
-removes nothing of yours.`,
-		Args: cobra.NoArgs,
+--fix does what is safe at any time: it makes views, triggers and indexes again, recovers what only the dead
+held in every scope, removes what killed verifications left beside the file, and moves the WAL into the file
+if nobody else has it open. It removes nothing of yours.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), fix) },
 	}
 	c.Flags().BoolVar(&fix, "fix", false, "also do what is safe")
@@ -71,7 +67,8 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	if err != nil {
 		return err
 	}
-	answer := doctorAnswer{Path: path, Fixed: []string{}, Findings: []doctorFinding{}}
+	answer := doctorAnswer{Path: path, Fixed: []string{}}
+	x := &examiner{app: a, ctx: ctx, findings: []doctorFinding{}}
 	if fix {
 		err = a.with(ctx, toWrite, func(d *db.DB) (err error) {
 			answer.Fixed, err = fixed(ctx, d)
@@ -80,34 +77,24 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	}
 	if err == nil {
 		err = a.with(ctx, toLook, func(d *db.DB) error {
-			answer.Path = d.Path()
-			x := &examiner{app: a, ctx: ctx, d: d}
+			answer.Path, x.d = d.Path(), d
 			x.examine()
-			answer.Findings = x.findings
 			return x.err
 		})
 	}
-	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened, or to be asked
-		answer.Findings, err = append(answer.Findings, a.damagedFinding("integrity", err.Error())), nil
-	}
-	// so full that not even a reader finds room for what SQLite keeps beside the file
-	if errors.Is(err, db.ErrFull) {
-		answer.Findings = append(answer.Findings,
-			doctorFinding{Check: "free space", State: stateTodo, Detail: err.Error(), Todo: roomFirst})
-		err = nil
-	}
-	var foreign error // the file beside a WAL of another: the command fails, and says it among its findings
-	if errors.Is(err, db.ErrReplaced) {
-		answer.Findings = append(answer.Findings,
-			doctorFinding{
-				Check: "WAL", State: stateTodo, Detail: err.Error(),
-				Todo: strings.ReplaceAll(db.Hint(err), "\n", " "),
-			})
-		foreign, err = err, nil
-	}
-	if err != nil {
+	var foreign error // the file lies beside the WAL of another: a finding, and the command fails
+	switch {
+	case errors.Is(err, db.ErrCorrupt): // too damaged to be opened, or to be asked
+		x.damaged("integrity", err.Error())
+	case errors.Is(err, db.ErrFull): // not even a reader has room for what SQLite keeps beside the file
+		x.say("free space", stateTodo, roomFirst, "%s", err.Error())
+	case errors.Is(err, db.ErrReplaced):
+		x.say("WAL", stateTodo, strings.ReplaceAll(db.Hint(err), "\n", " "), "%s", err.Error())
+		foreign = err
+	case err != nil:
 		return err
 	}
+	answer.Findings = x.findings
 	damaged := 0
 	answer.OK = true
 	for i, f := range answer.Findings {
@@ -117,16 +104,13 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 			damaged++
 		}
 	}
-	if err := a.printDoctor(answer); err != nil {
+	if err := a.answer(answer, func() { a.printDoctor(answer) }); err != nil {
 		return err
 	}
 	if damaged == 0 {
 		return foreign
 	}
-	return &fault{
-		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path, count(damaged, "problem")),
-		hint: a.damageHint(),
-	}
+	return a.damaged(answer.Path, damaged)
 }
 
 // roomFirst is what to do about a disk that has no room for anything.
@@ -149,10 +133,7 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 			n    int
 			what string
 		}{
-			{r.Checkpoints, "claim"},
-			{r.Runs, "run"},
-			{r.Live, "live run"},
-			{r.Agents, "agent"},
+			{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"},
 			{r.Reservations, "reservation"},
 		} {
 			if part.n > 0 {
@@ -170,71 +151,54 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	return list, d.ForgetDeadOwners(ctx)
 }
 
-// An examiner asks one question after the other. An error of one ends it.
+// An examiner asks one question after the other, until one ends with an error.
 type examiner struct {
 	app      *app
 	ctx      context.Context
 	d        *db.DB
 	findings []doctorFinding
+	current  bool // the stores can be asked
 	err      error
 }
 
 func (x *examiner) say(check string, state doctorState, todo, format string, args ...any) {
-	x.findings = append(x.findings, doctorFinding{
-		Check: check, State: state,
-		Detail: fmt.Sprintf(format, args...), Todo: todo,
-	})
+	x.findings = append(x.findings, doctorFinding{check, state, fmt.Sprintf(format, args...), todo})
 }
 
-func (a *app) damagedFinding(check, detail string) doctorFinding {
+func (x *examiner) fine(check, format string, args ...any) {
+	x.say(check, stateFine, "", format, args...)
+}
+
+func (x *examiner) damaged(check, detail string) {
 	todo := "go back to a backup, or bring what is whole into a new file: migrate salvage FILE"
-	if a.onServer() {
-		todo = a.otherTools()["salvage"]
+	if x.app.onServer() {
+		todo = x.app.otherTools()["salvage"]
 	}
-	return doctorFinding{Check: check, State: stateDamaged, Detail: detail, Todo: todo}
-}
-
-// damageHint is what to do first about damage.
-func (a *app) damageHint() string {
-	if a.onServer() {
-		return "stop the programs that use it and copy it as it is; then " + a.otherTools()["salvage"]
-	}
-	return "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, " +
-		"bring what is whole into a new file: " +
-		"migrate salvage " + shellWord(a.path+".salvaged")
+	x.say(check, stateDamaged, todo, "%s", detail)
 }
 
 func (x *examiner) examine() {
-	current := false
-	looks := []func(){
-		x.fileSystem, x.modes, x.links,
-		func() { current = x.versions() },
-		x.room, x.whole,
-	}
+	looks := []func() error{x.fileSystem, x.modes, x.links, x.versions, x.room, x.whole}
 	if x.app.onServer() {
-		looks = []func(){x.server, func() { current = x.versions() }, x.serverHealth, x.whole}
+		looks = []func() error{x.server, x.versions, x.serverHealth, x.whole}
 	}
-	for _, look := range looks {
-		if x.err == nil {
-			look()
-		}
-	}
-	if !current || x.err != nil {
-		return
-	}
-	for _, look := range []func(){x.owners, x.reservations, x.quarantine, x.retention} {
-		if x.err == nil {
-			look()
+	for i, look := range append(looks, x.owners, x.reservations, x.quarantine, x.retention) {
+		if x.err == nil && (i < len(looks) || x.current) {
+			x.err = look()
 		}
 	}
 }
 
-func (x *examiner) fileSystem() {
-	x.say("file system", stateFine, "", "it can hold the file") // else it would not be open
+func (x *examiner) fileSystem() error {
+	x.fine("file system", "it can hold the file") // else it would not be open
+	return nil
 }
 
 // server says where it is.
-func (x *examiner) server() { x.say("server", stateFine, "", "the primary of %s", x.d.Path()) }
+func (x *examiner) server() error {
+	x.fine("server", "the primary of %s", x.d.Path())
+	return nil
+}
 
 // Bounds of what a server bears. Tests narrow them.
 var (
@@ -247,10 +211,10 @@ var (
 )
 
 // serverHealth looks at what keeps the server from its work. It does not look at the server's disk.
-func (x *examiner) serverHealth() {
+func (x *examiner) serverHealth() error {
 	health, err := x.d.Health(x.ctx)
-	if x.err = err; err != nil || health.Server == nil {
-		return
+	if err != nil || health.Server == nil {
+		return err
 	}
 	h := health.Server
 	x.locks(h.Waits)
@@ -264,28 +228,27 @@ func (x *examiner) serverHealth() {
 		x.say("transactions", stateNote, "to see those of others: GRANT pg_monitor",
 			"of its own the user has none that is older than %v", longTransaction)
 	default:
-		x.say("transactions", stateFine, "", "none is older than %v", longTransaction)
+		x.fine("transactions", "none is older than %v", longTransaction)
 	}
 	state, todo := stateFine, ""
 	if h.MostConnections-h.Connections < h.MostConnections/fewLeft {
 		state, todo = stateTodo, "raise max_connections, or have fewer handles open"
 	}
 	x.say("connections", state, todo, "%d of %d", h.Connections, h.MostConnections)
-	switch {
-	case h.Awaited != "" && h.SeesAll && !h.AwaitedThere:
-		x.say("standbys", stateTodo, "start a standby, or say that commits wait for none: "+
-			"synchronous_standby_names",
+	if h.Awaited != "" && h.SeesAll && !h.AwaitedThere {
+		x.say("standbys", stateTodo, "start a standby, or say that commits wait for none: synchronous_standby_names",
 			"commits wait for %s, and none of them is there; %d wait now", h.Awaited, h.CommitsWaiting)
-	default:
-		x.say("standbys", stateFine, "", "commits wait for %s; connected: %d", standbysName(h), len(h.Standbys))
+	} else {
+		x.fine("standbys", "commits wait for %s; connected: %d", standbysName(h), len(h.Standbys))
 	}
 	state, todo = stateFine, ""
 	if h.IDsSpent > manyIDs {
 		state, todo = stateTodo, "find what keeps autovacuum back (an old transaction, a slot), and run: "+
 			"vacuumdb --all --freeze"
 	}
-	x.say("transaction ids", state, todo, "%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))
+	x.say("transaction ids", state, todo, "%s of 2,147,483,648 spent", comma(h.IDsSpent))
 	x.keptWAL(h)
+	return nil
 }
 
 // ending is what ends a session's transaction.
@@ -298,8 +261,7 @@ func ending(s db.ServerSession) string {
 
 func (x *examiner) locks(waits []db.LockWait) {
 	if len(waits) == 0 || waits[0].Waited < longWait {
-		x.say("locks", stateFine, "", "nobody waits for longer than %v", longWait)
-		return
+		x.fine("locks", "nobody waits for longer than %v", longWait)
 	}
 	for _, w := range waits {
 		if w.Waited >= longWait {
@@ -315,79 +277,72 @@ func (x *examiner) keptWAL(h *db.ServerHealth) {
 			fine = false
 			x.say("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+
 				strings.ReplaceAll(s.Name, "'", "''")+"')",
-				"the replication slot %s keeps %s for somebody who is not connected", s.Name,
-				humanize.IBytes(uint64(s.Kept)))
+				"the replication slot %s keeps %s for somebody who is not connected", s.Name, size(s.Kept))
 		}
 	}
 	if fine {
-		x.say("WAL", stateFine, "", "no unused slot keeps much of it")
+		x.fine("WAL", "no unused slot keeps much of it")
 	}
 	if h.ArchiveFails != "" {
 		x.say("archive", stateTodo, "see the server's log: the WAL grows until the archive takes it",
 			"it refuses %s", h.ArchiveFails)
 	} else {
-		x.say("archive", stateFine, "", "it refuses nothing")
+		x.fine("archive", "it refuses nothing")
 	}
 }
 
-func (x *examiner) modes() {
-	var open []string
+func (x *examiner) modes() error {
+	var open, words []string
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		info, err := os.Stat(x.d.Path() + suffix)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if x.err = err; err != nil {
-			return
-		}
-		if info.Mode().Perm()&0o077 != 0 {
-			open = append(open, x.d.Path()+suffix)
+		path := x.d.Path() + suffix
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case info.Mode().Perm()&0o077 != 0:
+			open, words = append(open, path), append(words, shellWord(path))
 		}
 	}
 	if len(open) == 0 {
-		x.say("modes", stateFine, "", "only its user may read it")
-		return
+		x.fine("modes", "only its user may read it")
+	} else {
+		x.say("modes", stateNote, "if that is not meant: chmod go= "+strings.Join(words, " "),
+			"others may read or write it: %s", strings.Join(open, ", "))
 	}
-	words := []string{"chmod go="}
-	for _, path := range open {
-		words = append(words, shellWord(path))
-	}
-	x.say("modes", stateNote, "if that is not meant: "+strings.Join(words, " "),
-		"others may read or write it: %s", strings.Join(open, ", "))
+	return nil
 }
 
-func (x *examiner) links() {
+func (x *examiner) links() error {
 	info, err := os.Lstat(x.d.Path())
-	if x.err = err; err != nil {
-		return
+	if err != nil {
+		return err
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink > 1 {
 		x.say("links", stateTodo, "remove the other name: SQLite keeps a WAL for each, and writing under two "+
 			"corrupts the file", "it has %d names", s.Nlink)
-		return
+	} else {
+		x.fine("links", "it has one name")
 	}
-	x.say("links", stateFine, "", "it has one name")
+	return nil
 }
 
-// versions reports whether the stores can be asked.
-func (x *examiner) versions() bool {
+func (x *examiner) versions() error {
 	s, err := x.d.Stats(x.ctx)
-	if x.err = err; err != nil {
-		return false
+	if err != nil {
+		return err
 	}
-	x.say("engine", stateFine, "", "%s", s.Engine)
+	x.fine("engine", "%s", s.Engine)
+	const differ = "its schema is %d, this program's is %d"
 	switch program := db.SchemaVersion(); {
 	case s.Schema < program:
-		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up",
-			"its schema is %d, this program's is %d", s.Schema, program)
-		return false
+		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema, program)
 	case s.Schema > program:
-		x.say("versions", stateNote, "use the newer program that wrote it",
-			"its schema is %d, this program's is %d", s.Schema, program)
-		return false
+		x.say("versions", stateNote, "use the newer program that wrote it", differ, s.Schema, program)
+	default:
+		x.current = true
+		x.fine("versions", "schema %d", s.Schema)
 	}
-	x.say("versions", stateFine, "", "schema %d", s.Schema)
-	return true
+	return nil
 }
 
 const (
@@ -395,61 +350,61 @@ const (
 	littleDisk = 64 << 20 // bytes: about a WAL
 )
 
-func (x *examiner) room() {
+func (x *examiner) room() error {
 	h, err := x.d.Health(x.ctx)
-	if x.err = err; err != nil {
-		return
+	if err != nil {
+		return err
 	}
-	readers := ""
+	wal := size(h.WALBytes)
 	if len(h.Readers) > 0 {
-		readers = ", read at the moment by process " +
-			strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Readers)), ", "), "[]")
+		wal += ", read at the moment by process " + pids(h.Readers)
 	}
-	wal := humanize.IBytes(uint64(h.WALBytes)) + readers
 	if h.WALBytes > fatWAL {
 		x.say("WAL", stateTodo, "end the read that takes long; with nobody else in the file: migrate doctor --fix",
 			"%s: it can't start again while a read goes on", wal)
 	} else {
-		x.say("WAL", stateFine, "", "%s", wal)
+		x.fine("WAL", "%s", wal)
 	}
-	if free := humanize.IBytes(uint64(h.DiskFree)) + " free on the disk"; h.Full ||
-		h.DiskFree < max(littleDisk, h.FileBytes/20) {
-		x.say("free space", stateTodo, "make room, or remove what is not needed: migrate gc --apply", "%s", free)
-	} else {
-		x.say("free space", stateFine, "", "%s", free)
+	state, todo := stateFine, ""
+	if h.Full || h.DiskFree < max(littleDisk, h.FileBytes/20) {
+		state, todo = stateTodo, "make room, or remove what is not needed: migrate gc --apply"
 	}
+	x.say("free space", state, todo, "%s free on the disk", size(h.DiskFree))
 	if free := h.FreePages * h.PageSize; free > h.FileBytes/4 && free > 16<<20 {
 		x.say("free pages", stateTodo, "open it in a program, which gives them back, or: migrate compact",
-			"%s of the file hold nothing", humanize.IBytes(uint64(free)))
+			"%s of the file hold nothing", size(free))
 	} else {
-		x.say("free pages", stateFine, "", "%s", humanize.IBytes(uint64(free)))
+		x.fine("free pages", "%s", size(free))
 	}
+	return nil
 }
 
-func (x *examiner) whole() {
-	ctx, shown := x.app.showing(x.ctx)
-	examined, err := maintenance.Examine(ctx, x.d)
-	shown()
-	if x.err = err; err != nil {
-		return
-	}
-	for _, p := range examined.Problems {
-		f := x.app.damagedFinding(p.Check, p.Detail)
-		if p.Check == "schema" {
-			f.Todo = "views, triggers and indexes can be made again: migrate doctor --fix"
+func (x *examiner) whole() error {
+	return x.app.withProgress(x.ctx, "", func(ctx context.Context) error {
+		examined, err := maintenance.Examine(ctx, x.d)
+		if err != nil {
+			return err
 		}
-		x.findings = append(x.findings, f)
-	}
-	if len(examined.Problems) == 0 && x.app.onServer() {
-		x.say("check", stateFine, "", "tables, invariants and checksums are whole; pages are for pg_amcheck")
-	} else if len(examined.Problems) == 0 {
-		x.say("check", stateFine, "", "pages, schema, foreign keys, invariants and checksums are whole")
-	}
+		for _, p := range examined.Problems {
+			x.damaged(p.Check, p.Detail)
+			if p.Check == "schema" {
+				x.findings[len(x.findings)-1].Todo = "views, triggers and indexes can be made again: migrate doctor --fix"
+			}
+		}
+		switch {
+		case len(examined.Problems) > 0:
+		case x.app.onServer():
+			x.fine("check", "tables, invariants and checksums are whole; pages are for pg_amcheck")
+		default:
+			x.fine("check", "pages, schema, foreign keys, invariants and checksums are whole")
+		}
+		return nil
+	})
 }
 
-func (x *examiner) owners() {
+func (x *examiner) owners() error {
 	dead := 0
-	x.err = x.d.Read(x.ctx, "look for dead owners", func(rx *db.Rx) error {
+	err := x.d.Read(x.ctx, "look for dead owners", func(rx *db.Rx) error {
 		var ids []int64
 		if err := rx.Select(&ids, `SELECT id FROM owners`); err != nil {
 			return err
@@ -467,54 +422,55 @@ func (x *examiner) owners() {
 		return nil
 	})
 	switch {
-	case x.err != nil:
+	case err != nil:
 	case dead > 0:
+		processes := "1 process"
+		if dead > 1 {
+			processes = fmt.Sprint(dead, " processes")
+		}
 		x.say("stale owners", stateTodo, "take back what they may hold: migrate doctor --fix",
-			"%s that wrote here are gone and not yet forgotten", plural(dead, "process", "processes"))
+			"%s that wrote here are gone and not yet forgotten", processes)
 	default:
-		x.say("stale owners", stateFine, "", "no process that is gone holds anything")
+		x.fine("stale owners", "no process that is gone holds anything")
 	}
+	return err
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprint(n) + " " + many
-}
-
-func (x *examiner) scopes() (names []string) {
-	x.err = x.d.Read(x.ctx, "list scopes",
+func (x *examiner) scopes() (names []string, err error) {
+	err = x.d.Read(x.ctx, "list scopes",
 		func(rx *db.Rx) error { return rx.Select(&names, `SELECT name FROM scopes ORDER BY id`) })
-	return names
+	return names, err
 }
 
-func (x *examiner) reservations() {
+func (x *examiner) reservations() error {
+	scopes, err := x.scopes()
 	over := 0
-	for _, scope := range x.scopes() {
+	for _, scope := range scopes {
 		for r, err := range x.d.AllReservations(x.ctx, db.ReservationFilter{Scope: scope}) {
-			if x.err = err; err != nil {
-				return
+			if err != nil {
+				return err
 			}
 			if r.State == db.LeaseExpired || r.State == db.LeaseDead {
 				over++
 			}
 		}
 	}
-	if over > 0 {
+	switch {
+	case over > 0:
 		x.say("reservations", stateNote, "they are in nobody's way; tidy them up with: migrate doctor --fix",
 			"%s are over", count(over, "reservation"))
-	} else if x.err == nil {
-		x.say("reservations", stateFine, "", "none is over")
+	case err == nil:
+		x.fine("reservations", "none is over")
 	}
+	return err
 }
 
-func (x *examiner) quarantine() {
+func (x *examiner) quarantine() error {
 	var pieces []struct {
 		Scope string `db:"name"`
 		N     int64  `db:"n"`
 	}
-	x.err = x.d.Read(x.ctx, "count the quarantine", func(rx *db.Rx) error {
+	err := x.d.Read(x.ctx, "count the quarantine", func(rx *db.Rx) error {
 		return rx.Select(&pieces, `SELECT s.name, count(*) AS n FROM quarantine AS q
 			JOIN scopes AS s ON s.id = q.scope GROUP BY s.name ORDER BY s.name`)
 	})
@@ -522,13 +478,13 @@ func (x *examiner) quarantine() {
 		x.say("quarantine", stateTodo, "see what an import could not take: "+x.in(p.Scope, "quarantine list"),
 			"%s in scope %q", count(p.N, "piece"), p.Scope)
 	}
-	if len(pieces) == 0 && x.err == nil {
-		x.say("quarantine", stateFine, "", "nothing lies there")
+	if len(pieces) == 0 && err == nil {
+		x.fine("quarantine", "nothing lies there")
 	}
+	return err
 }
 
-// in is a command in a scope. What stands in front of its flags, the file and the scope in use,
-// pasteable adds.
+// in is a command in a scope. pasteable adds the flags in front: the file and the scope in use.
 func (x *examiner) in(scope, command string) string {
 	if scope != x.app.scope {
 		command += " --scope " + shellWord(scope)
@@ -536,49 +492,40 @@ func (x *examiner) in(scope, command string) string {
 	return "migrate " + command
 }
 
-func (x *examiner) retention() {
+func (x *examiner) retention() error {
+	scopes, err := x.scopes()
 	overdue := 0
-	for _, scope := range x.scopes() {
+	for _, scope := range scopes {
 		done, err := maintenance.Prune(x.ctx, x.d, maintenance.PruneOptions{Scope: scope, DryRun: true})
-		if x.err = err; err != nil {
-			return
+		if err != nil {
+			return err
 		}
 		for _, p := range done {
-			overdue += p.Removed
 			if p.Removed > 0 {
+				overdue += p.Removed
 				x.say("retention", stateTodo, x.in(scope, "gc --apply"),
-					"%s of %s in scope %q are older or more than its retention keeps", humanize.Comma(int64(p.Removed)),
-					p.Store, scope)
+					"%s of %s in scope %q are older or more than its retention keeps", comma(p.Removed), p.Store, scope)
 			}
 		}
 	}
-	if overdue == 0 {
-		x.say("retention", stateFine, "", "nothing is overdue")
+	if overdue == 0 && err == nil {
+		x.fine("retention", "nothing is overdue")
 	}
+	return err
 }
 
-func (a *app) printDoctor(answer doctorAnswer) error {
-	if a.json {
-		return a.printJSON(answer)
-	}
+func (a *app) printDoctor(answer doctorAnswer) {
 	for _, done := range answer.Fixed {
-		if err := a.print("%s\n", printable(done)); err != nil {
-			return err
-		}
+		a.print("%s\n", done)
 	}
 	g := &grid{header: []string{"check", "state", "detail"}, whole: true}
 	for _, f := range answer.Findings {
 		g.add(f.Check, string(f.State), f.Detail)
 	}
-	if err := a.printGrid(g); err != nil {
-		return err
-	}
+	a.printGrid(g)
 	for _, f := range answer.Findings {
 		if f.Todo != "" {
-			if err := a.print("%s: %s\n", f.Check, printable(f.Todo)); err != nil {
-				return err
-			}
+			a.print("%s: %s\n", f.Check, f.Todo)
 		}
 	}
-	return nil
 }

@@ -25,20 +25,17 @@ type downFlags struct {
 	dryRun, showSQL, yes bool
 }
 
-func init() { register(groupSchema, (*app).downCommand) }
-
 func (a *app) downCommand() *cobra.Command {
 	var f downFlags
 	c := &cobra.Command{
 		Use:   "down --to N [--dry-run] [--show-sql] [--yes]",
 		Short: "Take the file back to an older schema",
-		Long: `down takes the file back to schema version N, for a program that knows no more, and removes what the versions in between
-have brought: tables, columns and what is in them. The file is copied to FILE.schema-M.bak before, M being its version; migrate restore
-brings it back. All of it takes effect or nothing. No other program may have the file open: down waits until they have closed
-it, and says who has it open.
+		Long: `down takes the file back to schema version N, for a program that knows no more, and removes what the versions
+in between have brought: tables, columns and what is in them. The file is copied to FILE.schema-M.bak before, M
+being its version; migrate restore brings it back. All of it takes effect or nothing. No other program may have
+the file open: down waits until they have closed it, and says who has it open.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.to < 1 || f.to > db.SchemaVersion() {
 				return usage("--to must be there, and one of the schema versions 1 to %d", db.SchemaVersion())
@@ -49,12 +46,12 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	c.Flags().Int64Var(&f.to, "to", 0, "schema version `N` to go back to")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL that takes each version away")
-	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask")
+	yesFlag(c, &f.yes)
 	return a.answering(c, downAnswer{})
 }
 
 func (a *app) down(ctx context.Context, f downFlags) error {
-	answer := downAnswer{DryRun: f.dryRun, Undone: []migrationItem{}, Tables: []tableItem{}}
+	answer := downAnswer{DryRun: f.dryRun, Tables: []tableItem{}}
 	err := a.with(ctx, toLook, func(d *db.DB) error {
 		s, err := d.Schema(ctx)
 		answer.Path, answer.From, answer.To = d.Path(), s.Version, min(s.Version, f.to)
@@ -63,59 +60,32 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 	if err != nil {
 		return err
 	}
-	known, err := db.Migrations(a.path, answer.From)
-	if err != nil {
+	if answer.Undone, err = a.steps(answer.From, answer.To, f.showSQL); err != nil {
 		return err
 	}
-	for _, m := range slices.Backward(known) {
-		if !m.Applied || m.Version <= f.to {
-			continue
-		}
-		item := migrationItem{Version: m.Version, Name: m.Name}
-		if f.showSQL {
-			item.SQL = m.DownSQL
-		}
-		answer.Undone = append(answer.Undone, item)
-	}
+	slices.Reverse(answer.Undone)
 	if !f.dryRun && answer.To < answer.From {
 		if err := a.confirm(f.yes, "take the file back from schema %d to %d, and remove what came with what "+
 			"lies between", answer.From, answer.To); err != nil {
 			return err
 		}
-		var done db.Migrated
-		showing, shown := a.showing(ctx)
-		err := a.patiently(ctx, db.Options{SchemaVersion: f.to},
-			func(o db.Options) (err error) { done, err = db.Migrate(showing, a.path, o); return err })
-		shown()
+		done, err := exclusively(ctx, a, db.Options{SchemaVersion: f.to}, db.Migrate)
 		if err != nil {
 			return a.openFault(err)
 		}
 		answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
 	}
-	if a.json {
-		return a.printJSON(answer)
-	}
-	return a.printDown(answer)
-}
-
-func (a *app) printDown(answer downAnswer) error {
-	for _, m := range answer.Undone {
-		if m.SQL != "" {
-			if err := a.print("-- %s\n%s\n\n", m.Name, m.SQL); err != nil {
-				return err
-			}
+	return a.answer(answer, func() {
+		a.printSteps(answer.Undone)
+		what := "took"
+		if answer.DryRun {
+			what = "would take"
 		}
-	}
-	if answer.To == answer.From {
-		return a.print("%s has schema %d; nothing to do\n", printable(answer.Path), answer.From)
-	}
-	what := "took"
-	if answer.DryRun {
-		what = "would take"
-	}
-	if err := a.print("%s %s back from schema %d to %d\n", what, printable(answer.Path), answer.From,
-		answer.To); err != nil {
-		return err
-	}
-	return a.printMoved(answer.Backup, answer.Tables, false)
+		if answer.To == answer.From {
+			a.print("%s has schema %d; nothing to do\n", answer.Path, answer.From)
+			return
+		}
+		a.print("%s %s back from schema %d to %d\n", what, answer.Path, answer.From, answer.To)
+		a.printMoved(answer.Backup, answer.Tables, false)
+	})
 }

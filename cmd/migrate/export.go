@@ -9,20 +9,17 @@ import (
 	"selvedge/legacy"
 )
 
-func init() { register(groupTrees, (*app).exportCommand) }
-
 func (a *app) exportCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "export KIND DIR",
 		Short: "Write the old layout, for a program of the old kind",
-		Long: `export writes the scope's records in the old layout into DIR, which must be empty or missing. A program of the old kind
-reads it and goes on from there. KIND is ` + kindNames() + `. Records that came from an import leave byte for byte as they came. What old
-file names can't hold is left out and named; then the exit code is 3.`,
+		Long: `export writes the scope's records in the old layout into DIR, which must be empty or missing. A program of the
+old kind reads it and goes on from there. KIND is ` + kindNames() + `. Records that came
+from an import leave byte for byte as they came. What old file names can't hold is left out and named; then the
+exit code is 3.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
-		RunE: func(c *cobra.Command,
-			args []string,
-		) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			return a.export(c.Context(), args[0], args[1])
 		},
 	}, treeAnswer{})
@@ -45,11 +42,10 @@ func (a *app) export(ctx context.Context, name, dir string) error {
 		if err != nil {
 			return err
 		}
-		bar := a.newProgress(name)
-		bar.of = "files"
+		bar := a.newProgress(name, "files")
+		defer bar.finish()
 		o := legacy.Options{Scope: a.scope, Progress: func(at legacy.Progress) { bar.show(at.Files, files) }}
 		answer.Report, err = legacy.Export(ctx, d, k, dir, o)
-		bar.finish()
 		return err
 	})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
 	"selvedge/db"
 )
 
@@ -22,18 +24,22 @@ const (
 	toWrite                // writing, this program's schema
 )
 
+// on makes the work of a command that opens the file.
+func (a *app) on(
+	how opening, work func(ctx context.Context, d *db.DB, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return a.with(c.Context(), how, func(d *db.DB) error { return work(c.Context(), d, args) })
+	}
+}
+
 // with opens the file, runs fn and closes it.
 func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) error {
-	o := db.Options{}
-	switch how {
-	case toRead:
-		o.ReadOnly = true
-	case toLook:
-		o.ReadOnly, o.AnySchema = true, true
-	case toWrite:
-		o.MustExist, o.KeepSchema = true, true
-	}
-	return a.withOptions(ctx, o, fn)
+	return a.withOptions(ctx, map[opening]db.Options{
+		toRead:  {ReadOnly: true},
+		toLook:  {ReadOnly: true, AnySchema: true},
+		toWrite: {MustExist: true, KeepSchema: true},
+	}[how], fn)
 }
 
 func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) error) (err error) {
@@ -50,7 +56,7 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if !o.ReadOnly {
 		defer func() { err = a.fullDisk(err) }()
-		if !a.onServer() { // which ends a wait that is too long itself
+		if !a.onServer() { // a server bounds the wait itself
 			defer a.watchWaits(ctx, d)()
 		}
 	}

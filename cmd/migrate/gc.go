@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +55,7 @@ type fileSpace struct {
 }
 
 func (s fileSpace) String() string {
-	return fmt.Sprintf("%s, and %s of WAL", humanize.IBytes(uint64(s.FileBytes)),
-		humanize.IBytes(uint64(s.WALBytes)))
+	return fmt.Sprintf("%s, and %s of WAL", size(s.FileBytes), size(s.WALBytes))
 }
 
 func spaceOf(ctx context.Context, d *db.DB) (fileSpace, error) {
@@ -131,35 +131,32 @@ type gcFlags struct {
 	apply bool
 }
 
-func init() { register(groupCare, (*app).gcCommand) }
-
 func (a *app) gcCommand() *cobra.Command {
 	var f gcFlags
 	c := &cobra.Command{
 		Use:   "gc [STORE]... [--max-age AGE] [--keep N] [--max-bytes SIZE] [--apply]",
 		Short: "Show what has ended and is not to be kept any longer, and with --apply remove it",
-		Long: `gc shows what of the scope would go: ended runs and live runs, ended workers, agents that left the registry a week after
-their end, and claims that are over. What waits, lives, is held or is pinned never goes. It shows rows and bytes, by store
-and by whose they are, and removes nothing until --apply, which is a yes. An open run that nobody holds, that waits for
-nobody and to which nobody has written for longer than the age limit is ended as incomplete; from then on it counts as ended.
+		Long: `gc shows what of the scope would go: ended runs and live runs, ended workers, agents that left the registry a
+week after their end, and claims that are over. What waits, lives, is held or is pinned never goes. It shows
+rows and bytes, by store and by owner, and removes nothing until --apply, which is a yes. An open run that
+nobody holds, that waits for nobody and to which nobody has written for longer than the age limit is ended as
+incomplete; from then on it counts as ended.
 
-The limits are those of the flags, for each store that is named (runs, live, agents, checkpoints, workers; none means all). Without
-such a flag they are those of migrate retention: where nobody has set any, 50 runs of each agent and 30 days, and nothing else goes.
-A limit of 0 keeps nothing.
+The limits are those of the flags, for each store that is named (runs, live, agents, checkpoints, workers; none
+means all). Without such a flag they are those of migrate retention: where nobody has set any, 50 runs of each
+agent and 30 days, and nothing else goes. A limit of 0 keeps nothing.
 
---apply works in short transactions, beside programs that write, and gives the space back to the disk. Stopped, it can be run again. It
-works on a full disk, too.`,
+--apply works in short transactions, beside programs that write, and gives the space back to the disk. Stopped,
+it can be run again. It works on a full disk, too.`,
 		ValidArgs: db.Stores(),
-		Args:      cobra.MatchAll(cobra.OnlyValidArgs),
+		Args:      cobra.OnlyValidArgs,
 		RunE: func(c *cobra.Command, stores []string) error {
 			policy, err := f.policy(c)
 			if err != nil {
 				return err
 			}
-			return a.gc(c.Context(), f, maintenance.PruneOptions{
-				Scope: a.scope, Stores: stores, Policy: policy,
-				DryRun: !f.apply,
-			})
+			return a.gc(c.Context(), f,
+				maintenance.PruneOptions{Scope: a.scope, Stores: stores, Policy: policy, DryRun: !f.apply})
 		},
 	}
 	f.add(c)
@@ -186,15 +183,16 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 		if answer.Before, err = spaceOf(ctx, d); err != nil {
 			return err
 		}
-		showing, shown := a.showing(ctx)
-		done, err := maintenance.Prune(showing, d, o)
-		for _, one := range done {
-			answer.add(one, owners[one.Store], o.Policy != nil)
-		}
-		if f.apply {
-			err = errors.Join(err, d.GiveBack(showing))
-		}
-		shown()
+		err = a.withProgress(ctx, "", func(ctx context.Context) error {
+			done, err := maintenance.Prune(ctx, d, o)
+			for _, one := range done {
+				answer.add(one, owners[one.Store], o.Policy != nil)
+			}
+			if f.apply {
+				err = errors.Join(err, d.GiveBack(ctx))
+			}
+			return err
+		})
 		if err == nil {
 			answer.After, err = spaceOf(ctx, d)
 		}
@@ -206,14 +204,11 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(answer)
-	}
-	return a.printGC(answer, f, o.Stores)
+	return a.answer(answer, func() { a.printGC(answer, f, o.Stores) })
 }
 
-// noteOtherScopes names the scopes, but the one that was looked at, of which something would go
-// too: easily forgotten when the disk is full.
+// noteOtherScopes names the other scopes of which something would go: they are easily forgotten when
+// the disk is full.
 func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o maintenance.PruneOptions) error {
 	scopes, err := a.findScopes(ctx, d, "")
 	if err != nil {
@@ -236,9 +231,8 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 			in := *a
 			in.scope = scope
 			words := f.words(o.Stores)
-			a.afterwards = append(a.afterwards, fmt.Sprintf("note: in the scope %q %s more would go, of %s; see: %s",
-				scope, humanize.Comma(int64(removed)),
-				humanize.IBytes(uint64(bytes)), in.commandLine(words[:len(words)-1]...)))
+			a.noteBelow("note: in the scope %s %s more would go, of %s; see: %s", strconv.Quote(scope),
+				comma(removed), size(bytes), in.commandLine(words[:len(words)-1]...))
 		}
 	}
 	return nil
@@ -246,17 +240,14 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 
 func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
 	s := gcStore{
-		storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes,
-		Ended: one.Ended, Owners: []gcOwner{},
+		storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes, Ended: one.Ended,
+		Owners: append([]gcOwner{}, slices.Collect(maps.Values(owners))...),
 	}
 	if byFlags {
 		s.Origin, s.SetAt = "flags", nil
 	}
 	if one.Policy.Limited() {
 		s.Remaining = &one.Remaining
-	}
-	for _, owner := range owners {
-		s.Owners = append(s.Owners, owner)
 	}
 	slices.SortFunc(s.Owners, func(a, b gcOwner) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Owner, b.Owner))
@@ -269,10 +260,10 @@ func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwn
 // shownOwners is how many owners of a store people see.
 const shownOwners = 10
 
-func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) error {
-	what := "would go"
+func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) {
+	what, were := "would go", "would be ended"
 	if answer.Applied {
-		what = "went"
+		what, were = "went", "were ended"
 	}
 	stores := &grid{header: []string{"store", what, "bytes", "stay", "limits"}, right: []int{1, 2, 3}}
 	ended := 0
@@ -281,40 +272,32 @@ func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) error {
 		ended += s.Ended
 		stay := "all"
 		if s.Remaining != nil {
-			stay = humanize.Comma(int64(*s.Remaining))
+			stay = comma(*s.Remaining)
 		}
-		stores.add(s.Store, humanize.Comma(int64(s.Removed)), humanize.IBytes(uint64(s.Bytes)), stay, s.words())
+		stores.add(s.Store, comma(s.Removed), size(s.Bytes), stay, s.words())
 		for i, o := range s.Owners {
 			if i == shownOwners {
 				owners.add(s.Store, fmt.Sprintf("(%d more)", len(s.Owners)-shownOwners), "", "")
 				break
 			}
-			owners.add(s.Store, o.Owner, humanize.Comma(int64(o.Removed)), humanize.IBytes(uint64(o.Bytes)))
+			owners.add(s.Store, o.Owner, comma(o.Removed), size(o.Bytes))
 		}
 	}
-	err := a.printGrid(stores)
-	if err == nil && len(owners.rows) > 0 {
-		if err = a.print("\n"); err == nil {
-			err = a.printGrid(owners)
-		}
+	a.printGrid(stores)
+	if len(owners.rows) > 0 {
+		a.print("\n")
+		a.printGrid(owners)
 	}
-	if err == nil && ended > 0 {
-		were := "would be ended"
-		if answer.Applied {
-			were = "were ended"
-		}
-		err = a.print("\n%s that nobody has gone on with for longer than the age limit %s as incomplete\n",
+	if ended > 0 {
+		a.print("\n%s that nobody has gone on with for longer than the age limit %s as incomplete\n",
 			count(ended, "open run"), were)
 	}
 	switch {
-	case err != nil:
-		return err
 	case answer.Applied:
-		return a.print("\nthe file takes %s; before it was %s\n", answer.After, answer.Before)
+		a.print("\nthe file takes %s; before it was %s\n", answer.After, answer.Before)
 	case answer.Removed+ended > 0:
 		a.note("nothing was changed; do it with: %s", a.commandLine(f.words(named)...))
 	}
-	return nil
 }
 
 // words are the command with --apply.

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -94,33 +94,20 @@ func asServer(h *db.ServerHealth) *serverHealth {
 		return nil
 	}
 	s := &serverHealth{
-		SeesAll: h.SeesAll, Waits: []lockWait{}, Connections: h.Connections, MostConnections: h.MostConnections,
-		Awaited:      h.Awaited,
-		AwaitedThere: h.AwaitedThere, CommitsWaiting: h.CommitsWaiting, Standbys: []serverStandby{},
-		IDsSpent: h.IDsSpent, Slots: []serverSlot{},
-		ArchiveFails: h.ArchiveFails,
+		SeesAll: h.SeesAll, Connections: h.Connections, MostConnections: h.MostConnections,
+		Awaited: h.Awaited, AwaitedThere: h.AwaitedThere, CommitsWaiting: h.CommitsWaiting,
+		IDsSpent: h.IDsSpent, ArchiveFails: h.ArchiveFails,
+		Waits: each(h.Waits, func(w db.LockWait) lockWait {
+			return lockWait{asSession(w.ServerSession), w.Waited.Seconds(), each(w.HeldBy, asSession)}
+		}),
+		Standbys: each(h.Standbys, func(s db.Standby) serverStandby { return serverStandby(s) }),
+		Slots:    each(h.Slots, func(s db.Slot) serverSlot { return serverSlot(s) }),
 	}
 	if h.Oldest != (db.ServerSession{}) {
-		oldest := asSession(h.Oldest)
-		s.Oldest = &oldest
-	}
-	for _, w := range h.Waits {
-		wait := lockWait{Session: asSession(w.ServerSession), Waited: w.Waited.Seconds(), HeldBy: []serverSession{}}
-		for _, holder := range w.HeldBy {
-			wait.HeldBy = append(wait.HeldBy, asSession(holder))
-		}
-		s.Waits = append(s.Waits, wait)
-	}
-	for _, one := range h.Standbys {
-		s.Standbys = append(s.Standbys, serverStandby(one))
-	}
-	for _, one := range h.Slots {
-		s.Slots = append(s.Slots, serverSlot(one))
+		s.Oldest = new(asSession(h.Oldest))
 	}
 	return s
 }
-
-func init() { register(groupCare, (*app).healthCommand) }
 
 func (a *app) healthCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
@@ -128,93 +115,71 @@ func (a *app) healthCommand() *cobra.Command {
 		Short: "Show the room that the file takes at the moment, and who reads it",
 		Long: `health shows the room that the file takes at the moment, and who reads it.
 
-Of a server it shows who waits for whose lock, the oldest open transaction, how many connections there are, the standbys and whether
-commits wait for them, how far the server is from running out of transaction ids, and what keeps its WAL. A user who is no member of
-pg_monitor sees less.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.health(c.Context()) },
+Of a server it shows who waits for whose lock, the oldest open transaction, how many connections there are, the
+standbys and whether commits wait for them, how far the server is from running out of transaction ids, and what
+keeps its WAL. A user who is no member of pg_monitor sees less.`,
+		RunE: a.on(toLook, a.health),
 	}, healthAnswer{})
 }
 
-func (a *app) health(ctx context.Context) error {
-	var answer healthAnswer
-	var health db.Health
-	err := a.with(ctx, toLook, func(d *db.DB) error {
-		h, err := d.Health(ctx)
-		answer = healthAnswer{
-			Path: d.Path(), FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize,
-			DiskFree: h.DiskFree,
-			Readers:  append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
-		}
-		health = h
-		return err
-	})
+func (a *app) health(ctx context.Context, d *db.DB, _ []string) error {
+	h, err := d.Health(ctx)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(answer)
+	answer := healthAnswer{
+		Path: d.Path(), FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize,
+		DiskFree: h.DiskFree, Readers: append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
 	}
-	readers := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(answer.Readers)), ", "), "[]")
-	if readers == "" {
-		readers = "nobody"
-	}
-	facts := [][2]string{{"file", answer.Path}, {"size", humanize.IBytes(uint64(answer.FileBytes))}}
-	if health.Server != nil {
-		return a.printFacts(append(facts, serverFacts(health)...)...)
-	}
-	return a.printFacts(append(facts,
-		[2]string{"WAL", humanize.IBytes(uint64(answer.WALBytes))},
-		[2]string{"free", humanize.IBytes(uint64(answer.FreeBytes))},
-		[2]string{"free on the disk", humanize.IBytes(uint64(answer.DiskFree))},
-		[2]string{"read by", readers},
-	)...)
+	return a.answer(answer, func() {
+		facts := []fact{{"file", answer.Path}, {"size", size(h.FileBytes)}}
+		if h.Server != nil {
+			facts = append(facts, serverFacts(h)...)
+		} else {
+			facts = append(facts, fact{"WAL", size(h.WALBytes)}, fact{"free", size(answer.FreeBytes)},
+				fact{"free on the disk", size(h.DiskFree)}, fact{"read by", cmp.Or(pids(h.Readers), "nobody")})
+		}
+		a.printFacts(facts...)
+	})
+}
+
+// pids is a list of processes for people.
+func pids(list []int) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(list)), ", "), "[]")
 }
 
 // serverFacts are those of a server's health for people.
-func serverFacts(health db.Health) (facts [][2]string) {
+func serverFacts(health db.Health) (facts []fact) {
+	add := func(name, format string, args ...any) { facts = append(facts, fact{name, line(format, args...)}) }
 	h := health.Server
 	if health.WALBytes > 0 {
-		facts = append(facts, [2]string{"WAL", humanize.IBytes(uint64(health.WALBytes))})
+		add("WAL", "%s", size(health.WALBytes))
 	}
-	facts = append(facts, [2]string{"connections", fmt.Sprintf("%d of %d", h.Connections, h.MostConnections)})
+	add("connections", "%d of %d", h.Connections, h.MostConnections)
 	if h.Oldest != (db.ServerSession{}) {
-		facts = append(facts, [2]string{"oldest transaction", sessionName(h.Oldest)})
+		add("oldest transaction", "%s", sessionName(h.Oldest))
 	}
 	for _, w := range h.Waits {
-		facts = append(facts, [2]string{"waits", waitName(w)})
+		add("waits", "%s", waitName(w))
 	}
-	facts = append(facts, [2]string{"commits wait for", standbysName(h)})
+	add("commits wait for", "%s", standbysName(h))
 	for _, s := range h.Standbys {
-		facts = append(facts, [2]string{
-			"standby",
-			printable(strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Name, s.State, s.Sync))) + ", " +
-				humanize.IBytes(uint64(max(0, s.Behind))) + " behind",
-		})
+		add("standby", "%s, %s behind", strings.TrimSpace(s.Name+" "+s.State+" "+s.Sync), size(s.Behind))
 	}
 	for _, s := range h.Slots {
-		facts = append(facts, [2]string{
-			"unused slot",
-			fmt.Sprintf("%s keeps %s of WAL", printable(s.Name), humanize.IBytes(uint64(max(0, s.Kept)))),
-		})
+		add("unused slot", "%s keeps %s of WAL", s.Name, size(s.Kept))
 	}
 	if h.ArchiveFails != "" {
-		facts = append(facts, [2]string{"archive", "refuses " + printable(h.ArchiveFails)})
+		add("archive", "refuses %s", h.ArchiveFails)
 	}
-	return append(facts, [2]string{
-		"transaction ids",
-		fmt.Sprintf("%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent)),
-	})
+	add("transaction ids", "%s of 2,147,483,648 spent", comma(h.IDsSpent))
+	return facts
 }
 
 // waitName names a waiting process and the process it waits for.
 func waitName(w db.LockWait) string {
-	var holders []string
-	for _, h := range w.HeldBy {
-		holders = append(holders, sessionName(h))
-	}
 	return fmt.Sprintf("%s waits for %v for %s", sessionName(w.ServerSession), w.Waited.Round(time.Second),
-		strings.Join(holders, " and "))
+		strings.Join(each(w.HeldBy, sessionName), " and "))
 }
 
 // standbysName says which standbys a commit waits for, and whether they are there.

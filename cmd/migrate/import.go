@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,31 +12,31 @@ import (
 	"selvedge/legacy"
 )
 
-func init() { register(groupTrees, (*app).importCommand) }
-
 func (a *app) importCommand() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import KIND DIR [--up] [--follow-links] [--yes]",
 		Short: "Bring an old tree into the file",
-		Long: `import brings the tree under DIR, the folder that the old program was given, into the file and makes the file where it
-is missing; a file with an older schema is migrated only with --up. KIND is ` + kindNames() + `, or auto, which says what it recognised, also in folders two levels below, as in a home folder, and asks whether it is meant. For runs DIR is the car folder or its runs/.
+		Long: `import brings the tree under DIR, the folder that the old program was given, into the file and makes the file
+where it is missing; a file with an older schema is migrated only with --up. KIND is
+` + kindNames() + `, or auto, which says what it recognised, also in folders two levels
+below, as in a home folder, and asks whether it is meant. For runs DIR is the car folder or its runs/.
 
-DIR is never changed. Of what lies in it only regular files are read, and links out of it are followed only with --follow-links. An import can be stopped and run again at any point; run twice it adds nothing, and a tree that has
-grown is picked up where it was. What can't be read goes into quarantine with its file, offset, reason and bytes; then, or
-when something differs from what is in the file and was left as it is, the exit code is 3.
+DIR is never changed. Of what lies in it only regular files are read, and links out of it are followed only with
+--follow-links. An import can be stopped and run again at any point; run twice it adds nothing, and a tree that
+has grown is picked up where it was. What can't be read goes into quarantine with its file, offset, reason and
+bytes; then, or when something differs from what is in the file and was left as it is, the exit code is 3.
 
-What the old program did since an import is done here, too: an agent or a checkpoint that it has changed, claimed, finished or
-removed, and that was not touched here, is changed, claimed or gone here. One that was touched here is named, and stays as it is
-until somebody decides with imports resolve; a checkpoint can't be claimed before that. So once a move is over, don't import
-a folder again whose files you have removed. A folder that is not the one that was imported before (it has another device or inode, can't
-be read, or is gone, as where a volume is not mounted) changes nothing: import asks whether it is meant to be followed from now
-on, and without --yes, where nobody can be asked, the exit code is 2.`,
+What the old program did since an import is done here, too: an agent or a checkpoint that it has changed,
+claimed, finished or removed, and that was not touched here, is changed, claimed or gone here. One that was
+touched here is named, and stays as it is until somebody decides with imports resolve; a checkpoint can't be
+claimed before that. So once a move is over, don't import a folder again whose files you have removed. A folder
+that is not the one that was imported before (it has another device or inode, can't be read, or is gone, as
+where a volume is not mounted) changes nothing: import asks whether it is meant to be followed from now on, and
+without --yes, where nobody can be asked, the exit code is 2.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
-		RunE: func(c *cobra.Command,
-			args []string,
-		) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			return a.importTrees(c.Context(), args[0], args[1], f)
 		},
 	}
@@ -75,9 +74,9 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) 
 }
 
 // confirmOther asks whether trees are meant that are not the folders that were imported before.
-func (a *app) confirmOther(ctx context.Context, d *db.DB, trees []legacy.Found, o legacy.Options) (bool,
-	error,
-) {
+func (a *app) confirmOther(
+	ctx context.Context, d *db.DB, trees []legacy.Found, o legacy.Options,
+) (bool, error) {
 	if o.OtherFolder {
 		return true, nil
 	}
@@ -103,10 +102,7 @@ func (a *app) lostTree(ctx context.Context, kind, dir string, o legacy.Options) 
 	if kind != autoKind {
 		kinds = []legacy.Kind{legacy.Kind(kind)}
 	}
-	var trees []legacy.Found
-	for _, k := range kinds {
-		trees = append(trees, legacy.Found{Kind: k, Dir: dir})
-	}
+	trees := each(kinds, func(k legacy.Kind) legacy.Found { return legacy.Found{Kind: k, Dir: dir} })
 	err := a.with(ctx, toRead, func(d *db.DB) error {
 		_, lost = a.confirmOther(ctx, d, trees, o)
 		return nil
@@ -119,9 +115,6 @@ func (a *app) lostTree(ctx context.Context, kind, dir string, o legacy.Options) 
 
 // confirmSeen asks whether what auto recognised is meant: other programs have folders of these names, too.
 func (a *app) confirmSeen(saw []sawTree, yes bool) error {
-	var list []string
-	for _, s := range saw {
-		list = append(list, fmt.Sprintf("%s (%s) in %s", s.Kind, printable(s.Description), printable(s.Source)))
-	}
+	list := each(saw, func(s sawTree) string { return line("%s (%s) in %s", s.Kind, s.Description, s.Source) })
 	return a.confirm(yes, "import %s", strings.Join(list, ", "))
 }

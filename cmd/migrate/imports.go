@@ -11,11 +11,9 @@ import (
 	"selvedge/legacy"
 )
 
-func init() { register(groupTrees, (*app).importsCommand) }
-
 func (a *app) importsCommand() *cobra.Command {
-	return group("imports", "See which trees were imported, by whom, and what came of it; decide conflicts "+
-		"with the old program",
+	return group("imports",
+		"See which trees were imported, by whom, and what came of it; decide conflicts with the old program",
 		a.importsListCommand(), a.importsShowCommand(), a.importsConflictsCommand(), a.importsResolveCommand())
 }
 
@@ -43,8 +41,7 @@ func (a *app) importsListCommand() *cobra.Command {
 		row: func(e legacy.Entry) []string {
 			return []string{
 				strconv.FormatInt(e.ID, 10), e.Kind, e.Source, string(e.Outcome), instant(e.BeganAt),
-				fmt.Sprint(e.Files.Found),
-				strconv.Itoa(e.PID), e.User,
+				fmt.Sprint(e.Files.Found), strconv.Itoa(e.PID), e.User,
 			}
 		},
 	})
@@ -60,50 +57,40 @@ func (a *app) importsShowCommand() *cobra.Command {
 			if err != nil {
 				return usage("%q is no number of an import", args[0])
 			}
-			return a.importsShow(c.Context(), id)
+			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.importsShow(c.Context(), d, id) })
 		},
 	}, importAnswer{})
 }
 
-func (a *app) importsShow(ctx context.Context, id int64) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		e, err := legacy.JournalEntry(ctx, d, id)
-		if err != nil {
-			return err
-		}
-		conflicts, err := legacy.ConflictsOf(ctx, d, id)
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(importAnswer{Entry: e, Conflicts: append([]legacy.Conflict{}, conflicts...)})
-		}
-		facts := [][2]string{
-			{"id", strconv.FormatInt(e.ID, 10)},
-			{"scope", e.Scope},
-			{"kind", e.Kind},
-			{"folder", e.Source},
-			{"outcome", string(e.Outcome)},
-			{"began", a.when(e.BeganAt)},
+func (a *app) importsShow(ctx context.Context, d *db.DB, id int64) error {
+	e, err := legacy.JournalEntry(ctx, d, id)
+	if err != nil {
+		return err
+	}
+	conflicts, err := legacy.ConflictsOf(ctx, d, id)
+	if err != nil {
+		return err
+	}
+	return a.answer(importAnswer{Entry: e, Conflicts: append([]legacy.Conflict{}, conflicts...)}, func() {
+		facts := []fact{
+			{"id", strconv.FormatInt(e.ID, 10)}, {"scope", e.Scope}, {"kind", e.Kind}, {"folder", e.Source},
+			{"outcome", string(e.Outcome)}, {"began", a.when(e.BeganAt)},
 		}
 		if e.EndedAt != nil {
-			facts = append(facts, [2]string{"ended", a.when(*e.EndedAt)})
+			facts = append(facts, fact{"ended", a.when(*e.EndedAt)})
 		}
-		facts = append(facts, [][2]string{
-			{"by", fmt.Sprintf("%s, process %d, %s", e.User, e.PID, e.Program)}, {"files", fmt.Sprint(e.Files.Found)},
-		}...)
+		facts = append(facts, fact{"by", fmt.Sprintf("%s, process %d, %s", e.User, e.PID, e.Program)},
+			fact{"files", fmt.Sprint(e.Files.Found)})
 		if e.Error != "" {
-			facts = append(facts, [2]string{"error", e.Error})
+			facts = append(facts, fact{"error", e.Error})
 		}
 		for _, c := range conflicts {
-			facts = append(facts, [2]string{"conflict", conflictLine(c)})
+			facts = append(facts, fact{"conflict", conflictLine(c)})
 		}
-		if err := a.printFacts(facts...); err != nil || len(e.Counts) == 0 {
-			return err
+		a.printFacts(facts...)
+		if len(e.Counts) > 0 {
+			a.print("\n")
+			a.printCounts(e.Counts)
 		}
-		if err := a.print("\n"); err != nil {
-			return err
-		}
-		return a.printCounts(e.Counts)
 	})
 }

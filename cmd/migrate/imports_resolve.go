@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -46,58 +45,47 @@ var takes = []legacy.Take{legacy.TakeOld, legacy.TakeOurs}
 
 func (a *app) importsResolveCommand() *cobra.Command {
 	var take string
-	var followLinks bool
+	var o legacy.Options
 	c := &cobra.Command{
 		Use:   "resolve ID --take WHOSE [--follow-links]",
 		Short: "Decide whose version counts of what both programs went on with",
-		Long: `resolve ends a conflict: an agent or a checkpoint that was imported, that the old program has changed, claimed, finished or
-removed since, and that was written to here, too. Until then every import and verify names it (exit 3), it stays here as it is,
-and a checkpoint can't be claimed. ID is that of the agent or of the paused run, or the conflict's number in imports conflicts.
+		Long: `resolve ends a conflict: an agent or a checkpoint that was imported, that the old program has changed, claimed,
+finished or removed since, and that was written to here, too. Until then every import and verify names it
+(exit 3), it stays here as it is, and a checkpoint can't be claimed. ID is that of the agent or of the paused
+run, or the conflict's number in imports conflicts.
 
---take old has it here as it is in the folder now; where it is gone there it goes here. --take ours leaves it here as it is, and
-it can be claimed again. The decision stays in the journal: see imports show.`,
+--take old has it here as it is in the folder now; where it is gone there it goes here. --take ours leaves it
+here as it is, and it can be claimed again. The decision stays in the journal: see imports show.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if !c.Flags().Changed("take") {
-				return usage("say whose version counts: --take old or --take ours")
-			}
-			if err := oneOf("take", take, takes); err != nil {
-				return err
-			}
-			return a.importsResolve(c.Context(), args[0], legacy.Take(take), followLinks)
-		},
 	}
-	followLinksFlag(c, &followLinks)
-	c.Flags().StringVar(&take, "take", "", "`WHOSE` version: "+join(takes))
-	completeWords(c, "take", takes)
-	return a.answering(c, legacy.Conflict{})
-}
-
-func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take, followLinks bool) error {
-	return a.with(ctx, toWrite, func(d *db.DB) error {
-		c, err := legacy.Resolve(ctx, d, id, take, legacy.Options{Scope: a.scope, FollowLinks: followLinks})
+	followLinksFlag(c, &o.FollowLinks)
+	check := wordFlag(c, &take, "take", "`WHOSE` version: ", takes)
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if !c.Flags().Changed("take") {
+			return usage("say whose version counts: --take old or --take ours")
+		}
+		return check()
+	}
+	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
+		o.Scope = a.scope
+		c, err := legacy.Resolve(ctx, d, args[0], legacy.Take(take), o)
 		if errors.Is(err, db.ErrInvalid) {
 			return &fault{kind: kindUsage, hint: hintOf(err), err: err}
 		}
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(c)
-		}
 		whose := "ours stays"
-		if take == legacy.TakeOld {
-			whose = "it is here as it is in " + printable(c.Source)
+		if take == string(legacy.TakeOld) {
+			whose = "it is here as it is in " + c.Source
 		}
-		return a.print("%s: %s\n", printable(c.EntityID), whose)
+		return a.say(c, "%s: %s\n", c.EntityID, whose)
 	})
+	return a.answering(c, legacy.Conflict{})
 }
 
 // noteContested says below an answer what to do about what both programs went on with.
 func (a *app) noteContested() {
-	note := "note: the old program went on with what is contested, too; decide whose version counts: " +
-		a.commandLine("imports", "resolve", "ID", "--take", "old") + ", or ours"
-	if !slices.Contains(a.afterwards, note) {
-		a.afterwards = append(a.afterwards, note)
-	}
+	a.noteBelow("note: the old program went on with what is contested, too; decide whose version counts: %s, or ours",
+		a.commandLine("imports", "resolve", "ID", "--take", "old"))
 }

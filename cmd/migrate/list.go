@@ -84,10 +84,22 @@ func (f *listFlags) text(c *cobra.Command, to **string, name, usage string) {
 func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage string, words []S) {
 	values := c.Flags().StringArray(name, nil, usage+join(words))
 	completeWords(c, name, words)
-	f.settle(func() (err error) {
-		*to, err = someOf(name, *values, words)
-		return err
+	f.settle(func() error {
+		for _, value := range *values {
+			if err := oneOf(name, value, words); err != nil {
+				return err
+			}
+			*to = append(*to, S(value))
+		}
+		return nil
 	})
+}
+
+// wordFlag adds a flag that takes one of some words, and gives its check.
+func wordFlag[S ~string](c *cobra.Command, to *string, name, usage string, words []S) (check func() error) {
+	c.Flags().StringVar(to, name, *to, usage+join(words))
+	completeWords(c, name, words)
+	return func() error { return oneOf(name, *to, words) }
 }
 
 // since adds --since; what is the beginning of its help.
@@ -102,8 +114,7 @@ func (f *listFlags) since(c *cobra.Command, to *time.Time, what string) {
 // list makes c a list command. c already has the flags of its filter.
 func list[T any](a *app, c *cobra.Command, f *listFlags, l listing[T]) *cobra.Command {
 	f.add(c, l.grid.header...)
-	c.Args = cobra.NoArgs
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check(c); err != nil {
 			return err
 		}
@@ -112,8 +123,11 @@ func list[T any](a *app, c *cobra.Command, f *listFlags, l listing[T]) *cobra.Co
 				return err
 			}
 		}
-		return a.with(c.Context(), toRead, func(*db.DB) error { return printList(c.Context(), a, f.pageFlags, l) })
+		return nil
 	}
+	c.RunE = a.on(toRead, func(ctx context.Context, d *db.DB, _ []string) error {
+		return printList(ctx, a, d, f.pageFlags, l)
+	})
 	return a.answering(c, listOf[T]{})
 }
 
@@ -158,11 +172,11 @@ func (l listing[T]) each(ctx context.Context, d *db.DB, f pageFlags, visit func(
 }
 
 // printList writes a list. With --json it is written as it is read.
-func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {
+func printList[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l listing[T]) error {
 	if a.json {
-		return printListJSON(ctx, a, f, l)
+		return printListJSON(ctx, a, d, f, l)
 	}
-	next, err := l.each(ctx, a.file, f, func(items []T) error {
+	next, err := l.each(ctx, d, f, func(items []T) error {
 		for _, item := range items {
 			l.grid.add(l.row(item)...)
 		}
@@ -179,13 +193,11 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 	if len(l.grid.rows) == 0 {
 		a.nothingListed(ctx)
 	}
-	if err := a.paged(func() error { return a.printGrid(&l.grid) }); err != nil {
-		return err
-	}
+	a.paged(func() { a.printGrid(&l.grid) })
 	if next != "" {
-		a.afterwards = append(a.afterwards, "note: there are more: "+a.nextPage(f))
+		a.noteBelow("note: there are more: %s", a.nextPage(f))
 	}
-	return nil
+	return a.failed
 }
 
 // listOf is the shape of a list, see printList.
@@ -221,9 +233,9 @@ func (a *app) nextPage(f pageFlags) string {
 	return a.commandLine(append(words, "--page", strconv.Itoa(f.page+1))...)
 }
 
-func printListJSON[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {
+func printListJSON[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l listing[T]) error {
 	array := a.printArray(`{"items":`)
-	next, err := l.each(ctx, a.file, f, func(items []T) error {
+	next, err := l.each(ctx, d, f, func(items []T) error {
 		for _, item := range items {
 			text, err := encodeJSON(item)
 			if err != nil {
@@ -272,21 +284,7 @@ func oneOf[S ~string](flag, value string, words []S) error {
 	return usage("--%s %s: it is one of %s", flag, value, join(words))
 }
 
-// someOf checks the values of a flag that may be repeated.
-func someOf[S ~string](flag string, values []string, words []S) (some []S, err error) {
-	for _, value := range values {
-		if err := oneOf(flag, value, words); err != nil {
-			return nil, err
-		}
-		some = append(some, S(value))
-	}
-	return some, nil
-}
+func join[S ~string](words []S) string { return strings.Join(texts(words), ", ") }
 
-func join[S ~string](words []S) string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = string(w)
-	}
-	return strings.Join(all, ", ")
-}
+// texts are words as strings.
+func texts[S ~string](words []S) []string { return each(words, func(w S) string { return string(w) }) }

@@ -20,8 +20,6 @@ type liveAnswer struct {
 	Events []any `json:"events"`
 }
 
-func init() { register(groupLook, (*app).liveCommand) }
-
 func (a *app) liveCommand() *cobra.Command {
 	return a.group(liveNoun, "Look at live runs, pin them, and recover those that only the dead held",
 		a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand(), a.liveRecoverCommand())
@@ -58,8 +56,8 @@ func (a *app) liveListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--session ID] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List live runs, oldest first",
-		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must pass all of them. --status
-may be repeated, and means any of the words then.`,
+		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must pass all of
+them. --status may be repeated, and means any of the words then.`,
 	}
 	f.text(c, &filter.Session, "session", "only runs of the session `ID`")
 	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", liveStatuses)
@@ -104,15 +102,16 @@ func (a *app) liveShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a live run and its events",
 		Long:  "show takes the id of a live run, or the beginning of one where no other begins so.",
-	}, func(c *cobra.Command, d *db.DB, t thing) error {
-		run, err := a.liveStore(d).Get(c.Context(), t.id)
+	}, func(ctx context.Context, d *db.DB, t thing) error {
+		store := a.liveStore(d)
+		run, err := store.Get(ctx, t.id)
 		if err != nil {
 			return err
 		}
 		if a.json {
-			return a.liveJSON(c.Context(), a.liveStore(d), run)
+			return a.liveJSON(ctx, store, run)
 		}
-		return a.printLive(c.Context(), a.liveStore(d), run)
+		return a.printLive(ctx, store, run)
 	}), liveAnswer{})
 }
 
@@ -137,16 +136,10 @@ func (a *app) liveJSON(ctx context.Context, store *live.Store, run live.RunSnaps
 }
 
 func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
-	facts := [][2]string{
-		{"run", run.ID},
-		{"session", run.SessionID},
-		{"status", string(run.Status)},
-		{"prompt", run.Prompt},
-		{"result", value(run.ResultText)},
-		{"error", value(run.Error)},
-		{"created", millis(run.CreatedAtMs)},
-		{"last event", millis(run.UpdatedAtMs)},
-		{"events", strconv.FormatUint(run.EventCount, 10)},
+	facts := []fact{
+		{"run", run.ID}, {"session", run.SessionID}, {"status", string(run.Status)}, {"prompt", run.Prompt},
+		{"result", value(run.ResultText)}, {"error", value(run.Error)}, {"created", millis(run.CreatedAtMs)},
+		{"last event", millis(run.UpdatedAtMs)}, {"events", strconv.FormatUint(run.EventCount, 10)},
 	}
 	var turns, ends tally // an agent_end sums the turn_ends up
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
@@ -163,7 +156,8 @@ func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnap
 		}
 	}
 	if turns.atLeast(ends); turns.counted() {
-		facts = append(facts, [2]string{"used", turns.words()})
+		facts = append(facts, fact{"used", turns.words()})
 	}
-	return a.printSheet(facts, g)
+	a.printSheet(facts, g)
+	return a.failed
 }

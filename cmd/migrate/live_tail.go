@@ -22,12 +22,12 @@ func (a *app) liveTailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [ID | --session ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a live run, or all of them, as events are recorded",
-		Long: `tail prints the last events of a live run, and then each as it is recorded, by whichever process, until it is interrupted;
-also behind the run's end. Without ID it follows every run of the scope, or of a --session, and begins with what is new: in
-each run in the order of its events.
+		Long: `tail prints the last events of a live run, and then each as any process records it, until it is interrupted;
+also behind the run's end. Without ID it follows every run of the scope, or of a --session, and begins with what
+is new: in each run in the order of its events.
 
-Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same run. A tail
-ends where events that were to come are gone: a cap took them, or the run was removed or replaced.`,
+Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same
+run. A tail ends where events that were to come are gone: a cap took them, or the run was removed or replaced.`,
 		PreRunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && given(c, "session") != nil {
 				return usage("choose one of ID and --session")
@@ -36,61 +36,34 @@ ends where events that were to come are gone: a cap took them, or the run was re
 		},
 	}
 	c.Flags().String("session", "", "all runs of the session `ID`")
-	tailOneOrMany(a, c, liveNoun, "events",
-		func(d *db.DB) tailing[live.Followed] { return a.liveTailAll(d, given(c, "session")) },
-		func(d *db.DB, t thing, fromStart bool) tailing[live.Followed] { return a.liveTail(d, t.id, fromStart) })
+	tailCommand(a, c, "events", liveNoun.needsID, func(ctx context.Context, d *db.DB, args []string, _ tailFlags) (
+		t tailing[string, live.RunEventRecord], err error,
+	) {
+		store := a.liveStore(d)
+		t = tailing[string, live.RunEventRecord]{
+			columns: []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}},
+			row:     eventCells, json: liveItemJSON,
+		}
+		if len(args) == 0 {
+			t.follow = func(ctx context.Context, _ string) iter.Seq2[live.Followed, error] {
+				return store.FollowAll(ctx, live.Filter{Session: given(c, "session")})
+			}
+			t.owners, t.owner = []column{{"run", 40}}, func(id string) []string { return []string{id} }
+			t.expired = "events were removed before they were printed; start again to follow those that come"
+			return t, nil
+		}
+		found, err := liveNoun.find(ctx, liveNoun.open(a, d), args[0], nil)
+		t.follow = func(ctx context.Context, from string) iter.Seq2[live.Followed, error] {
+			return store.Follow(ctx, found.id, from)
+		}
+		t.before = func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, found.id, n) }
+		t.words = []string{"live", "tail", found.id}
+		t.expired = "a cap took the events, or the run was removed or replaced; go on with what is there: " +
+			a.commandLine("live", "tail", found.id, "--all")
+		return t, err
+	})
 	return a.answering(c, liveItem{})
 }
-
-func (a *app) liveTail(d *db.DB, id string, fromStart bool) tailing[live.Followed] {
-	store := a.liveStore(d)
-	return tailing[live.Followed]{
-		follow: func(ctx context.Context, from string) iter.Seq2[live.Followed, error] {
-			return followedLive(store.Follow(ctx, id, from), fromStart)
-		},
-		before:  func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, id, n) },
-		columns: eventColumns,
-		row:     func(e live.Followed) []string { return eventCells(e.Item) },
-		json:    liveItemJSON,
-		words:   []string{"live", "tail", id},
-		cursor:  func(e live.Followed) string { return e.Cursor },
-		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " +
-			a.commandLine("live", "tail", id, "--all"),
-	}
-}
-
-// followedLive leaves out what is no event: a status is told by the event that brought it. Events
-// that went unread end it, but for those before the first, where all that are there are wanted.
-func followedLive(items iter.Seq2[live.Followed, error], fromStart bool) iter.Seq2[live.Followed, error] {
-	return func(yield func(live.Followed, error) bool) {
-		for item, err := range items {
-			if err == nil && item.What == db.Gap && !item.Gone && !fromStart {
-				err = db.CursorExpired(item.Reason)
-			}
-			fromStart = false
-			if err == nil && item.What != db.Written {
-				continue
-			}
-			if !yield(item, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (a *app) liveTailAll(d *db.DB, session *string) tailing[live.Followed] {
-	return tailing[live.Followed]{
-		follow: func(ctx context.Context, _ string) iter.Seq2[live.Followed, error] {
-			return followedLive(a.liveStore(d).FollowAll(ctx, live.Filter{Session: session}), false)
-		},
-		columns: append([]column{{"run", 40}}, eventColumns...),
-		row:     func(e live.Followed) []string { return append([]string{e.Of}, eventCells(e.Item)...) },
-		json:    liveItemJSON,
-		expired: "events were removed before they were printed; start again to follow those that come",
-	}
-}
-
-var eventColumns = []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}}
 
 func eventCells(e live.RunEventRecord) []string {
 	return []string{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,10 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	root.SetArgs(commandFirst(root, args))
 	a.json = asksForJSON(args) // until the flags are parsed, and where they can't be
 	done := make(chan error, 1)
-	go func() { done <- root.ExecuteContext(ctx) }()
+	go func() {
+		err := root.ExecuteContext(ctx)
+		done <- cmp.Or(a.failed, err)
+	}()
 	var err error
 	select {
 	case err = <-done:

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -51,8 +51,6 @@ type moveProof struct {
 	Line  string `json:"line"` // all of that, for people
 }
 
-func init() { register(groupCare, (*app).moveCommand) }
-
 func (a *app) moveCommand() *cobra.Command {
 	var to string
 	var abandon, lost bool
@@ -60,18 +58,18 @@ func (a *app) moveCommand() *cobra.Command {
 		Use:   "move --to ADDRESS [--abandon [--lost]]",
 		Short: "Move everything to a server, to another file, or back, for good",
 		Long: `move brings all scopes of the file, or of the server that --db names, to ADDRESS: a server as in
-postgres://user@host/database, or a file. What is there must be empty, or be missing. Ids, counters, claims, what is in
-quarantine, limits and cursors go on there as they were.
+postgres://user@host/database, or a file. What is there must be empty, or be missing. Ids, counters, claims,
+what is in quarantine, limits and cursors go on there as they were.
 
-From its beginning on nobody else writes to the source: it may be open nowhere as a file, and on a server nobody may live that
-owns something (exit 5 says who; move waits for them 2 s, or as long as --wait says). Programs that want to write are told where it
-goes; those that only read are served. A move that was stopped goes on when the same line is run again, and --abandon gives the
-source back as long as the target is not open; with --to it takes away what has come there. Without --to it looks at the place to which the source
-was moving; where that one is lost for good, --lost gives the source back without a look.
+From the beginning of a move only move writes to the source. No program may have the file open, and on a server
+no live process may own anything (exit 5 says who; move waits for them 2 s, or as long as --wait says). Programs
+that want to write are told where it goes; those that only read are served. A move that was stopped goes on when
+the same line is run again. --abandon gives the source back as long as the target is not open; with --to it
+takes away what has come there. Without --to it looks at the place to which the source was moving; where that
+one is lost for good, --lost gives the source back without a look.
 
-At the end every row is read in both and compared, and one line says what was proved. Only then the source is marked as moved, for ever, and the
-target can be opened: there is no moment at which both take work.`,
-		Args: cobra.NoArgs,
+At the end every row is read in both and compared, and one line says what was proved. Only then is the source
+marked as moved, for ever, and the target can be opened: there is no moment at which both take work.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case a.scope != "":
@@ -79,11 +77,10 @@ target can be opened: there is no moment at which both take work.`,
 			case lost && (!abandon || to != ""):
 				return usage("--lost goes with --abandon, and without --to: it names no target, since there is " +
 					"none any more")
-			case abandon && to == "":
-				return a.abandonMove(c.Context(), "", lost)
-			}
-			if err := checkPlace("--to", to, true); err != nil {
-				return err
+			case !abandon || to != "":
+				if err := checkPlace("--to", to, true); err != nil {
+					return err
+				}
 			}
 			if abandon {
 				return a.abandonMove(c.Context(), to, lost)
@@ -99,12 +96,7 @@ target can be opened: there is no moment at which both take work.`,
 }
 
 // moveOptions bound the wait for others.
-func (a *app) moveOptions() db.Options {
-	if a.wait > 0 {
-		return db.Options{LockTimeout: a.wait}
-	}
-	return db.Options{LockTimeout: sayAfter}
-}
+func (a *app) moveOptions() db.Options { return db.Options{LockTimeout: cmp.Or(a.wait, sayAfter)} }
 
 // moveFault says what can be done where one of the two could not be opened, or the move was stopped.
 func (a *app) moveFault(err error) error {
@@ -121,38 +113,36 @@ func (a *app) moveFault(err error) error {
 }
 
 func (a *app) moveRows(ctx context.Context, to string) error {
-	showing, shown := a.showingOf(ctx, "rows")
-	report, err := maintenance.Move(showing, a.path, to, a.moveOptions())
-	shown()
+	var report maintenance.MoveReport
+	err := a.withProgress(ctx, "rows", func(ctx context.Context) (err error) {
+		report, err = maintenance.Move(ctx, a.path, to, a.moveOptions())
+		return err
+	})
 	if err != nil && len(report.Differs) == 0 {
 		return a.moveFault(err)
 	}
 	answer := moveAnswer{
 		Source: report.From, Target: report.To, State: "complete", Already: report.Already,
-		Counts: map[string]moveCount{}, Differs: []moveRemark{},
-		LeftOut: []moveRemark{}, Proof: &moveProof{
-			Rows: report.Rows, SHA256: report.SHA256,
-			TargetSHA256: report.ToSHA256, Whole: err == nil,
+		Counts:  map[string]moveCount{},
+		Differs: each(report.Differs, func(d db.MoveDifference) moveRemark { return moveRemark(d) }),
+		LeftOut: each(report.Left, func(table string) moveRemark {
+			return moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"}
+		}),
+		Proof: &moveProof{
+			Rows: report.Rows, SHA256: report.SHA256, TargetSHA256: report.ToSHA256, Whole: err == nil,
+			Line: fmt.Sprintf("all %s are the same in both, SHA-256 %s; the source takes no work any more",
+				count(report.Rows, "row"), report.SHA256),
 		},
 	}
 	for _, t := range report.Tables {
 		answer.Counts[t.Table] = moveCount{t.Read, t.New, t.Already, t.Differs}
 	}
-	for _, d := range report.Differs {
-		answer.Differs = append(answer.Differs, moveRemark(d))
-	}
-	for _, table := range report.Left {
-		answer.LeftOut = append(answer.LeftOut,
-			moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"})
-	}
-	answer.Proof.Line = fmt.Sprintf("all %s are the same in both, SHA-256 %s; the source takes no work any more",
-		count(report.Rows, "row"), report.SHA256)
 	if err != nil {
 		answer.State = "under way"
 		answer.Proof.Line = fmt.Sprintf("not the same: SHA-256 %s in the source, %s in the target; nobody may "+
 			"write to either", report.SHA256, report.ToSHA256)
 	}
-	if err := a.printMove(answer, report.Stores); err != nil {
+	if err := a.answer(answer, func() { a.printMove(answer, report.Stores) }); err != nil {
 		return err
 	}
 	switch {
@@ -167,19 +157,13 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 	return nil
 }
 
-func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) error {
-	if a.json {
-		return a.printJSON(answer)
-	}
+func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) {
 	g := &grid{header: []string{"store", "rows", "new", "already", "differ"}, right: []int{1, 2, 3, 4}}
 	for _, s := range stores {
-		g.add(s.Store, humanize.Comma(s.Read), humanize.Comma(s.New), humanize.Comma(s.Already),
-			humanize.Comma(s.Differs))
+		g.add(s.Store, comma(s.Read), comma(s.New), comma(s.Already), comma(s.Differs))
 	}
 	if len(stores) > 0 {
-		if err := a.printGrid(g); err != nil {
-			return err
-		}
+		a.printGrid(g)
 	}
 	for _, list := range []struct {
 		title   string
@@ -187,16 +171,10 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) erro
 	}{{"differs", answer.Differs}, {"left out", answer.LeftOut}} {
 		for i, r := range list.remarks {
 			if i == shownRemarks {
-				if err := a.print("%s: and %s; --json has the first 100\n", list.title,
-					count(len(list.remarks)-i, "more")); err != nil {
-					return err
-				}
+				a.print("%s: and %s; --json has the first 100\n", list.title, count(len(list.remarks)-i, "more"))
 				break
 			}
-			if err := a.print("%s: %s %s: %s\n", list.title, printable(r.Table), printable(r.Row),
-				r.Reason); err != nil {
-				return err
-			}
+			a.print("%s: %s %s: %s\n", list.title, r.Table, r.Row, r.Reason)
 		}
 	}
 	what := "moved"
@@ -206,8 +184,7 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) erro
 	case answer.State != "complete":
 		what = "brought"
 	}
-	return a.print("%s %s to %s\n%s\n", what, printable(answer.Source), printable(answer.Target),
-		answer.Proof.Line)
+	a.print("%s %s to %s\n%s\n", what, answer.Source, answer.Target, answer.Proof.Line)
 }
 
 func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
@@ -221,13 +198,6 @@ func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
 	if err != nil {
 		return a.moveFault(err)
 	}
-	answer := moveAnswer{
-		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]moveCount{},
-		Differs: []moveRemark{}, LeftOut: []moveRemark{}, Swept: did.Swept,
-	}
-	if a.json {
-		return a.printJSON(answer)
-	}
 	rest := "what has come there stays, and is taken away by: migrate move --abandon --to ADDRESS"
 	switch {
 	case did.Swept:
@@ -235,6 +205,8 @@ func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
 	case to != "":
 		rest = "nothing had come there"
 	}
-	return a.print("%s takes work again; it does not move to %s\n%s\n", printable(did.From), printable(did.To),
-		a.pasteable(rest))
+	return a.say(moveAnswer{
+		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]moveCount{},
+		Differs: []moveRemark{}, LeftOut: []moveRemark{}, Swept: did.Swept,
+	}, "%s takes work again; it does not move to %s\n%s\n", did.From, did.To, a.pasteable(rest))
 }

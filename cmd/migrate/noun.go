@@ -116,20 +116,18 @@ func (n noun) name(t thing) string {
 }
 
 // one makes a command that takes an id, or the beginning of one, and works on the thing it means.
-func (a *app) one(n noun, mode opening, c *cobra.Command,
-	do func(c *cobra.Command, d *db.DB, t thing) error,
+func (a *app) one(n noun, how opening, c *cobra.Command,
+	do func(ctx context.Context, d *db.DB, t thing) error,
 ) *cobra.Command {
 	n.addOwner(c)
 	c.Args = cobra.ExactArgs(1)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.with(c.Context(), mode, func(d *db.DB) error {
-			t, err := n.find(c.Context(), n.open(a, d), args[0], given(c, n.owner))
-			if err != nil {
-				return err
-			}
-			return do(c, d, t)
-		})
-	}
+	c.RunE = a.on(how, func(ctx context.Context, d *db.DB, args []string) error {
+		t, err := n.find(ctx, n.open(a, d), args[0], given(c, n.owner))
+		if err != nil {
+			return err
+		}
+		return do(ctx, d, t)
+	})
 	return c
 }
 
@@ -161,34 +159,32 @@ func (a *app) group(n noun, short string, commands ...*cobra.Command) *cobra.Com
 func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Command {
 	c := &cobra.Command{Use: name + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1)}
 	n.addOwner(c)
-	a.answering(c, n.pinned(thing{}, pinned))
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.with(c.Context(), toWrite, func(d *db.DB) error {
-			v := n.open(a, d)
-			t, err := n.find(c.Context(), v, args[0], given(c, n.owner))
-			do := v.pin
-			if !pinned {
-				do = v.unpin
-				if errors.Is(err, db.ErrNotFound) { // a pin belongs to a name and outlives what had it
-					t, err = a.pinnedAs(c, d, n, args[0], err)
-				}
+	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
+		v, owner := n.open(a, d), given(c, n.owner)
+		t, err := n.find(ctx, v, args[0], owner)
+		do := v.pin
+		if !pinned {
+			do = v.unpin
+			if errors.Is(err, db.ErrNotFound) { // a pin belongs to a name and outlives what had it
+				t, err = a.pinnedAs(ctx, d, n, args[0], owner, err)
 			}
-			if err == nil {
-				err = do(c.Context(), t)
-			}
-			if err != nil {
-				return err
-			}
-			return a.say(n.pinned(t, pinned), "%sned the %s\n", name, n.name(t))
-		})
-	}
-	return c
+		}
+		if err == nil {
+			err = do(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+		return a.say(n.pinned(t, pinned), "%sned the %s\n", name, n.name(t))
+	})
+	return a.answering(c, n.pinned(thing{}, pinned))
 }
 
 // pinnedAs finds the pin of an id that the store no longer has. It returns missing if there is none.
-func (a *app) pinnedAs(c *cobra.Command, d *db.DB, n noun, id string, missing error) (thing, error) {
-	owner := given(c, n.owner)
-	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(c.Context(), a.scope, at) })
+func (a *app) pinnedAs(
+	ctx context.Context, d *db.DB, n noun, id string, owner *string, missing error,
+) (thing, error) {
+	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
 	for p, err := range pins {
 		if err != nil {
 			return thing{}, err
@@ -210,15 +206,13 @@ func (a *app) recoverCommand(what, short, long string,
 	do func(ctx context.Context, d *db.DB) (int, error),
 ) *cobra.Command {
 	return a.answering(&cobra.Command{
-		Use: "recover", Short: short, Long: long, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				n, err := do(c.Context(), d)
-				if err != nil {
-					return err
-				}
-				return a.say(recoverAnswer{Recovered: n}, "recovered %s\n", count(n, what))
-			})
-		},
+		Use: "recover", Short: short, Long: long,
+		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) error {
+			n, err := do(ctx, d)
+			if err != nil {
+				return err
+			}
+			return a.say(recoverAnswer{Recovered: n}, "recovered %s\n", count(n, what))
+		}),
 	}, recoverAnswer{})
 }

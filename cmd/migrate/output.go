@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -63,10 +64,9 @@ func (w *jsonEscaper) Write(text []byte) (int, error) {
 
 func (a *app) printJSON(value any) error {
 	text, err := encodeJSON(value)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = a.stdout.Write(text)
 	}
-	_, err = a.stdout.Write(text)
 	return err
 }
 
@@ -99,24 +99,61 @@ func (w *jsonArray) end(tail string) error {
 	return w.out.Flush()
 }
 
-// say writes the answer with --json, else a text for people.
-func (a *app) say(answer any, format string, args ...any) error {
+// answer ends a command: with --json it prints value, else what text prints for people.
+func (a *app) answer(value any, text func()) error {
 	if a.json {
-		return a.printJSON(answer)
+		return a.printJSON(value)
 	}
-	return a.print(format, args...)
+	text()
+	return a.failed
 }
 
-// print writes for people, to stdout.
-func (a *app) print(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.stdout, format, args...)
-	return err
+// say is answer with a line for people, see print.
+func (a *app) say(value any, format string, args ...any) error {
+	return a.answer(value, func() { a.print(format, args...) })
+}
+
+// print writes for people, to stdout; texts among args are made printable. After an error it writes
+// nothing; the command ends with the error.
+func (a *app) print(format string, args ...any) {
+	a.write(line(format, args...))
+}
+
+// line is a formatted text whose args are printable.
+func line(format string, args ...any) string {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = printable(text)
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// printLines prints each line of a text, without what ends it.
+func (a *app) printLines(text, ends string) {
+	for part := range strings.Lines(text) {
+		a.print("%s\n", strings.TrimRight(part, ends))
+	}
+}
+
+// write is print of a text as it is.
+func (a *app) write(text string) {
+	if a.failed == nil {
+		_, a.failed = io.WriteString(a.stdout, text)
+	}
+}
+
+// noteBelow adds a note that people see below the answer, once.
+func (a *app) noteBelow(format string, args ...any) {
+	if note := line(format, args...); !slices.Contains(a.afterwards, note) {
+		a.afterwards = append(a.afterwards, note)
+	}
 }
 
 // note tells people something beside the answer, on stderr.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, format+"\n", args...) //nolint:errcheck // a note that can't be written is not missed
+		io.WriteString(a.stderr, line(format, args...)+"\n") //nolint:errcheck // a note that can't be written is not missed
 	}
 }
 
@@ -143,47 +180,35 @@ func screenOf(stdout io.Writer) screen {
 	return s
 }
 
-// printFacts writes a list of names and values, aligned.
-func (a *app) printFacts(facts ...[2]string) error {
+// A fact is a name with a value.
+type fact = [2]string
+
+// printFacts writes a list of facts, aligned.
+func (a *app) printFacts(facts ...fact) {
 	longest := 0
 	for _, f := range facts {
 		longest = max(longest, utf8.RuneCountInString(f[0]))
 	}
-	var out strings.Builder
 	for _, f := range facts {
-		fmt.Fprintf(&out, "%-*s  %s\n", longest, f[0], printable(f[1]))
+		a.print("%-*s  %s\n", longest, f[0], f[1])
 	}
-	_, err := io.WriteString(a.stdout, out.String())
-	return err
 }
 
 // printSheet writes facts, and tables below them.
-func (a *app) printSheet(facts [][2]string, tables ...*grid) error {
-	return a.paged(func() error {
-		err := a.printFacts(facts...)
+func (a *app) printSheet(facts []fact, tables ...*grid) {
+	a.paged(func() {
+		a.printFacts(facts...)
 		for _, g := range tables {
-			if err == nil {
-				err = a.print("\n")
-			}
-			if err == nil {
-				err = a.printGrid(g)
-			}
+			a.print("\n")
+			a.printGrid(g)
 		}
-		return err
 	})
 }
 
 // printable escapes control characters and bytes that are not UTF-8: ids and texts come from agents
 // and must not move the terminal's cursor or break a line.
 func printable(s string) string {
-	clean := true
-	for _, r := range s {
-		if !shown(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if strings.IndexFunc(s, func(r rune) bool { return !shown(r) }) < 0 {
 		return s
 	}
 	var out strings.Builder
@@ -192,12 +217,8 @@ func printable(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&out, `\x%02x`, s[0])
-		case r == '\n':
-			out.WriteString(`\n`)
-		case r == '\t':
-			out.WriteString(`\t`)
-		case r == '\r':
-			out.WriteString(`\r`)
+		case strings.ContainsRune("\n\t\r", r):
+			out.WriteString(strings.Trim(strconv.Quote(string(r)), `"`))
 		case !shown(r):
 			fmt.Fprintf(&out, `\u%04x`, r)
 		default:
@@ -222,10 +243,26 @@ func cut(s string, characters int) string {
 	return string([]rune(s)[:characters-1]) + "…"
 }
 
+// each is a list of what a function makes of the elements of another. It is never nil, which JSON
+// would write as null.
+func each[S, T any](list []S, make func(S) T) []T {
+	made := []T{}
+	for _, item := range list {
+		made = append(made, make(item))
+	}
+	return made
+}
+
+// size is a number of bytes for people.
+func size[N int | int64](n N) string { return humanize.IBytes(uint64(max(0, n))) }
+
+// comma is a number for people.
+func comma[N int | int64](n N) string { return humanize.Comma(int64(n)) }
+
 // count is a number with its noun: 1 run, 2,000 runs.
 func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return humanize.Comma(int64(n)) + " " + noun + "s"
+	return comma(n) + " " + noun + "s"
 }

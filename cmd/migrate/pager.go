@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -10,25 +11,22 @@ import (
 	"syscall"
 )
 
-// paged runs write. Where stdout is a terminal and more comes than fits on it, that goes through a
-// pager: PAGER, or less.
-func (a *app) paged(write func() error) error {
+// paged runs write. On a terminal, output that does not fit goes through a pager: PAGER, or less.
+func (a *app) paged(write func()) {
 	terminal, ok := a.stdout.(*os.File)
 	words := pagerWords()
 	if !ok || !a.screen.terminal || a.json || a.screen.height == 0 || len(words) == 0 {
-		return write()
+		write()
+		return
 	}
 	p := &pager{terminal: terminal, words: words, lines: a.screen.height - 1, width: max(1, a.screen.width)}
 	a.stdout = p
-	defer func() { a.stdout = terminal }()
-	err := write()
-	if closed := p.Close(); err == nil {
-		err = closed
+	write()
+	a.stdout = terminal
+	a.failed = cmp.Or(a.failed, p.Close())
+	if errors.Is(a.failed, syscall.EPIPE) { // the reader has quit
+		a.failed = nil
 	}
-	if errors.Is(err, syscall.EPIPE) { // the reader has quit
-		return nil
-	}
-	return err
 }
 
 // pagerWords is the pager to call. None where PAGER is empty or cat, or there is no such program.

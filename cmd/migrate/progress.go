@@ -22,33 +22,41 @@ type progress struct {
 // watched reports whether somebody sees a progress.
 func (a *app) watched() bool { return !a.quiet && isTerminal(a.stderr) }
 
-func (a *app) newProgress(what string) *progress {
+func (a *app) newProgress(what, of string) *progress {
 	if !a.watched() {
 		return &progress{}
 	}
-	return &progress{to: a.stderr, what: what}
+	return &progress{to: a.stderr, what: what, of: of}
 }
 
-// showing gives a context with which the calls of db and maintenance that take long show how far
-// they are, until done is called.
-func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
-	return a.showingOf(ctx, "")
-}
-
-// showingOf is showing of what does not count bytes.
-func (a *app) showingOf(ctx context.Context, of string) (_ context.Context, done func()) {
-	p := a.newProgress("")
-	p.of = of
+// withProgress runs work, and shows how far the calls of db and maintenance in it are; of is what
+// they count, "" for bytes.
+func (a *app) withProgress(ctx context.Context, of string, work func(context.Context) error) error {
+	p := a.newProgress("", of)
 	if p.to == nil {
-		return ctx, func() {}
+		return work(ctx)
 	}
-	return db.WithProgress(ctx, func(at db.Progress) {
+	defer p.finish()
+	return work(db.WithProgress(ctx, func(at db.Progress) {
 		if at.Step != p.what { // the next step begins
 			p.finish()
 			p.bar, p.what = nil, at.Step
 		}
 		p.show(at.Done, at.Total)
-	}), p.finish
+	}))
+}
+
+// exclusively runs do, which needs the file for itself: it waits as patiently does, and shows progress.
+func exclusively[T any](
+	ctx context.Context, a *app, o db.Options, do func(context.Context, string, db.Options) (T, error),
+) (done T, err error) {
+	err = a.withProgress(ctx, "", func(ctx context.Context) error {
+		return a.patiently(ctx, o, func(o db.Options) error {
+			done, err = do(ctx, a.path, o)
+			return err
+		})
+	})
+	return done, err
 }
 
 // begin draws what is done, how fast, for how long and for how long still.

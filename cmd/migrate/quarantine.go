@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -23,8 +22,6 @@ type quarantineAnswer struct {
 	Ours *[]byte `json:"ours"`
 	Raw  []byte  `json:"raw"` // the bytes that are kept, base64
 }
-
-func init() { register(groupTrees, (*app).quarantineCommand) }
 
 func (a *app) quarantineCommand() *cobra.Command {
 	return group("quarantine", "See what an import could not take, try it again, or drop it",
@@ -59,22 +56,31 @@ func (a *app) quarantineShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--raw]",
 		Short: "Show one piece in quarantine: where it was, why it was not taken, its bytes",
-		Long: `show tells where a piece was, why it was not taken, and its bytes. Of a conflict, a file whose id is here from elsewhere with
-other contents, it shows what is here and what is in quarantine side by side; lines that differ are marked with !.`,
+		Long: `show tells where a piece was, why it was not taken, and its bytes. Of a conflict, a file whose id is here from
+elsewhere with other contents, it shows what is here and what is in quarantine side by side; lines that differ
+are marked with !.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			id, err := strconv.ParseInt(args[0], 10, 64)
+			id, err := quarantineID(args[0])
 			if err != nil {
-				return usage("%q is no id of quarantine; they are numbers", args[0])
+				return err
 			}
 			if raw && a.json {
 				return usage("choose one of --raw and --json")
 			}
-			return a.quarantineShow(c.Context(), id, raw)
+			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.quarantineShow(c.Context(), d, id, raw) })
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "only the bytes, as they were")
 	return a.answering(c, quarantineAnswer{})
+}
+
+func quarantineID(text string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		err = usage("%q is no id of quarantine; they are numbers", text)
+	}
+	return id, err
 }
 
 // shownBytes is how much of a piece people see; --raw and --json give all of it.
@@ -83,60 +89,48 @@ const shownBytes = 2000
 // shownOurs is how much of what is here scripts see.
 const shownOurs = 64 << 10
 
-func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
-	return a.with(ctx, toRead, func(d *db.DB) error {
-		if raw {
-			if _, err := legacy.ShowQuarantine(ctx, d, id); err != nil {
-				return err
-			}
-			return legacy.QuarantineRaw(ctx, d, id, a.stdout)
-		}
-		q, err := legacy.ShowQuarantine(ctx, d, id)
-		if err != nil {
+func (a *app) quarantineShow(ctx context.Context, d *db.DB, id int64, raw bool) error {
+	q, err := legacy.ShowQuarantine(ctx, d, id)
+	if err != nil {
+		return err
+	}
+	if raw {
+		return legacy.QuarantineRaw(ctx, d, id, a.stdout)
+	}
+	ours, theirs := limitedBuffer{room: shownOurs}, limitedBuffer{room: shownBytes}
+	conflict := q.What == "conflict"
+	if conflict {
+		if conflict, err = legacy.QuarantineOurs(ctx, d, q, &ours); err != nil {
 			return err
 		}
-		ours, conflict, err := quarantineOurs(ctx, d, q, shownOurs)
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.quarantineJSON(ctx, d, q, ours)
-		}
-		var head limitedBuffer
-		head.room = shownBytes
-		if err := legacy.QuarantineRaw(ctx, d, id, &head); err != nil {
-			return err
-		}
-		facts := [][2]string{
-			{"id", strconv.FormatInt(q.ID, 10)},
-			{"scope", q.Scope},
-			{"kind", q.Kind},
-			{"folder", q.Source},
-			{"file", q.File},
-			{"at byte", strconv.FormatInt(q.ByteOffset, 10)},
-			{"what", q.What},
-			{"reason", q.Reason},
-			{"found", a.when(q.FoundAt)},
-			{"size", humanize.IBytes(uint64(q.Bytes))},
-		}
-		if q.Entity != nil {
-			facts = append(facts, [2]string{"of", *q.Entity})
-		}
-		if q.Group != nil {
-			facts = append(facts, [2]string{"of agent", *q.Group})
-		}
-		if err := a.printFacts(facts...); err != nil {
-			return err
-		}
-		if conflict {
-			return a.sideBySide(string(ours[:min(len(ours), shownBytes)]), head.String())
-		}
-		rest := ""
-		if q.Bytes > shownBytes {
-			rest = "… (--raw gives all)"
-		}
-		return a.print("\n%s%s\n", printable(head.String()), rest)
-	})
+	}
+	if a.json {
+		return a.quarantineJSON(ctx, d, q, ours.Bytes())
+	}
+	if err := legacy.QuarantineRaw(ctx, d, id, &theirs); err != nil {
+		return err
+	}
+	facts := []fact{
+		{"id", strconv.FormatInt(q.ID, 10)}, {"scope", q.Scope}, {"kind", q.Kind}, {"folder", q.Source},
+		{"file", q.File}, {"at byte", strconv.FormatInt(q.ByteOffset, 10)}, {"what", q.What}, {"reason", q.Reason},
+		{"found", a.when(q.FoundAt)}, {"size", size(q.Bytes)},
+	}
+	if q.Entity != nil {
+		facts = append(facts, fact{"of", *q.Entity})
+	}
+	if q.Group != nil {
+		facts = append(facts, fact{"of agent", *q.Group})
+	}
+	a.printFacts(facts...)
+	switch {
+	case conflict:
+		a.sideBySide(string(ours.Bytes()[:min(ours.Len(), shownBytes)]), theirs.String())
+	case q.Bytes > shownBytes:
+		a.print("\n%s… (--raw gives all)\n", theirs.String())
+	default:
+		a.print("\n%s\n", theirs.String())
+	}
+	return a.failed
 }
 
 // quarantineJSON writes the row with its bytes as one object, without holding the bytes.
@@ -150,8 +144,7 @@ func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined
 		return err
 	}
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	out.Write(bytes.TrimSuffix(text, []byte("null}\n"))) //nolint:errcheck // Flush tells
-	out.WriteByte('"')                                   //nolint:errcheck // as above
+	out.Write(append(bytes.TrimSuffix(text, []byte("null}\n")), '"')) //nolint:errcheck // Flush tells
 	encoder := base64.NewEncoder(base64.StdEncoding, out)
 	if err := legacy.QuarantineRaw(ctx, d, q.ID, encoder); err != nil {
 		return err
@@ -170,8 +163,7 @@ type limitedBuffer struct {
 }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
-	n := min(len(p), b.room-b.Len())
-	b.Buffer.Write(p[:n])
+	b.Buffer.Write(p[:min(len(p), b.room-b.Len())])
 	return len(p), nil
 }
 

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,9 +40,23 @@ func (p *pick) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.file, "file", "", "pieces of this `FILE`, as quarantine list shows it")
 	completeWords(c, "kind", legacy.Kinds())
 	completeWords(c, "what", whats)
+	c.Args = cobra.ArbitraryArgs
+	c.PreRunE = func(*cobra.Command, []string) error { return p.check() }
 }
 
 var whats = []string{"line", "tail", "file", "conflict", "name"}
+
+func (p *pick) check() error {
+	if p.kind != "" {
+		if _, err := kindByName(p.kind); err != nil {
+			return err
+		}
+	}
+	if p.what == "" {
+		return nil
+	}
+	return oneOf("what", p.what, whats)
+}
 
 // ids are the pieces that the arguments and flags mean.
 func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []int64, err error) {
@@ -53,9 +65,9 @@ func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []
 		return nil, usage("give ids, or say which with --all, --kind, --what or --file")
 	}
 	for _, arg := range args {
-		id, err := strconv.ParseInt(arg, 10, 64)
+		id, err := quarantineID(arg)
 		if err != nil {
-			return nil, usage("%q is no id of quarantine; they are numbers", arg)
+			return nil, err
 		}
 		ids = append(ids, id)
 	}
@@ -75,39 +87,23 @@ func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []
 	return slices.Compact(ids), nil
 }
 
-func (p *pick) check() error {
-	if p.kind != "" {
-		if _, err := kindByName(p.kind); err != nil {
-			return err
-		}
-	}
-	if p.what == "" {
-		return nil
-	}
-	return oneOf("what", p.what, whats)
-}
-
 func (a *app) quarantineRetryCommand() *cobra.Command {
 	var p pick
 	c := &cobra.Command{
 		Use:   "retry [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE]",
 		Short: "Try to take pieces again whose cause is gone",
-		Long: `retry imports what is in quarantine once more, for a newer program may read it, or what had its id is gone: whole files of runs,
-agents, checkpoints and live runs, and single records of live runs, from the bytes that are kept, whatever became of the folder; and
-runtimes of workers as a whole, from their folder. What is taken leaves the quarantine; what isn't stays as it is, is named with the
-reason, and the exit code is 3. A line of a run, or the end of a file that was cut, can't be tried by itself: import the folder again.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := p.check(); err != nil {
+		Long: `retry imports what is in quarantine once more, for a newer program may read it, or what had its id is gone: whole
+files of runs, agents, checkpoints and live runs, and single records of live runs, from the bytes that are kept,
+whatever became of the folder; and runtimes of workers as a whole, from their folder. What is taken leaves the
+quarantine; what isn't stays as it is, is named with the reason, and the exit code is 3. A line of a run, or the
+end of a file that was cut, can't be tried by itself: import the folder again.`,
+		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
+			ids, err := p.ids(ctx, a, d, args)
+			if err != nil {
 				return err
 			}
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				ids, err := p.ids(c.Context(), a, d, args)
-				if err != nil {
-					return err
-				}
-				return a.quarantineRetry(c.Context(), d, ids, len(args) == 0)
-			})
-		},
+			return a.quarantineRetry(ctx, d, ids, len(args) == 0)
+		}),
 	}
 	p.add(c)
 	return a.answering(c, retryAnswer{})
@@ -122,8 +118,7 @@ func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked
 		if picked && errors.Is(err, db.ErrNotFound) {
 			continue // it went with another piece of the same runtime
 		}
-		if err != nil {
-			failed = err
+		if failed = err; err != nil {
 			break
 		}
 		if r.Taken {
@@ -131,7 +126,17 @@ func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked
 		}
 		answer.Items = append(answer.Items, r)
 	}
-	if err := a.printRetried(answer); err != nil || failed != nil {
+	err := a.answer(answer, func() {
+		for _, r := range answer.Items {
+			what := "taken"
+			if !r.Taken {
+				what = r.Reason
+			}
+			a.print("%d: %s: %s\n", r.ID, r.File, what)
+		}
+		a.print("took %s\n", count(answer.Taken, "piece"))
+	})
+	if err != nil || failed != nil {
 		return errors.Join(failed, err)
 	}
 	if left := len(answer.Items) - answer.Taken; left > 0 {
@@ -143,60 +148,39 @@ func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked
 	return nil
 }
 
-func (a *app) printRetried(answer retryAnswer) error {
-	if a.json {
-		return a.printJSON(answer)
-	}
-	for _, r := range answer.Items {
-		what := "taken"
-		if !r.Taken {
-			what = r.Reason
-		}
-		if err := a.print("%d: %s: %s\n", r.ID, printable(r.File), printable(what)); err != nil {
-			return err
-		}
-	}
-	return a.print("took %s\n", count(answer.Taken, "piece"))
-}
-
 func (a *app) quarantineDropCommand() *cobra.Command {
 	var p pick
 	var yes bool
 	c := &cobra.Command{
 		Use:   "drop [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE] [--yes]",
 		Short: "Remove pieces from quarantine, with their bytes",
-		Long: `drop removes pieces for good. A file that was put aside whole (file, conflict) is met by the next import of its folder as if for the
-first time: it is taken, or comes into quarantine again. What was found in a file that was taken (line, tail, name, and a
-conflict over one record of several) does not come back as long as the file stays as it is.
+		Long: `drop removes pieces for good. A file that was put aside whole (file, conflict) is met by the next import of its
+folder as if for the first time: it is taken, or comes into quarantine again. What was found in a file that was
+taken (line, tail, name, and a conflict over one record of several) does not come back as long as the file stays
+as it is.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := p.check(); err != nil {
+		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
+			ids, err := p.ids(ctx, a, d, args)
+			pieces := count(len(ids), "piece")
+			if err == nil && len(ids) > 0 {
+				if err = a.confirm(yes, "remove %s from quarantine, with the bytes", pieces); err == nil {
+					err = legacy.DropQuarantine(ctx, d, ids...)
+				}
+			}
+			if err != nil {
 				return err
 			}
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				ids, err := p.ids(c.Context(), a, d, args)
-				if err == nil && len(ids) > 0 {
-					if err = a.confirm(yes, "remove %s from quarantine, with the bytes",
-						count(len(ids), "piece")); err == nil {
-						err = legacy.DropQuarantine(c.Context(), d, ids...)
-					}
-				}
-				if err != nil {
-					return err
-				}
-				return a.say(dropAnswer{Dropped: len(ids), IDs: append([]int64{}, ids...)},
-					"removed %s\n", count(len(ids), "piece"))
-			})
-		},
+			return a.say(dropAnswer{Dropped: len(ids), IDs: append([]int64{}, ids...)}, "removed %s\n", pieces)
+		}),
 	}
 	p.add(c)
-	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	yesFlag(c, &yes)
 	return a.answering(c, dropAnswer{})
 }
 
 // sideBySide shows two texts in two columns, line by line, and marks the lines that differ.
-func (a *app) sideBySide(ours, theirs string) error {
+func (a *app) sideBySide(ours, theirs string) {
 	const width, most = 60, 40
 	left, right := strings.Split(strings.TrimSuffix(ours, "\n"), "\n"),
 		strings.Split(strings.TrimSuffix(theirs, "\n"), "\n")
@@ -206,34 +190,15 @@ func (a *app) sideBySide(ours, theirs string) error {
 		}
 		return cut(printable(of[i]), width)
 	}
-	if err := a.print("\n  %-*s %s\n", width, "here", "in quarantine"); err != nil {
-		return err
-	}
+	a.print("\n  %-*s %s\n", width, "here", "in quarantine")
 	for i := range min(most, max(len(left), len(right))) {
 		mark := " "
 		if i >= len(left) || i >= len(right) || left[i] != right[i] {
 			mark = "!"
 		}
-		text := strings.TrimRight(fmt.Sprintf("%s %-*s %s", mark, width, line(left, i), line(right, i)), " ")
-		if err := a.print("%s\n", text); err != nil {
-			return err
-		}
+		a.print("%s\n", strings.TrimRight(fmt.Sprintf("%s %-*s %s", mark, width, line(left, i), line(right, i)), " "))
 	}
 	if more := max(len(left), len(right)) - most; more > 0 {
-		return a.print("  … and %s\n", count(more, "line"))
+		a.print("  … and %s\n", count(more, "line"))
 	}
-	return nil
-}
-
-// quarantineOurs is what is here under the id of a piece, its beginning.
-func quarantineOurs(ctx context.Context, d *db.DB, q legacy.Quarantined, most int) (text []byte, ok bool,
-	err error,
-) {
-	if q.What != "conflict" {
-		return nil, false, nil
-	}
-	var head limitedBuffer
-	head.room = most
-	ok, err = legacy.QuarantineOurs(ctx, d, q, &head)
-	return bytes.Clone(head.Bytes()), ok, err
 }

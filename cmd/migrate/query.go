@@ -33,8 +33,6 @@ type queryFlags struct {
 	form       rowForm
 }
 
-func init() { register(groupLook, (*app).queryCommand) }
-
 func (a *app) queryCommand() *cobra.Command {
 	var f queryFlags
 	var form func() (rowForm, error)
@@ -123,18 +121,16 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 				}
 			}
 			began = true
-			return a.answer(ctx, rx, f, to, s.text, args)
+			return a.writeRows(ctx, rx, f, to, s.text, args)
 		}))
-		if err == nil {
-			return nil
-		}
 		if hint := a.nameHint(ctx, d, text, err); hint != "" {
 			return &fault{kind: kindUsage, hint: hint, err: err}
 		}
 		return err
 	})
 	if err == nil && f.form.kept {
-		err = a.paged(func() error { _, err := a.stdout.Write(kept.Bytes()); return err })
+		a.paged(func() { a.write(kept.String()) })
+		err = a.failed
 	}
 	if late := new(fault); err != nil && errors.As(context.Cause(ctx), &late) {
 		return late // wherever the time ran out
@@ -142,9 +138,9 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 	return err
 }
 
-// answer runs the statement.
-func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string,
-	args []any,
+// writeRows runs the statement.
+func (a *app) writeRows(
+	ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string, args []any,
 ) error {
 	rows, err := rx.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -155,46 +151,38 @@ func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer,
 		return err
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
-	w := f.form.writer(a, columns, out)
-	truncated, err := copyRows(rows, w, f.rowLimit(), len(columns))
+	w, err := f.form.writer(a, columns, out)
 	if err != nil {
 		return err
 	}
-	if err := w.end(truncated); err != nil {
-		return err
+	limit := f.limit
+	if limit < 0 && f.form.kept {
+		limit = tableLimit
 	}
-	if err := out.Flush(); err != nil {
-		return err
+	truncated, err := copyRows(rows, w, limit, len(columns))
+	if err == nil {
+		err = w.end(truncated)
 	}
-	if truncated && !a.json {
-		a.afterwards = append(a.afterwards, "note: there are more rows; --limit 0 shows all")
+	if err == nil {
+		err = out.Flush()
 	}
-	return nil
-}
-
-// rowLimit is the number of rows to stop at; 0 means none.
-func (f queryFlags) rowLimit() int {
-	switch {
-	case f.limit >= 0:
-		return f.limit
-	case f.form.kept:
-		return tableLimit
+	if err == nil && truncated && !a.json {
+		a.noteBelow("note: there are more rows; --limit 0 shows all")
 	}
-	return 0
+	return err
 }
 
 func copyRows(rows *db.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {
-	values := make([]any, columns)
-	cells := make([]any, columns)
+	values, cells := make([]any, columns), make([]any, columns)
 	for i := range values {
 		cells[i] = &values[i]
 	}
 	n := 0
 	for row, err := range rows.All() {
-		if err != nil {
+		switch {
+		case err != nil:
 			return false, err
-		}
-		if limit > 0 && n == limit {
+		case limit > 0 && n == limit:
 			return true, nil
 		}
 		n++

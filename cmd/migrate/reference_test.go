@@ -251,6 +251,9 @@ func fieldsOf(t reflect.Type, at string) []documented {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		typeName, _, _ := strings.Cut(t.Name(), "[")
 		meaning := cmp.Or(elsewhere[typeName+"."+name], fieldComments()[typeName+"."+name])
 		if strings.Contains(options, "omitempty") && !strings.Contains(meaning, "only") {
@@ -265,11 +268,13 @@ func fieldsOf(t reflect.Type, at string) []documented {
 	return list
 }
 
-// fieldComments are the comments on the fields of this program's answers, by type and name in JSON.
+// fieldComments are the comments on the fields of answers, here and in maintenance, by type and name
+// in JSON.
 var fieldComments = sync.OnceValue(func() map[string]string {
 	comments := map[string]string{}
 	names, err := filepath.Glob("*.go")
-	for _, name := range names {
+	shared, _ := filepath.Glob("../../maintenance/*.go")
+	for _, name := range append(names, shared...) {
 		var file *ast.File
 		if file, err = parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.ParseComments); err != nil {
 			break

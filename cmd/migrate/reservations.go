@@ -47,32 +47,24 @@ type reservationAnswer struct {
 	Epoch int64  `json:"epoch"` // of the reservation that was taken away
 }
 
-func init() { register(groupCare, (*app).reservationsCommand) }
-
 func (a *app) reservationsCommand() *cobra.Command {
 	return group("reservations", "Look at what is reserved, and release what is stuck",
 		a.reservationsListCommand(), a.reservationsReleaseCommand())
 }
 
 func (a *app) reservationsListCommand() *cobra.Command {
-	f := &listFlags{}
 	var kind string
 	c := &cobra.Command{
 		Use:   "list [--kind KIND] [--limit N] [--after CURSOR] [--all]",
 		Short: "List what is reserved, by kind and name",
-		Long: `list shows the reservations of the scope: ports, worktrees, paths, whatever programs reserve. Those that are over and that
-nobody has taken since are shown too, as expired or dead; they are in nobody's way.`,
+		Long: `list shows the reservations of the scope: ports, worktrees, paths, whatever programs reserve. Those that are
+over and that nobody has taken since are shown too, as expired or dead; they are in nobody's way.`,
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
-	return list(a, c, f, listing[reservationItem]{
-		page: func(ctx context.Context, d *db.DB, at db.At) (page db.Page[reservationItem], err error) {
-			filter := db.ReservationFilter{Scope: a.scope, Kind: kind}
-			list, err := d.Reservations(ctx, filter, at)
-			page.Next = list.Next
-			for _, r := range list.Items {
-				page.Items = append(page.Items, reservationOf(r))
-			}
-			return page, err
+	return list(a, c, &listFlags{}, listing[reservationItem]{
+		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[reservationItem], error) {
+			list, err := d.Reservations(ctx, db.ReservationFilter{Scope: a.scope, Kind: kind}, at)
+			return db.Page[reservationItem]{Items: each(list.Items, reservationOf), Next: list.Next}, err
 		},
 		grid: grid{
 			header: []string{"kind", "name", "state", "epoch", "since", "pid", "program", "for"},
@@ -80,12 +72,12 @@ nobody has taken since are shown too, as expired or dead; they are in nobody's w
 			times:  []int{4}, texts: []int{1, 6, 7}, least: []int{3, 5, 6, 7},
 		},
 		row: func(r reservationItem) []string {
-			pid, program := "", ""
+			pid := ""
 			if r.PID != nil {
-				pid, program = fmt.Sprint(*r.PID), *r.Program
+				pid = fmt.Sprint(*r.PID)
 			}
 			return []string{
-				r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, program,
+				r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, value(r.Program),
 				cut(r.Note, 60),
 			}
 		},
@@ -97,31 +89,25 @@ func (a *app) reservationsReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release KIND NAME [--epoch N]",
 		Short: "Take a reservation away from its holder",
-		Long: `release is for a holder that is not coming back: stopped, or on a machine that is gone. The holder is not asked; what it does
-under the reservation is refused from then on. --epoch makes sure that it is the reservation that list showed.`,
+		Long: `release is for a holder that is not coming back: stopped, or on a machine that is gone. The holder is not asked;
+what it does under the reservation is refused from then on. --epoch makes sure that it is the reservation that
+list showed.`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				return a.releaseReservation(c.Context(), d, args[0], args[1], epoch)
-			})
-		},
+		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
+			kind, name, epoch := args[0], args[1], epoch
+			if epoch == 0 {
+				held, _, err := d.Reservation(ctx, a.scope, kind, name)
+				if err != nil {
+					return err
+				}
+				epoch = held.Epoch
+			}
+			if err := d.ReleaseReservation(ctx, a.scope, kind, name, epoch); err != nil {
+				return err
+			}
+			return a.say(reservationAnswer{kind, name, epoch}, "%s %s is free\n", kind, name)
+		}),
 	}
 	c.Flags().Int64Var(&epoch, "epoch", 0, "only if it has this `EPOCH`")
 	return a.answering(c, reservationAnswer{})
-}
-
-func (a *app) releaseReservation(ctx context.Context, d *db.DB, kind, name string, epoch int64) error {
-	if epoch == 0 {
-		held, ok, err := d.Reservation(ctx, a.scope, kind, name)
-		if err != nil {
-			return err
-		}
-		if ok {
-			epoch = held.Epoch
-		}
-	}
-	if err := d.ReleaseReservation(ctx, a.scope, kind, name, epoch); err != nil {
-		return err
-	}
-	return a.say(reservationAnswer{kind, name, epoch}, "%s %s is free\n", printable(kind), printable(name))
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -55,7 +54,7 @@ func (l storeLimits) words() string {
 		words = append(words, fmt.Sprintf("%d of each", *l.Keep))
 	}
 	if l.MaxBytes != nil {
-		words = append(words, humanize.IBytes(uint64(*l.MaxBytes)))
+		words = append(words, size(*l.MaxBytes))
 	}
 	if len(words) == 0 {
 		words = []string{"everything is kept"}
@@ -76,80 +75,68 @@ type pinItem struct {
 	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
-func init() { register(groupCare, (*app).retentionCommand) }
-
 func (a *app) retentionCommand() *cobra.Command {
-	return group("retention", "Show and set how long the stores keep what has ended", a.retentionShowCommand(),
-		a.retentionSetCommand())
+	return group("retention", "Show and set how long the stores keep what has ended",
+		a.retentionShowCommand(), a.retentionSetCommand())
 }
 
 func (a *app) retentionShowCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "show",
 		Short: "Show how long the stores keep what has ended, and what is pinned",
-		Long: `show names the limits that gc goes by in the scope, and what is pinned. Nothing is removed by itself: gc does it, or a program by
-Prune.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.showRetention(c.Context(), d) })
-		},
+		Long: `show names the limits that gc goes by in the scope, and what is pinned. Nothing is removed by itself: gc does it,
+or a program by Prune.`,
+		RunE: a.on(toRead, a.showRetention),
 	}, retentionAnswer{})
 }
 
-func (a *app) showRetention(ctx context.Context, d *db.DB) error {
-	answer := retentionAnswer{Path: d.Path(), Scope: a.scope, Stores: []storeLimits{}, Pins: []pinItem{}}
+func (a *app) showRetention(ctx context.Context, d *db.DB, _ []string) error {
+	answer := retentionAnswer{Path: d.Path(), Scope: a.scope, Pins: []pinItem{}}
 	inForce, err := maintenance.Retention(ctx, d, a.scope)
 	if err != nil {
 		return err
 	}
-	for _, r := range inForce {
-		answer.Stores = append(answer.Stores, limitsOf(r))
-	}
+	answer.Stores = each(inForce, limitsOf)
 	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
 	for p, err := range pins {
 		if err != nil {
 			return err
 		}
-		answer.Pins = append(answer.Pins, pinItem{p.Store, p.ID, p.Owner})
+		answer.Pins = append(answer.Pins, pinItem(p))
 	}
-	if a.json {
-		return a.printJSON(answer)
-	}
-	stores := &grid{header: []string{"store", "keeps", "since"}, times: []int{2}, texts: []int{1}}
-	for _, l := range answer.Stores {
-		since := ""
-		if l.SetAt != nil {
-			since = instant(*l.SetAt)
+	return a.answer(answer, func() {
+		stores := &grid{header: []string{"store", "keeps", "since"}, times: []int{2}, texts: []int{1}}
+		for i, l := range answer.Stores {
+			stores.add(l.Store, l.words(), instant(inForce[i].SetAt))
 		}
-		stores.add(l.Store, l.words(), since)
-	}
-	if err := a.printGrid(stores); err != nil || len(answer.Pins) == 0 {
-		return err
-	}
-	pinned := &grid{header: []string{"pinned in", "id", "of"}, texts: []int{}}
-	for _, p := range answer.Pins {
-		pinned.add(p.Store, p.ID, p.Owner)
-	}
-	if err := a.print("\n"); err != nil {
-		return err
-	}
-	return a.printGrid(pinned)
+		a.printGrid(stores)
+		if len(answer.Pins) == 0 {
+			return
+		}
+		pinned := &grid{header: []string{"pinned in", "id", "of"}, texts: []int{}}
+		for _, p := range answer.Pins {
+			pinned.add(p.Store, p.ID, p.Owner)
+		}
+		a.print("\n")
+		a.printGrid(pinned)
+	})
 }
 
 func (a *app) retentionSetCommand() *cobra.Command {
 	var f limitFlags
 	var everything, byDefault bool
+	var policy *db.Policy
 	c := &cobra.Command{
 		Use:   "set STORE [--max-age AGE] [--keep N] [--max-bytes SIZE] [--everything] [--default]",
 		Short: "Set how long a store keeps what has ended",
-		Long: `set puts the limits in the place of those that the store had in the scope: what one of them does not keep goes at the next gc.
---everything keeps all, and --default goes back to what is in force where nobody has set anything: 50 runs of each agent and 30 days, and all
-of the other stores. STORE is runs, live, agents, checkpoints or workers. A limit of 0 keeps nothing. It answers like show.`,
+		Long: `set replaces the limits of the store in the scope: what one of them does not keep goes at the next gc.
+--everything keeps all, and --default goes back to what is in force where nobody has set anything: 50 runs of
+each agent and 30 days, and all of the other stores. STORE is runs, live, agents, checkpoints or workers. A
+limit of 0 keeps nothing. It answers like show.`,
 		ValidArgs: db.Stores(),
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(c *cobra.Command, args []string) error {
-			policy, err := f.policy(c)
-			if err != nil {
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			if policy, err = f.policy(c); err != nil {
 				return err
 			}
 			given := 0
@@ -161,21 +148,22 @@ of the other stores. STORE is runs, live, agents, checkpoints or workers. A limi
 			if given != 1 {
 				return usage("name limits, or --everything, or --default")
 			}
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				switch {
-				case byDefault:
-					err = d.ResetRetention(c.Context(), a.scope, args[0])
-				case everything:
-					err = d.SetRetention(c.Context(), a.scope, args[0], db.Policy{})
-				default:
-					err = d.SetRetention(c.Context(), a.scope, args[0], *policy)
-				}
-				if err != nil {
-					return err
-				}
-				return a.showRetention(c.Context(), d)
-			})
+			return nil
 		},
+		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) (err error) {
+			switch {
+			case byDefault:
+				err = d.ResetRetention(ctx, a.scope, args[0])
+			case everything:
+				err = d.SetRetention(ctx, a.scope, args[0], db.Policy{})
+			default:
+				err = d.SetRetention(ctx, a.scope, args[0], *policy)
+			}
+			if err != nil {
+				return err
+			}
+			return a.showRetention(ctx, d, nil)
+		}),
 	}
 	f.add(c)
 	c.Flags().BoolVar(&everything, "everything", false, "keep everything")

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,62 +39,28 @@ type app struct {
 	quiet   bool
 
 	answers    map[*cobra.Command]any // what commands print with --json
-	afterwards []string               // notes to be told when the answer is out
-}
-
-// The groups of the help, as docs/CLI.md has them.
-const (
-	groupSchema = "schema"
-	groupTrees  = "trees"
-	groupCare   = "care"
-	groupLook   = "look"
-	groupShell  = "shell"
-)
-
-// inHelp is the order of commands in the help. Others come last in their group.
-const inHelp = " up down status version import verify export imports quarantine check backup restore salvage " +
-	"stats health reservations gc retention compact scopes delete doctor redact move query datasette runs agents " +
-	"checkpoints workers live completion help "
-
-// registered are the top-level commands.
-var registered []registration
-
-type registration struct {
-	group string
-	make  func(*app) *cobra.Command
-}
-
-// register adds a command to the program. The file of each command calls it in init.
-func register(group string, make func(*app) *cobra.Command) {
-	registered = append(registered, registration{group, make})
-}
-
-func placeInHelp(c *cobra.Command) int {
-	if at := strings.Index(inHelp, " "+c.Name()+" "); at >= 0 {
-		return at
-	}
-	return len(inHelp)
+	afterwards []string               // notes to print below the answer
+	failed     error                  // the first failure to write to stdout
 }
 
 // answering records the type that a command prints with --json. docs/CLI.md is made from it.
 func (a *app) answering(c *cobra.Command, answer any) *cobra.Command {
-	if a.answers == nil {
-		a.answers = map[*cobra.Command]any{}
-	}
 	a.answers[c] = answer
 	return c
 }
 
 func newRootCommand(a *app) *cobra.Command {
-	cobra.EnableCommandSorting = false // see inHelp
+	a.answers = map[*cobra.Command]any{}
+	cobra.EnableCommandSorting = false // the help lists them as below
 	root := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring agent state into one SQLite file, look after the file, and look into it",
-		Long: `migrate brings the trees that the five old stores left behind into one SQLite file and out again, migrates
+		Long: `migrate brings the trees of the five old stores into one SQLite file and out again, migrates
 the file's schema, looks after it, and lets people look.
 
-The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up, import and restore create it. In place of a
-file --db may be the address of a PostgreSQL server; docs/postgres.md says what is otherwise there.`,
+The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up, import and
+restore create it. --db may also be the address of a PostgreSQL server; docs/postgres.md says what
+differs there.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
@@ -108,7 +72,8 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 	}
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.StringVar(&a.path, "db", defaultPath, "the `FILE`, or a server as postgres://user@host:port/database; SELVEDGE_DB names another default")
+	flags.StringVar(&a.path, "db", defaultPath,
+		"the `FILE`, or a server as postgres://user@host:port/database; SELVEDGE_DB names another default")
 	if env := os.Getenv("SELVEDGE_DB"); env != "" {
 		a.path = env // not as the default, which the help shows
 	}
@@ -117,17 +82,9 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 		"wait for other processes at most this `TIME`, as in 30s (default: until interrupted)")
 	flags.BoolVar(&a.json, "json", false, "one JSON value on stdout, and an error as a JSON object on stderr")
 	flags.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on stderr")
-	root.AddGroup(
-		&cobra.Group{ID: groupSchema, Title: "Schema:"},
-		&cobra.Group{ID: groupTrees, Title: "Trees:"},
-		&cobra.Group{ID: groupCare, Title: "Care:"},
-		&cobra.Group{ID: groupLook, Title: "Look:"},
-		&cobra.Group{ID: groupShell, Title: "Shell:"},
-	)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		a.running = c
-		var unknown *pflag.NotExistError
-		errors.As(err, &unknown)
+		unknown, _ := errors.AsType[*pflag.NotExistError](err)
 		return &fault{kind: kindUsage, hint: a.flagHint(c, unknown), err: err}
 	})
 	root.SetOut(a.stdout)
@@ -135,16 +92,31 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.showHelp(root)
 
-	var commands []*cobra.Command
-	for _, r := range registered {
-		c := r.make(a)
-		c.GroupID = r.group
-		commands = append(commands, c)
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Schema:", []*cobra.Command{a.upCommand(), a.downCommand(), a.statusCommand(), a.versionCommand()}},
+		{"Trees:", []*cobra.Command{
+			a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(), a.quarantineCommand(),
+		}},
+		{"Care:", []*cobra.Command{
+			a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(),
+			a.healthCommand(), a.reservationsCommand(), a.gcCommand(), a.retentionCommand(), a.compactCommand(),
+			a.scopesCommand(), a.deleteCommand(), a.doctorCommand(), a.redactCommand(), a.moveCommand(),
+		}},
+		{"Look:", []*cobra.Command{
+			a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(), a.checkpointsCommand(),
+			a.workersCommand(), a.liveCommand(),
+		}},
+		{"Shell:", []*cobra.Command{a.completionCommand(), a.helpCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+		}
+		root.AddCommand(group.commands...)
 	}
-	slices.SortStableFunc(commands, func(x, y *cobra.Command) int {
-		return cmp.Compare(placeInHelp(x), placeInHelp(y))
-	})
-	root.AddCommand(commands...)
 	root.SetHelpCommand(subcommand(root, "help"))
 	a.completeIDs(root)
 	a.finish(root)
@@ -156,19 +128,17 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 func (a *app) finish(c *cobra.Command) {
 	c.Flags().SortFlags = false
 	c.DisableFlagsInUseLine = true
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			a.running = c
-			err := check(c, args)
-			var f *fault
-			if err == nil || errors.As(err, &f) {
-				return err
-			}
-			return &fault{
-				kind: kindUsage, hint: "see: " + c.CommandPath() + " --help",
-				err: fmt.Errorf("%w, as in: %s", err, c.UseLine()),
-			}
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		a.running = c
+		err := check(c, args)
+		if _, known := errors.AsType[*fault](err); err == nil || known {
+			return err
 		}
+		return &fault{kind: kindUsage, hint: helpHint(c), err: fmt.Errorf("%w, as in: %s", err, c.UseLine())}
 	}
 	for _, sub := range c.Commands() {
 		a.finish(sub)
@@ -186,7 +156,7 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "see: " + c.CommandPath() + " --help"
+	hint := helpHint(c)
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean: " + c.CommandPath() + " " + strings.Join(near, "\nor: "+c.CommandPath()+" ")
@@ -195,11 +165,10 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 }
 
 func commandMissing(c *cobra.Command, _ []string) error {
-	return &fault{
-		kind: kindUsage, hint: "see: " + c.CommandPath() + " --help",
-		err: fmt.Errorf("%s needs a command", c.CommandPath()),
-	}
+	return &fault{kind: kindUsage, hint: helpHint(c), err: fmt.Errorf("%s needs a command", c.CommandPath())}
 }
+
+func helpHint(c *cobra.Command) string { return "see: " + c.CommandPath() + " --help" }
 
 // settle decides what the flags and the environment leave open.
 func (a *app) settle(c *cobra.Command) error {
@@ -227,12 +196,11 @@ type helpAnswer struct {
 	Help string `json:"help"` // the help text
 }
 
-func init() { register(groupShell, (*app).helpCommand) }
-
 func (a *app) helpCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Say how a command is used",
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			c, rest, err := c.Root().Find(args)
 			if err != nil {
@@ -247,7 +215,7 @@ func (a *app) helpCommand() *cobra.Command {
 	}, helpAnswer{})
 }
 
-// showHelp fits the help into a terminal, and keeps the promise of --json for it, too.
+// showHelp fits the help into a terminal. With --json it is an answer too.
 func (a *app) showHelp(root *cobra.Command) {
 	plain := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -256,15 +224,11 @@ func (a *app) showHelp(root *cobra.Command) {
 		c.SetOut(&text)
 		plain(c, args)
 		c.SetOut(out)
-		var err error
-		if a.json {
-			err = a.printJSON(helpAnswer{text.String()})
-		} else if width := screenOf(out).width; width > 0 {
-			_, err = io.WriteString(out, fold(text.String(), width))
-		} else {
-			_, err = io.WriteString(out, text.String())
+		help := text.String()
+		if width := screenOf(out).width; width > 0 && !a.json {
+			help = fold(help, width)
 		}
-		if err != nil {
+		if err := a.answer(helpAnswer{help}, func() { a.write(help) }); err != nil {
 			a.stop(err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,53 +28,32 @@ type rowForm struct {
 	flag, help string
 	isJSON     bool // its texts are JSON
 	kept       bool // it is written when the last row is there
-	writer     func(a *app, columns []string, out io.Writer) rowWriter
+	// writer begins an answer; out is thrown away where it fails
+	writer func(a *app, columns []string, out io.Writer) (rowWriter, error)
 }
 
 var (
-	jsonForm = rowForm{
-		flag: "json", isJSON: true,
-		writer: func(_ *app, columns []string,
-			out io.Writer,
-		) rowWriter {
-			return &jsonRows{out: out, columns: columns}
-		},
-	}
-	tableForm = rowForm{
-		flag: "table", help: "a table (the default on a terminal)", kept: true,
-		writer: func(a *app, columns []string, out io.Writer) rowWriter {
-			return &tableRows{app: a, out: out, grid: grid{header: columns, whole: true, texts: []int{}}}
-		},
-	}
-	lineForm = rowForm{
-		flag: "nl", help: "one JSON object a line", isJSON: true,
-		writer: func(_ *app, columns []string, out io.Writer) rowWriter {
-			return &lineRows{out: out, names: objectKeys(columns)}
-		},
-	}
-	csvForm = rowForm{
-		flag: "csv", help: "CSV with a header (the default elsewhere)",
-		writer: func(a *app, columns []string, out io.Writer) rowWriter {
-			return &csvRows{out: csv.NewWriter(out), columns: columns, escaped: a.screen.terminal}
-		},
-	}
-	rowForms = []rowForm{jsonForm, tableForm, lineForm, csvForm}
+	jsonForm  = rowForm{flag: "json", isJSON: true, writer: newJSONRows}
+	tableForm = rowForm{flag: "table", help: "a table (the default on a terminal)", kept: true, writer: newTableRows}
+	lineForm  = rowForm{flag: "nl", help: "one JSON object a line", isJSON: true, writer: newLineRows}
+	csvForm   = rowForm{flag: "csv", help: "CSV with a header (the default elsewhere)", writer: newCSVRows}
+	rowForms  = []rowForm{jsonForm, tableForm, lineForm, csvForm}
 )
 
 // formFlags adds the flags of the forms to a command and gives what tells which one was chosen.
 func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
-	chosen := map[string]*bool{jsonForm.flag: &a.json}
+	chosen := make([]*bool, len(rowForms))
 	names := make([]string, len(rowForms))
 	for i, form := range rowForms {
 		names[i] = "--" + form.flag
-		if chosen[form.flag] == nil {
-			chosen[form.flag] = c.Flags().Bool(form.flag, false, form.help)
+		if chosen[i] = &a.json; form.help != "" {
+			chosen[i] = c.Flags().Bool(form.flag, false, form.help)
 		}
 	}
 	return func() (rowForm, error) {
 		var given []rowForm
-		for _, form := range rowForms {
-			if *chosen[form.flag] {
+		for i, form := range rowForms {
+			if *chosen[i] {
 				given = append(given, form)
 			}
 		}
@@ -91,30 +71,21 @@ func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
 
 // jsonRows writes {"columns":[…],"rows":[[…]],"truncated":…} as the rows come.
 type jsonRows struct {
-	out     io.Writer
-	columns []string
-	begun   bool
+	out   io.Writer
+	comma string // before the next row
 }
 
-func (w *jsonRows) begin() error {
-	w.begun = true
-	columns, err := encodeJSON(w.columns)
-	if err != nil {
-		return err
+func newJSONRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
+	names, err := encodeJSON(columns)
+	if err == nil {
+		_, err = fmt.Fprintf(out, `{"columns":%s,"rows":[`, strings.TrimSuffix(string(names), "\n"))
 	}
-	_, err = fmt.Fprintf(w.out, `{"columns":%s,"rows":[`, strings.TrimSuffix(string(columns), "\n"))
-	return err
+	return &jsonRows{out: out}, err
 }
 
 func (w *jsonRows) row(values []any) error {
-	line := []byte{','}
-	if !w.begun {
-		if err := w.begin(); err != nil {
-			return err
-		}
-		line = line[:0]
-	}
-	line = append(line, '[')
+	line := []byte(w.comma + "[")
+	w.comma = ","
 	for i, v := range values {
 		if i > 0 {
 			line = append(line, ',')
@@ -126,11 +97,6 @@ func (w *jsonRows) row(values []any) error {
 }
 
 func (w *jsonRows) end(truncated bool) error {
-	if !w.begun {
-		if err := w.begin(); err != nil {
-			return err
-		}
-	}
 	_, err := fmt.Fprintf(w.out, "],\"truncated\":%t}\n", truncated)
 	return err
 }
@@ -139,6 +105,10 @@ func (w *jsonRows) end(truncated bool) error {
 type lineRows struct {
 	out   io.Writer
 	names []string
+}
+
+func newLineRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
+	return &lineRows{out: out, names: objectKeys(columns)}, nil
 }
 
 func (w *lineRows) row(values []any) error {
@@ -173,33 +143,25 @@ func objectKeys(columns []string) []string {
 
 type csvRows struct {
 	out     *csv.Writer
-	columns []string
 	escaped bool // for a terminal, which controls must not reach
-	begun   bool
 }
 
-func (w *csvRows) begin() error {
-	w.begun = true
-	return w.write(w.columns)
+func newCSVRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
+	w := &csvRows{out: csv.NewWriter(out), escaped: a.screen.terminal}
+	return w, w.write(columns)
 }
 
 func (w *csvRows) write(cells []string) error {
-	if w.escaped {
-		shown := make([]string, len(cells))
-		for i, cell := range cells {
+	shown := slices.Clone(cells)
+	for i, cell := range cells {
+		if w.escaped {
 			shown[i] = printable(cell)
 		}
-		cells = shown
 	}
-	return w.out.Write(cells)
+	return w.out.Write(shown)
 }
 
 func (w *csvRows) row(values []any) error {
-	if !w.begun {
-		if err := w.begin(); err != nil {
-			return err
-		}
-	}
 	cells := make([]string, len(values))
 	for i, v := range values {
 		cells[i] = csvText(v)
@@ -208,11 +170,6 @@ func (w *csvRows) row(values []any) error {
 }
 
 func (w *csvRows) end(bool) error {
-	if !w.begun {
-		if err := w.begin(); err != nil {
-			return err
-		}
-	}
 	w.out.Flush()
 	return w.out.Error()
 }
@@ -227,6 +184,10 @@ type tableRows struct {
 
 // cellWidth is the longest text in a cell of a table on a terminal; the other forms cut nothing.
 const cellWidth = 120
+
+func newTableRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
+	return &tableRows{app: a, out: out, grid: grid{header: columns, whole: true, texts: []int{}}}, nil
+}
 
 func (w *tableRows) row(values []any) error {
 	if w.text == nil {
@@ -260,11 +221,14 @@ func (w *tableRows) end(bool) error {
 			w.grid.right = append(w.grid.right, i)
 		}
 	}
+	text := ""
 	if s := w.app.screen; s.terminal && s.width > 0 && w.grid.tooWide(s.width) {
-		_, err := io.WriteString(w.out, w.grid.records(s.width, s.colours))
-		return err
+		text = w.grid.records(s.width, s.colours)
+	} else {
+		text = w.app.drawn(&w.grid)
 	}
-	return w.app.drawGrid(w.out, &w.grid)
+	_, err := io.WriteString(w.out, text)
+	return err
 }
 
 // appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an

@@ -25,8 +25,6 @@ type runAnswer struct {
 	Records []any `json:"records"`
 }
 
-func init() { register(groupLook, (*app).runsCommand) }
-
 func (a *app) runsCommand() *cobra.Command {
 	return a.group(runNoun, "Look at run traces, pin them, and end those that nobody writes to",
 		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(), a.runsAdoptCommand(), a.runsRecoverCommand())
@@ -85,19 +83,19 @@ func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candida
 
 func (a *app) runsRecoverCommand() *cobra.Command {
 	return a.recoverCommand("run", "Give back runs whose lease is over",
-		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can resume them. It
-ends none: adopt does.`,
+		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can resume
+them. It ends none: adopt does.`,
 		func(ctx context.Context, d *db.DB) (int, error) { return a.runStore(d).Recover(ctx) })
 }
 
 func (a *app) runsListCommand() *cobra.Command {
 	f, filter := &listFlags{}, runs.Filter{}
 	c := &cobra.Command{
-		Use: "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after " +
-			"CURSOR] [--all]",
+		Use: "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after CURSOR] " +
+			"[--all]",
 		Short: "List runs, newest first",
-		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a run must pass all of
-them. --status and --outcome may be repeated, and mean any of the words then.`,
+		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a run must pass
+all of them. --status and --outcome may be repeated, and mean any of the words then.`,
 	}
 	f.text(c, &filter.Agent, "agent", "only runs of the agent `ID`")
 	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", runStatuses)
@@ -151,10 +149,11 @@ func (a *app) runsShowCommand() *cobra.Command {
 	return a.answering(a.one(runNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a run and its trace",
-		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents have a run of that
-id, --agent says whose.`,
-	}, func(c *cobra.Command, d *db.DB, t thing) error {
-		summary, err := a.runStore(d).Get(c.Context(), runRef(t))
+		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents have a run
+of that id, --agent says whose.`,
+	}, func(ctx context.Context, d *db.DB, t thing) error {
+		store, ref := a.runStore(d), runRef(t)
+		summary, err := store.Get(ctx, ref)
 		if err != nil {
 			return err
 		}
@@ -162,11 +161,10 @@ id, --agent says whose.`,
 		if summary.Unstarted {
 			shown = nil
 		}
-		lines := a.runStore(d).Lines(c.Context(), runRef(t))
 		if a.json {
-			return a.runJSON(lines, shown)
+			return a.runJSON(store.Lines(ctx, ref), shown)
 		}
-		return a.printRun(lines, runRef(t), shown)
+		return a.printRun(store.Lines(ctx, ref), ref, shown)
 	}), runAnswer{})
 }
 
@@ -190,13 +188,13 @@ func (a *app) runJSON(lines iter.Seq2[runs.TraceRecord, error], summary *runs.Ru
 }
 
 func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef, s *runs.RunSummary) error {
-	facts := [][2]string{{"run", ref.RunID}, {"agent", ref.AgentID}}
+	facts := []fact{{"run", ref.RunID}, {"agent", ref.AgentID}}
 	if s != nil {
 		ended := "no"
 		if s.EndedAt != nil {
 			ended = a.when(*s.EndedAt) + ", after " + took(*s)
 		}
-		facts = [][2]string{
+		facts = []fact{
 			{"run", s.RunID},
 			{"agent", s.AgentID},
 			{"intent", s.Intent},
@@ -213,7 +211,7 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 		if err != nil {
 			return err
 		}
-		g.add(append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)...)
+		g.add(lineCells(line)...)
 		switch r := line.Record.(type) {
 		case runs.Turn:
 			turns.add(usedBy(line.Line))
@@ -232,12 +230,13 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 		turns = modelTurns
 	}
 	if why != "" {
-		facts = append(facts, [2]string{"summary", why})
+		facts = append(facts, fact{"summary", why})
 	}
 	if turns.counted() {
-		facts = append(facts, [2]string{"used", turns.words()})
+		facts = append(facts, fact{"used", turns.words()})
 	}
-	return a.printSheet(facts, g)
+	a.printSheet(facts, g)
+	return a.failed
 }
 
 // modelTurn is the kind under which later versions record what a model answered.
@@ -245,6 +244,11 @@ const modelTurn = "model_turn"
 
 // textWidth is how much of a prompt or a summary people see.
 const textWidth = 80
+
+// lineCells gives line, record, tool, result and text of a line of a trace.
+func lineCells(line runs.TraceRecord) []string {
+	return append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)
+}
 
 // describeLine gives record, tool, result and text of a line of a trace.
 func describeLine(line runs.TraceRecord) []string {
@@ -318,18 +322,15 @@ func (a *app) runsAdoptCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "adopt",
 		Short: "End the open runs that nobody writes to any more",
-		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of processes that
-still run, stopped ones too, stay with them. Runs that were ever held by a lease, or that wait for somebody, are left alone: they
-can be resumed.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				n, err := a.runStore(d).AdoptOrphans(c.Context())
-				if err != nil {
-					return err
-				}
-				return a.say(adoptAnswer{Adopted: n}, "adopted %s\n", count(n, "run"))
-			})
-		},
+		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of
+processes that still run, stopped ones too, stay with them. Runs that were ever held by a lease, or that wait
+for somebody, are left alone: they can be resumed.`,
+		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) error {
+			n, err := a.runStore(d).AdoptOrphans(ctx)
+			if err != nil {
+				return err
+			}
+			return a.say(adoptAnswer{Adopted: n}, "adopted %s\n", count(n, "run"))
+		}),
 	}, adoptAnswer{})
 }

@@ -24,66 +24,43 @@ func (a *app) runsTailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [ID] [--agent ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a run, or all of them, as records are written",
-		Long: `tail prints the last records of a run, and then each as it is written, by whichever process, until it is interrupted; also
-behind the run's end. Without ID it follows every run of the scope, or of --agent, and begins with what is new: in each run in
-the order of its trace. Where several agents have a run of that id, --agent says whose.
+		Long: `tail prints the last records of a run, and then each as any process writes it, until it is interrupted; also
+behind the run's end. Without ID it follows every run of the scope, or of --agent, and begins with what is new:
+in each run in the order of its trace. Where several agents have a run of that id, --agent says whose.
 
-Each record has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same run. A
-run that is removed, or replaced by an import, ends its tail; all of them together end only where records went unseen.`,
+Each record has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the
+same run. A run that is removed, or replaced by an import, ends its tail; all of them together end only where
+records went unseen.`,
 	}
 	c.Flags().String("agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
-	tailOneOrMany(a, c, runNoun, "records",
-		func(d *db.DB) tailing[runs.Followed] { return a.runsTailAll(d, given(c, "agent")) },
-		func(d *db.DB, t thing, _ bool) tailing[runs.Followed] { return a.runsTail(d, runRef(t)) })
-	return a.answering(c, runItem{})
-}
-
-var recordColumns = []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}}
-
-// followedRuns leaves out what is no record: a status is told by the record that brought it.
-func followedRuns(items iter.Seq2[runs.Followed, error]) iter.Seq2[runs.Followed, error] {
-	return func(yield func(runs.Followed, error) bool) {
-		for item, err := range items {
-			if (err != nil || item.What == db.Written) && !yield(item, err) {
-				return
-			}
+	tailCommand(a, c, "records", runNoun.needsID, func(ctx context.Context, d *db.DB, args []string, _ tailFlags) (
+		t tailing[runs.RunRef, runs.TraceRecord], err error,
+	) {
+		store, agent := a.runStore(d), given(c, "agent")
+		t = tailing[runs.RunRef, runs.TraceRecord]{
+			columns: []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}},
+			row:     lineCells, json: runItemJSON,
 		}
-	}
-}
-
-func recordCells(f runs.Followed) []string {
-	return append([]string{strconv.FormatInt(f.Item.Sequence, 10)}, describeLine(f.Item)...)
-}
-
-func (a *app) runsTail(d *db.DB, ref runs.RunRef) tailing[runs.Followed] {
-	store := a.runStore(d)
-	return tailing[runs.Followed]{
-		follow: func(ctx context.Context, from string) iter.Seq2[runs.Followed, error] {
-			return followedRuns(store.Follow(ctx, ref, from))
-		},
-		before:  func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, ref, n) },
-		columns: recordColumns,
-		row:     recordCells,
-		json:    runItemJSON,
-		words:   []string{"runs", "tail", ref.RunID, "--agent", ref.AgentID},
-		cursor:  func(r runs.Followed) string { return r.Cursor },
-		expired: "retention or an import removed the run; what there is now: " + a.commandLine("runs", "list"),
-	}
-}
-
-func (a *app) runsTailAll(d *db.DB, agent *string) tailing[runs.Followed] {
-	return tailing[runs.Followed]{
-		follow: func(ctx context.Context, _ string) iter.Seq2[runs.Followed, error] {
-			return followedRuns(a.runStore(d).FollowAll(ctx, runs.Filter{Agent: agent}))
-		},
-		columns: append([]column{{"agent", 16}, {"run", 24}}, recordColumns...),
-		row: func(r runs.Followed) []string {
-			return append([]string{r.Of.AgentID, r.Of.RunID}, recordCells(r)...)
-		},
-		json: runItemJSON,
-		expired: "a run was removed before all its records were printed; start again to follow those that " +
-			"are there",
-	}
+		if len(args) == 0 {
+			t.follow = func(ctx context.Context, _ string) iter.Seq2[runs.Followed, error] {
+				return store.FollowAll(ctx, runs.Filter{Agent: agent})
+			}
+			t.owners = []column{{"agent", 16}, {"run", 24}}
+			t.owner = func(ref runs.RunRef) []string { return []string{ref.AgentID, ref.RunID} }
+			t.expired = "a run was removed before all its records were printed; start again to follow those that are there"
+			return t, nil
+		}
+		found, err := runNoun.find(ctx, runNoun.open(a, d), args[0], agent)
+		ref := runRef(found)
+		t.follow = func(ctx context.Context, from string) iter.Seq2[runs.Followed, error] {
+			return store.Follow(ctx, ref, from)
+		}
+		t.before = func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, ref, n) }
+		t.words = []string{"runs", "tail", ref.RunID, "--agent", ref.AgentID}
+		t.expired = "retention or an import removed the run; what there is now: " + a.commandLine("runs", "list")
+		return t, err
+	})
+	return a.answering(c, runItem{})
 }
 
 func runItemJSON(r runs.Followed) ([]byte, error) {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -35,62 +34,41 @@ type tableSize struct {
 	Rows int64  `json:"rows"` // how many it has, in all scopes
 }
 
-func init() { register(groupCare, (*app).statsCommand) }
-
 func (a *app) statsCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "stats",
 		Short: "Show the sizes of the file and the rows of its tables",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.stats(c.Context()) },
+		RunE:  a.on(toLook, a.stats),
 	}, statsAnswer{})
 }
 
-func (a *app) stats(ctx context.Context) error {
-	var s db.Stats
-	err := a.with(ctx, toLook, func(d *db.DB) (err error) {
-		s, err = d.Stats(ctx)
-		return err
-	})
+func (a *app) stats(ctx context.Context, d *db.DB, _ []string) error {
+	s, err := d.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	answer := statsAnswer{
+	return a.answer(statsAnswer{
 		Path: s.Path, Schema: s.Schema, MinReader: s.MinReader, MinWriter: s.MinWriter, Engine: s.Engine,
 		CreatedAt: s.CreatedAt, FileBytes: s.FileBytes, WALBytes: s.WALBytes, PageSize: s.PageSize, Pages: s.Pages,
-		FreePages: s.FreePages, Tables: []tableSize{},
-	}
-	for _, t := range s.Tables {
-		answer.Tables = append(answer.Tables, tableSize{t.Name, t.Rows})
-	}
-	if a.json {
-		return a.printJSON(answer)
-	}
-	facts := [][2]string{
-		{"file", s.Path},
-		{"engine", s.Engine},
-		{"schema", strconv.FormatInt(s.Schema, 10)},
-		{"made", a.when(s.CreatedAt)},
-		{"size", humanize.IBytes(uint64(s.FileBytes))},
-	}
-	if !a.onServer() {
-		facts = append(facts, [2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))},
-			[2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))})
-	}
-	if err := a.printFacts(facts...); err != nil {
-		return err
-	}
-	g := &grid{header: []string{"table", "rows"}, right: []int{1}}
-	empty := 0
-	for _, t := range answer.Tables {
-		if t.Rows == 0 {
-			empty++
-			continue
+		FreePages: s.FreePages, Tables: each(s.Tables, func(t db.TableStats) tableSize { return tableSize{t.Name, t.Rows} }),
+	}, func() {
+		facts := []fact{
+			{"file", s.Path}, {"engine", s.Engine}, {"schema", strconv.FormatInt(s.Schema, 10)},
+			{"made", a.when(s.CreatedAt)}, {"size", size(s.FileBytes)},
 		}
-		g.add(t.Name, humanize.Comma(t.Rows))
-	}
-	if empty > 0 {
-		a.note("note: %s without rows; --json has all", count(empty, "table"))
-	}
-	return a.printGrid(g)
+		if !a.onServer() {
+			facts = append(facts, fact{"WAL", size(s.WALBytes)}, fact{"free", size(s.FreePages * s.PageSize)})
+		}
+		a.printFacts(facts...)
+		g := &grid{header: []string{"table", "rows"}, right: []int{1}}
+		for _, t := range s.Tables {
+			if t.Rows > 0 {
+				g.add(t.Name, comma(t.Rows))
+			}
+		}
+		if empty := len(s.Tables) - len(g.rows); empty > 0 {
+			a.note("note: %s without rows; --json has all", count(empty, "table"))
+		}
+		a.printGrid(g)
+	})
 }

@@ -30,69 +30,49 @@ type versionStatus struct {
 	Applied bool   `json:"applied"` // the file has it
 }
 
-func init() { register(groupSchema, (*app).statusCommand) }
-
 func (a *app) statusCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "status",
 		Short: "Show the file's schema version and what is to be migrated",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+		RunE:  a.on(toLook, a.status),
 	}, statusAnswer{})
 }
 
-func (a *app) status(ctx context.Context) error {
-	var answer statusAnswer
-	moved := false
-	err := a.with(ctx, toLook, func(d *db.DB) error {
-		schema, err := d.Schema(ctx)
-		moved = schema.Moved
-		answer = statusAnswer{
-			Path: d.Path(), State: "current", Schema: schema.Version, ProgramSchema: db.SchemaVersion(),
-			MinReader: schema.MinReader, MinWriter: schema.MinWriter, Versions: []versionStatus{},
-		}
-		return err
-	})
+func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
+	s, err := d.Schema(ctx)
 	if err != nil {
 		return err
 	}
+	known, err := db.Migrations(a.path, s.Version)
+	if err != nil {
+		return err
+	}
+	answer := statusAnswer{
+		Path: d.Path(), State: "current", Schema: s.Version, ProgramSchema: db.SchemaVersion(),
+		MinReader: s.MinReader, MinWriter: s.MinWriter,
+		Versions: each(known, func(m db.Migration) versionStatus { return versionStatus{m.Version, m.Name, m.Applied} }),
+	}
+	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
 	switch {
-	case moved:
-		answer.State = "moved"
+	case s.Moved:
+		answer.State, writers = "moved", "by nobody: who tries is told where it is now"
 	case answer.Schema < answer.ProgramSchema:
 		answer.State = "older"
 	case answer.Schema > answer.ProgramSchema:
 		answer.State = "newer"
 	}
-	migrations, err := db.Migrations(a.path, answer.Schema)
-	if err != nil {
-		return err
-	}
-	for _, m := range migrations {
-		answer.Versions = append(answer.Versions, versionStatus{m.Version, m.Name, m.Applied})
-	}
-	if a.json {
-		return a.printJSON(answer)
-	}
-	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
-	if moved {
-		writers = "by nobody: who tries is told where it is now"
-	}
-	if err := a.printFacts(
-		[2]string{"file", answer.Path},
-		[2]string{"state", answer.State},
-		[2]string{"schema", fmt.Sprintf("%d (this program: %d)", answer.Schema, answer.ProgramSchema)},
-		[2]string{"may be read", fmt.Sprintf("by programs from schema %d on", answer.MinReader)},
-		[2]string{"may be written", writers},
-	); err != nil {
-		return err
-	}
-	for _, v := range answer.Versions {
-		if !v.Applied {
-			if err := a.print("to do: %d  %s\n", v.Version, v.Name); err != nil {
-				return err
+	return a.answer(answer, func() {
+		a.printFacts(
+			fact{"file", answer.Path},
+			fact{"state", answer.State},
+			fact{"schema", fmt.Sprintf("%d (this program: %d)", answer.Schema, answer.ProgramSchema)},
+			fact{"may be read", fmt.Sprintf("by programs from schema %d on", answer.MinReader)},
+			fact{"may be written", writers},
+		)
+		for _, v := range answer.Versions {
+			if !v.Applied {
+				a.print("to do: %d  %s\n", v.Version, v.Name)
 			}
 		}
-	}
-	return nil
+	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -75,9 +74,10 @@ func (g *grid) leastFirst() []int {
 	return g.least
 }
 
-func (a *app) printGrid(g *grid) error {
+func (a *app) printGrid(g *grid) {
 	if a.screen.terminal {
-		return a.drawGrid(a.stdout, g)
+		a.write(a.drawn(g))
+		return
 	}
 	var out strings.Builder
 	for _, row := range append([][]string{g.header}, g.rows...) {
@@ -89,18 +89,16 @@ func (a *app) printGrid(g *grid) error {
 		}
 		out.WriteByte('\n')
 	}
-	_, err := io.WriteString(a.stdout, out.String())
-	return err
+	a.write(out.String())
 }
 
-// drawGrid draws columns, no wider than the terminal where that can be had.
-func (a *app) drawGrid(to io.Writer, g *grid) error {
+// drawn is a grid in columns, no wider than the terminal where possible.
+func (a *app) drawn(g *grid) string {
 	text, gone := g.draw(a.screen.width, a.screen.colours, time.Now())
 	if len(gone) > 0 {
-		a.afterwards = append(a.afterwards, "note: too narrow for "+strings.Join(gone, ", "))
+		a.noteBelow("note: too narrow for %s", strings.Join(gone, ", "))
 	}
-	_, err := io.WriteString(to, text)
-	return err
+	return text
 }
 
 const (

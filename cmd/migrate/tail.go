@@ -60,123 +60,133 @@ type column struct {
 	width int
 }
 
-// A tailing is how a store is followed, and how what comes is shown.
-type tailing[T any] struct {
-	// follow yields the items behind a cursor; in a tail of many, the new ones. before returns the cursor
-	// before the last n items.
-	follow  func(ctx context.Context, from string) iter.Seq2[T, error]
-	before  func(ctx context.Context, n int64) (string, error)
+// A tailing is how a store is followed, one thing or many, and how what comes is shown.
+type tailing[R, T any] struct {
+	// follow yields the items behind a cursor, "" for the beginning; those of many begin with what is new.
+	follow  func(ctx context.Context, from string) iter.Seq2[db.Followed[R, T], error]
+	before  func(ctx context.Context, n int64) (string, error) // gives the cursor before the last n items
+	keep    func(T) bool                                       // nil: all items
 	columns []column
-	row     func(item T) []string
-	// json gives the object that stands for the item.
-	json func(item T) ([]byte, error)
-	// words call for the same tail again; nil where no cursor leads back to it.
-	words []string
-	// begin is the cursor that it begins behind, "" for the beginning, and cursor that behind an item.
-	begin  string
-	cursor func(item T) string
-	// expired tells people what to do where items are gone that were not printed.
-	expired string
+	row     func(T) []string
+	json    func(db.Followed[R, T]) ([]byte, error) // gives the object that stands for the item
+	// words call for the same tail again; nil in a tail of many, to which no cursor leads back.
+	words   []string
+	expired string // what to do where items were removed unread
+	// In a tail of many these come first, and tell what the item is of.
+	owners []column
+	owner  func(R) []string
 }
 
-// tailOneOrMany makes c a tail of the thing whose id is given, else of all that pass its filter.
-func tailOneOrMany[T any](
-	a *app, c *cobra.Command, n noun, items string, many func(d *db.DB) tailing[T],
-	one func(d *db.DB, t thing, fromStart bool) tailing[T],
+// tailCommand makes c a tail. many says what is missing to make it one of a single thing, else "".
+func tailCommand[R, T any](
+	a *app, c *cobra.Command, items string, many func(args []string, f tailFlags) string,
+	open func(ctx context.Context, d *db.DB, args []string, f tailFlags) (tailing[R, T], error),
 ) {
 	var f tailFlags
 	f.add(c, items)
 	c.Args = cobra.MaximumNArgs(1)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		missing := "the ID of " + n.some
-		if len(args) == 1 {
-			missing = ""
-		}
-		if err := f.check(c, missing); err != nil {
+		if err := f.check(c, many(args, f)); err != nil {
 			return err
 		}
 		return a.with(c.Context(), toRead, func(d *db.DB) error {
-			if len(args) == 0 {
-				return tail(c.Context(), a, many(d))
-			}
-			found, err := n.find(c.Context(), n.open(a, d), args[0], given(c, n.owner))
+			t, err := open(c.Context(), d, args, f)
 			if err != nil {
 				return err
 			}
-			t := one(d, found, f.all)
-			if t.begin = f.from; t.begin == "" && !f.all {
-				if t.begin, err = t.before(c.Context(), int64(f.lines)); err != nil {
-					return err
-				}
-			}
-			return tail(c.Context(), a, t)
+			return t.run(c.Context(), a, f)
 		})
 	}
 }
 
-// tail prints items, a line each, until it is told to stop or they end. A line goes out whole and at once.
-func tail[T any](ctx context.Context, a *app, t tailing[T]) error {
-	ctx, done := a.whileTheFileStays(ctx)
-	defer done()
-	items := t.follow(ctx, t.begin)
-	if !a.json {
-		header := make([]string, len(t.columns))
-		for i, c := range t.columns {
-			header[i] = c.name
-		}
-		if err := a.printLine(t.columns, header); err != nil {
+// needsID is what is missing in a tail of many things that have no groups.
+func (n noun) needsID(args []string, _ tailFlags) string {
+	if len(args) == 1 {
+		return ""
+	}
+	return "the ID of " + n.some
+}
+
+// run prints items, a line each, until it is told to stop or they end. A line goes out whole and at
+// once. It always ends with an error.
+func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error) {
+	if t.owner != nil {
+		t.columns = append(t.owners, t.columns...)
+	}
+	cursor := f.from
+	if t.words != nil && cursor == "" && !f.all {
+		if cursor, err = t.before(ctx, int64(f.lines)); err != nil {
 			return err
 		}
 	}
-	var last *T
-	var err error
+	ctx, done := a.whileTheFileStays(ctx)
+	defer done()
+	items := t.written(t.follow(ctx, cursor), f.all) // before the header, which says that it follows
+	if !a.json {
+		names := each(t.columns, func(c column) string { return c.name })
+		if err := a.printLine(t.columns, names); err != nil {
+			return err
+		}
+	}
 	for item, failure := range items {
-		if failure != nil {
-			err = failure
+		if err = failure; err != nil {
 			break
 		}
 		if err := t.print(a, item); err != nil {
 			return err
 		}
-		last = &item
+		cursor = item.Cursor
 	}
-	return t.ended(ctx, a, last, err)
-}
-
-func (t *tailing[T]) print(a *app, item T) error {
-	if !a.json {
-		return a.printLine(t.columns, t.row(item))
-	}
-	text, err := t.json(item)
-	if err == nil {
-		_, err = a.stdout.Write(oneLine(text))
-	}
-	return err
-}
-
-// ended is the error with which a tail ends: it always has one.
-func (t *tailing[T]) ended(ctx context.Context, a *app, last *T, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	switch {
 	case errors.Is(err, db.ErrCursorExpired):
 		return withHint(err, "%s", t.expired)
-	case !errors.Is(err, errInterrupted):
+	case !errors.Is(err, errInterrupted) || t.words == nil:
 		return err
-	}
-	if t.words == nil {
-		return err
-	}
-	cursor := t.begin
-	if last != nil {
-		cursor = t.cursor(*last)
 	}
 	from := []string{"--all"}
 	if cursor != "" {
 		from = []string{"--from", cursor}
 	}
 	return withHint(err, "go on from here: %s", a.commandLine(append(t.words, from...)...))
+}
+
+// written leaves out what is no item, as a status, which the item that brought it tells. Items that
+// were removed unread end it, but for those before the first of all that are there.
+func (t *tailing[R, T]) written(
+	items iter.Seq2[db.Followed[R, T], error], fromStart bool,
+) iter.Seq2[db.Followed[R, T], error] {
+	return func(yield func(db.Followed[R, T], error) bool) {
+		for item, err := range items {
+			if err == nil && item.What == db.Gap && !item.Gone && !fromStart {
+				err = db.CursorExpired(item.Reason)
+			}
+			fromStart = false
+			if err == nil && (item.What != db.Written || t.keep != nil && !t.keep(item.Item)) {
+				continue
+			}
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t *tailing[R, T]) print(a *app, item db.Followed[R, T]) error {
+	if a.json {
+		text, err := t.json(item)
+		if err == nil {
+			_, err = a.stdout.Write(oneLine(text))
+		}
+		return err
+	}
+	cells := t.row(item.Item)
+	if t.owner != nil {
+		cells = append(t.owner(item.Of), cells...)
+	}
+	return a.printLine(t.columns, cells)
 }
 
 // commandLine is the line for a shell that calls this program with these words, on the same file and scope.

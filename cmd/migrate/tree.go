@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -44,24 +43,14 @@ func followLinksFlag(c *cobra.Command, follow *bool) {
 		"follow links that lead out of the tree, which are only named without it")
 }
 
-func kindNames() string {
-	var names []string
-	for _, k := range legacy.Kinds() {
-		names = append(names, string(k))
-	}
-	return strings.Join(names, ", ")
-}
+func kindNames() string { return join(legacy.Kinds()) }
 
 // completeTree completes KIND, then a folder.
 func completeTree(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
-	var names []string
-	for _, k := range legacy.Kinds() {
-		names = append(names, string(k))
-	}
-	return append(names, autoKind), cobra.ShellCompDirectiveNoFileComp
+	return append(texts(legacy.Kinds()), autoKind), cobra.ShellCompDirectiveNoFileComp
 }
 
 func kindByName(name string) (legacy.Kind, error) {
@@ -75,15 +64,13 @@ func kindByName(name string) (legacy.Kind, error) {
 // sources are the trees that a command is about. The folder is looked at before the file is opened,
 // let alone made.
 func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
+	const hint = "DIR is the folder that the old program was given"
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
+		return nil, nil, withHint(err, hint)
 	}
 	if !info.IsDir() {
-		return nil, nil, &fault{
-			kind: kindUsage, hint: "DIR is the folder that the old program was given",
-			err: fmt.Errorf("%s is not a folder", dir),
-		}
+		return nil, nil, &fault{kind: kindUsage, hint: hint, err: fmt.Errorf("%s is not a folder", dir)}
 	}
 	if name != autoKind {
 		k, err := kindByName(name)
@@ -99,10 +86,9 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 			err: fmt.Errorf("%s holds nothing that this program recognises", dir),
 		}
 	}
-	for _, t := range trees {
-		saw = append(saw, sawTree{Kind: string(t.Kind), Source: t.Dir, Description: t.Description})
-	}
-	return trees, saw, nil
+	return trees, each(trees, func(t legacy.Found) sawTree {
+		return sawTree{Kind: string(t.Kind), Source: t.Dir, Description: t.Description}
+	}), nil
 }
 
 // workTrees does the work for each tree and gives one answer for all those in dir. The answer says
@@ -112,7 +98,7 @@ func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir
 ) (treeAnswer, error) {
 	var reports []legacy.Report
 	for _, t := range trees {
-		bar := a.newProgress(string(t.Kind))
+		bar := a.newProgress(string(t.Kind), "")
 		o.Scope, o.Progress = a.scope, bar.update
 		report, err := work(ctx, d, t.Kind, t.Dir, o)
 		bar.finish()
@@ -134,12 +120,7 @@ func answerOf(dir string, reports []legacy.Report) treeAnswer {
 // finishTrees writes the answer. Something that was quarantined, left out or differs ends the
 // command with exit code 3.
 func (a *app) finishTrees(answer treeAnswer, done string) error {
-	var err error
-	if a.json {
-		err = a.printJSON(answer)
-	} else {
-		err = a.printTrees(answer, done)
-	}
+	err := a.answer(answer, func() { a.printTrees(answer, done) })
 	if err != nil || !answer.Partial() {
 		return err
 	}
@@ -165,53 +146,40 @@ func (a *app) finishTrees(answer treeAnswer, done string) error {
 // shownRemarks is how many remarks of a kind people see; --json has them all.
 const shownRemarks = 20
 
-func (a *app) printTrees(answer treeAnswer, done string) error {
+func (a *app) printTrees(answer treeAnswer, done string) {
 	for _, s := range answer.Saw {
-		if err := a.print("saw %s: %s, in %s\n", s.Kind, printable(s.Description),
-			printable(s.Source)); err != nil {
-			return err
+		a.print("saw %s: %s, in %s\n", s.Kind, s.Description, s.Source)
+	}
+	a.printCounts(answer.Counts)
+	a.printRemarks("in quarantine", each(answer.Quarantined, func(q legacy.Quarantined) legacy.Remark {
+		return legacy.Remark{
+			File:   fmt.Sprintf("%s at byte %d", q.File, q.ByteOffset),
+			Reason: fmt.Sprintf("%s (quarantine show %d)", q.Reason, q.ID),
 		}
-	}
-	if err := a.printCounts(answer.Counts); err != nil {
-		return err
-	}
-	for _, list := range []struct {
-		title   string
-		remarks []legacy.Remark
-	}{
-		{"in quarantine", quarantineRemarks(answer.Quarantined)},
-		{"differs", answer.Differs},
-		{"followed", answer.Followed},
-		{"left out", answer.LeftOut},
-		{"kept apart", answer.Apart},
-		{"ignored", answer.Ignored},
-		{"in no store", answer.Unknown},
-	} {
-		if err := a.printRemarks(list.title, list.remarks); err != nil {
-			return err
-		}
-	}
-	if err := a.printReadable(answer.Readable); err != nil {
-		return err
-	}
+	}))
+	a.printRemarks("differs", answer.Differs)
+	a.printRemarks("followed", answer.Followed)
+	a.printRemarks("left out", answer.LeftOut)
+	a.printRemarks("kept apart", answer.Apart)
+	a.printRemarks("ignored", answer.Ignored)
+	a.printRemarks("in no store", answer.Unknown)
+	a.printReadable(answer.Readable)
 	f := answer.Files
 	gone := ""
 	if f.Gone > 0 {
-		gone = fmt.Sprintf("; gone from there: %s", count(f.Gone, "file"))
+		gone = "; gone from there: " + count(f.Gone, "file")
 	}
-	err := a.print("%s: %s of %s, in %s%s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)),
-		printable(answer.Source), gone)
-	if err != nil || answer.Proof == nil {
-		return err
+	a.print("%s: %s of %s, in %s%s\n", done, count(f.Found, "file"), size(f.Bytes), answer.Source, gone)
+	if answer.Proof != nil {
+		a.print("%s\n", answer.Proof.Line)
 	}
-	return a.print("%s\n", printable(answer.Proof.Line))
 }
 
 // printReadable counts the files of an export that the old program can read. The others are named
 // among what is left out.
-func (a *app) printReadable(files []legacy.Readability) error {
+func (a *app) printReadable(files []legacy.Readability) {
 	if len(files) == 0 {
-		return nil
+		return
 	}
 	no := 0
 	for _, f := range files {
@@ -223,44 +191,29 @@ func (a *app) printReadable(files []legacy.Readability) error {
 	if no > 0 {
 		also = "; no, " + count(no, "file")
 	}
-	return a.print("readable by the old program: yes, %s%s\n", count(len(files)-no, "file"), also)
+	a.print("readable by the old program: yes, %s%s\n", count(len(files)-no, "file"), also)
 }
 
-func (a *app) printCounts(counts map[string]legacy.Count) error {
+func (a *app) printCounts(counts map[string]legacy.Count) {
 	g := &grid{
 		header: []string{"record", "read", "new", "already", "changed", "quarantined"},
 		right:  []int{1, 2, 3, 4, 5},
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		c := counts[name]
-		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already),
-			humanize.Comma(c.Changed), humanize.Comma(c.Quarantined))
+		g.add(name, comma(c.Read), comma(c.New), comma(c.Already), comma(c.Changed), comma(c.Quarantined))
 	}
-	return a.printGrid(g)
+	a.printGrid(g)
 }
 
-func (a *app) printRemarks(title string, remarks []legacy.Remark) error {
+func (a *app) printRemarks(title string, remarks []legacy.Remark) {
 	for i, r := range remarks {
 		if i == shownRemarks {
-			return a.print("%s: and %s more; --json has the first 1,000\n", title,
-				humanize.Comma(int64(len(remarks)-i)))
+			a.print("%s: and %s more; --json has the first 1,000\n", title, comma(len(remarks)-i))
+			return
 		}
-		if err := a.print("%s: %s: %s\n", title, printable(r.File), printable(r.Reason)); err != nil {
-			return err
-		}
+		a.print("%s: %s: %s\n", title, r.File, r.Reason)
 	}
-	return nil
-}
-
-func quarantineRemarks(list []legacy.Quarantined) []legacy.Remark {
-	var remarks []legacy.Remark
-	for _, q := range list {
-		remarks = append(remarks, legacy.Remark{
-			File:   fmt.Sprintf("%s at byte %d", q.File, q.ByteOffset),
-			Reason: fmt.Sprintf("%s (quarantine show %d)", q.Reason, q.ID),
-		})
-	}
-	return remarks
 }
 
 // stopped tells, when a tree was left in the middle, that nothing is lost.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -43,23 +44,21 @@ type upFlags struct {
 	dryRun, showSQL, rehearse bool
 }
 
-func init() { register(groupSchema, (*app).upCommand) }
-
 func (a *app) upCommand() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
 		Use:   "up [--to N] [--dry-run] [--show-sql] [--rehearse]",
 		Short: "Create the file, or bring it to this program's schema",
-		Long: `up creates the file where it is missing and migrates it to this program's schema, or to version N. A file that is
-there already, or beyond, stays as it is. All of it takes effect or nothing: when up fails the file is as it was. Tables, views,
-triggers and indexes that users made stay; where the new schema does not fit them up names them and does nothing.
+		Long: `up creates the file where it is missing and migrates it to this program's schema, or to version N. A file
+that has that version, or a later one, stays as it is. All of it takes effect or nothing: when up fails the
+file is as it was. Tables, views, triggers and indexes that users made stay; where the new schema does not fit
+them up names them and does nothing.
 
-Before rows are removed or rewritten the file is copied to FILE.schema-N.bak, N being its version; one such copy is kept. --rehearse does
-everything to a copy beside the file, checks it and removes it.
+Before rows are removed or rewritten the file is copied to FILE.schema-N.bak, N being its version; one such
+copy is kept. --rehearse does everything to a copy beside the file, checks it and removes it.
 
-Programs that have the file open go on working, unless a version shuts older programs out: up waits until they have
-closed it, and says who has it open.`,
-		Args: cobra.NoArgs,
+Programs that have the file open go on working, unless a version shuts older programs out: up waits until they
+have closed it, and says who has it open.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("to") && (f.to < 1 || f.to > db.SchemaVersion()) {
 				return usage("--to %d: this program knows the schema versions 1 to %d", f.to, db.SchemaVersion())
@@ -67,9 +66,7 @@ closed it, and says who has it open.`,
 			if f.dryRun && f.rehearse {
 				return usage("--dry-run does nothing, so there is nothing to rehearse")
 			}
-			if f.to == 0 {
-				f.to = db.SchemaVersion()
-			}
+			f.to = cmp.Or(f.to, db.SchemaVersion())
 			return a.up(c.Context(), f)
 		},
 	}
@@ -87,66 +84,48 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	}
 	answer := upAnswer{
 		Path: path, From: have, To: max(have, f.to), Created: have == 0, DryRun: f.dryRun, Rehearsed: f.rehearse,
-		Applied: []migrationItem{}, Tables: []tableItem{},
 	}
-	migrations, err := db.Migrations(a.path, have)
-	if err != nil {
+	if answer.Applied, err = a.steps(have, answer.To, f.showSQL); err != nil {
 		return err
 	}
-	for _, m := range migrations {
-		if m.Applied || m.Version > f.to {
+	var done db.Migrated
+	o := db.Options{SchemaVersion: f.to}
+	switch {
+	case f.dryRun, f.rehearse && have == 0 && !a.onServer(): // there is nothing to rehearse on
+	case f.rehearse:
+		done, err = exclusively(ctx, a, o, db.Rehearse)
+	default:
+		done, err = exclusively(ctx, a, o, db.Migrate)
+	}
+	if err != nil {
+		return a.openFault(err)
+	}
+	answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
+	return a.answer(answer, func() { a.printUp(answer) })
+}
+
+// steps are the versions between the schema of the file and another, lowest first.
+func (a *app) steps(have, to int64, showSQL bool) ([]migrationItem, error) {
+	items := []migrationItem{}
+	known, err := db.Migrations(a.path, have)
+	for _, m := range known {
+		if m.Applied != (m.Version > to) {
 			continue
 		}
 		item := migrationItem{Version: m.Version, Name: m.Name}
-		if f.showSQL {
+		switch {
+		case showSQL && m.Applied:
+			item.SQL = m.DownSQL
+		case showSQL:
 			item.SQL = m.SQL
 		}
-		answer.Applied = append(answer.Applied, item)
+		items = append(items, item)
 	}
-	done, err := a.move(ctx, f, have)
-	if err != nil {
-		return err
-	}
-	answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
-	if a.json {
-		return a.printJSON(answer)
-	}
-	return a.printUp(answer)
-}
-
-// move does what the flags leave to do. A file that is not there has nothing to rehearse on.
-func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated, err error) {
-	o := db.Options{SchemaVersion: f.to}
-	showing, shown := a.showing(ctx)
-	defer shown()
-	switch {
-	case f.dryRun, f.rehearse && have == 0 && !a.onServer():
-		return done, nil
-	case f.rehearse:
-		err = a.patiently(ctx, o, func(o db.Options) (err error) {
-			done,
-				err = db.Rehearse(showing, a.path, o)
-			return err
-		})
-	default:
-		err = a.patiently(ctx, o, func(o db.Options) (err error) {
-			done,
-				err = db.Migrate(showing, a.path, o)
-			return err
-		})
-	}
-	if err != nil {
-		return done, a.openFault(err)
-	}
-	return done, nil
+	return items, err
 }
 
 func tableItems(tables []db.TableMigrated) []tableItem {
-	items := []tableItem{}
-	for _, t := range tables {
-		items = append(items, tableItem(t))
-	}
-	return items
+	return each(tables, func(t db.TableMigrated) tableItem { return tableItem(t) })
 }
 
 // schemaOf looks at the file without changing it. A file that is missing, or empty, has schema 0.
@@ -171,50 +150,46 @@ func (a *app) schemaOf(ctx context.Context) (path string, schema int64, err erro
 	return path, schema, err
 }
 
-func (a *app) printUp(answer upAnswer) error {
-	for _, m := range answer.Applied {
-		if m.SQL != "" {
-			if err := a.print("-- %s\n%s\n\n", m.Name, m.SQL); err != nil {
-				return err
-			}
-		}
-	}
-	if len(answer.Applied) == 0 {
-		return a.print("%s has schema %d; nothing to do\n", printable(answer.Path), answer.To)
-	}
+func (a *app) printUp(answer upAnswer) {
+	a.printSteps(answer.Applied)
 	what := map[bool]map[bool]string{
 		false: {false: "migrated", true: "created"},
 		true:  {false: "would migrate", true: "would create"},
 	}[answer.DryRun || answer.Rehearsed][answer.Created]
-	if answer.Created {
-		return a.print("%s %s with schema %d\n", what, printable(answer.Path), answer.To)
+	switch {
+	case len(answer.Applied) == 0:
+		a.print("%s has schema %d; nothing to do\n", answer.Path, answer.To)
+	case answer.Created:
+		a.print("%s %s with schema %d\n", what, answer.Path, answer.To)
+	default:
+		a.print("%s %s from schema %d to %d\n", what, answer.Path, answer.From, answer.To)
+		a.printMoved(answer.Backup, answer.Tables, answer.Rehearsed)
 	}
-	if err := a.print("%s %s from schema %d to %d\n", what, printable(answer.Path), answer.From,
-		answer.To); err != nil {
-		return err
+}
+
+func (a *app) printSteps(items []migrationItem) {
+	for _, m := range items {
+		if m.SQL != "" {
+			a.write("-- " + m.Name + "\n" + m.SQL + "\n\n")
+		}
 	}
-	return a.printMoved(answer.Backup, answer.Tables, answer.Rehearsed)
 }
 
 // printMoved says what became of rows, and where they still are.
-func (a *app) printMoved(backup string, tables []tableItem, rehearsed bool) error {
+func (a *app) printMoved(backup string, tables []tableItem, rehearsed bool) {
 	for _, t := range tables {
 		after := fmt.Sprint(t.After)
 		if t.After < 0 {
 			after = "gone"
 		}
-		if err := a.print("rows of %s: %d, then %s\n", printable(t.Name), t.Before, after); err != nil {
-			return err
-		}
+		a.print("rows of %s: %d, then %s\n", t.Name, t.Before, after)
 	}
+	is := "is"
 	if rehearsed {
-		if err := a.print("the rehearsal on a copy went well\n"); err != nil || backup == "" {
-			return err
-		}
-		return a.print("a copy from before would be kept in %s\n", printable(backup))
+		is = "would be kept"
+		a.print("the rehearsal on a copy went well\n")
 	}
-	if backup == "" {
-		return nil
+	if backup != "" {
+		a.print("a copy from before %s in %s\n", is, backup)
 	}
-	return a.print("a copy from before is in %s\n", printable(backup))
 }

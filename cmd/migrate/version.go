@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"runtime/debug"
@@ -25,24 +26,18 @@ type versionAnswer struct {
 	Platform string `json:"platform"` // operating system and architecture
 }
 
-func init() { register(groupSchema, (*app).versionCommand) }
-
 func (a *app) versionCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of the program and of its schema",
-		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.version(c.Context()) },
 	}, versionAnswer{})
 }
 
 func (a *app) version(ctx context.Context) error {
 	answer := versionAnswer{
-		Program: version, Schema: db.SchemaVersion(), Go: runtime.Version(),
+		Program: cmp.Or(version, "devel"), Schema: db.SchemaVersion(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	}
-	if answer.Program == "" {
-		answer.Program = "devel"
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range build.Settings {
@@ -61,19 +56,11 @@ func (a *app) version(ctx context.Context) error {
 		return err
 	}
 	answer.SQLite = strings.TrimPrefix(stats.Engine, "SQLite ")
-	if a.json {
-		return a.printJSON(answer)
-	}
-	revision := answer.Revision
-	if revision == "" {
-		revision = "unknown"
-	}
-	return a.printFacts(
-		[2]string{"program", answer.Program},
-		[2]string{"revision", revision},
-		[2]string{"schema", strconv.FormatInt(answer.Schema, 10)},
-		[2]string{"sqlite", answer.SQLite},
-		[2]string{"go", answer.Go},
-		[2]string{"platform", answer.Platform},
-	)
+	return a.answer(answer, func() {
+		a.printFacts(
+			fact{"program", answer.Program}, fact{"revision", cmp.Or(answer.Revision, "unknown")},
+			fact{"schema", strconv.FormatInt(answer.Schema, 10)}, fact{"sqlite", answer.SQLite},
+			fact{"go", answer.Go}, fact{"platform", answer.Platform},
+		)
+	})
 }

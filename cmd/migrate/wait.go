@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,11 +51,8 @@ func (a *app) waitBound(of string) string {
 
 // sayLocked says which sessions of the server have what the command waits for.
 func (a *app) sayLocked(holders []db.ServerSession) {
-	var names []string
-	for _, h := range holders {
-		names = append(names, sessionName(h))
-	}
-	a.note("waiting for a lock of %s (%s)", strings.Join(names, " and "), a.waitBound(", for each lock"))
+	a.note("waiting for a lock of %s (%s)", strings.Join(each(holders, sessionName), " and "),
+		a.waitBound(", for each lock"))
 }
 
 // sessionName says who a session of the server is.
@@ -63,18 +61,14 @@ func sessionName(s db.ServerSession) string {
 	if s.PID == 0 {
 		name = "a prepared transaction"
 	}
-	var more []string
-	for _, part := range []string{s.Program, s.User} {
-		if part != "" {
-			more = append(more, part)
-		}
-	}
+	open, state := "", s.State
 	if s.For > 0 {
-		more = append(more, s.For.Round(time.Second).String()+" in its transaction")
+		open = s.For.Round(time.Second).String() + " in its transaction"
 	}
-	if s.State != "" && s.State != "active" {
-		more = append(more, s.State)
+	if state == "active" {
+		state = ""
 	}
+	more := slices.DeleteFunc([]string{s.Program, s.User, open, state}, func(word string) bool { return word == "" })
 	if len(more) == 0 {
 		return name
 	}
@@ -82,12 +76,11 @@ func sessionName(s db.ServerSession) string {
 }
 
 func (a *app) sayWaiting(pids []int) {
-	bound := a.waitBound("")
 	who := "another process"
 	if len(pids) > 0 {
 		who = fmt.Sprintf("process %d", pids[0])
 	}
-	a.note("waiting for %s, which has the file (%s)", who, bound)
+	a.note("waiting for %s, which has the file (%s)", who, a.waitBound(""))
 }
 
 // watchWaits looks at the calls on an open file until it is called off: of one that waits for

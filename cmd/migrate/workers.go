@@ -21,8 +21,6 @@ type workerAnswer struct {
 	Events     []workers.RuntimeEvent    `json:"events"`     // what happened to it, oldest first
 }
 
-func init() { register(groupLook, (*app).workersCommand) }
-
 func (a *app) workersCommand() *cobra.Command {
 	return a.group(workerNoun, "Look at workers, and pin them",
 		a.workersListCommand(), a.workersShowCommand(), a.workersTailCommand())
@@ -77,28 +75,24 @@ func (a *app) findWorkers(ctx context.Context, d *db.DB, prefix string, owner *s
 }
 
 var workerStatuses = []workers.WorkerStatus{
-	workers.WorkerRunning, workers.WorkerStopped,
-	workers.WorkerCancelled,
+	workers.WorkerRunning, workers.WorkerStopped, workers.WorkerCancelled,
 }
 
 func (a *app) workersListCommand() *cobra.Command {
-	f := &listFlags{}
-	var status string
+	f, status := &listFlags{}, ""
 	var ids []workers.RuntimeID // looked for at the first page
 	c := &cobra.Command{
 		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List workers, by runtime and id",
-		Long: "list shows the workers of the scope, runtime by runtime, in the order of their ids. " +
-			"Filters add up.",
+		Long:  "list shows the workers of the scope, runtime by runtime, in the order of their ids. Filters add up.",
 	}
 	c.Flags().String("runtime", "", "only workers of the runtime `ID`")
-	c.Flags().StringVar(&status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
-	completeWords(c, "status", workerStatuses)
+	check := wordFlag(c, &status, "status", "only workers in this `STATUS`: ", workerStatuses)
 	f.settle(func() error {
 		if status == "" {
 			return nil
 		}
-		return oneOf("status", status, workerStatuses)
+		return check()
 	})
 	return list(a, c, f, listing[workers.WorkerSummary]{
 		page: func(ctx context.Context, d *db.DB, at db.At) (page db.Page[workers.WorkerSummary], err error) {
@@ -244,26 +238,23 @@ func (a *app) workersShowCommand() *cobra.Command {
 	return a.answering(a.one(workerNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a worker, what was said to it and what happened to it",
-		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of several runtimes
-apart.`,
-	}, func(c *cobra.Command, d *db.DB, t thing) error {
-		r, err := a.runtime(c.Context(), d, workers.RuntimeID(t.owner))
+		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of
+several runtimes apart.`,
+	}, func(ctx context.Context, d *db.DB, t thing) error {
+		r, err := a.runtime(ctx, d, workers.RuntimeID(t.owner))
 		if err != nil {
 			return err
 		}
-		answer, err := describeWorker(c.Context(), r, workerRef(t))
+		answer, err := describeWorker(ctx, r, workerRef(t))
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(answer)
-		}
-		return a.printWorker(answer)
+		return a.answer(answer, func() { a.printWorker(answer) })
 	}), workerAnswer{})
 }
 
-func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer,
-	err error,
+func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (
+	answer workerAnswer, err error,
 ) {
 	answer = workerAnswer{Transcript: []workers.TranscriptEntry{}, Events: []workers.RuntimeEvent{}}
 	if answer.Detail, err = r.WorkerDetail(ctx, ref); err != nil {
@@ -286,7 +277,7 @@ func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerR
 	return answer, nil
 }
 
-func (a *app) printWorker(answer workerAnswer) error {
+func (a *app) printWorker(answer workerAnswer) {
 	w := answer.Detail
 	bundle := ""
 	if w.ConfigBundle != nil {
@@ -296,15 +287,10 @@ func (a *app) printWorker(answer workerAnswer) error {
 	for _, c := range w.RequestedCapabilities {
 		capabilities = append(capabilities, c.Name)
 	}
-	facts := [][2]string{
-		{"runtime", string(w.RuntimeID)},
-		{"worker", string(w.WorkerID)},
-		{"status", string(w.Status)},
-		{"intent", string(w.Intent.Kind)},
-		{"for", purposeOf(w.Intent)},
-		{"profile", profileOf(w.Profile)},
-		{"bundle", bundle},
-		{"capabilities", strings.Join(capabilities, ", ")},
+	facts := []fact{
+		{"runtime", string(w.RuntimeID)}, {"worker", string(w.WorkerID)}, {"status", string(w.Status)},
+		{"intent", string(w.Intent.Kind)}, {"for", purposeOf(w.Intent)}, {"profile", profileOf(w.Profile)},
+		{"bundle", bundle}, {"capabilities", strings.Join(capabilities, ", ")},
 	}
 	transcript := grid{header: []string{"sequence", "role", "event", "content"}, right: []int{0, 2}}
 	for _, e := range answer.Transcript {
@@ -315,5 +301,5 @@ func (a *app) printWorker(answer workerAnswer) error {
 	for _, e := range answer.Events {
 		events.add(strconv.FormatUint(e.ID, 10), string(e.Kind), cut(e.Message, 100))
 	}
-	return a.printSheet(facts, &transcript, &events)
+	a.printSheet(facts, &transcript, &events)
 }
