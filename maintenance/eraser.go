@@ -175,8 +175,7 @@ const wordOfStage = "pattern"
 
 func keptMember(name string) bool {
 	return slices.Contains(keptMembers, name) || strings.HasSuffix(name, "_id") ||
-		strings.HasSuffix(name, "_at") ||
-		strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
+		strings.HasSuffix(name, "_at") || strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
 }
 
 // toolMembers are the members of JSON, and the columns, that hold what tools were given and gave

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -264,7 +263,7 @@ asked: what it does under a lease is refused from then on.`,
 			return err
 		}
 		if e.Status != agents.Active {
-			return &fault{kind: kindFailed, err: fmt.Errorf("agent %s is %s already", e.SessionID, e.Status)}
+			return fail(kindFailed, "", "agent %s is %s already", e.SessionID, e.Status)
 		}
 		if err := s.UpdateStatus(ctx, e.SessionID, agents.Status(status)); err != nil {
 			return err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -115,7 +114,5 @@ func (a *app) damaged(path string, problems int) error {
 	if a.onServer() {
 		hint = "stop the programs that use it and copy it as it is; then " + a.otherTools()["salvage"]
 	}
-	return &fault{
-		kind: kindDamaged, hint: hint, err: fmt.Errorf("%s is damaged: %s", path, count(problems, "problem")),
-	}
+	return fail(kindDamaged, hint, "%s is damaged: %s", path, count(problems, "problem"))
 }

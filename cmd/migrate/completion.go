@@ -233,8 +233,7 @@ func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []
 			`SELECT name FROM scopes ORDER BY name`)
 	})
 	return slices.DeleteFunc(names, func(name string) bool {
-		return name == "" ||
-			!strings.HasPrefix(name, prefix)
+		return name == "" || !strings.HasPrefix(name, prefix)
 	}), err
 }
 

@@ -18,10 +18,8 @@ func (a *app) confirm(yes bool, format string, args ...any) error {
 	}
 	what := line(format, args...)
 	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-		return &fault{
-			kind: kindUsage, hint: "to mean it: " + a.typed("--yes"),
-			err: fmt.Errorf("this would %s, and nobody can be asked here", what),
-		}
+		return fail(kindUsage, "to mean it: "+a.typed("--yes"),
+			"this would %s, and nobody can be asked here", what)
 	}
 	if _, err := fmt.Fprintf(a.stderr, "This will %s. Go on? [y/N] ", what); err != nil {
 		return err
@@ -34,5 +32,5 @@ func (a *app) confirm(yes bool, format string, args ...any) error {
 	case "y", "yes":
 		return nil
 	}
-	return &fault{kind: kindFailed, err: fmt.Errorf("nothing was done")}
+	return fail(kindFailed, "", "nothing was done")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -57,10 +56,8 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 				words = append(words, "--"+flag, *owner)
 			}
 		}
-		return &fault{
-			kind: kindNotFound, hint: "give the whole id: " + a.commandLine(words...),
-			err: fmt.Errorf("there is no %s %q", n.entity, id),
-		}
+		return fail(kindNotFound, "give the whole id: "+a.commandLine(words...),
+			"there is no %s %q", n.entity, id)
 	}
 	if err := a.confirm(yes, "delete the %s", n.name(t)); err != nil {
 		return err

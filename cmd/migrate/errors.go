@@ -43,8 +43,13 @@ type fault struct {
 func (f *fault) Error() string { return f.err.Error() }
 func (f *fault) Unwrap() error { return f.err }
 
+// fail is an error of a kind, with a hint for people.
+func fail(k kind, hint, format string, args ...any) error {
+	return &fault{kind: k, hint: hint, err: fmt.Errorf(format, args...)}
+}
+
 func usage(format string, args ...any) error {
-	return &fault{kind: kindUsage, err: fmt.Errorf(format, args...)}
+	return fail(kindUsage, "", format, args...)
 }
 
 // withHint gives err a hint for people and replaces the hint it had.

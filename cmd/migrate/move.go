@@ -149,10 +149,8 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 	case err != nil:
 		return &fault{kind: kindPartial, hint: db.Hint(err), err: err}
 	case len(answer.LeftOut) > 0:
-		return &fault{
-			kind: kindPartial, hint: "take what you need of them with: migrate query, which can read the source still",
-			err: fmt.Errorf("moved, but not all of it: %s of the user's own", count(len(answer.LeftOut), "table")),
-		}
+		return fail(kindPartial, "take what you need of them with: migrate query, which can read the source still",
+			"moved, but not all of it: %s of the user's own", count(len(answer.LeftOut), "table"))
 	}
 	return nil
 }

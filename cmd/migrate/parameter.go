@@ -3,7 +3,6 @@ package main
 import (
 	"database/sql"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,13 +35,13 @@ func parameters(s statement, given []string) ([]any, error) {
 	var wanted []string
 	for _, v := range s.variables {
 		if v[0] == '?' || v[0] == '$' && s.dialect == ofServers {
-			f := &fault{kind: kindUsage, err: fmt.Errorf("the SQL has the parameter %s; give it a name, as :id, "+
-				"and a value, as -p id=7", v)}
+			hint := ""
 			if v[0] == '?' && s.dialect == ofServers {
-				f.hint = "for the operators ?, ?| and ?& there are the functions jsonb_exists, jsonb_exists_any and " +
+				hint = "for the operators ?, ?| and ?& there are the functions jsonb_exists, jsonb_exists_any and " +
 					"jsonb_exists_all"
 			}
-			return nil, f
+			return nil, fail(kindUsage, hint,
+				"the SQL has the parameter %s; give it a name, as :id, and a value, as -p id=7", v)
 		}
 		name := v[1:]
 		value, ok := values[name]

@@ -140,10 +140,8 @@ func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked
 		return errors.Join(failed, err)
 	}
 	if left := len(answer.Items) - answer.Taken; left > 0 {
-		return &fault{
-			kind: kindPartial, hint: "see why: migrate quarantine list",
-			err: fmt.Errorf("%s still in quarantine", count(left, "piece")),
-		}
+		return fail(kindPartial, "see why: migrate quarantine list",
+			"%s still in quarantine", count(left, "piece"))
 	}
 	return nil
 }

@@ -49,10 +49,8 @@ or a decimal is one, everything else is text; -p name:TYPE=value states the type
 beginning until the output was read to the end.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return &fault{
-					kind: kindUsage, hint: "put it in quotes: migrate query " + shellWord(strings.Join(args, " ")),
-					err: fmt.Errorf("the SQL is one word of the shell, and these are %d", len(args)),
-				}
+				return fail(kindUsage, "put it in quotes: migrate query "+shellWord(strings.Join(args, " ")),
+					"the SQL is one word of the shell, and these are %d", len(args))
 			}
 			return cobra.ExactArgs(1)(nil, args)
 		},
@@ -97,10 +95,8 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 	if f.timeout > 0 {
 		a.timeout = f.timeout + grace // this program is the first to give up, and says so
 		timer := time.AfterFunc(f.timeout, func() {
-			a.stop(&fault{
-				kind: kindFailed, hint: "give it more time: " + a.longer("--timeout", f.timeout),
-				err: fmt.Errorf("the query was not done after %v", f.timeout),
-			})
+			a.stop(fail(kindFailed, "give it more time: "+a.longer("--timeout", f.timeout),
+				"the query was not done after %v", f.timeout))
 		})
 		defer timer.Stop()
 	}

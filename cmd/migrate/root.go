@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -138,7 +137,7 @@ func (a *app) finish(c *cobra.Command) {
 		if _, known := errors.AsType[*fault](err); err == nil || known {
 			return err
 		}
-		return &fault{kind: kindUsage, hint: helpHint(c), err: fmt.Errorf("%w, as in: %s", err, c.UseLine())}
+		return fail(kindUsage, helpHint(c), "%w, as in: %s", err, c.UseLine())
 	}
 	for _, sub := range c.Commands() {
 		a.finish(sub)
@@ -161,11 +160,11 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean: " + c.CommandPath() + " " + strings.Join(near, "\nor: "+c.CommandPath()+" ")
 	}
-	return &fault{kind: kindUsage, hint: hint, err: fmt.Errorf("%s has no command %q", c.CommandPath(), args[0])}
+	return fail(kindUsage, hint, "%s has no command %q", c.CommandPath(), args[0])
 }
 
 func commandMissing(c *cobra.Command, _ []string) error {
-	return &fault{kind: kindUsage, hint: helpHint(c), err: fmt.Errorf("%s needs a command", c.CommandPath())}
+	return fail(kindUsage, helpHint(c), "%s needs a command", c.CommandPath())
 }
 
 func helpHint(c *cobra.Command) string { return "see: " + c.CommandPath() + " --help" }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -74,10 +73,8 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 	if err := a.answer(answer, func() { a.printSalvage(answer) }); err != nil || answer.OK {
 		return err
 	}
-	return &fault{
-		kind: kindDamaged, err: fmt.Errorf("%s has %s", dest, count(len(answer.Problems), "problem")),
-		hint: "see what it is before a program uses it: migrate --db " + shellWord(dest) + " check",
-	}
+	return fail(kindDamaged, "see what it is before a program uses it: migrate --db "+shellWord(dest)+" check",
+		"%s has %s", dest, count(len(answer.Problems), "problem"))
 }
 
 func (a *app) printSalvage(answer salvageAnswer) {

@@ -28,26 +28,18 @@ func checkPlace(flag, place string, typed bool) error {
 	case place == "":
 		return usage("%s is empty", flag)
 	case place == ":memory:":
-		return &fault{
-			kind: kindUsage, hint: "name a file",
-			err: fmt.Errorf("%s :memory: holds nothing once the command has ended", flag),
-		}
+		return fail(kindUsage, "name a file", "%s :memory: holds nothing once the command has ended", flag)
 	case secret && typed:
-		return &fault{
-			kind: kindUsage, hint: "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in " +
-				"PGPASSWORD, or in a service; SELVEDGE_DB may hold it, too",
-			err: fmt.Errorf("%s holds a password, which the machine's list of processes shows to everybody", flag),
-		}
+		return fail(kindUsage, "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in "+
+			"PGPASSWORD, or in a service; SELVEDGE_DB may hold it, too",
+			"%s holds a password, which the machine's list of processes shows to everybody", flag)
 	case foreign:
-		return &fault{
-			kind: kindUsage, hint: "name a file, or a server as in postgres://user@host:5432/database",
-			err: fmt.Errorf("%s is the address of nothing that this program knows: %s://", flag, scheme),
-		}
+		return fail(kindUsage, "name a file, or a server as in postgres://user@host:5432/database",
+			"%s is the address of nothing that this program knows: %s://", flag, scheme)
 	case !db.IsAddress(place) && misspelt(place):
-		return &fault{
-			kind: kindUsage, hint: "write it as an address: postgres://user@host:5432/database, with other settings behind a ?; a file of this name as ./NAME",
-			err: fmt.Errorf("%s names neither a file nor a server", flag),
-		}
+		return fail(kindUsage, "write it as an address: postgres://user@host:5432/database, with other settings "+
+			"behind a ?; a file of this name as ./NAME",
+			"%s names neither a file nor a server", flag)
 	}
 	return nil
 }
@@ -233,10 +225,7 @@ func (a *app) address() string {
 // checkServer refuses on a server what only a file has.
 func (a *app) checkServer() error {
 	if tool := a.otherTools()[a.op()]; tool != "" {
-		return &fault{
-			kind: kindUnsupported, hint: tool,
-			err: fmt.Errorf("%s is for files, and --db is the address of a server", a.op()),
-		}
+		return fail(kindUnsupported, tool, "%s is for files, and --db is the address of a server", a.op())
 	}
 	return nil
 }

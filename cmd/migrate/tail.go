@@ -42,10 +42,7 @@ func (f *tailFlags) check(c *cobra.Command, many string) error {
 	case len(given) > 1:
 		return usage("choose one of %s", strings.Join(given, " and "))
 	case len(given) == 1 && many != "":
-		return &fault{
-			kind: kindUsage, hint: "a tail of many begins with what is new",
-			err: errors.New(given[0] + " needs " + many),
-		}
+		return fail(kindUsage, "a tail of many begins with what is new", "%s", given[0]+" needs "+many)
 	case f.lines < 0:
 		return usage("--lines %d: it is at least 0", f.lines)
 	case len(given) == 1 && given[0] == "--from" && f.from == "":
@@ -292,10 +289,8 @@ func (a *app) whileTheFileStays(ctx context.Context) (context.Context, func()) {
 		defer clock.Stop()
 		for {
 			if now, err := os.Stat(a.path); err != nil || !os.SameFile(opened, now) {
-				end(&fault{
-					kind: kindFailed, hint: "start again to follow the file that is there now",
-					err: errors.New(a.path + " was replaced or removed"),
-				})
+				end(fail(kindFailed, "start again to follow the file that is there now",
+					"%s", a.path+" was replaced or removed"))
 				return
 			}
 			select {

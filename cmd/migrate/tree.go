@@ -70,7 +70,7 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 		return nil, nil, withHint(err, hint)
 	}
 	if !info.IsDir() {
-		return nil, nil, &fault{kind: kindUsage, hint: hint, err: fmt.Errorf("%s is not a folder", dir)}
+		return nil, nil, fail(kindUsage, hint, "%s is not a folder", dir)
 	}
 	if name != autoKind {
 		k, err := kindByName(name)
@@ -80,11 +80,8 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 		return nil, nil, err
 	}
 	if len(trees) == 0 {
-		return nil, nil, &fault{
-			kind: kindNotFound, hint: "name the kind if you know better: " +
-				a.retyped(autoKind, string(legacy.Kinds()[0])),
-			err: fmt.Errorf("%s holds nothing that this program recognises", dir),
-		}
+		return nil, nil, fail(kindNotFound, "name the kind if you know better: "+a.retyped(autoKind, string(legacy.Kinds()[0])),
+			"%s holds nothing that this program recognises", dir)
 	}
 	return trees, each(trees, func(t legacy.Found) sawTree {
 		return sawTree{Kind: string(t.Kind), Source: t.Dir, Description: t.Description}
@@ -137,10 +134,7 @@ func (a *app) finishTrees(answer treeAnswer, done string) error {
 	if len(answer.Quarantined) > 0 {
 		hint = "see what lies in quarantine: migrate quarantine list"
 	}
-	return &fault{
-		kind: kindPartial, hint: hint,
-		err: fmt.Errorf("%s, but not all of it: %s", done, strings.Join(what, ", ")),
-	}
+	return fail(kindPartial, hint, "%s, but not all of it: %s", done, strings.Join(what, ", "))
 }
 
 // shownRemarks is how many remarks of a kind people see; --json has them all.

@@ -107,10 +107,7 @@ func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 			case since.IsZero():
 				since = time.Now().Add(-waitLook)
 			case a.wait > 0 && time.Since(since) >= a.wait:
-				a.stop(&fault{
-					kind: kindBusy, hint: "give it more time: " + a.longer("--wait", a.wait),
-					err: fmt.Errorf("--wait %v passed", a.wait),
-				})
+				a.stop(fail(kindBusy, "give it more time: "+a.longer("--wait", a.wait), "--wait %v passed", a.wait))
 				return
 			case !said && time.Since(since) >= sayAfter:
 				said = true
