@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,14 +49,12 @@ func (a *app) completionCommand() *cobra.Command {
 	}, completionAnswer{})
 }
 
-type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
-
 // completeWords completes a flag that takes one of some words.
 func completeWords[S ~string](c *cobra.Command, flag string, words []S) {
 	complete(c, flag, cobra.FixedCompletions(texts(words), cobra.ShellCompDirectiveNoFileComp))
 }
 
-func complete(c *cobra.Command, flag string, with completer) {
+func complete(c *cobra.Command, flag string, with cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, with); err != nil {
 		panic(err) // the flag isn't there: a mistake in this program
 	}
@@ -69,9 +66,7 @@ const (
 )
 
 // completeFrom completes what the file knows; where the file can't be read, nothing.
-func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix string) ([]string,
-	error),
-) completer {
+func (a *app) completeFrom(find finder) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
 		a.running = c
 		ctx, stop := context.WithTimeout(context.Background(), completingTakes)
@@ -92,123 +87,104 @@ func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix strin
 // A finder gives the ids of a sort that begin with a prefix.
 type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, error)
 
-// completeIDs completes scopes, and the ids that commands of a group take, those whose use says ID,
-// and that flags take.
-func (a *app) completeIDs(root *cobra.Command) {
-	complete(root, "scope", a.completeFrom(a.findScopes))
-	stores := map[string]finder{}
-	for _, n := range nouns {
-		stores[n.store] = n.complete(a)
-	}
-	flags := map[string]finder{
-		"agent": a.named(`SELECT agent_id FROM run_agents WHERE scope = ? UNION SELECT session_id FROM agents
-			WHERE scope = ?`, 2),
-		"session": a.named(`SELECT DISTINCT session_id FROM live_runs WHERE scope = ?`, 1),
-		"runtime": a.named(`SELECT runtime_id FROM worker_runtimes WHERE scope = ?`, 1),
-		"run": a.named(`SELECT run_id FROM runs WHERE scope = ? UNION SELECT run_id FROM live_runs
-			WHERE scope = ? UNION SELECT run_id FROM checkpoints WHERE scope = ?`, 3),
-	}
-	threads := a.named(`SELECT thread FROM agents WHERE scope = ?`, 1)
-	kinds := a.named(`SELECT kind FROM leases WHERE scope = ?`, 1)
-	for _, c := range []string{"list", "reap"} {
-		complete(subcommand(subcommand(root, "agents"), c), "thread", a.completeFrom(threads))
-	}
-	reservations := subcommand(root, "reservations")
-	complete(subcommand(reservations, "list"), "kind", a.completeFrom(kinds))
-	subcommand(reservations, "release").ValidArgsFunction = func(c *cobra.Command, args []string,
-		prefix string,
-	) ([]string, cobra.ShellCompDirective) {
-		switch len(args) {
-		case 0:
-			return a.completeFrom(kinds)(c, args, prefix)
-		case 1:
-			return a.completeFrom(a.reservedNames(args[0]))(c, args, prefix)
+// completeArgs completes arguments, each by what complete gives for those before it; nil: nothing.
+func completeArgs(c *cobra.Command, completes func(before []string) cobra.CompletionFunc) {
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if with := completes(args); with != nil {
+			return with(c, args, prefix)
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, name := range []string{"up", "down"} {
-		complete(subcommand(root, name), "to",
-			func(*cobra.Command, []string, string) (versions []string, _ cobra.ShellCompDirective) {
-				for n := range db.SchemaVersion() {
-					versions = append(versions, strconv.FormatInt(n+1, 10))
-				}
-				return versions, cobra.ShellCompDirectiveNoFileComp
-			})
-	}
-	var walk func(*cobra.Command)
-	walk = func(c *cobra.Command) {
-		for name, find := range flags {
-			if c.LocalNonPersistentFlags().Lookup(name) != nil {
-				complete(c, name, a.completeFrom(find))
-			}
-		}
-		for _, sub := range c.Commands() {
-			walk(sub)
-		}
-	}
-	walk(root)
-	subcommand(root, "delete").ValidArgsFunction = func(c *cobra.Command, args []string,
-		prefix string,
-	) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return db.Stores(), cobra.ShellCompDirectiveNoFileComp
-		}
-		if find := stores[args[0]]; find != nil && len(args) == 1 {
-			return a.completeFrom(find)(c, args, prefix)
-		}
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	contested := a.completeFrom(a.named(`SELECT entity_id FROM import_conflicts WHERE scope = ?
-		AND decided_at IS NULL`, 1))
-	subcommand(subcommand(root, "imports"), "resolve").ValidArgsFunction = contested
-	groups := maps.Clone(stores)
-	groups["quarantine"] = a.named(`SELECT CAST(id AS TEXT) FROM quarantine WHERE scope = ?`, 1)
-	groups["imports"] = a.named(`SELECT CAST(i.id AS TEXT) FROM imports AS i
-		JOIN import_sources AS s ON s.id = i.source WHERE s.scope = ?`, 1)
-	for name, find := range groups {
-		ids := a.completeFrom(find)
-		for _, c := range subcommand(root, name).Commands() {
-			_, words, _ := strings.Cut(c.Use, " ")
-			if c.ValidArgsFunction != nil || !strings.HasPrefix(strings.TrimPrefix(words, "["), "ID") {
-				continue
-			}
-			c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string,
-				cobra.ShellCompDirective,
-			) {
-				if len(args) > 0 {
-					return nil, cobra.ShellCompDirectiveNoFileComp
-				}
-				return ids(c, args, prefix)
-			}
-		}
-	}
-	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string,
-		_ string,
-	) (names []string, _ cobra.ShellCompDirective) {
-		if c, _, err := root.Find(args); err == nil {
-			for _, sub := range c.Commands() {
-				names = append(names, sub.Name())
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-	completeNoFiles(root)
 }
 
-// completeNoFiles keeps a shell from offering the names of files where no file is meant.
-func completeNoFiles(c *cobra.Command) {
+// completeIDs completes scopes, and the ids that flags take, and commands whose use says ID.
+func (a *app) completeIDs(root *cobra.Command) {
+	ids := map[string]finder{
+		"quarantine": a.named(`SELECT CAST(id AS TEXT) FROM quarantine WHERE scope = ?1`),
+		"imports": a.named(`SELECT CAST(i.id AS TEXT) FROM imports AS i
+			JOIN import_sources AS s ON s.id = i.source WHERE s.scope = ?1`),
+	}
+	for _, n := range nouns {
+		ids[n.store] = n.complete(a)
+	}
+	kinds := a.completeFrom(a.named(`SELECT kind FROM leases WHERE scope = ?1`))
+	completeArgs(subcommand(subcommand(root, "reservations"), "release"), func(before []string) cobra.CompletionFunc {
+		switch len(before) {
+		case 0:
+			return kinds
+		case 1:
+			return a.completeFrom(a.reservedNames(before[0]))
+		}
+		return nil
+	})
+	completeArgs(subcommand(root, "delete"), func(before []string) cobra.CompletionFunc {
+		switch {
+		case len(before) == 0:
+			return cobra.FixedCompletions(db.Stores(), cobra.ShellCompDirectiveNoFileComp)
+		case len(before) == 1 && slices.Contains(db.Stores(), before[0]):
+			return a.completeFrom(ids[before[0]])
+		}
+		return nil
+	})
+	completeArgs(subcommand(root, "help"), func(before []string) cobra.CompletionFunc {
+		var names []string
+		if c, _, err := root.Find(before); err == nil {
+			names = each(c.Commands(), (*cobra.Command).Name)
+		}
+		return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+	})
+	subcommand(subcommand(root, "imports"), "resolve").ValidArgsFunction = a.completeFrom(
+		a.named(`SELECT entity_id FROM import_conflicts WHERE scope = ?1 AND decided_at IS NULL`))
+	for name, find := range ids {
+		for _, c := range subcommand(root, name).Commands() {
+			_, words, _ := strings.Cut(c.Use, " ")
+			if c.ValidArgsFunction == nil && strings.HasPrefix(strings.TrimPrefix(words, "["), "ID") {
+				completeArgs(c, func(before []string) cobra.CompletionFunc {
+					if len(before) > 0 {
+						return nil
+					}
+					return a.completeFrom(find)
+				})
+			}
+		}
+	}
+	var versions []string
+	for n := range db.SchemaVersion() {
+		versions = append(versions, strconv.FormatInt(n+1, 10))
+	}
+	completeFlags(root, map[string]cobra.CompletionFunc{
+		"scope": a.completeFrom(a.findScopes),
+		"agent": a.completeFrom(a.named(`SELECT agent_id FROM run_agents WHERE scope = ?1
+			UNION SELECT session_id FROM agents WHERE scope = ?1`)),
+		"session": a.completeFrom(a.named(`SELECT DISTINCT session_id FROM live_runs WHERE scope = ?1`)),
+		"runtime": a.completeFrom(a.named(`SELECT runtime_id FROM worker_runtimes WHERE scope = ?1`)),
+		"run": a.completeFrom(a.named(`SELECT run_id FROM runs WHERE scope = ?1 UNION SELECT run_id FROM live_runs
+			WHERE scope = ?1 UNION SELECT run_id FROM checkpoints WHERE scope = ?1`)),
+		"thread": a.completeFrom(a.named(`SELECT thread FROM agents WHERE scope = ?1`)),
+		"kind":   kinds,
+		"to":     cobra.FixedCompletions(versions, cobra.ShellCompDirectiveNoFileComp),
+	})
+}
+
+// completeFlags completes the flags of all commands by their names, and keeps a shell from offering
+// the names of files where no file is meant.
+func completeFlags(c *cobra.Command, by map[string]cobra.CompletionFunc) {
 	takesFile := slices.Contains([]string{"backup", "restore", "salvage"}, c.Name())
 	if c.ValidArgsFunction == nil && c.ValidArgs == nil && !c.HasSubCommands() && !takesFile {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		namesFile := f.Name == "db" || c.Name() == "move" && f.Name == "to"
-		if _, known := c.GetFlagCompletionFunc(f.Name); !known && !namesFile {
-			complete(c, f.Name, cobra.NoFileCompletions)
+		if _, known := c.GetFlagCompletionFunc(f.Name); known || namesFile {
+			return
 		}
+		if by[f.Name] == nil {
+			by[f.Name] = cobra.NoFileCompletions
+		}
+		complete(c, f.Name, by[f.Name])
 	})
 	for _, sub := range c.Commands() {
-		completeNoFiles(sub)
+		completeFlags(sub, by)
 	}
 }
 
@@ -229,23 +205,22 @@ func (a *app) reservedNames(kind string) finder {
 
 func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 	err = d.Read(ctx, "complete", func(rx *db.Rx) error {
-		return rx.Select(&names,
-			`SELECT name FROM scopes ORDER BY name`)
+		return rx.Select(&names, `SELECT name FROM scopes ORDER BY name`)
 	})
 	return slices.DeleteFunc(names, func(name string) bool {
 		return name == "" || !strings.HasPrefix(name, prefix)
 	}), err
 }
 
-// named finds what a query gives that asks for the scope n times.
-func (a *app) named(query string, n int) finder {
+// named finds what a query gives for the scope.
+func (a *app) named(query string) finder {
 	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 		err = d.Read(ctx, "complete", func(rx *db.Rx) error {
 			scope, _, err := rx.Scope(a.scope)
 			if err != nil {
 				return err
 			}
-			return rx.Select(&names, `SELECT * FROM (`+query+`) AS named`, slices.Repeat([]any{scope}, n)...)
+			return rx.Select(&names, `SELECT * FROM (`+query+`) AS named`, scope)
 		})
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		return names[:min(len(names), completedIDs)], err
