@@ -44,28 +44,19 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	if err != nil {
 		return x, err
 	}
-	far, each := begin(ctx, d, "read"), int64(0)
+	far, rows := begin(ctx, d, "read"), int64(0)
 	if far.at.Total > 0 {
-		each = far.at.Total / max(rowsOf(ctx, d), 1)
+		stats, _ := d.Stats(ctx) // empty where rows can't be counted
+		for _, t := range stats.Tables {
+			rows += t.Rows
+		}
 	}
 	return x, db.Heard(ctx, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
-		c.far, c.each = far, each
+		c.far, c.each = far, far.at.Total/max(rows, 1)
 		for _, s := range stores {
 			s.read(c, scope)
 		}
 	}))
-}
-
-// rowsOf counts the rows of all tables; 0 where they can't be counted.
-func rowsOf(ctx context.Context, d *db.DB) (rows int64) {
-	stats, err := d.Stats(ctx)
-	if err != nil {
-		return 0
-	}
-	for _, t := range stats.Tables {
-		rows += t.Rows
-	}
-	return rows
 }
 
 // inEveryScope adds to x what is found in each scope.
@@ -112,9 +103,7 @@ func read[T any](c *deep, list iter.Seq2[T, error], each func(T)) {
 		if c.err != nil {
 			return
 		}
-		if c.far != nil {
-			c.far.more(c.each)
-		}
+		c.far.more(c.each)
 		if each != nil {
 			each(v)
 		}
@@ -165,19 +154,16 @@ func frameOf(rx *db.Rx, scope string, ref runs.RunRef) (said frame, err error) {
 	}
 	err = rx.Select(&rows, sqlFrame, key)
 	for _, row := range rows {
-		switch row.Kind {
-		case "started":
-			var one runs.Started
-			if one.UnmarshalJSON(row.Raw) == nil {
-				said.add(one)
+		record, _ := runs.ParseRecord(row.Raw)
+		said.later = said.later || row.Kind == "unknown"
+		switch record := record.(type) {
+		case runs.Started:
+			said.started = &record
+		case runs.Ended:
+			said.ended, said.summary = &record, ""
+			if o := record.Termination.Outcome; o != nil {
+				said.summary = o.Summary
 			}
-		case "ended":
-			var one runs.Ended
-			if one.UnmarshalJSON(row.Raw) == nil {
-				said.add(one)
-			}
-		default:
-			said.later = true
 		}
 	}
 	return said, err
@@ -191,27 +177,9 @@ type frame struct {
 	later   bool // a record of a later version, which may have ended it in its own way
 }
 
-func (f *frame) add(record runs.Record) {
-	switch record := record.(type) {
-	case runs.Started:
-		f.started = &record
-	case runs.Ended:
-		f.ended, f.summary = &record, ""
-		if o := record.Termination.Outcome; o != nil {
-			f.summary = o.Summary
-		}
-	case runs.Unknown:
-		f.later = true
-	}
-}
-
 func (c *deep) compareRun(r runs.RunSummary, said frame) {
 	differs := func(what string) {
-		c.found = append(c.found, db.Problem{
-			Check: derived,
-			Detail: fmt.Sprintf("run %q of agent %q says another %s than its trace", r.Ref.RunID, r.Ref.AgentID,
-				what),
-		})
+		c.derived("run %q of agent %q says another %s than its trace", r.Ref.RunID, r.Ref.AgentID, what)
 	}
 	if s := said.started; s != nil && (s.Intent != r.Intent || !s.StartedAt.Equal(r.StartedAt)) {
 		differs("intent or start")
@@ -224,8 +192,10 @@ func (c *deep) compareRun(r runs.RunSummary, said frame) {
 	}
 }
 
-// derived is the check that compares what rows say with what they say it of.
-const derived = "derived"
+// derived adds a problem of the check that compares what rows say with what they say it of.
+func (c *deep) derived(format string, args ...any) {
+	c.found = append(c.found, db.Problem{Check: "derived", Detail: fmt.Sprintf(format, args...)})
+}
 
 // endsAs reports whether a run ends as the last end in its trace says; nil: there is none.
 func endsAs(r runs.RunSummary, ended *runs.Ended) bool {
@@ -285,11 +255,7 @@ func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 		c.failed(err)
 	case document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt ||
 		!document.CreatedAt.Equal(listed.CreatedAt):
-		c.found = append(c.found, db.Problem{
-			Check: derived,
-			Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document",
-				listed.RunID),
-		})
+		c.derived("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"hash/crc32"
 	"regexp"
 	"slices"
 	"strconv"
@@ -130,11 +129,8 @@ func unescaped(text []byte, from []int) (said []byte, at []int) {
 // length. A backslash before anything else, or at the end, goes.
 func escape(text []byte) (piece []byte, size int) {
 	number := func(digits []byte, most int) (rune, bool) {
-		if len(digits) < most {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(string(digits[:most]), 16, 32)
-		return rune(n), err == nil
+		n, err := strconv.ParseUint(string(digits[:min(most, len(digits))]), 16, 32)
+		return rune(n), len(digits) >= most && err == nil
 	}
 	if len(text) == 1 {
 		return nil, 1
@@ -165,8 +161,8 @@ func escape(text []byte) (piece []byte, size int) {
 // stay where all else is erased.
 var keptMembers = []string{
 	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref",
-	"start", "from", "to",
-	"timestamp", "output_key", "failure_behavior", "record_version", "version", "workflow_id",
+	"start", "from", "to", "timestamp", "output_key", "failure_behavior", "record_version", "version",
+	"workflow_id",
 }
 
 // wordOfStage is one more in the document of a workflow: the word for how the agents of a stage
@@ -185,8 +181,7 @@ var (
 	toolMembers  = []string{"parameters", "output", "args", "arguments", "input", "result"}
 	stateMembers = []string{
 		"wf_state", "final_state", "state_changes", "metadata", "config", "parameters", "context", "response",
-		"data", "value",
-		"expected_value", "expected_effects",
+		"data", "value", "expected_value", "expected_effects",
 	}
 )
 
@@ -220,7 +215,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 		case c == '"':
 			end := literalEnd(text, i)
 			literal := text[i:end]
-			isName := nextIs(text[end:], ':')
+			isName := bytes.HasPrefix(bytes.TrimLeft(text[end:], " \t\r\n"), []byte(":"))
 			if isName {
 				in = value{bare: len(around) > 0 && around[len(around)-1].bare}
 				_ = json.Unmarshal(literal, &in.member)
@@ -274,11 +269,6 @@ func literalEnd(text []byte, i int) int {
 	return len(text)
 }
 
-func nextIs(text []byte, c byte) bool {
-	text = bytes.TrimLeft(text, " \t\r\n")
-	return len(text) > 0 && text[0] == c
-}
-
 // literal erases in a string of JSON. A mark is as long as what the string says there, so that it
 // is that of the column which holds the same without escapes; all else stays as it is written, and
 // where the string becomes shorter blanks are behind it. Where it can't be read its bytes are a
@@ -308,7 +298,7 @@ func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
 	return append(erased, bytes.Repeat([]byte(" "), len(literal)-len(erased))...), ok
 }
 
-// asText has U+FFFD for each byte that is no UTF-8, as whoever reads JSON has.
+// asText has U+FFFD for each byte that is no UTF-8, as a reader of JSON has.
 func asText(said []byte, from []int) (text []byte, at []int) {
 	if utf8.Valid(said) {
 		return said, from
@@ -322,9 +312,4 @@ func asText(said []byte, from []int) (text []byte, at []int) {
 		i += size
 	}
 	return text, append(at, from[len(said)])
-}
-
-// documentChecksum is what the column checksum of checkpoints keeps of a document.
-func documentChecksum(document []byte) int64 {
-	return int64(crc32.Checksum(document, crc32.MakeTable(crc32.Castagnoli)))
 }

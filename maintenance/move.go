@@ -2,8 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"selvedge/db"
 )
@@ -26,28 +24,8 @@ type StoreMoved struct {
 // Move is db.Move, and says store by store what became of it. db.AbandonMove undoes one that is not complete.
 func Move(ctx context.Context, from, to string, o db.Options) (MoveReport, error) {
 	moved, err := db.Move(ctx, from, to, o)
-	report := MoveReport{Moved: moved}
-	for _, t := range moved.Tables {
-		name := storeOf(t.Table)
-		i := slices.IndexFunc(report.Stores, func(s StoreMoved) bool { return s.Store == name })
-		if i < 0 {
-			i = len(report.Stores)
-			report.Stores = append(report.Stores, StoreMoved{Store: name})
-		}
-		s := &report.Stores[i]
-		s.Read, s.New, s.Already, s.Differs = s.Read+t.Read, s.New+t.New, s.Already+t.Already, s.Differs+t.Differs
-	}
-	slices.SortFunc(report.Stores, func(a, b StoreMoved) int { return strings.Compare(a.Store, b.Store) })
-	return report, err
-}
-
-// storeOf is the store that a table belongs to, or user for one of the user's own.
-func storeOf(table string) string {
-	name := "user"
-	for _, s := range slices.Concat(stores, others) {
-		if slices.ContainsFunc(s.tables, func(begin string) bool { return strings.HasPrefix(table, begin) }) {
-			name = s.name
-		}
-	}
-	return name
+	return MoveReport{moved, byStore(moved.Tables, func(t db.MovedTable) string { return t.Table },
+		func(s *StoreMoved, name string, t db.MovedTable) {
+			*s = StoreMoved{name, s.Read + t.Read, s.New + t.New, s.Already + t.Already, s.Differs + t.Differs}
+		})}, err
 }

@@ -6,7 +6,7 @@ import (
 	"selvedge/db"
 )
 
-// far is how far a step is that reads the file through the stores or the tables.
+// far is how far a step is, which reads the file through the stores or the tables.
 type far struct {
 	ctx context.Context
 	at  db.Progress
@@ -26,8 +26,10 @@ func begin(ctx context.Context, d *db.DB, step string) *far {
 	return f
 }
 
-// more tells that so many bytes more are done.
+// more tells that so many bytes more are done; nil tells nobody.
 func (f *far) more(bytes int64) {
-	f.at.Done = min(f.at.Done+bytes, f.at.Total)
-	db.TellProgress(f.ctx, f.at)
+	if f != nil {
+		f.at.Done = min(f.at.Done+bytes, f.at.Total)
+		db.TellProgress(f.ctx, f.at)
+	}
 }

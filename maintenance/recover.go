@@ -19,8 +19,8 @@ type Recovery struct {
 }
 
 // Recover gives back, in every store and every scope, what only the dead held: it is Recover of
-// checkpoints, runs, live runs and agents, and RecoverReservations. It ends no run: whoever goes on
-// resumes it. It is safe at any time, from anywhere: what a process that lives or is stopped holds
+// checkpoints, runs, live runs and agents, and RecoverReservations. It ends no run: the next
+// holder resumes it. It is safe at any time, from anywhere: what a process that lives or is stopped holds
 // stays, this one's too, whichever handle took it. Workers hold nothing that dies with a process. A
 // program calls it when it starts, and where it finds that something is held.
 //
@@ -33,10 +33,10 @@ func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
 		was := Recovery{Scope: scope}
 		one := was
 		for _, s := range slices.Concat(stores, others) {
-			if s.recover == nil {
+			if s.recovered == nil {
 				continue
 			}
-			n, failed := s.recover(ctx, d, scope)
+			n, failed := s.open(d, scope).(recoverer).Recover(ctx)
 			*s.recovered(&one) = n
 			if err = errors.Join(err, failed); failed != nil && ctx.Err() != nil {
 				break

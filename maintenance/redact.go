@@ -3,6 +3,8 @@ package maintenance
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
+	"iter"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -65,31 +67,22 @@ type RedactedTable struct {
 }
 
 // PlanRedaction says what Redact would touch.
-func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err error) {
-	defer func() { err = db.Heard(ctx, err) }()
-	err = r.each(ctx, d, "look", func(t *redactedTable, found RedactedTable, _ [][]any) error {
-		if found.Rows+found.Kept > 0 {
-			done.Tables = append(done.Tables, found)
-		}
-		return nil
-	})
-	if err == nil {
-		done.Backups, err = backupsOf(d)
-	}
-	return done, err
+func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
+	done, err := r.each(ctx, d, "look", func(*redactedTable, [][]any) error { return nil })
+	return done, db.Heard(ctx, err)
 }
 
 // Redact erases it everywhere in the file: in columns, raw bytes, documents and the quarantine, and
-// then, by DB.Scrub, in free pages and the -wal. Where it was stands "[redacted]", or stars where
-// that is too long, over the same number of bytes, so that sizes and places stay true; checksums
-// are made anew. Programs that have the file open go on; what they have read they have. It can be
-// stopped and called again at any point; called again it finds nothing.
+// then, by DB.Scrub, in free pages and the -wal. "[redacted]", or stars if that is too long, replaces
+// it over the same number of bytes, so that sizes and places stay true; checksums are computed again.
+// Programs that have the file open go on; what they have read they have. Redact can be stopped and
+// called again at any point; called again it finds nothing.
 //
 // What is written meanwhile may hold it again. Trees that were imported still hold it, and verify
 // names the difference.
 func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
-	err = r.each(ctx, d, "erase", func(t *redactedTable, found RedactedTable, keys [][]any) error {
+	done, err = r.each(ctx, d, "erase", func(t *redactedTable, keys [][]any) error {
 		for group := range slices.Chunk(keys, redactGroup) {
 			err := d.Write(ctx, "redact", func(tx *db.Tx) error {
 				for _, key := range group {
@@ -103,24 +96,17 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 				return err
 			}
 		}
-		if found.Rows+found.Kept > 0 {
-			done.Tables = append(done.Tables, found)
-		}
 		return nil
 	})
 	if err != nil {
 		return done, err
 	}
-	if done.Backups, err = backupsOf(d); err != nil {
-		return done, err
-	}
-	// What is left of a run that was deleted may be there still. Nothing is pruned by a policy that
-	// asks for nothing.
-	if _, err := runs.NewStore(d, runs.Options{}).Prune(ctx, db.Policy{}); err != nil {
-		return done, err
-	}
-	if _, err := live.NewStore(d, live.Options{}).Prune(ctx, db.Policy{}); err != nil {
-		return done, err
+	// What is left of a run that was deleted may be there still. A policy that asks for nothing prunes
+	// nothing else.
+	for _, s := range []pruner{runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})} {
+		if _, err := s.Prune(ctx, db.Policy{}); err != nil {
+			return done, err
+		}
 	}
 	return done, d.Scrub(ctx)
 }
@@ -141,16 +127,16 @@ func (r Redaction) check() error {
 	default:
 		return nil
 	}
-	return &db.Error{Op: "redact", Hint: "say what to erase: a pattern, as sk-[A-Za-z0-9]{20,}, or what " +
-		"belongs to a run or an agent", Err: fmt.Errorf("%w: %s", db.ErrInvalid, why)}
+	const hint = "say what to erase: a pattern, as sk-[A-Za-z0-9]{20,}, or what belongs to a run or an agent"
+	return &db.Error{Op: "redact", Hint: hint, Err: fmt.Errorf("%w: %s", db.ErrInvalid, why)}
 }
 
-// each goes over the tables and says of each what was found, and the keys of its rows.
-func (r Redaction) each(ctx context.Context, d *db.DB, step string,
-	visit func(*redactedTable, RedactedTable, [][]any) error,
-) error {
+// each goes over the tables, and visits each with the keys of the rows in which something was found.
+func (r Redaction) each(
+	ctx context.Context, d *db.DB, step string, visit func(*redactedTable, [][]any) error,
+) (done Redacted, err error) {
 	if err := r.check(); err != nil {
-		return err
+		return done, err
 	}
 	var scope int64
 	if r.Run != "" || r.Agent != "" {
@@ -159,7 +145,7 @@ func (r Redaction) each(ctx context.Context, d *db.DB, step string,
 			return err
 		})
 		if err != nil {
-			return err
+			return done, err
 		}
 	}
 	far := begin(ctx, d, step)
@@ -171,13 +157,17 @@ func (r Redaction) each(ctx context.Context, d *db.DB, step string,
 		t.far = far
 		found, keys, err := t.find(ctx, d)
 		if err != nil {
-			return fmt.Errorf("redact %s: %w", texts.Table, err)
+			return done, fmt.Errorf("redact %s: %w", texts.Table, err)
 		}
-		if err := visit(t, found, keys); err != nil {
-			return err
+		if err := visit(t, keys); err != nil {
+			return done, err
+		}
+		if found.Rows+found.Kept > 0 {
+			done.Tables = append(done.Tables, found)
 		}
 	}
-	return nil
+	done.Backups, err = backupsOf(d)
+	return done, err
 }
 
 // A redactedTable reads and changes the rows of a table.
@@ -206,11 +196,7 @@ func (r Redaction) table(texts migrations.Texts, scope int64) *redactedTable {
 	if len(texts.Key) == 0 && (r.Pattern == nil || len(texts.Names) == 0) {
 		return nil
 	}
-	for i, sum := range migrations.Checksums {
-		if sum.Table == texts.Table {
-			t.sum = &migrations.Checksums[i]
-		}
-	}
+	t.sum = checksumOf(texts.Table)
 	t.columns = slices.Concat(texts.Key, texts.Plain, texts.JSON, texts.Kinds, texts.Names)
 	if t.sum != nil {
 		t.columns = append(append(t.columns, t.sum.Column), t.sum.Covered...)
@@ -218,6 +204,16 @@ func (r Redaction) table(texts migrations.Texts, scope int64) *redactedTable {
 	slices.Sort(t.columns)
 	t.columns = slices.Compact(t.columns)
 	return t
+}
+
+// checksumOf is nil where a table has no checksums.
+func checksumOf(table string) *migrations.Checksum {
+	for i, sum := range migrations.Checksums {
+		if sum.Table == table {
+			return &migrations.Checksums[i]
+		}
+	}
+	return nil
 }
 
 // A textRow is a row by the names of its columns, each as the table keeps it.
@@ -238,29 +234,29 @@ func (t *redactedTable) sql(where ...string) string {
 	return query
 }
 
-func (t *redactedTable) scan(row *db.Row) (textRow, int, error) {
-	values, null := make([]any, len(t.columns)), make([]bool, len(t.columns))
-	dest := make([]any, 0, 2*len(values))
-	for i := range values {
-		dest = append(dest, &values[i], &null[i])
-	}
-	if err := row.Scan(dest...); err != nil {
-		return nil, 0, err
-	}
-	r, size := textRow{}, 0
-	for i, name := range t.columns {
-		if values[i] == nil && !null[i] {
-			values[i] = []byte{}
+// rows are those of a query, see sql.
+func (t *redactedTable) rows(query iter.Seq2[*db.Row, error]) iter.Seq2[textRow, error] {
+	return func(yield func(textRow, error) bool) {
+		for row, err := range query {
+			values, null := make([]any, len(t.columns)), make([]bool, len(t.columns))
+			dest := make([]any, 0, 2*len(values))
+			for i := range values {
+				dest = append(dest, &values[i], &null[i])
+			}
+			if err == nil {
+				err = row.Scan(dest...)
+			}
+			r := textRow{}
+			for i, name := range t.columns {
+				if r[name] = values[i]; values[i] == nil && !null[i] {
+					r[name] = []byte{}
+				}
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
 		}
-		switch v := values[i].(type) {
-		case []byte:
-			size += len(v)
-		case string:
-			size += len(v)
-		}
-		r[name] = values[i]
 	}
-	return r, size, nil
 }
 
 func (t *redactedTable) key(r textRow) (key []any) {
@@ -284,20 +280,17 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 		if after != nil {
 			where, args = append(where, t.keyed(">")), append(args, after...)
 		}
-		var pieces [][]any // keys of the text that is being put together
-		var rows []textRow
+		var rows []textRow // the pieces of the text that is being put together
 		text := func() {
 			changed, places := t.change(rows)
-			if places > 0 {
-				found.Places += places
-				for i := range rows {
-					if len(changed[i]) > 0 {
-						found.Rows++
-						keys = append(keys, pieces[i])
-						if t.Pieces { // erase comes to all pieces by one
-							found.Rows += int64(len(rows)) - 1
-							break
-						}
+			found.Places += places
+			for i := range rows {
+				if len(changed[i]) > 0 {
+					found.Rows++
+					keys = append(keys, t.key(rows[i]))
+					if t.Pieces { // erase comes to all pieces by one
+						found.Rows += int64(len(rows)) - 1
+						break
 					}
 				}
 			}
@@ -306,24 +299,23 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 					found.Kept++
 				}
 			}
-			rows, pieces = rows[:0], pieces[:0]
+			rows = nil
 		}
 		err = d.Read(ctx, "redact", func(rx *db.Rx) error {
 			more = false
-			rows, pieces = rows[:0], pieces[:0]
+			rows = nil
 			read, bytes := 0, 0
-			for row, err := range rx.Query(t.sql(where...), args...) {
+			for r, err := range t.rows(rx.Query(t.sql(where...), args...)) {
 				if err != nil {
 					return err
 				}
-				r, size, err := t.scan(row)
-				if err != nil {
-					return err
+				size := 0
+				for _, value := range r {
+					size += len(bytesOf(value))
 				}
-				same := t.Pieces && len(pieces) > 0 && pieces[0][0] == r[t.Key[0]]
-				if !same {
+				if same := t.Pieces && len(rows) > 0 && rows[0][t.Key[0]] == r[t.Key[0]]; !same {
 					if len(rows) > 0 {
-						after = pieces[len(pieces)-1]
+						after = t.key(rows[len(rows)-1])
 						text()
 					}
 					if len(t.Key) > 0 && (read >= redactRows || bytes > redactBytes) {
@@ -333,11 +325,9 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 				}
 				read, bytes = read+1, bytes+size
 				t.far.more(int64(size))
-				rows, pieces = append(rows, r), append(pieces, t.key(r))
+				rows = append(rows, r)
 			}
-			if len(rows) > 0 {
-				text()
-			}
+			text()
 			return nil
 		})
 	}
@@ -346,18 +336,8 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 
 // named reports whether the pattern is in what names the row.
 func (t *redactedTable) named(r textRow) bool {
-	if t.eraser.pattern == nil {
-		return false
-	}
-	return slices.ContainsFunc(t.Names, func(name string) bool {
-		switch v := r[name].(type) {
-		case string:
-			return t.eraser.pattern.MatchString(v)
-		case []byte:
-			return t.eraser.pattern.Match(v)
-		}
-		return false
-	})
+	found := func(name string) bool { return t.eraser.pattern.Match(bytesOf(r[name])) }
+	return t.eraser.pattern != nil && slices.ContainsFunc(t.Names, found)
 }
 
 // change gives the columns of a row, or of the pieces of one text, that become others, and the
@@ -418,11 +398,7 @@ func (t *redactedTable) erase(tx *db.Tx, key []any) error {
 		where, args = t.Key[0]+" = ?", key[:1]
 	}
 	var rows []textRow
-	for row, err := range tx.Query(t.sql(where), args...) {
-		if err != nil {
-			return err
-		}
-		r, _, err := t.scan(row)
+	for r, err := range t.rows(tx.Query(t.sql(where), args...)) {
 		if err != nil {
 			return err
 		}
@@ -466,23 +442,15 @@ func (t *redactedTable) write(tx *db.Tx, r, changed textRow) error {
 
 // rereadCheckpoint has a checkpoint agree with its document: its checksum of that is of the old one.
 func rereadCheckpoint(tx *db.Tx, document textRow) error {
-	sum := &migrations.Checksum{}
-	for i := range migrations.Checksums {
-		if migrations.Checksums[i].Table == "checkpoints" {
-			sum = &migrations.Checksums[i]
-		}
-	}
+	sum := checksumOf("checkpoints")
 	t := &redactedTable{Texts: migrations.Texts{Table: "checkpoints", Key: []string{"id"}}, sum: sum}
 	t.columns = append([]string{"id", sum.Column}, sum.Covered...)
-	for row, err := range tx.Query(t.sql("id = ?"), document["checkpoint"]) {
+	for r, err := range t.rows(tx.Query(t.sql("id = ?"), document["checkpoint"])) {
 		if err != nil {
 			return err
 		}
-		r, _, err := t.scan(row)
-		if err != nil {
-			return err
-		}
-		return t.write(tx, r, textRow{"checksum": documentChecksum(bytesOf(document["document"]))})
+		checksum := crc32.Checksum(bytesOf(document["document"]), crc32.MakeTable(crc32.Castagnoli))
+		return t.write(tx, r, textRow{"checksum": int64(checksum)})
 	}
 	return nil
 }

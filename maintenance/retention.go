@@ -79,7 +79,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	if err != nil {
 		return nil, err
 	}
-	var removed far
+	var removed *far
 	// somebody waits: how much it will be is a look that takes a small part of the time
 	if db.TellsProgress(ctx) && !o.DryRun {
 		removed = plan(ctx, d, o)
@@ -95,11 +95,9 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		if r.Policy.Limited() {
 			policy := r.Policy
 			policy.DryRun = o.DryRun
-			if o.Each != nil || removed.ctx != nil {
+			if o.Each != nil || removed != nil {
 				policy.Each = func(gone db.Gone) {
-					if removed.ctx != nil {
-						removed.more(gone.Bytes)
-					}
+					removed.more(gone.Bytes)
 					if o.Each != nil {
 						o.Each(r.Store, gone)
 					}
@@ -107,7 +105,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 			}
 			var failed error
 			at := slices.IndexFunc(stores, func(s store) bool { return s.name == r.Store })
-			one.Pruned, failed = stores[at].prune(ctx, d, o.Scope, policy)
+			one.Pruned, failed = stores[at].open(d, o.Scope).(pruner).Prune(ctx, policy)
 			err = errors.Join(err, failed)
 		}
 		done = append(done, one)
@@ -120,10 +118,10 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 
 // plan begins the step of a Prune, whose end is what it would remove now. What can't be pruned says
 // so when it is to be.
-func plan(ctx context.Context, d *db.DB, o PruneOptions) far {
+func plan(ctx context.Context, d *db.DB, o PruneOptions) *far {
 	o.DryRun, o.Each = true, nil
 	would, _ := Prune(ctx, d, o)
-	f := far{ctx, db.Progress{Step: "remove"}}
+	f := &far{ctx, db.Progress{Step: "remove"}}
 	for _, one := range would {
 		f.at.Total += one.Bytes
 	}

@@ -2,8 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -50,20 +48,15 @@ func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report 
 		return x.Problems, err
 	}
 	got, err := db.Salvage(ctx, from, to, o)
-	report = Report{Salvaged: got}
+	report = Report{got, byStore(got.Tables, func(t db.SalvagedTable) string { return t.Table },
+		func(s *StoreReport, name string, t db.SalvagedTable) {
+			lost := new(int64) // of the first table
+			if len(s.Tables) > 0 {
+				lost = s.Lost
+			}
+			*s = StoreReport{name, s.Taken + t.Taken, s.Aside + t.Aside, sum(lost, t.Lost), append(s.Tables, t)}
+		})}
 	report.Notes = append(report.Notes, notes...)
-	for _, t := range got.Tables {
-		name := storeOf(t.Table)
-		i := slices.IndexFunc(report.Stores, func(s StoreReport) bool { return s.Store == name })
-		if i < 0 {
-			i = len(report.Stores)
-			report.Stores = append(report.Stores, StoreReport{Store: name, Lost: new(int64)})
-		}
-		s := &report.Stores[i]
-		s.Taken, s.Aside, s.Lost = s.Taken+t.Taken, s.Aside+t.Aside, sum(s.Lost, t.Lost)
-		s.Tables = append(s.Tables, t)
-	}
-	slices.SortFunc(report.Stores, func(a, b StoreReport) int { return strings.Compare(a.Store, b.Store) })
 	return report, err
 }
 
@@ -72,6 +65,5 @@ func sum(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return nil
 	}
-	n := *a + *b
-	return &n
+	return new(*a + *b)
 }

@@ -31,10 +31,10 @@ const (
     (SELECT coalesce(sum(coalesce(
         (SELECT l.bytes FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24
         ORDER BY l.id DESC LIMIT 1),
-        (SELECT sum(coalesce(octet_length(l.raw), 0) + coalesce(octet_length(l.prompt),
-        0) + coalesce(octet_length(l.parameters), 0) + coalesce(octet_length(l.output), 0))
-            FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24), 0)), 0)
-            FROM runs AS r WHERE r.scope = s.id)
+        (SELECT sum(coalesce(octet_length(l.raw), 0) + coalesce(octet_length(l.prompt), 0)
+            + coalesce(octet_length(l.parameters), 0) + coalesce(octet_length(l.output), 0))
+        FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24), 0)), 0)
+    FROM runs AS r WHERE r.scope = s.id)
     + (SELECT coalesce(sum(r.kept_bytes), 0) FROM live_runs AS r WHERE r.scope = s.id)
     + (SELECT coalesce(sum(octet_length(a.document)), 0) FROM agents AS a WHERE a.scope = s.id)
     + (SELECT coalesce(sum(c.size), 0) FROM checkpoints AS c WHERE c.scope = s.id)

@@ -2,6 +2,9 @@ package maintenance
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 
 	"selvedge/agents"
 	"selvedge/checkpoints"
@@ -11,66 +14,54 @@ import (
 	"selvedge/workers"
 )
 
-// A store is what goes over all stores asks of one.
+// A store is what work across all stores asks of one.
 type store struct {
 	name   string   // see db.Stores
 	tables []string // how the names of its tables begin
-	prune  func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error)
-	// recover gives back what only the dead held, and recovered is where it is counted; nil: nothing
-	// there dies with a process.
-	recover   func(ctx context.Context, d *db.DB, scope string) (int, error)
+	open   func(d *db.DB, scope string) any
+	// recovered is where what Recover gave back is counted; nil: nothing there dies with a process.
 	recovered func(*Recovery) *int
 	// read reads all that it keeps.
 	read func(c *deep, scope string)
 }
 
+// What open gives prunes, and in the stores with recovered also recovers.
+type (
+	pruner interface {
+		Prune(context.Context, db.Policy) (db.Pruned, error)
+	}
+	recoverer interface {
+		Recover(context.Context) (int, error)
+	}
+)
+
 // stores are all that there are, in the order in which they are recovered.
 var stores = []store{
 	{
 		name: db.StoreCheckpoints, tables: []string{"checkpoint"}, read: (*deep).checkpoints,
-		prune: func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error) {
-			return checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).Prune(ctx, policy)
-		},
-		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
-			return checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).Recover(ctx)
+		open: func(d *db.DB, scope string) any {
+			return checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
 		},
 		recovered: func(r *Recovery) *int { return &r.Checkpoints },
 	},
 	{
 		name: db.StoreRuns, tables: []string{"run_", "runs"}, read: (*deep).runs,
-		prune: func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error) {
-			return runs.NewStore(d, runs.Options{Scope: scope}).Prune(ctx, policy)
-		},
-		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
-			return runs.NewStore(d, runs.Options{Scope: scope}).Recover(ctx)
-		},
+		open:      func(d *db.DB, scope string) any { return runs.NewStore(d, runs.Options{Scope: scope}) },
 		recovered: func(r *Recovery) *int { return &r.Runs },
 	},
 	{
 		name: db.StoreLive, tables: []string{"live_"}, read: (*deep).live,
-		prune: func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error) {
-			return live.NewStore(d, live.Options{Scope: scope}).Prune(ctx, policy)
-		},
-		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
-			return live.NewStore(d, live.Options{Scope: scope}).Recover(ctx)
-		},
+		open:      func(d *db.DB, scope string) any { return live.NewStore(d, live.Options{Scope: scope}) },
 		recovered: func(r *Recovery) *int { return &r.Live },
 	},
 	{
 		name: db.StoreAgents, tables: []string{"agent"}, read: (*deep).agents,
-		prune: func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error) {
-			return agents.NewRegistry(d, agents.Options{Scope: scope}).Prune(ctx, policy)
-		},
-		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
-			return agents.NewRegistry(d, agents.Options{Scope: scope}).Recover(ctx)
-		},
+		open:      func(d *db.DB, scope string) any { return agents.NewRegistry(d, agents.Options{Scope: scope}) },
 		recovered: func(r *Recovery) *int { return &r.Agents },
 	},
 	{
 		name: db.StoreWorkers, tables: []string{"worker"}, read: (*deep).workers,
-		prune: func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error) {
-			return workers.NewRuntimes(d, scope).Prune(ctx, policy)
-		},
+		open: func(d *db.DB, scope string) any { return workers.NewRuntimes(d, scope) },
 	},
 }
 
@@ -79,10 +70,46 @@ var others = []store{
 	{name: "imports", tables: []string{"import", "quarantine"}},
 	{
 		name: "reservations", tables: []string{"leases"},
+		open:      func(d *db.DB, scope string) any { return reservations{d, scope} },
 		recovered: func(r *Recovery) *int { return &r.Reservations },
-		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
-			return d.RecoverReservations(ctx, db.ReservationFilter{Scope: scope})
-		},
 	},
 	{name: "file", tables: []string{"retention", "scopes", "owners", "moves"}},
+}
+
+// reservations are those of a scope.
+type reservations struct {
+	d     *db.DB
+	scope string
+}
+
+func (r reservations) Recover(ctx context.Context) (int, error) {
+	return r.d.RecoverReservations(ctx, db.ReservationFilter{Scope: r.scope})
+}
+
+// storeOf is the store that a table belongs to, or user for one of the user's own.
+func storeOf(table string) string {
+	name := "user"
+	for _, s := range slices.Concat(stores, others) {
+		if slices.ContainsFunc(s.tables, func(begin string) bool { return strings.HasPrefix(table, begin) }) {
+			name = s.name
+		}
+	}
+	return name
+}
+
+// byStore sums tables up store by store, by name.
+func byStore[T, S any](tables []T, table func(T) string, add func(*S, string, T)) []S {
+	sums := map[string]*S{}
+	for _, t := range tables {
+		name := storeOf(table(t))
+		if sums[name] == nil {
+			sums[name] = new(S)
+		}
+		add(sums[name], name, t)
+	}
+	var list []S
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		list = append(list, *sums[name])
+	}
+	return list
 }
