@@ -69,8 +69,8 @@ func (a *app) registry(d *db.DB) *agents.Registry {
 
 func (a *app) agentsRecoverCommand() *cobra.Command {
 	return a.recoverCommand("agent", "Abandon agents that are certainly dead",
-		`recover abandons the active agents whose lease is over, and those without one whose process is known to be gone.
-Agents of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
+		`recover abandons the active agents whose lease is over, and those without one whose process is known to
+be gone. Agents of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
 		func(ctx context.Context, d *db.DB) (int, error) { return a.registry(d).Recover(ctx) })
 }
 
@@ -81,9 +81,9 @@ func (a *app) agentsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--thread NAME] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List agents, newest first",
-		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven days ago or
-earlier are left out, as the original does; it deletes them then, while list only looks. An agent that the old
-program went on with, too, is contested until imports resolve.`,
+		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven
+days ago or earlier are left out, as the original does; it deletes them then, while list only looks. An
+agent that the old program went on with, too, is contested until imports resolve.`,
 	}
 	f.text(c, &filter.Thread, "thread", "only agents on the thread `NAME`")
 	addWords(f, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
@@ -163,8 +163,8 @@ func (a *app) agentsShowCommand() *cobra.Command {
 	return a.answering(a.one(agentNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show an agent",
-		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent lives is asked
-on this machine.`,
+		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent
+lives is asked on this machine.`,
 	}, func(ctx context.Context, d *db.DB, t thing) error {
 		answer, err := describeAgent(ctx, d, a.registry(d), t.id)
 		if err != nil {
@@ -226,9 +226,9 @@ func (a *app) agentsReapCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reap [--thread NAME]",
 		Short: "Abandon agents that are active and dead",
-		Long: `reap sets the status of active agents to abandoned, and gives their threads back, where their lease has ended or,
-without one, where no process has their pid or the machine was restarted since. Agents of which nobody can tell
-stay.`,
+		Long: `reap sets the status of active agents to abandoned, and gives their threads back, where their lease
+has ended or, without one, where no process has their pid or the machine was restarted since. Agents of
+which nobody can tell stay.`,
 	}
 	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) (err error) {
 		var n int
@@ -251,8 +251,8 @@ func (a *app) agentsReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release ID [--status WORD]",
 		Short: "End an agent, and give its thread back",
-		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The agent itself is not
-asked: what it does under a lease is refused from then on.`,
+		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The
+agent itself is not asked: what it does under a lease is refused from then on.`,
 	}
 	check := wordFlag(c, &status, "status", "its `STATUS` from then on: ", agentStatuses[1:])
 	c.PreRunE = func(*cobra.Command, []string) error { return check() }
@@ -268,7 +268,7 @@ asked: what it does under a lease is refused from then on.`,
 		if err := s.UpdateStatus(ctx, e.SessionID, agents.Status(status)); err != nil {
 			return err
 		}
-		return a.say(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: agents.Status(status)},
+		return a.say(releaseAnswer{e.SessionID, e.Thread, e.Status, agents.Status(status)},
 			"agent %s is %s; thread %s is free of it\n", e.SessionID, status, e.Thread)
 	})
 	return a.answering(c, releaseAnswer{})

@@ -20,9 +20,9 @@ func (a *app) backupCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the file, in use or not, to FILE",
-		Long: `backup copies the file as it is at one moment to FILE, which must not exist yet. The file stays in use
-meanwhile. The copy is compact and readable by its user alone. It is on the disk and was checked before it
-gets its name.`,
+		Long: `backup copies the file as it is at one moment to FILE, which must not exist yet. The file stays in
+use meanwhile. The copy is compact and readable by its user alone. It is on the disk and was checked before
+it gets its name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.backup(c.Context(), args[0]) },
 	}, backupAnswer{})

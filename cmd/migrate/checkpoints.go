@@ -31,7 +31,7 @@ type checkpointAnswer struct {
 	Contest *string `json:"contested"`
 	// on the run; null where there is none. A run that paused again can wait and be claimed
 	Claim *claimFact `json:"claim"`
-	// in place of document, where that is no JSON: its bytes
+	// instead of document, where that is no JSON: its bytes
 	Base64 string `json:"document_base64,omitempty"`
 	// as it was saved or imported, without the blanks between its parts
 	Document any `json:"document"`
@@ -88,9 +88,9 @@ func (a *app) checkpointsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List paused runs, by id",
-		Long: `list shows the runs of the scope that wait to be claimed, those whose document can't be read among them; with
---status claimed, those that a process has claimed and not completed. A run that the old program went on with,
-too, is contested: it can't be claimed until imports resolve.`,
+		Long: `list shows the runs of the scope that wait to be claimed, those whose document can't be read among
+them; with --status claimed, those that a process has claimed and not completed. A run that the old program
+went on with, too, is contested: it can't be claimed until imports resolve.`,
 	}
 	f.settle(wordFlag(c, &status, "status", "runs in this `STATUS`: ", checkpointStates))
 	return list(a, c, f, listing[checkpoints.Summary]{
@@ -143,8 +143,8 @@ func (a *app) checkpointsShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--status WORD]",
 		Short: "Show a paused run with its document",
-		Long: `show takes the id of a run, or the beginning of one where no other begins so. Of a run that waits and is claimed,
-too, it shows the document that waits; --status claimed shows the other.`,
+		Long: `show takes the id of a run, or the beginning of one where no other begins so. Of a run that waits
+and is claimed, too, it shows the document that waits; --status claimed shows the other.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.on(toRead, func(ctx context.Context, d *db.DB, args []string) error {
 			store := a.checkpointStore(d)
@@ -259,9 +259,9 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 func (a *app) checkpointsRecoverCommand() *cobra.Command {
 	var imported bool
 	c := a.recoverCommand("claim", "Make claims that nobody works on claimable again",
-		`recover frees the claims of processes that are gone, and those whose time is over. Claims of processes that still
-run, stopped ones too, stay with them. So do claims that an import brought, of which nobody knows whether the
-old program still works on them; once it is stopped, --imported frees these too.`,
+		`recover frees the claims of processes that are gone, and those whose time is over. Claims of processes
+that still run, stopped ones too, stay with them. So do claims that an import brought, of which nobody knows
+whether the old program still works on them; once it is stopped, --imported frees these too.`,
 		func(ctx context.Context, d *db.DB) (int, error) {
 			if imported {
 				return a.checkpointStore(d).RecoverOrphaned(ctx) // this process has no claims of its own

@@ -16,11 +16,11 @@ func (a *app) compactCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "compact",
 		Short: "Give all free room of the file back to the disk",
-		Long: `compact replaces the file with a compact, checked copy. All room that deletions left free goes back to the
-disk, inside pages too. The disk needs room for the copy. After a crash the old file or the new one is there,
-whole. No other program may have the file open: compact waits until they have closed it, and says who has it
-open; --wait bounds that. gc gives back what it removes while programs have the file open, and most files
-need no more.`,
+		Long: `compact replaces the file with a compact, checked copy. All room that deletions left free goes back
+to the disk, inside pages too. The disk needs room for the copy. After a crash the old file or the new one
+is there, whole. No other program may have the file open: compact waits until they have closed it, and says
+who has it open; --wait bounds that. gc gives back what it removes while programs have the file open, and
+most files need no more.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			done, err := exclusively(c.Context(), a, db.Options{MustExist: true}, db.Compact)
 			if err != nil {

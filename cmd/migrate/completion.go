@@ -44,7 +44,7 @@ func (a *app) completionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.say(completionAnswer{args[0], script.String()}, "%s", script.String())
+			return a.answer(completionAnswer{args[0], script.String()}, func() { a.write(script.String()) })
 		},
 	}, completionAnswer{})
 }
@@ -89,7 +89,9 @@ type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, erro
 
 // completeArgs completes arguments, each by what complete gives for those before it; nil: nothing.
 func completeArgs(c *cobra.Command, completes func(before []string) cobra.CompletionFunc) {
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	c.ValidArgsFunction = func(
+		c *cobra.Command, args []string, prefix string,
+	) ([]string, cobra.ShellCompDirective) {
 		if with := completes(args); with != nil {
 			return with(c, args, prefix)
 		}
@@ -108,7 +110,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 		ids[n.store] = n.complete(a)
 	}
 	kinds := a.completeFrom(a.named(`SELECT kind FROM leases WHERE scope = ?1`))
-	completeArgs(subcommand(subcommand(root, "reservations"), "release"), func(before []string) cobra.CompletionFunc {
+	release := subcommand(subcommand(root, "reservations"), "release")
+	completeArgs(release, func(before []string) cobra.CompletionFunc {
 		switch len(before) {
 		case 0:
 			return kinds

@@ -39,14 +39,15 @@ func (a *app) datasetteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "datasette [--url URL]",
 		Short: "Write the metadata with which Datasette shows the file as pages that link to each other",
-		Long: `datasette writes a metadata file for Datasette (datasette.io), a program that shows SQLite files in a browser. Views have no
-foreign keys, so Datasette can't link their rows; the pages of this file are queries whose rows do:
+		Long: `datasette writes a metadata file for Datasette (datasette.io), a program that shows SQLite files in
+a browser. Views have no foreign keys, so Datasette can't link their rows; the pages of this file are
+queries whose rows do:
 
     migrate --db agents.db datasette > metadata.json
     datasette agents.db --metadata metadata.json
 
-Rows of tables show the names of those that they refer to, and small tables of the program's own are hidden. The answer is JSON, with
---json or without. The file itself isn't opened, and needn't be there.`,
+Rows of tables show the names of those that they refer to, and small tables of the program's own are hidden.
+The answer is JSON, with --json or without. The file itself isn't opened, and needn't be there.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			u, err := url.Parse(base)
@@ -79,7 +80,8 @@ func datasetteMetadata(path, base string) datasetteAnswer {
 	}
 	queries := map[string]datasetteQuery{}
 	for _, p := range datasettePages {
-		p.query.SQL = strings.ReplaceAll(strings.TrimSpace(p.query.SQL), "@", "'"+strings.ReplaceAll(at, "'", "''")+"' || ")
+		address := "'" + strings.ReplaceAll(at, "'", "''") + "' || "
+		p.query.SQL = strings.ReplaceAll(strings.TrimSpace(p.query.SQL), "@", address)
 		queries[p.name] = p.query
 	}
 	return datasetteAnswer{Title: "Selvedge: " + name, Databases: map[string]datasetteDatabase{name: {

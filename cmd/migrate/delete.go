@@ -21,9 +21,9 @@ func (a *app) deleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete STORE ID [--agent ID] [--runtime ID] [--yes]",
 		Short: "Delete one run, live run, agent, checkpoint or worker, with all that belongs to it",
-		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints or workers), pinned or not: a run
-with its trace, a worker with its transcript, a checkpoint whether it waits or is claimed. The ID must be
-whole. A run or live run that a process writes to stays. The space goes back to the disk.
+		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints or workers), pinned or
+not: a run with its trace, a worker with its transcript, a checkpoint whether it waits or is claimed. The ID
+must be whole. A run or live run that a process writes to stays. The space goes back to the disk.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		Args: cobra.ExactArgs(2),

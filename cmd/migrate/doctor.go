@@ -49,9 +49,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [--fix]",
 		Short: "Look at everything that can be wrong with the file, and say what to do",
-		Long: `doctor looks at where the file lies, who may read it, its versions, its WAL and who keeps it, the room on the
-disk, what dead processes still hold, what lies in quarantine and what retention would remove, and runs check.
-It changes nothing without --fix. Damage ends it with exit code 7.
+		Long: `doctor looks at where the file lies, who may read it, its versions, its WAL and who keeps it, the
+room on the disk, what dead processes still hold, what lies in quarantine and what retention would remove,
+and runs check. It changes nothing without --fix. Damage ends it with exit code 7.
 
 --fix does what is safe at any time: it makes views, triggers and indexes again, recovers what only the dead
 held in every scope, removes what killed verifications left beside the file, and moves the WAL into the file
@@ -236,7 +236,8 @@ func (x *examiner) serverHealth() error {
 	}
 	x.say("connections", state, todo, "%d of %d", h.Connections, h.MostConnections)
 	if h.Awaited != "" && h.SeesAll && !h.AwaitedThere {
-		x.say("standbys", stateTodo, "start a standby, or say that commits wait for none: synchronous_standby_names",
+		x.say("standbys", stateTodo,
+			"start a standby, or say that commits wait for none: synchronous_standby_names",
 			"commits wait for %s, and none of them is there; %d wait now", h.Awaited, h.CommitsWaiting)
 	} else {
 		x.fine("standbys", "commits wait for %s; connected: %d", standbysName(h), len(h.Standbys))
@@ -335,7 +336,8 @@ func (x *examiner) versions() error {
 	const differ = "its schema is %d, this program's is %d"
 	switch program := db.SchemaVersion(); {
 	case s.Schema < program:
-		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema, program)
+		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema,
+			program)
 	case s.Schema > program:
 		x.say("versions", stateNote, "use the newer program that wrote it", differ, s.Schema, program)
 	default:

@@ -30,10 +30,11 @@ func (a *app) downCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "down --to N [--dry-run] [--show-sql] [--yes]",
 		Short: "Take the file back to an older schema",
-		Long: `down takes the file back to schema version N, for a program that knows no more, and removes what the versions
-in between have brought: tables, columns and what is in them. The file is copied to FILE.schema-M.bak before, M
-being its version; migrate restore brings it back. All of it takes effect or nothing. No other program may have
-the file open: down waits until they have closed it, and says who has it open.
+		Long: `down takes the file back to schema version N, for a program that knows no more, and removes what
+the versions in between have brought: tables, columns and what is in them. The file is copied to
+FILE.schema-M.bak before, M being its version; migrate restore brings it back. All of it takes effect or
+nothing. No other program may have the file open: down waits until they have closed it, and says who has it
+open.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		RunE: func(c *cobra.Command, _ []string) error {

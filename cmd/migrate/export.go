@@ -13,10 +13,10 @@ func (a *app) exportCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "export KIND DIR",
 		Short: "Write the old layout, for a program of the old kind",
-		Long: `export writes the scope's records in the old layout into DIR, which must be empty or missing. A program of the
-old kind reads it and goes on from there. KIND is ` + kindNames() + `. Records that came
-from an import leave byte for byte as they came. What old file names can't hold is left out and named; then the
-exit code is 3.`,
+		Long: `export writes the scope's records in the old layout into DIR, which must be empty or missing. A
+program of the old kind reads it and goes on from there. KIND is ` + kindNames() + `. Records that came
+from an import leave byte for byte as they came. What old file names can't hold is left out and named; then
+the exit code is 3.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE: func(c *cobra.Command, args []string) error {

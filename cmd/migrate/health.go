@@ -115,9 +115,9 @@ func (a *app) healthCommand() *cobra.Command {
 		Short: "Show the room that the file takes at the moment, and who reads it",
 		Long: `health shows the room that the file takes at the moment, and who reads it.
 
-Of a server it shows who waits for whose lock, the oldest open transaction, how many connections there are, the
-standbys and whether commits wait for them, how far the server is from running out of transaction ids, and what
-keeps its WAL. A user who is no member of pg_monitor sees less.`,
+Of a server it shows who waits for whose lock, the oldest open transaction, how many connections there are,
+the standbys and whether commits wait for them, how far the server is from running out of transaction ids,
+and what keeps its WAL. A user who is no member of pg_monitor sees less.`,
 		RunE: a.on(toLook, a.health),
 	}, healthAnswer{})
 }

@@ -17,23 +17,24 @@ func (a *app) importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import KIND DIR [--up] [--follow-links] [--yes]",
 		Short: "Bring an old tree into the file",
-		Long: `import brings the tree under DIR, the folder that the old program was given, into the file and makes the file
-where it is missing; a file with an older schema is migrated only with --up. KIND is
-` + kindNames() + `, or auto, which says what it recognised, also in folders two levels
-below, as in a home folder, and asks whether it is meant. For runs DIR is the car folder or its runs/.
+		Long: `import brings the tree under DIR, the folder that the old program was given, into the file and
+makes the file where it is missing; a file with an older schema is migrated only with --up. KIND is
+` + kindNames() + `, or auto, which says what it recognised, also in folders two levels below, as in a home
+folder, and asks whether it is meant. For runs DIR is the car folder or its runs/.
 
-DIR is never changed. Of what lies in it only regular files are read, and links out of it are followed only with
---follow-links. An import can be stopped and run again at any point; run twice it adds nothing, and a tree that
-has grown is picked up where it was. What can't be read goes into quarantine with its file, offset, reason and
-bytes; then, or when something differs from what is in the file and was left as it is, the exit code is 3.
+DIR is never changed. Of what lies in it only regular files are read, and links out of it are followed only
+with --follow-links. An import can be stopped and run again at any point; run twice it adds nothing, and a
+tree that has grown is picked up where it was. What can't be read goes into quarantine with its file,
+offset, reason and bytes; then, or when something differs from what is in the file and was left as it is,
+the exit code is 3.
 
 What the old program did since an import is done here, too: an agent or a checkpoint that it has changed,
 claimed, finished or removed, and that was not touched here, is changed, claimed or gone here. One that was
-touched here is named, and stays as it is until somebody decides with imports resolve; a checkpoint can't be
-claimed before that. So once a move is over, don't import a folder again whose files you have removed. A folder
-that is not the one that was imported before (it has another device or inode, can't be read, or is gone, as
-where a volume is not mounted) changes nothing: import asks whether it is meant to be followed from now on, and
-without --yes, where nobody can be asked, the exit code is 2.`,
+touched here is named, and stays as it is until somebody decides with imports resolve; a checkpoint can't
+be claimed before that. So once a move is over, don't import a folder again whose files you have removed. A
+folder that is not the one that was imported before (it has another device or inode, can't be read, or is
+gone, as where a volume is not mounted) changes nothing: import asks whether it is meant to be followed
+from now on, and without --yes, where nobody can be asked, the exit code is 2.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE: func(c *cobra.Command, args []string) error {

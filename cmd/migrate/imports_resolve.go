@@ -49,13 +49,13 @@ func (a *app) importsResolveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resolve ID --take WHOSE [--follow-links]",
 		Short: "Decide whose version counts of what both programs went on with",
-		Long: `resolve ends a conflict: an agent or a checkpoint that was imported, that the old program has changed, claimed,
-finished or removed since, and that was written to here, too. Until then every import and verify names it
-(exit 3), it stays here as it is, and a checkpoint can't be claimed. ID is that of the agent or of the paused
-run, or the conflict's number in imports conflicts.
+		Long: `resolve ends a conflict: an agent or a checkpoint that was imported, that the old program has
+changed, claimed, finished or removed since, and that was written to here, too. Until then every import and
+verify names it (exit 3), it stays here as it is, and a checkpoint can't be claimed. ID is that of the agent
+or of the paused run, or the conflict's number in imports conflicts.
 
---take old has it here as it is in the folder now; where it is gone there it goes here. --take ours leaves it
-here as it is, and it can be claimed again. The decision stays in the journal: see imports show.`,
+--take old has it here as it is in the folder now; where it is gone there it goes here. --take ours leaves
+it here as it is, and it can be claimed again. The decision stays in the journal: see imports show.`,
 		Args: cobra.ExactArgs(1),
 	}
 	followLinksFlag(c, &o.FollowLinks)
@@ -86,6 +86,6 @@ here as it is, and it can be claimed again. The decision stays in the journal: s
 
 // noteContested says below an answer what to do about what both programs went on with.
 func (a *app) noteContested() {
-	a.noteBelow("note: the old program went on with what is contested, too; decide whose version counts: %s, or ours",
-		a.commandLine("imports", "resolve", "ID", "--take", "old"))
+	a.noteBelow("note: the old program went on with what is contested, too; decide whose version counts: %s, "+
+		"or ours", a.commandLine("imports", "resolve", "ID", "--take", "old"))
 }

@@ -142,7 +142,9 @@ type listing[T any] struct {
 }
 
 // each gives the pages to visit until there are enough items, and then the cursor to go on from.
-func (l listing[T]) each(ctx context.Context, d *db.DB, f pageFlags, visit func([]T) error) (next string, err error) {
+func (l listing[T]) each(
+	ctx context.Context, d *db.DB, f pageFlags, visit func([]T) error,
+) (next string, err error) {
 	next = f.after
 	for skip := (f.page - 1) * f.limit; skip > 0; {
 		page, err := l.page(ctx, d, db.At{After: next, Limit: min(listBatch, skip)})

@@ -43,7 +43,8 @@ func (a *app) liveStore(d *db.DB) *live.Store { return live.NewStore(d, live.Opt
 
 func (a *app) liveRecoverCommand() *cobra.Command {
 	return a.recoverCommand("live run", "Give back live runs whose holder is dead",
-		`recover gives back the live runs that a process held which is gone, so that another can resume them. It ends none.`,
+		`recover gives back the live runs that a process held which is gone, so that another can resume them. It
+ends none.`,
 		func(ctx context.Context, d *db.DB) (int, error) { return a.liveStore(d).Recover(ctx) })
 }
 
@@ -56,8 +57,8 @@ func (a *app) liveListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--session ID] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List live runs, oldest first",
-		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must pass all of
-them. --status may be repeated, and means any of the words then.`,
+		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must
+pass all of them. --status may be repeated, and means any of the words then.`,
 	}
 	f.text(c, &filter.Session, "session", "only runs of the session `ID`")
 	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", liveStatuses)

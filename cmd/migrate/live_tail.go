@@ -22,12 +22,13 @@ func (a *app) liveTailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [ID | --session ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a live run, or all of them, as events are recorded",
-		Long: `tail prints the last events of a live run, and then each as any process records it, until it is interrupted;
-also behind the run's end. Without ID it follows every run of the scope, or of a --session, and begins with what
-is new: in each run in the order of its events.
+		Long: `tail prints the last events of a live run, and then each as any process records it, until it is
+interrupted; also behind the run's end. Without ID it follows every run of the scope, or of a --session, and
+begins with what is new: in each run in the order of its events.
 
-Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same
-run. A tail ends where events that were to come are gone: a cap took them, or the run was removed or replaced.`,
+Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the
+same run. A tail ends where events that were to come are gone: a cap took them, or the run was removed or
+replaced.`,
 		PreRunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && given(c, "session") != nil {
 				return usage("choose one of ID and --session")
@@ -36,9 +37,9 @@ run. A tail ends where events that were to come are gone: a cap took them, or th
 		},
 	}
 	c.Flags().String("session", "", "all runs of the session `ID`")
-	tailCommand(a, c, "events", liveNoun.needsID, func(ctx context.Context, d *db.DB, args []string, _ tailFlags) (
-		t tailing[string, live.RunEventRecord], err error,
-	) {
+	tailCommand(a, c, "events", liveNoun.needsID, func(
+		ctx context.Context, d *db.DB, args []string, _ tailFlags,
+	) (t tailing[string, live.RunEventRecord], err error) {
 		store := a.liveStore(d)
 		t = tailing[string, live.RunEventRecord]{
 			columns: []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}},
@@ -56,7 +57,9 @@ run. A tail ends where events that were to come are gone: a cap took them, or th
 		t.follow = func(ctx context.Context, from string) iter.Seq2[live.Followed, error] {
 			return store.Follow(ctx, found.id, from)
 		}
-		t.before = func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, found.id, n) }
+		t.before = func(ctx context.Context, n int64) (string, error) {
+			return store.CursorBefore(ctx, found.id, n)
+		}
 		t.words = []string{"live", "tail", found.id}
 		t.expired = "a cap took the events, or the run was removed or replaced; go on with what is there: " +
 			a.commandLine("live", "tail", found.id, "--all")

@@ -61,15 +61,15 @@ func (a *app) moveCommand() *cobra.Command {
 postgres://user@host/database, or a file. What is there must be empty, or be missing. Ids, counters, claims,
 what is in quarantine, limits and cursors go on there as they were.
 
-From the beginning of a move only move writes to the source. No program may have the file open, and on a server
-no live process may own anything (exit 5 says who; move waits for them 2 s, or as long as --wait says). Programs
-that want to write are told where it goes; those that only read are served. A move that was stopped goes on when
-the same line is run again. --abandon gives the source back as long as the target is not open; with --to it
-takes away what has come there. Without --to it looks at the place to which the source was moving; where that
-one is lost for good, --lost gives the source back without a look.
+From the beginning of a move only move writes to the source. No program may have the file open, and on a
+server no live process may own anything (exit 5 says who; move waits for them 2 s, or as long as --wait
+says). Programs that want to write are told where it goes; those that only read are served. A move that was
+stopped goes on when the same line is run again. --abandon gives the source back as long as the target is
+not open; with --to it takes away what has come there. Without --to it looks at the place to which the
+source was moving; where that one is lost for good, --lost gives the source back without a look.
 
-At the end every row is read in both and compared, and one line says what was proved. Only then is the source
-marked as moved, for ever, and the target can be opened: there is no moment at which both take work.`,
+At the end every row is read in both and compared, and one line says what was proved. Only then is the
+source marked as moved, for ever, and the target can be opened: there is no moment at which both take work.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case a.scope != "":

@@ -153,7 +153,7 @@ func (a *app) noteBelow(format string, args ...any) {
 // note tells people something beside the answer, on stderr.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		io.WriteString(a.stderr, line(format, args...)+"\n") //nolint:errcheck // a note that can't be written is not missed
+		io.WriteString(a.stderr, line(format, args...)+"\n") //nolint:errcheck // it is not missed
 	}
 }
 

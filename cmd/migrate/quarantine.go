@@ -56,9 +56,9 @@ func (a *app) quarantineShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--raw]",
 		Short: "Show one piece in quarantine: where it was, why it was not taken, its bytes",
-		Long: `show tells where a piece was, why it was not taken, and its bytes. Of a conflict, a file whose id is here from
-elsewhere with other contents, it shows what is here and what is in quarantine side by side; lines that differ
-are marked with !.`,
+		Long: `show tells where a piece was, why it was not taken, and its bytes. Of a conflict, a file whose id
+is here from elsewhere with other contents, it shows what is here and what is in quarantine side by side;
+lines that differ are marked with !.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := quarantineID(args[0])
@@ -68,7 +68,9 @@ are marked with !.`,
 			if raw && a.json {
 				return usage("choose one of --raw and --json")
 			}
-			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.quarantineShow(c.Context(), d, id, raw) })
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				return a.quarantineShow(c.Context(), d, id, raw)
+			})
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "only the bytes, as they were")

@@ -92,11 +92,11 @@ func (a *app) quarantineRetryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retry [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE]",
 		Short: "Try to take pieces again whose cause is gone",
-		Long: `retry imports what is in quarantine once more, for a newer program may read it, or what had its id is gone: whole
-files of runs, agents, checkpoints and live runs, and single records of live runs, from the bytes that are kept,
-whatever became of the folder; and runtimes of workers as a whole, from their folder. What is taken leaves the
-quarantine; what isn't stays as it is, is named with the reason, and the exit code is 3. A line of a run, or the
-end of a file that was cut, can't be tried by itself: import the folder again.`,
+		Long: `retry imports what is in quarantine once more, for a newer program may read it, or what had its id
+is gone: whole files of runs, agents, checkpoints and live runs, and single records of live runs, from the
+bytes that are kept, whatever became of the folder; and runtimes of workers as a whole, from their folder.
+What is taken leaves the quarantine; what isn't stays as it is, is named with the reason, and the exit code
+is 3. A line of a run, or the end of a file that was cut, can't be tried by itself: import the folder again.`,
 		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
 			ids, err := p.ids(ctx, a, d, args)
 			if err != nil {
@@ -152,10 +152,10 @@ func (a *app) quarantineDropCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drop [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE] [--yes]",
 		Short: "Remove pieces from quarantine, with their bytes",
-		Long: `drop removes pieces for good. A file that was put aside whole (file, conflict) is met by the next import of its
-folder as if for the first time: it is taken, or comes into quarantine again. What was found in a file that was
-taken (line, tail, name, and a conflict over one record of several) does not come back as long as the file stays
-as it is.
+		Long: `drop removes pieces for good. A file that was put aside whole (file, conflict) is met by the next
+import of its folder as if for the first time: it is taken, or comes into quarantine again. What was found
+in a file that was taken (line, tail, name, and a conflict over one record of several) does not come back as
+long as the file stays as it is.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
@@ -194,7 +194,8 @@ func (a *app) sideBySide(ours, theirs string) {
 		if i >= len(left) || i >= len(right) || left[i] != right[i] {
 			mark = "!"
 		}
-		a.print("%s\n", strings.TrimRight(fmt.Sprintf("%s %-*s %s", mark, width, line(left, i), line(right, i)), " "))
+		text := fmt.Sprintf("%s %-*s %s", mark, width, line(left, i), line(right, i))
+		a.print("%s\n", strings.TrimRight(text, " "))
 	}
 	if more := max(len(left), len(right)) - most; more > 0 {
 		a.print("  … and %s\n", count(more, "line"))

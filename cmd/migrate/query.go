@@ -39,14 +39,14 @@ func (a *app) queryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "query SQL [-p name=value]... [--table|--json|--nl|--csv]",
 		Short: "Answer a question in SQL; it can't change anything",
-		Long: `query runs one reading statement (SELECT, WITH, VALUES, EXPLAIN, or a PRAGMA that only shows something)
-on a connection that can't write. The SQL "-" is read from standard input. The views v_… are made for
-queries; see docs/queries.md.
+		Long: `query runs one reading statement (SELECT, WITH, VALUES, EXPLAIN, or a PRAGMA that only shows
+something) on a connection that can't write. The SQL "-" is read from standard input. The views v_… are made
+for queries; see docs/queries.md.
 
-Parameters are written :name in the SQL and given by -p name=value. A value that looks like an integer
-or a decimal is one, everything else is text; -p name:TYPE=value states the type: text, int, real, blob
-(in hex) or null. A query sees the file as it was when it began; the WAL can't restart from its
-beginning until the output was read to the end.`,
+Parameters are written :name in the SQL and given by -p name=value. A value that looks like an integer or a
+decimal is one, everything else is text; -p name:TYPE=value states the type: text, int, real, blob (in hex)
+or null. A query sees the file as it was when it began; the WAL can't restart from its beginning until the
+output was read to the end.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fail(kindUsage, "put it in quotes: migrate query "+shellWord(strings.Join(args, " ")),

@@ -13,10 +13,11 @@ import (
 )
 
 type redactAnswer struct {
-	Path    string                      `json:"path"`    // the file, absolute
-	Erased  bool                        `json:"erased"`  // it was done; false: this is what would be touched
-	Tables  []maintenance.RedactedTable `json:"tables"`  // in which there is something, by name
-	Backups []string                    `json:"backups"` // copies of the file that lie beside it and still hold it
+	Path   string                      `json:"path"`   // the file, absolute
+	Erased bool                        `json:"erased"` // it was done; false: this is what would be touched
+	Tables []maintenance.RedactedTable `json:"tables"` // in which there is something, by name
+	// copies of the file that lie beside it and still hold it
+	Backups []string `json:"backups"`
 }
 
 func (a *app) redactCommand() *cobra.Command {
@@ -26,18 +27,19 @@ func (a *app) redactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "redact [--pattern REGEXP] [--run ID] [--agent ID] [--dry-run] [--yes]",
 		Short: "Erase a secret, or what was said in a run, everywhere in the file",
-		Long: `redact shows what it would touch, asks, and then erases it: in columns, raw records, documents and the
-quarantine, in free pages and in the -wal. [redacted], or stars, over as many bytes, replace it; checksums and
-exports stay sound.
+		Long: `redact shows what it would touch, asks, and then erases it: in columns, raw records, documents and
+the quarantine, in free pages and in the -wal. [redacted], or stars, over as many bytes, replace it;
+checksums and exports stay sound.
 
 --pattern is a regular expression (RE2), looked for in every text, and in the strings and numbers of JSON
 without their escapes. It goes over all scopes; with --run or --agent only over what belongs to that run or
-agent in --scope: traces, live runs, checkpoints, quarantine. --run or --agent alone erases all that people and
-models wrote there; ids, times and statuses stay.
+agent in --scope: traces, live runs, checkpoints, quarantine. --run or --agent alone erases all that people
+and models wrote there; ids, times and statuses stay.
 
-The whole file is written again at the end, which takes as much room once more, and needs reads that take long
-to end. Ids and paths in which the pattern is found stay: delete what they name. Backups, exported trees and
-the trees that were imported are not touched, nor are the WAL of a server, its archive and its logs.`,
+The whole file is written again at the end, which takes as much room once more, and needs reads that take
+long to end. Ids and paths in which the pattern is found stay: delete what they name. Backups, exported
+trees and the trees that were imported are not touched, nor are the WAL of a server, its archive and its
+logs.`,
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			for _, name := range []string{"pattern", "run", "agent"} { // of a variable that was not set, in a script
 				if given := given(c, name); given != nil && *given == "" {
@@ -79,7 +81,8 @@ func (a *app) redact(ctx context.Context, d *db.DB, r maintenance.Redaction, dry
 				return a.failed
 			}
 		}
-		if err := a.confirm(yes, "erase %s in %s, for good", placesOf(done), count(done.Rows(), "row")); err != nil {
+		places, rows := placesOf(done), count(done.Rows(), "row")
+		if err := a.confirm(yes, "erase %s in %s, for good", places, rows); err != nil {
 			return err
 		}
 	}

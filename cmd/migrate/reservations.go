@@ -57,8 +57,8 @@ func (a *app) reservationsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--kind KIND] [--limit N] [--after CURSOR] [--all]",
 		Short: "List what is reserved, by kind and name",
-		Long: `list shows the reservations of the scope: ports, worktrees, paths, whatever programs reserve. Those that are
-over and that nobody has taken since are shown too, as expired or dead; they are in nobody's way.`,
+		Long: `list shows the reservations of the scope: ports, worktrees, paths, whatever programs reserve. Those
+that are over and that nobody has taken since are shown too, as expired or dead; they are in nobody's way.`,
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
 	return list(a, c, &listFlags{}, listing[reservationItem]{
@@ -89,9 +89,9 @@ func (a *app) reservationsReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release KIND NAME [--epoch N]",
 		Short: "Take a reservation away from its holder",
-		Long: `release is for a holder that is not coming back: stopped, or on a machine that is gone. The holder is not asked;
-what it does under the reservation is refused from then on. --epoch makes sure that it is the reservation that
-list showed.`,
+		Long: `release is for a holder that is not coming back: stopped, or on a machine that is gone. The holder
+is not asked; what it does under the reservation is refused from then on. --epoch makes sure that it is the
+reservation that list showed.`,
 		Args: cobra.ExactArgs(2),
 		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
 			kind, name, epoch := args[0], args[1], epoch

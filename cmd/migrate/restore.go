@@ -20,11 +20,11 @@ func (a *app) restoreCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "Put a copy of the backup FILE into the place of the file",
-		Long: `restore copies the backup FILE, checks the copy and puts it into the place of the file of --db, or makes that.
-What was there is kept as DB.before-restore, or, if an earlier restore kept something, as DB.before-restore-2
-and so on. No other program may have the file open: restore waits until they have closed it, and says who has
-it open. After a crash the old file or the new one is there, whole. A -wal that belongs to another file goes
-aside as DB.before-restore-wal.
+		Long: `restore copies the backup FILE, checks the copy and puts it into the place of the file of --db, or
+makes that. What was there is kept as DB.before-restore, or, if an earlier restore kept something, as
+DB.before-restore-2 and so on. No other program may have the file open: restore waits until they have closed
+it, and says who has it open. After a crash the old file or the new one is there, whole. A -wal that belongs
+to another file goes aside as DB.before-restore-wal.
 
 The schema is that of the backup; up brings it to this program's. Cursors from before have expired.`,
 		Args: cobra.ExactArgs(1),
@@ -47,7 +47,7 @@ func (a *app) restore(ctx context.Context, backup string) error {
 	if err != nil {
 		return err
 	}
-	return a.answer(restoreAnswer{Path: done.Path, Backup: backup, Schema: done.Schema, Kept: done.Kept}, func() {
+	return a.answer(restoreAnswer{done.Path, backup, done.Schema, done.Kept}, func() {
 		a.print("restored %s from %s, with schema %d\n", done.Path, backup, done.Schema)
 		if done.Kept != "" {
 			a.print("what was there is in %s\n", done.Kept)

@@ -84,8 +84,8 @@ func (a *app) retentionShowCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "show",
 		Short: "Show how long the stores keep what has ended, and what is pinned",
-		Long: `show names the limits that gc goes by in the scope, and what is pinned. Nothing is removed by itself: gc does it,
-or a program by Prune.`,
+		Long: `show names the limits that gc goes by in the scope, and what is pinned. Nothing is removed by
+itself: gc does it, or a program by Prune.`,
 		RunE: a.on(toRead, a.showRetention),
 	}, retentionAnswer{})
 }
@@ -129,10 +129,10 @@ func (a *app) retentionSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set STORE [--max-age AGE] [--keep N] [--max-bytes SIZE] [--everything] [--default]",
 		Short: "Set how long a store keeps what has ended",
-		Long: `set replaces the limits of the store in the scope: what one of them does not keep goes at the next gc.
---everything keeps all, and --default goes back to what is in force where nobody has set anything: 50 runs of
-each agent and 30 days, and all of the other stores. STORE is runs, live, agents, checkpoints or workers. A
-limit of 0 keeps nothing. It answers like show.`,
+		Long: `set replaces the limits of the store in the scope: what one of them does not keep goes at the next
+gc. --everything keeps all, and --default goes back to what is in force where nobody has set anything: 50
+runs of each agent and 30 days, and all of the other stores. STORE is runs, live, agents, checkpoints or
+workers. A limit of 0 keeps nothing. It answers like show.`,
 		ValidArgs: db.Stores(),
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {

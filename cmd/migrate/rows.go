@@ -34,10 +34,12 @@ type rowForm struct {
 
 var (
 	jsonForm  = rowForm{flag: "json", isJSON: true, writer: newJSONRows}
-	tableForm = rowForm{flag: "table", help: "a table (the default on a terminal)", kept: true, writer: newTableRows}
-	lineForm  = rowForm{flag: "nl", help: "one JSON object a line", isJSON: true, writer: newLineRows}
-	csvForm   = rowForm{flag: "csv", help: "CSV with a header (the default elsewhere)", writer: newCSVRows}
-	rowForms  = []rowForm{jsonForm, tableForm, lineForm, csvForm}
+	tableForm = rowForm{
+		flag: "table", help: "a table (the default on a terminal)", kept: true, writer: newTableRows,
+	}
+	lineForm = rowForm{flag: "nl", help: "one JSON object a line", isJSON: true, writer: newLineRows}
+	csvForm  = rowForm{flag: "csv", help: "CSV with a header (the default elsewhere)", writer: newCSVRows}
+	rowForms = []rowForm{jsonForm, tableForm, lineForm, csvForm}
 )
 
 // formFlags adds the flags of the forms to a command and gives what tells which one was chosen.

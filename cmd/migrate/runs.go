@@ -83,8 +83,8 @@ func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candida
 
 func (a *app) runsRecoverCommand() *cobra.Command {
 	return a.recoverCommand("run", "Give back runs whose lease is over",
-		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can resume
-them. It ends none: adopt does.`,
+		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can
+resume them. It ends none: adopt does.`,
 		func(ctx context.Context, d *db.DB) (int, error) { return a.runStore(d).Recover(ctx) })
 }
 
@@ -94,8 +94,8 @@ func (a *app) runsListCommand() *cobra.Command {
 		Use: "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after CURSOR] " +
 			"[--all]",
 		Short: "List runs, newest first",
-		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a run must pass
-all of them. --status and --outcome may be repeated, and mean any of the words then.`,
+		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a
+run must pass all of them. --status and --outcome may be repeated, and mean any of the words then.`,
 	}
 	f.text(c, &filter.Agent, "agent", "only runs of the agent `ID`")
 	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", runStatuses)
@@ -149,8 +149,8 @@ func (a *app) runsShowCommand() *cobra.Command {
 	return a.answering(a.one(runNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a run and its trace",
-		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents have a run
-of that id, --agent says whose.`,
+		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents
+have a run of that id, --agent says whose.`,
 	}, func(ctx context.Context, d *db.DB, t thing) error {
 		store, ref := a.runStore(d), runRef(t)
 		summary, err := store.Get(ctx, ref)
@@ -322,9 +322,9 @@ func (a *app) runsAdoptCommand() *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "adopt",
 		Short: "End the open runs that nobody writes to any more",
-		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of
-processes that still run, stopped ones too, stay with them. Runs that were ever held by a lease, or that wait
-for somebody, are left alone: they can be resumed.`,
+		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought.
+Runs of processes that still run, stopped ones too, stay with them. Runs that were ever held by a lease, or
+that wait for somebody, are left alone: they can be resumed.`,
 		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) error {
 			n, err := a.runStore(d).AdoptOrphans(ctx)
 			if err != nil {

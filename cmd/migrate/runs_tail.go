@@ -24,18 +24,19 @@ func (a *app) runsTailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [ID] [--agent ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow a run, or all of them, as records are written",
-		Long: `tail prints the last records of a run, and then each as any process writes it, until it is interrupted; also
-behind the run's end. Without ID it follows every run of the scope, or of --agent, and begins with what is new:
-in each run in the order of its trace. Where several agents have a run of that id, --agent says whose.
+		Long: `tail prints the last records of a run, and then each as any process writes it, until it is
+interrupted; also behind the run's end. Without ID it follows every run of the scope, or of --agent, and
+begins with what is new: in each run in the order of its trace. Where several agents have a run of that id,
+--agent says whose.
 
 Each record has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the
-same run. A run that is removed, or replaced by an import, ends its tail; all of them together end only where
-records went unseen.`,
+same run. A run that is removed, or replaced by an import, ends its tail; all of them together end only
+where records went unseen.`,
 	}
 	c.Flags().String("agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
-	tailCommand(a, c, "records", runNoun.needsID, func(ctx context.Context, d *db.DB, args []string, _ tailFlags) (
-		t tailing[runs.RunRef, runs.TraceRecord], err error,
-	) {
+	tailCommand(a, c, "records", runNoun.needsID, func(
+		ctx context.Context, d *db.DB, args []string, _ tailFlags,
+	) (t tailing[runs.RunRef, runs.TraceRecord], err error) {
 		store, agent := a.runStore(d), given(c, "agent")
 		t = tailing[runs.RunRef, runs.TraceRecord]{
 			columns: []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}},
@@ -47,7 +48,8 @@ records went unseen.`,
 			}
 			t.owners = []column{{"agent", 16}, {"run", 24}}
 			t.owner = func(ref runs.RunRef) []string { return []string{ref.AgentID, ref.RunID} }
-			t.expired = "a run was removed before all its records were printed; start again to follow those that are there"
+			t.expired = "a run was removed before all its records were printed; start again to follow those " +
+				"that are there"
 			return t, nil
 		}
 		found, err := runNoun.find(ctx, runNoun.open(a, d), args[0], agent)

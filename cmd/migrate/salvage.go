@@ -28,12 +28,12 @@ func (a *app) salvageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "salvage FILE [--keep-suspect]",
 		Short: "Bring what is whole of a damaged file into a new one, FILE",
-		Long: `salvage reads the damaged file page by page, with the commits in its -wal, and brings every row that is whole
-into FILE, which must not exist yet: damage on one page takes no other page's rows along. It says store by
-store what was taken. Rows that refer to lost ones, or whose checksum is wrong, are kept as SQL in the table
-salvage_leftovers of FILE, each with the reason. A run that is lost is made again from its trace, and one whose
-end is lost is open again. How many rows are lost is unknown where a page can't be read. FILE passes check. The
-damaged file stays as it is; no program may have it open meanwhile.`,
+		Long: `salvage reads the damaged file page by page, with the commits in its -wal, and brings every row
+that is whole into FILE, which must not exist yet: damage on one page takes no other page's rows along. It
+says store by store what was taken. Rows that refer to lost ones, or whose checksum is wrong, are kept as
+SQL in the table salvage_leftovers of FILE, each with the reason. A run that is lost is made again from its
+trace, and one whose end is lost is open again. How many rows are lost is unknown where a page can't be
+read. FILE passes check. The damaged file stays as it is; no program may have it open meanwhile.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.salvage(c.Context(), args[0], o) },
 	}

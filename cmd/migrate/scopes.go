@@ -18,8 +18,8 @@ func (a *app) scopesCommand() *cobra.Command {
 	return group("scopes", "Look at the scopes of the file", a.answering(&cobra.Command{
 		Use:   "list",
 		Short: "List the scopes with what they keep, by name",
-		Long: `list counts what every scope of the file keeps, which takes as long as there are things. --scope does not matter
-to it. A scope comes into being with the first thing in it, and stays.`,
+		Long: `list counts what every scope of the file keeps, which takes as long as there are things. --scope
+does not matter to it. A scope comes into being with the first thing in it, and stays.`,
 		RunE: a.on(toRead, func(ctx context.Context, d *db.DB, _ []string) error {
 			list, err := maintenance.Scopes(ctx, d)
 			if err != nil {

@@ -50,7 +50,8 @@ func (a *app) stats(ctx context.Context, d *db.DB, _ []string) error {
 	return a.answer(statsAnswer{
 		Path: s.Path, Schema: s.Schema, MinReader: s.MinReader, MinWriter: s.MinWriter, Engine: s.Engine,
 		CreatedAt: s.CreatedAt, FileBytes: s.FileBytes, WALBytes: s.WALBytes, PageSize: s.PageSize, Pages: s.Pages,
-		FreePages: s.FreePages, Tables: each(s.Tables, func(t db.TableStats) tableSize { return tableSize{t.Name, t.Rows} }),
+		FreePages: s.FreePages,
+		Tables:    each(s.Tables, func(t db.TableStats) tableSize { return tableSize{t.Name, t.Rows} }),
 	}, func() {
 		facts := []fact{
 			{"file", s.Path}, {"engine", s.Engine}, {"schema", strconv.FormatInt(s.Schema, 10)},

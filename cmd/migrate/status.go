@@ -50,7 +50,9 @@ func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	answer := statusAnswer{
 		Path: d.Path(), State: "current", Schema: s.Version, ProgramSchema: db.SchemaVersion(),
 		MinReader: s.MinReader, MinWriter: s.MinWriter,
-		Versions: each(known, func(m db.Migration) versionStatus { return versionStatus{m.Version, m.Name, m.Applied} }),
+		Versions: each(known, func(m db.Migration) versionStatus {
+			return versionStatus{m.Version, m.Name, m.Applied}
+		}),
 	}
 	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
 	switch {

@@ -63,49 +63,39 @@ func edits(a, b string) int {
 	return rows[len(x)][len(y)]
 }
 
-// typed is the command line as it was given, with more words.
-func (a *app) typed(more ...string) string {
-	line := []string{"migrate"}
-	for _, arg := range slices.Concat(a.args, more) {
-		line = append(line, shellWord(a.withoutSecrets(arg)))
-	}
-	return strings.Join(line, " ")
+// shellLine is a command line with these words, without secrets.
+func (a *app) shellLine(words []string) string {
+	return strings.Join(append([]string{"migrate"},
+		each(words, func(word string) string { return shellWord(a.withoutSecrets(word)) })...), " ")
 }
+
+// typed is the command line as it was given, with more words.
+func (a *app) typed(more ...string) string { return a.shellLine(slices.Concat(a.args, more)) }
 
 // longer is the command line as it was given with ten times the duration of a flag.
 func (a *app) longer(flag string, than time.Duration) string {
-	from := *a
-	from.args = nil
+	var words []string
 	for i := 0; i < len(a.args); i++ {
 		if a.args[i] == flag {
 			i++ // its value
 		} else if !strings.HasPrefix(a.args[i], flag+"=") {
-			from.args = append(from.args, a.args[i])
+			words = append(words, a.args[i])
 		}
 	}
-	return from.typed(flag, (10 * than).String())
+	return a.shellLine(append(words, flag, (10 * than).String()))
 }
 
 // retyped is the command line as it was given with one word replaced; "" if the word is not in it.
 // word=value keeps its value.
 func (a *app) retyped(word, other string) string {
-	line := []string{"migrate"}
-	found := false
-	for _, arg := range a.args {
-		if name, value, given := strings.Cut(arg, "="); arg == word && !found {
-			arg, found = other, true
-		} else if name == word && !found {
-			arg, found = other, true
-			if given {
-				arg += "=" + value
-			}
-		}
-		line = append(line, shellWord(a.withoutSecrets(arg)))
-	}
-	if !found {
+	is := func(arg string) bool { return arg == word || strings.HasPrefix(arg, word+"=") }
+	at := slices.IndexFunc(a.args, is)
+	if at < 0 {
 		return ""
 	}
-	return strings.Join(line, " ")
+	words := slices.Clone(a.args)
+	words[at] = other + strings.TrimPrefix(words[at], word)
+	return a.shellLine(words)
 }
 
 // flagHint is what to do about a flag that can't be parsed.

@@ -80,7 +80,8 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 		return nil, nil, err
 	}
 	if len(trees) == 0 {
-		return nil, nil, fail(kindNotFound, "name the kind if you know better: "+a.retyped(autoKind, string(legacy.Kinds()[0])),
+		return nil, nil, fail(kindNotFound,
+			"name the kind if you know better: "+a.retyped(autoKind, string(legacy.Kinds()[0])),
 			"%s holds nothing that this program recognises", dir)
 	}
 	return trees, each(trees, func(t legacy.Found) sawTree {

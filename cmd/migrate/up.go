@@ -49,16 +49,16 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [--to N] [--dry-run] [--show-sql] [--rehearse]",
 		Short: "Create the file, or bring it to this program's schema",
-		Long: `up creates the file where it is missing and migrates it to this program's schema, or to version N. A file
-that has that version, or a later one, stays as it is. All of it takes effect or nothing: when up fails the
-file is as it was. Tables, views, triggers and indexes that users made stay; where the new schema does not fit
-them up names them and does nothing.
+		Long: `up creates the file where it is missing and migrates it to this program's schema, or to version N.
+A file that has that version, or a later one, stays as it is. All of it takes effect or nothing: when up
+fails the file is as it was. Tables, views, triggers and indexes that users made stay; where the new schema
+does not fit them up names them and does nothing.
 
 Before rows are removed or rewritten the file is copied to FILE.schema-N.bak, N being its version; one such
 copy is kept. --rehearse does everything to a copy beside the file, checks it and removes it.
 
-Programs that have the file open go on working, unless a version shuts older programs out: up waits until they
-have closed it, and says who has it open.`,
+Programs that have the file open go on working, unless a version shuts older programs out: up waits until
+they have closed it, and says who has it open.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("to") && (f.to < 1 || f.to > db.SchemaVersion()) {
 				return usage("--to %d: this program knows the schema versions 1 to %d", f.to, db.SchemaVersion())

@@ -14,16 +14,17 @@ func (a *app) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify KIND DIR [--follow-links]",
 		Short: "Prove that all of an old tree is in the file",
-		Long: `verify imports the tree under DIR once more, into a file of its own (in memory, or where the tree has more than
-16 MiB in a folder beside the file), which it removes again. Every row that this gives is compared with the
-file, both ways: ids, columns, order, limits, and what is in quarantine. Nothing is written to the file. KIND is
-` + kindNames() + `, or auto.
+		Long: `verify imports the tree under DIR once more, into a file of its own (in memory, or where the tree
+has more than 16 MiB in a folder beside the file), which it removes again. Every row that this gives is
+compared with the file, both ways: ids, columns, order, limits, and what is in quarantine. Nothing is
+written to the file. KIND is ` + kindNames() + `, or auto.
 
-It ends with one line: what was read, the SHA-256 of it, and whether DIR can go. It can when nothing differs,
-nothing lies in quarantine, and nothing is in DIR that no store has; a script asks for proof.whole. The SHA-256
-is that of a list with a line for each file that was read, sorted by path: its SHA-256 in hex, its size in bytes
-and its path below source, with a space between each. The exit code is 3 when something differs, is not in the
-file, or lies in quarantine; what is in DIR and in no store leaves it at 0.`,
+It ends with one line: what was read, the SHA-256 of it, and whether DIR can go. It can when nothing
+differs, nothing lies in quarantine, and nothing is in DIR that no store has; a script asks for
+proof.whole. The SHA-256 is that of a list with a line for each file that was read, sorted by path: its
+SHA-256 in hex, its size in bytes and its path below source, with a space between each. The exit code is 3
+when something differs, is not in the file, or lies in quarantine; what is in DIR and in no store leaves it
+at 0.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -68,7 +68,8 @@ func sessionName(s db.ServerSession) string {
 	if state == "active" {
 		state = ""
 	}
-	more := slices.DeleteFunc([]string{s.Program, s.User, open, state}, func(word string) bool { return word == "" })
+	empty := func(word string) bool { return word == "" }
+	more := slices.DeleteFunc([]string{s.Program, s.User, open, state}, empty)
 	if len(more) == 0 {
 		return name
 	}

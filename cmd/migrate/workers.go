@@ -84,7 +84,8 @@ func (a *app) workersListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List workers, by runtime and id",
-		Long:  "list shows the workers of the scope, runtime by runtime, in the order of their ids. Filters add up.",
+		Long: `list shows the workers of the scope, runtime by runtime, in the order of their ids. Filters
+add up.`,
 	}
 	c.Flags().String("runtime", "", "only workers of the runtime `ID`")
 	check := wordFlag(c, &status, "status", "only workers in this `STATUS`: ", workerStatuses)
@@ -238,8 +239,8 @@ func (a *app) workersShowCommand() *cobra.Command {
 	return a.answering(a.one(workerNoun, toRead, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a worker, what was said to it and what happened to it",
-		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of
-several runtimes apart.`,
+		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells
+workers of several runtimes apart.`,
 	}, func(ctx context.Context, d *db.DB, t thing) error {
 		r, err := a.runtime(ctx, d, workers.RuntimeID(t.owner))
 		if err != nil {

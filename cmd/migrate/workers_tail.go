@@ -25,12 +25,12 @@ func (a *app) workersTailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [ID] [--runtime ID] [--lines N | --all | --from CURSOR]",
 		Short: "Follow workers as events come to the logs of their runtimes",
-		Long: `tail prints the last events of a worker, or of all of a --runtime, and then each as it comes from any process,
-until it is interrupted. With neither it follows every runtime of the scope, and begins with what is new: in
-each in the order of its log.
+		Long: `tail prints the last events of a worker, or of all of a --runtime, and then each as it comes from
+any process, until it is interrupted. With neither it follows every runtime of the scope, and begins with
+what is new: in each in the order of its log.
 
-Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the log
-of the same runtime. A tail ends where events that were to come were removed.`,
+Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the
+log of the same runtime. A tail ends where events that were to come were removed.`,
 	}
 	c.Flags().String("runtime", "", "only events of the runtime `ID`")
 	many := func(args []string, f tailFlags) string { // a cursor says which runtime
@@ -93,7 +93,9 @@ func (a *app) workersTail(
 		a.commandLine(append(t.words, "--all")...)
 	t.follow, t.before = r.Follow, r.CursorBefore
 	if t.keep != nil {
-		t.before = func(ctx context.Context, n int64) (string, error) { return lastOfWorker(ctx, r, t.keep, int(n)) }
+		t.before = func(ctx context.Context, n int64) (string, error) {
+			return lastOfWorker(ctx, r, t.keep, int(n))
+		}
 	}
 	return nil
 }
