@@ -1,19 +1,17 @@
-// The layout of the old registry: agents/SESSION.toml, one entry a file.
+// The layout of the old registry: agents/SESSION.toml, one entry in each file.
 //
-// A file becomes the entry that it says it is, where that one's file is this; else the entry that
-// its name says; else, where the name can't be an id, the entry that it says it is, if the tree has
-// no other file for that. Such files leave, in an export, under the names and with the bytes that
-// they came with. What the original can't read goes into quarantine and stands in nobody's way.
+// A file becomes the entry that it says it is, if that is the entry of its file name; else the
+// entry of its file name. If the name can't be an id, the file becomes the entry that it says it
+// is, unless the tree has another file for that. An export gives such files the names and bytes
+// that they had. A file that the original can't read goes into quarantine and blocks nothing.
 // Entries that were put aside are not exported: the original had deleted them.
 
 package agents
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"strings"
 
 	"selvedge/db"
@@ -21,32 +19,19 @@ import (
 	"selvedge/internal/tree/documents"
 )
 
-// Layout is that of the old registry's trees, for package legacy.
+// Layout is the layout of the old registry's trees, for package legacy.
 func Layout() tree.Layout { return documents.Layout{Kind: kind{}} }
 
 type kind struct{}
 
 func (kind) Name() string { return "agents" }
 
-// Recognise takes a folder in which the original can read an entry.
-func (k kind) Recognise(dir tree.Folder) (string, bool, error) {
-	root, err := k.Root(dir)
-	if errors.Is(err, db.ErrNotFound) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
-	files, readable := 0, false
-	err = k.Walk(root, func(path string) error {
-		files++
-		readable = readable || documents.ReadFile(k, root, path).Readable()
-		return nil
-	}, func(string, string) error { return nil })
-	return fmt.Sprintf("an agent registry: %d entries", files), err == nil && readable, err
+// Describe counts the entries.
+func (kind) Describe(files map[string]int) string {
+	return fmt.Sprintf("an agent registry: %d entries", files[entryExtension])
 }
 
-// Root finds the folder agents/ from itself or from the folder that holds it.
+// Root is agents/, which dir is or holds.
 func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	root, err := dir.Sub("agents")
 	if errors.Is(err, fs.ErrNotExist) && dir.Called("agents") {
@@ -66,7 +51,8 @@ const (
 	lockFile       = ".lock"
 )
 
-// isParent reports whether a folder called agents/ holds one, and no entry: it is not the registry's.
+// isParent reports whether a folder called agents/ holds another agents/ and no entry: then it is not
+// the registry's.
 func isParent(dir tree.Folder) bool {
 	if _, err := dir.Sub("agents"); err != nil {
 		return false
@@ -76,9 +62,7 @@ func isParent(dir tree.Folder) bool {
 		func(string, string) error { return nil }) == nil
 }
 
-func (kind) Noun() string { return "agent" }
-
-// Walk does as the original: every name with the extension toml is an entry's.
+// Walk follows the original: every name with the extension toml is an entry's.
 func (kind) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
@@ -124,7 +108,7 @@ func isAgentID(id string) bool {
 	return id != "" && len(id) <= db.MaxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// Forms is the one file that an entry has.
+// Forms is the one file of an entry.
 func (kind) Forms(path string) []string { return []string{path} }
 
 func (kind) Once() bool { return false }
@@ -143,44 +127,4 @@ func (kind) Unlisted(string) string { return "" }
 
 func (kind) Folder() string { return "agents" }
 
-func (kind) Store(d *db.DB, scope string) documents.Store {
-	return store{d, table{scope: scope}}
-}
-
-// A store is the registry as an import knows it.
-type store struct {
-	db    *db.DB
-	table table
-}
-
-func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) { return s.table.row(rx, e.ID) }
-
-func (s store) Prefetch(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
-	return s.table.prefetch(rx, e.ID, ask)
-}
-
-func (store) Rows() string { return "agents" }
-
-func (s store) Text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.table.toml(rx, row) }
-
-func (s store) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (int64, error) {
-	record := value.(Entry)
-	if record.SessionID != e.ID {
-		record = record.under(e.ID)
-	}
-	return s.table.put(tx, record)
-}
-
-func (s store) Remove(tx *db.Tx, row int64) error { return s.table.remove(tx, row) }
-
-func (s store) All(ctx context.Context) iter.Seq2[tree.Entity, error] {
-	return func(yield func(tree.Entity, error) bool) {
-		for id, err := range s.table.ids(ctx, s.db) {
-			if !yield(tree.Entity{ID: id}, err) {
-				return
-			}
-		}
-	}
-}
-
-func (s store) Untouched(rx *db.Rx, row int64) (bool, error) { return s.table.untouched(rx, row) }
+func (kind) Store(scope string) documents.Store { return entryStore{scope} }

@@ -2,12 +2,12 @@ package agents
 
 import "selvedge/internal/tree"
 
-// Beside gives the lock of the registry.
+// Beside gives the registry's lock file.
 func (kind) Beside(t *tree.Tree) ([]tree.Kept, error) {
 	return []tree.Kept{{Folder: t.Folder, Path: lockFile}}, nil
 }
 
-// Tables are those of an agent.
+// Tables are the tables of an agent.
 func (kind) Tables() []tree.Table {
 	return []tree.Table{
 		{
@@ -25,7 +25,7 @@ func (kind) Tables() []tree.Table {
 				}
 				return column == "put_aside_at" && isAside && aside-int64(staleAfter) >= end
 			},
-			Kind: func(map[string]any) string { return kind{}.Noun() },
+			Kind: func(map[string]any) string { return "agent" },
 		},
 		{
 			Name: "agent_context_queries", Noun: "context query",

@@ -2,7 +2,7 @@ package checkpoints
 
 import "selvedge/internal/tree"
 
-// Tables are those of a checkpoint. Its number says its state, too, in the lowest bit.
+// Tables are the tables of a checkpoint. The lowest bit of its number is its state.
 func (kind) Tables() []tree.Table {
 	return []tree.Table{
 		{
@@ -19,7 +19,7 @@ func (kind) Tables() []tree.Table {
 				if row["problem"] != nil {
 					return tree.Undecodable
 				}
-				return kind{}.Noun()
+				return "checkpoint"
 			},
 		},
 		{

@@ -15,7 +15,10 @@ import (
 )
 
 // An Entity is what the records of a file are in the store: for a run, the agent's id and the run's.
-type Entity struct{ Group, ID string }
+type Entity struct {
+	Group string `db:"entity_group"`
+	ID    string `db:"entity_id"`
+}
 
 // What became of a file; see the column import_files.state.
 const (

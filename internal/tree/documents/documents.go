@@ -1,141 +1,129 @@
-// Package documents is how trees whose files are whole documents, each one thing in the store, are
-// taken, compared and written. The rooms of such trees say what is special to theirs.
 package documents
 
 import (
 	"context"
-	"crypto/sha256"
-	"iter"
+	"errors"
+	"io"
+	"path/filepath"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
-// Kind is what is special to a kind of tree whose files are documents.
+// A Kind is what is special to a kind of tree. Name, Root, Walk, Title and Tables are those of
+// [tree.Layout]; the first table has the row of a thing, and its noun names a document in counts.
 type Kind interface {
-	// Name, Recognise, Root and Walk are those of [tree.Layout].
 	Name() string
-	Recognise(dir tree.Folder) (description string, ok bool, err error)
 	Root(dir tree.Folder) (tree.Folder, error)
 	Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error
-	// Noun is what the counts call a document.
-	Noun() string
-	// Decode decodes a document; reason says why it is none, "" if it is one. flaw says why the old
-	// program can't read one that is taken all the same: such a document stands in quarantine besides.
+	Title(e tree.Entity) string
+	Tables() []tree.Table
+	// Describe says in a few words what a tree holds, by the extensions of its files.
+	Describe(files map[string]int) string
+	// Decode decodes a document. reason says why it is none; "" if it is one. flaw says why the old
+	// program can't read one that is imported all the same: it also goes into quarantine.
 	Decode(text []byte) (value any, reason, flaw string)
-	// Identities are the things that the document at path may be, the best first. claimed tells
-	// whether the tree has a file at a path, which then is the better owner of what leads there.
+	// Identities are the things that the document at path may be, the best first. claimed reports
+	// whether the tree has a file at a path, which then has a better claim to that path's id.
 	Identities(path string, value any, claimed func(path string) bool) []tree.Entity
 	// Own is the thing that the document at path says it is.
 	Own(path string, value any) tree.Entity
-	// Forms are the paths, that of a file among them, at which the old program keeps one thing in
-	// turn, one a state.
+	// Forms are the paths, that of a file among them, at which the old program keeps one thing, one
+	// for each of its states.
 	Forms(path string) []string
-	// Once reports whether a thing is to be worked on once: then what both programs went on with is
-	// for a person to decide, also where it is gone from both.
+	// Once reports whether a thing must be worked on only once. Then a person decides what both
+	// programs went on with, even if both have removed it.
 	Once() bool
-	// Path is where a thing that came from no file belongs, and why it can't be there ("" if it can).
+	// Path is where an export writes a thing that came from no file. problem says why it can't; "" if
+	// it can.
 	Path(e tree.Entity) (path, problem string)
-	// Title names a thing to people.
-	Title(e tree.Entity) string
-	// Tables are those of [tree.Layout].
-	Tables() []tree.Table
-	// Unlisted says why the old program never comes to the document at path, though it could read it;
+	// Unlisted says why the old program never looks at the document at path, though it could read it;
 	// "" if it does.
 	Unlisted(path string) string
-	// Folder is the folder below that of an export that the paths are below; "" for none.
+	// Folder is the folder of an export that the paths are below; "" for the export itself.
 	Folder() string
-	Store(d *db.DB, scope string) Store
+	Store(scope string) Store
 }
 
-// Store is the import door of a store of documents, for one scope.
+// A Store gives an import and an export access to the rows of one scope.
 type Store interface {
-	// Row is the number of e's row.
-	Row(rx *db.Rx, e tree.Entity) (row int64, ok bool, err error)
+	// Query is the query for the number of e's row. args is nil if the scope does not exist.
+	Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error)
 	// Text is the thing in a row as a file of the old layout.
 	Text(rx *db.Rx, row int64) (text []byte, ok bool, err error)
-	// Prefetch names what Row is about to ask.
-	Prefetch(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error
-	// Rows is the table that a thing has its row in.
-	Rows() string
-	// Put adds a thing that Row did not find; db.ErrInvalid says that it can't be taken.
+	// Put adds a thing that has no row. db.ErrInvalid: it can't be imported.
 	Put(tx *db.Tx, e tree.Entity, value any, text []byte) (row int64, err error)
 	Remove(tx *db.Tx, row int64) error
-	// Untouched reports whether a row is there and nothing was done to it but to add it; what its text
-	// is says Text.
+	// Untouched reports whether a row exists and was not written to since it was added.
 	Untouched(rx *db.Rx, row int64) (bool, error)
-	// All gives the things of the scope for an export.
-	All(ctx context.Context) iter.Seq2[tree.Entity, error]
+	// Page reads the things after one, in order, at most tree.PageRows.
+	Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error
 }
 
-// Layout is a [tree.Layout] of documents.
+// rowOf is the number of e's row.
+func rowOf(rx *db.Rx, s Store, e tree.Entity) (row int64, ok bool, err error) {
+	query, args, err := s.Query(rx, e)
+	if err != nil || args == nil {
+		return 0, false, err
+	}
+	ok, err = rx.Find(&row, query, args...)
+	return row, ok, err
+}
+
+// A Layout is a [tree.Layout] of documents.
 type Layout struct{ Kind }
 
-// maxDocument is the largest document that is taken.
-const maxDocument = 64 << 20
-
-// A File is a document that was read.
-type File struct {
-	path   string
-	text   []byte
-	sum    []byte
-	value  any
-	reason string // why it is no document, or can't be read
-	unread bool   // it can't even be read
-	gone   bool   // there is no such file; then it can't be read either
-	flaw   string // why the old program can't read it
-}
-
-// Readable reports whether the old program can read it.
-func (f *File) Readable() bool { return f.reason == "" && f.flaw == "" }
-
-// ReadFile reads a file of the tree. Nothing of what may be wrong with it is an error.
-func ReadFile(k Kind, root tree.Folder, path string) *File {
-	f := &File{path: path}
-	text, err := root.Read(path, maxDocument)
+// Recognise accepts a folder with a document that the old program can read.
+func (l Layout) Recognise(dir tree.Folder) (description string, ok bool, err error) {
+	root, err := l.Root(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return "", false, nil
+	}
 	if err != nil {
-		f.reason, f.unread, f.gone = root.Why(path, err), true, root.Lacks(path)
-		return f
+		return "", false, err
 	}
-	f.text, f.sum = text, sumOf(text)
-	f.value, f.reason, f.flaw = k.Decode(f.text)
-	return f
+	files := map[string]int{}
+	err = l.Walk(root, func(path string) error {
+		files[filepath.Ext(path)]++
+		ok = ok || Readable(l.Kind, root, path)
+		return nil
+	}, func(string, string) error { return nil })
+	return l.Describe(files), err == nil && ok, err
 }
 
-func sumOf(text []byte) []byte {
-	sum := sha256.Sum256(text)
-	return sum[:]
+// Things is the document that a file became.
+func (Layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, error) {
+	return tree.OneThing(row), nil
 }
 
-// noun is what the counts call the document.
-func (f *File) noun(k Kind) string {
-	if !f.Readable() {
-		return tree.Undecodable
+// Find looks a document up.
+func (l Layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
+	row, ok, err := rowOf(rx, l.Store(scope), e)
+	return tree.Thing{Entity: e, Row: row}, ok, err
+}
+
+// Beside gives the files that the kind keeps beside its documents.
+func (l Layout) Beside(t *tree.Tree) ([]tree.Kept, error) {
+	if k, ok := l.Kind.(tree.Beside); ok {
+		return k.Beside(t)
 	}
-	return k.Noun()
+	return nil, nil
 }
 
-// A document is a file in a tree.
-type document struct {
-	*File
-	kind  Kind
-	tree  *tree.Tree
-	store Store
-}
-
-func (l Layout) document(t *tree.Tree, path string) *document {
-	return &document{
-		File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t,
-		store: l.Store(t.DB, t.Scope),
+// WriteThing writes a thing as its file.
+func (l Layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w io.Writer) (ok bool,
+	err error,
+) {
+	var text []byte
+	err = t.DB.Read(ctx, "show "+l.Name(), func(rx *db.Rx) error {
+		thing, there, err := l.Find(rx, t.Scope, e)
+		if err == nil && there {
+			text, ok, err = l.Store(t.Scope).Text(rx, thing.Row)
+		}
+		return err
+	})
+	if err == nil && ok {
+		_, err = w.Write(text)
 	}
-}
-
-func (f *document) countFile(part *tree.Part) {
-	part.Files.Found++
-	part.Files.Bytes += int64(len(f.text))
-}
-
-// add counts the document in one of the report's columns.
-func (f *document) add(part *tree.Part, column func(*tree.Count) *int64) {
-	part.CountAll(tree.Tally{f.noun(f.kind): 1}, column)
+	return ok, err
 }

@@ -9,89 +9,93 @@ import (
 	"selvedge/internal/tree"
 )
 
-// The old program goes on while a move takes its weeks. What it did to a thing since it was
-// imported is done here, too, as long as nothing was done to the thing here; else there is a
+// The old program goes on while a move takes its weeks. An import does here what that program did
+// to a thing since the last import, as long as nobody wrote to the thing here. Otherwise there is a
 // conflict, and a person decides.
 
-// follow takes what became of a thing that was imported.
-func (b *taking) follow(rows []*tree.Row) error {
-	untouched, err := b.untouched(rows)
+// follow takes over what became of a thing that was imported.
+func (b *taking) follow() error {
+	untouched, err := b.untouched()
 	if err != nil {
 		return err
 	}
-	for _, f := range b.files {
-		if !f.gone && f.reason != "" {
-			untouched = false // nobody knows what to follow
+	if untouched && !b.isDamaged() { // else nobody knows what to follow
+		return b.replace()
+	}
+	if b.isGone() && !b.Once() {
+		if here, err := b.anyHere(); err != nil || !here {
+			return errors.Join(err, b.forget(), b.settleOld())
 		}
 	}
-	if untouched {
-		return b.replace(rows)
-	}
-	if b.isGone() && !b.kind.Once() {
-		if here, err := b.anyHere(rows); err != nil || !here {
-			return errors.Join(err, b.forget(rows), b.tree.Settle(b.tx, imported(rows).EntityID, tree.TakeOld))
-		}
-	}
-	return b.contest(rows)
+	return b.contest()
 }
 
-// untouched reports whether nothing was done here to what the files became, and nothing else came
-// up under its id.
-func (b *taking) untouched(rows []*tree.Row) (bool, error) {
-	for form, row := range rows {
-		if row == nil {
-			_, there, err := b.store.Row(&b.tx.Rx, b.kind.Own(b.files[form].path, b.files[form].value))
-			if err != nil || there {
+// untouched reports whether nobody wrote here to what the files became, and no other thing has its
+// id.
+func (b *taking) untouched() (bool, error) {
+	rx := &b.tx.Rx
+	for _, f := range b.files {
+		if f.row == nil {
+			if _, there, err := rowOf(rx, b.store, b.Own(f.path, f.value)); err != nil || there {
 				return false, err
 			}
 			continue
 		}
-		if row.State != tree.StateTaken {
+		if f.row.State != tree.StateTaken {
 			return false, nil // it is here from elsewhere
 		}
-		ok, err := b.store.Untouched(&b.tx.Rx, *row.EntityRow)
-		if err != nil || !ok {
+		if ok, err := b.store.Untouched(rx, *f.row.EntityRow); err != nil || !ok {
 			return false, err
 		}
-		text, ok, err := b.store.Text(&b.tx.Rx, *row.EntityRow)
-		if err != nil || !ok || !bytes.Equal(sumOf(text), row.PrefixSHA256) {
+		text, ok, err := b.store.Text(rx, *f.row.EntityRow)
+		if err != nil || !ok || !bytes.Equal(sumOf(text), f.row.PrefixSHA256) {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// anyHere reports whether anything is here of what the files became.
-func (b *taking) anyHere(rows []*tree.Row) (bool, error) {
-	for _, row := range rows {
-		if row == nil || row.State != tree.StateTaken {
+// anyHere reports whether the store has anything that the files became.
+func (b *taking) anyHere() (bool, error) {
+	for _, f := range b.files {
+		if f.row == nil || f.row.State != tree.StateTaken {
 			continue
 		}
-		if _, there, err := b.store.Text(&b.tx.Rx, *row.EntityRow); err != nil || there {
+		if _, there, err := b.store.Text(&b.tx.Rx, *f.row.EntityRow); err != nil || there {
 			return there, err
 		}
 	}
 	return false, nil
 }
 
-// replace takes what the files say in place of what they said.
-func (b *taking) replace(rows []*tree.Row) error {
-	now := b.wayThere(rows)
-	for form, row := range rows {
-		if row == nil {
+// replace imports what the files say now, and removes what they said before.
+func (b *taking) replace() error {
+	now := b.whatHappened()
+	for _, f := range b.files {
+		if f.row == nil {
 			continue
 		}
-		if err := b.store.Remove(b.tx, *row.EntityRow); err != nil {
+		if err := b.store.Remove(b.tx, *f.row.EntityRow); err != nil {
 			return err
 		}
-		if b.files[form].gone {
-			b.part.Follow(b.files[form].path, now+", and so it is here")
+		if f.gone {
+			b.part.Follow(f.path, now+", and so it is here")
 		}
 	}
-	if err := b.forget(rows); err != nil {
+	if err := b.settleOld(); err != nil {
 		return err
 	}
-	if err := b.tree.Settle(b.tx, imported(rows).EntityID, tree.TakeOld); err != nil {
+	return b.takeAgain()
+}
+
+// settleOld settles a conflict over the thing for the old program's version.
+func (b *taking) settleOld() error {
+	return b.tree.Settle(b.tx, b.imported().EntityID, tree.TakeOld)
+}
+
+// takeAgain forgets the files and imports those that exist.
+func (b *taking) takeAgain() error {
+	if err := b.forget(); err != nil {
 		return err
 	}
 	for _, f := range b.files {
@@ -104,14 +108,13 @@ func (b *taking) replace(rows []*tree.Row) error {
 	return nil
 }
 
-// forget has the ledger know nothing of the files.
-func (b *taking) forget(rows []*tree.Row) error {
-	for form, row := range rows {
-		if row == nil {
+// forget removes the files from the ledger and the quarantine.
+func (b *taking) forget() error {
+	for _, f := range b.files {
+		if f.row == nil {
 			continue
 		}
-		path := b.files[form].path
-		if err := errors.Join(b.source.ReleaseFile(b.tx, path), b.source.Forget(b.tx, path)); err != nil {
+		if err := errors.Join(b.source.ReleaseFile(b.tx, f.path), b.source.Forget(b.tx, f.path)); err != nil {
 			return err
 		}
 	}
@@ -119,55 +122,46 @@ func (b *taking) forget(rows []*tree.Row) error {
 }
 
 // contest leaves ours as it is, and notes the conflict.
-func (b *taking) contest(rows []*tree.Row) error {
-	for form, f := range b.files {
+func (b *taking) contest() error {
+	for _, f := range b.files {
 		switch {
 		case f.reason != "":
-		case b.moved(form, rows):
+		case b.moved(f):
 			b.part.Files.Changed++
-			f.add(b.part, tree.Changed)
+			b.count(f, b.part, tree.Changed)
 		default:
-			if err := f.same(&b.tx.Rx, rows[form], b.part); err != nil {
+			if err := b.same(&b.tx.Rx, f, b.part); err != nil {
 				return err
 			}
 		}
 	}
-	row := imported(rows)
+	row, happened := b.imported(), b.whatHappened()
 	reason := fmt.Sprintf("%s, and %s was written to, claimed or removed here since it was imported",
-		b.wayThere(rows), b.kind.Title(row.Entity()))
+		happened, b.Title(row.Entity()))
 	switch {
 	case row.State == tree.StateShared:
-		reason = fmt.Sprintf("%s, and %s is here from elsewhere", b.wayThere(rows), b.kind.Title(row.Entity()))
-	case b.unreadable():
-		reason = fmt.Sprintf("%s, which can't be read", b.wayThere(rows))
+		reason = fmt.Sprintf("%s, and %s is here from elsewhere", happened, b.Title(row.Entity()))
+	case b.isDamaged():
+		reason = happened + ", which can't be read"
 	}
 	return b.tree.Contest(b.tx, b.Path(), row.EntityID, reason)
 }
 
-func (b *taking) unreadable() bool {
-	for _, f := range b.files {
-		if !f.gone && f.reason != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// unseen reports whether nobody can say what the old program made of it: the folder is away, or a
-// file can't be read.
+// unseen reports whether nobody can tell what the old program did: the folder is missing, or a file
+// can't be read.
 func (b *taking) unseen() bool {
 	_, err := b.tree.Folder.Stat(".")
-	return err != nil || b.unreadable()
+	return err != nil || b.isDamaged()
 }
 
-// wayThere says what the old program did.
-func (b *taking) wayThere(rows []*tree.Row) string {
+// whatHappened says what the old program did.
+func (b *taking) whatHappened() string {
 	now, renamed := "", false
-	for form, f := range b.files {
+	for _, f := range b.files {
 		switch {
 		case f.gone:
-			renamed = renamed || rows[form] != nil
-		case now == "" || rows[form] == nil:
+			renamed = renamed || f.row != nil
+		case now == "" || f.row == nil:
 			now = f.path
 		}
 	}
@@ -180,16 +174,14 @@ func (b *taking) wayThere(rows []*tree.Row) string {
 	return "the old program has changed it"
 }
 
-// Resolve takes a version of a thing over which there is a conflict, as the folder has it now.
+// Resolve decides a conflict for one version of the thing, as the folder has it now.
 func (l Layout) Resolve(tx *db.Tx, t *tree.Tree, path string, take tree.Take) error {
-	th := l.look(t, path)
-	b := &taking{thing: th, source: t.Source, tx: tx, part: t.Report}
-	rows, err := th.rows(&tx.Rx)
+	b, err := l.look(t, path).taking(tx, t.Report)
 	if err != nil {
 		return err
 	}
 	if take == tree.TakeOurs {
-		return b.keepOurs(rows)
+		return b.keepOurs()
 	}
 	if b.unseen() {
 		return &db.Error{
@@ -198,32 +190,28 @@ func (l Layout) Resolve(tx *db.Tx, t *tree.Tree, path string, take tree.Take) er
 			Hint: "make the folder readable, or take ours",
 		}
 	}
-	return b.takeOld(rows)
+	return b.takeOld()
 }
 
-// keepOurs has the ledger know the files as they are, so that what the old program does next is a
+// keepOurs writes the files into the ledger as they are, so that the old program's next change is a
 // conflict again.
-func (b *taking) keepOurs(rows []*tree.Row) error {
-	was := imported(rows)
-	if was == nil {
+func (b *taking) keepOurs() error {
+	was := b.imported()
+	if was == nil || b.unseen() { // the next import that can read it finds what the old program did
 		return nil
 	}
-	if b.unseen() {
-		return nil // the next import that reads them is to find what the old program made of it
-	}
-	if err := b.forget(rows); err != nil {
+	if err := b.forget(); err != nil {
 		return err
 	}
-	for form, f := range b.files {
+	for _, f := range b.files {
 		if f.reason != "" {
 			continue
 		}
-		row := rows[form]
+		row := f.row
 		if row == nil { // no row of the store came from this file
 			none := -max(*was.EntityRow, -*was.EntityRow)
-			row = &tree.Row{State: was.State, EntityRow: &none}
-			own := b.kind.Own(f.path, f.value)
-			row.EntityGroup, row.EntityID = own.Group, own.ID
+			own := b.Own(f.path, f.value)
+			row = &tree.Row{State: was.State, EntityGroup: own.Group, EntityID: own.ID, EntityRow: &none}
 		}
 		if err := b.note(f, row.Entity(), row.State, row.EntityRow); err != nil {
 			return err
@@ -232,19 +220,19 @@ func (b *taking) keepOurs(rows []*tree.Row) error {
 	return nil
 }
 
-// takeOld puts what the folder has in place of what is here.
-func (b *taking) takeOld(rows []*tree.Row) error {
-	for form, f := range b.files {
+// takeOld replaces what is here with what the folder has.
+func (b *taking) takeOld() error {
+	for _, f := range b.files {
 		var ours tree.Entity
-		switch was := rows[form]; {
-		case was != nil:
-			ours = was.Entity()
-		case f.gone && !b.kind.Once():
-			continue // what it was said the file alone
+		switch {
+		case f.row != nil:
+			ours = f.row.Entity()
+		case f.gone && !b.Once():
+			continue // only the file said what it was
 		default:
-			ours = b.kind.Own(f.path, f.value)
+			ours = b.Own(f.path, f.value)
 		}
-		row, there, err := b.store.Row(&b.tx.Rx, ours)
+		row, there, err := rowOf(&b.tx.Rx, b.store, ours)
 		if err == nil && there {
 			err = b.store.Remove(b.tx, row)
 		}
@@ -252,15 +240,5 @@ func (b *taking) takeOld(rows []*tree.Row) error {
 			return err
 		}
 	}
-	if err := b.forget(rows); err != nil {
-		return err
-	}
-	for _, f := range b.files {
-		if !f.gone {
-			if err := b.take(f, true); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return b.takeAgain()
 }

@@ -4,35 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
-// whole marks a thing that is one document in the ledger, where a trace has the sequence of its last line.
-const whole = 0
-
-// Progress is one file.
-func (f *document) Progress() (files, bytes int64) { return 1, int64(len(f.text)) }
-
-// same counts a file that is as it was, and names again what is in quarantine of it.
-func (f *document) same(rx *db.Rx, row *tree.Row, part *tree.Part) error {
-	column := tree.Already
-	switch {
-	case row.State == tree.StateRefused:
-		part.Files.Refused++
-		column = tree.Quarantine
-	case f.flaw != "" && row.State == tree.StateTaken:
-		part.Files.Already++
-		column = tree.Quarantine
-	default:
-		part.Files.Already++
-	}
-	f.add(part, column)
-	return f.tree.NameAside(rx, f.path, part)
-}
-
-// A taking is one thing in one transaction.
+// A taking is the import of one thing in one transaction.
 type taking struct {
 	*thing
 	source tree.Source
@@ -40,85 +18,85 @@ type taking struct {
 	part   *tree.Part
 }
 
-// Take takes the thing.
+func (th *thing) taking(tx *db.Tx, part *tree.Part) (*taking, error) {
+	return &taking{thing: th, source: th.tree.Source, tx: tx, part: part}, th.load(&tx.Rx)
+}
+
+// Take imports the thing.
 func (th *thing) Take(tx *db.Tx, part *tree.Part) error {
-	b := &taking{thing: th, source: th.tree.Source, tx: tx, part: part}
-	rows, err := th.rows(&tx.Rx)
+	b, err := th.taking(tx, part)
 	if err != nil {
 		return err
 	}
-	for form, f := range th.files {
+	for _, f := range th.files {
 		if f.gone {
 			continue
 		}
 		f.countFile(part)
 		if f.reason != "" {
-			if err := b.undecodable(f, f.reason, rows[form]); err != nil {
+			if err := b.undecodable(f, f.reason, f.row); err != nil {
 				return err
 			}
 		}
 	}
-	was := imported(rows)
+	was := th.imported()
 	switch {
-	case !th.anyMoved(rows):
-		err = b.same(rows)
-	case was != nil && (was.State == tree.StateTaken || th.kind.Once()):
-		err = b.follow(rows)
+	case !slices.ContainsFunc(th.files, th.moved):
+		err = b.unmoved()
+	case was != nil && (was.State == tree.StateTaken || th.Once()):
+		err = b.follow()
 	default:
-		err = b.begin(rows)
+		err = b.begin()
 	}
 	if err != nil {
 		return err
 	}
-	return th.nameConflict(&tx.Rx, rows, part) // of what was: a conflict that is settled isn't open
+	return th.nameConflict(&tx.Rx, part) // of what was: a settled conflict isn't open
 }
 
-// same counts the files of a thing that is as it was.
-func (b *taking) same(rows []*tree.Row) error {
-	for form, f := range b.files {
+// unmoved counts the files of a thing that has not changed.
+func (b *taking) unmoved() error {
+	for _, f := range b.files {
 		if f.reason != "" {
 			continue
 		}
 		if err := b.source.ReleaseReadable(b.tx, f.path); err != nil { // it could not be read meanwhile
 			return err
 		}
-		if err := f.same(&b.tx.Rx, rows[form], b.part); err != nil {
+		if err := b.same(&b.tx.Rx, f, b.part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// begin takes a thing of which nothing is here that came from this folder.
-func (b *taking) begin(rows []*tree.Row) error {
-	for form, f := range b.files {
-		row := rows[form]
+// begin imports a thing of which the store has nothing from this folder.
+func (b *taking) begin() error {
+	for _, f := range b.files {
+		var err error
 		switch {
-		case f.gone && row != nil && (row.State == tree.StateShared || !b.isGone()):
-			if err := errors.Join(b.source.ReleaseFile(b.tx, f.path), b.source.Forget(b.tx, f.path)); err != nil {
-				return err
-			}
+		case f.gone && f.row != nil && (f.row.State == tree.StateShared || !b.isGone()):
+			err = errors.Join(b.source.ReleaseFile(b.tx, f.path), b.source.Forget(b.tx, f.path))
 		case f.reason != "":
-		case row != nil && !b.moved(form, rows):
-			if err := f.same(&b.tx.Rx, row, b.part); err != nil {
-				return err
-			}
+		case f.row != nil && !b.moved(f):
+			err = b.same(&b.tx.Rx, f, b.part)
 		default:
-			if row != nil {
-				if err := b.source.Forget(b.tx, f.path); err != nil {
-					return err
-				}
+			if f.row != nil {
+				err = b.source.Forget(b.tx, f.path)
 			}
-			if err := b.take(f, false); err != nil {
-				return err
+			if err == nil {
+				err = b.take(f, false)
 			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// undecodable puts a file that is no document into quarantine, with its bytes. What was taken from
-// it earlier stays: a damaged source is no reason to lose it.
+// undecodable puts a file that holds no document into quarantine, with its bytes. What an earlier
+// import made of it stays: a damaged source is no reason to lose it.
 func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 	if f.unread {
 		b.part.Files.Unreadable++
@@ -133,18 +111,16 @@ func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 		there, err = false, b.source.Release(b.tx, f.path, 0, tree.WhatFile)
 	}
 	if err == nil && !there {
-		q, err = b.source.Quarantine(b.tx, tree.Finding{
-			Path: f.path, What: tree.WhatFile, Reason: reason,
-			Raw: f.text,
-		})
+		q, err = b.source.Quarantine(b.tx,
+			tree.Finding{Path: f.path, What: tree.WhatFile, Reason: reason, Raw: f.text})
 	}
 	b.part.Aside(q)
 	return err
 }
 
-// take finds out what the file is, and adds it. An id that another file of the tree holds is passed
-// over; one that is here from elsewhere is never joined: with the same text the file is here
-// already, with other text it is refused.
+// take finds out which thing the file is, and adds it. It passes over an id that another file of
+// the tree has. It never joins what is here from elsewhere: a file with the same text is here
+// already, and one with another text is refused.
 func (b *taking) take(f *document, known bool) error {
 	if err := b.tree.ReleasePrefetched(b.tx, f.path); err != nil {
 		return err
@@ -154,7 +130,7 @@ func (b *taking) take(f *document, known bool) error {
 		return err
 	}
 	for _, e := range ids {
-		row, taken, err := b.store.Row(&b.tx.Rx, e)
+		row, taken, ours, err := b.find(e)
 		if err != nil {
 			return err
 		}
@@ -168,11 +144,7 @@ func (b *taking) take(f *document, known bool) error {
 			}
 			return b.put(f, e, known)
 		}
-		held, ok, err := b.source.Holder(&b.tx.Rx, e, row)
-		if err != nil {
-			return err
-		}
-		if ok && held.Source == b.source.ID {
+		if ours {
 			continue
 		}
 		text, _, err := b.store.Text(&b.tx.Rx, row)
@@ -181,18 +153,28 @@ func (b *taking) take(f *document, known bool) error {
 		}
 		if bytes.Equal(text, f.text) {
 			b.part.Files.Already++
-			f.add(b.part, tree.Already)
+			b.count(f, b.part, tree.Already)
 			return b.note(f, e, tree.StateShared, &row)
 		}
 		return b.refuse(f, e, fromElsewhere)
 	}
-	return b.refuse(f, b.kind.Own(f.path, f.value), "is what another file of the tree became")
+	return b.refuse(f, b.Own(f.path, f.value), "is what another file of the tree became")
 }
 
-// identities are what the file may be. Of one that is taken alone its folder doesn't say what else
-// the tree has: the ledger and the quarantine do.
+// find looks a thing up. ours reports whether it came from this folder.
+func (b *taking) find(e tree.Entity) (row int64, there, ours bool, err error) {
+	row, there, err = rowOf(&b.tx.Rx, b.store, e)
+	if err != nil || !there {
+		return row, there, false, err
+	}
+	held, ok, err := b.source.Holder(&b.tx.Rx, e, row)
+	return row, there, ok && held.Source == b.source.ID, err
+}
+
+// identities are what the file may be. If it is imported alone, its folder can't tell which other
+// files the tree has; the ledger and the quarantine can.
 func (b *taking) identities(f *document) (ids []tree.Entity, err error) {
-	ids = b.kind.Identities(f.path, f.value, func(path string) bool {
+	ids = b.Identities(f.path, f.value, func(path string) bool {
 		if !b.tree.Alone {
 			_, lacks := b.tree.Folder.Stat(path)
 			return lacks == nil
@@ -218,16 +200,8 @@ func (b *taking) fromElsewhere(f *document) (bool, error) {
 		if other == f {
 			continue
 		}
-		e := b.kind.Own(other.path, other.value)
-		row, there, err := b.store.Row(&b.tx.Rx, e)
-		if err != nil {
-			return false, err
-		}
-		if !there {
-			continue
-		}
-		if held, ok, err := b.source.Holder(&b.tx.Rx, e, row); err != nil || !ok || held.Source != b.source.ID {
-			return true, err
+		if _, there, ours, err := b.find(b.Own(other.path, other.value)); err != nil || there && !ours {
+			return there, err
 		}
 	}
 	return false, nil
@@ -255,12 +229,12 @@ func (b *taking) put(f *document, e tree.Entity, known bool) error {
 			return err
 		}
 	}
-	f.add(b.part, column)
-	if own := b.kind.Own(f.path, f.value); own != e {
+	b.count(f, b.part, column)
+	if own := b.Own(f.path, f.value); own != e {
 		err := b.source.PutAside(b.tx, b.part, tree.Finding{
 			Path: f.path, What: tree.WhatName, Whose: &own,
 			Reason: fmt.Sprintf("it says that it is %s, which belongs into another file; kept as %s",
-				b.kind.Title(own), b.kind.Title(e)),
+				b.Title(own), b.Title(e)),
 		})
 		if err != nil {
 			return err
@@ -269,12 +243,12 @@ func (b *taking) put(f *document, e tree.Entity, known bool) error {
 	return b.note(f, e, tree.StateTaken, &row)
 }
 
-// refuse puts a document that can't be taken under any id into quarantine, with its bytes.
+// refuse puts a document that can't be imported under any id into quarantine, with its bytes.
 func (b *taking) refuse(f *document, e tree.Entity, reason string) error {
 	b.part.Files.Refused++
-	f.add(b.part, tree.Quarantine)
+	b.count(f, b.part, tree.Quarantine)
 	err := b.source.PutAside(b.tx, b.part, tree.Finding{
-		Path: f.path, What: tree.WhatConflict, Reason: b.kind.Title(e) + " " + reason, Whose: &e, Raw: f.text,
+		Path: f.path, What: tree.WhatConflict, Reason: b.Title(e) + " " + reason, Whose: &e, Raw: f.text,
 	})
 	if err != nil {
 		return err
@@ -284,10 +258,9 @@ func (b *taking) refuse(f *document, e tree.Entity, reason string) error {
 
 // note writes the file's row of the ledger.
 func (b *taking) note(f *document, e tree.Entity, state string, row *int64) error {
+	size := int64(len(f.text))
 	return b.source.Put(b.tx, &tree.Row{
 		Path: []byte(f.path), State: state, EntityGroup: e.Group, EntityID: e.ID, EntityRow: row,
-		LastSequence: whole,
-		Size:         int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum,
-		Records: tree.Tally{f.noun(b.kind): 1}.String(),
+		Size: size, Consumed: size, PrefixSHA256: f.sum, Records: tree.Tally{b.noun(f): 1}.String(),
 	})
 }

@@ -3,35 +3,79 @@ package documents
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
-// A thing is what the folder says of one thing of the store: a document, or a file for each state
-// in which the old program keeps it, of which most are not there.
-type thing struct {
-	kind  Kind
-	tree  *tree.Tree
-	store Store
-	files []*document // one a form
+// maxDocument is the size of the largest document that is imported, in bytes.
+const maxDocument = 64 << 20
+
+// A document is a file of a tree.
+type document struct {
+	path   string
+	text   []byte
+	sum    []byte // SHA-256
+	value  any
+	reason string // why it is no document, or can't be read
+	unread bool   // the file can't even be read
+	gone   bool   // there is no such file; unread is set too
+	flaw   string // why the old program can't read it
+
+	row *tree.Row // the ledger's, in the transaction under way; nil: none
 }
 
-// longestLook is how often a thing is read again at most while the old program renames its files.
-const longestLook = 8
+// readFile reads a file of the tree. What may be wrong with it is no error.
+func readFile(k Kind, root tree.Folder, path string) *document {
+	f := &document{path: path}
+	text, err := root.Read(path, maxDocument)
+	if err != nil {
+		f.reason, f.unread, f.gone = root.Why(path, err), true, root.Lacks(path)
+		return f
+	}
+	f.text, f.sum = text, sumOf(text)
+	f.value, f.reason, f.flaw = k.Decode(f.text)
+	return f
+}
 
-// look reads all files of the thing that the file at path is of. They are read one after the other:
-// if the old program renamed one meanwhile, they are read again, or a claim would look as if the
-// thing were gone.
+// Readable reports whether the old program can read the document at path.
+func Readable(k Kind, root tree.Folder, path string) bool {
+	f := readFile(k, root, path)
+	return f.reason == "" && f.flaw == ""
+}
+
+func sumOf(text []byte) []byte {
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
+
+// damaged reports whether the file is there and holds no document.
+func (f *document) damaged() bool { return f.reason != "" && !f.gone }
+
+// A thing is what the folder says about one thing of the store: a document, or one file for each
+// state in which the old program keeps it, most of which are missing.
+type thing struct {
+	Kind
+	tree  *tree.Tree
+	store Store
+	files []*document // one for each form
+}
+
+// maxLooks is how often a thing is read again at most while the old program renames its files.
+const maxLooks = 8
+
+// look reads all files of the thing that the file at path belongs to. If the old program renamed
+// one meanwhile, it reads them again: else a claim would look as if the thing were gone.
 func (l Layout) look(t *tree.Tree, path string) *thing {
 	for try := 1; ; try++ {
-		th := &thing{kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
+		th := &thing{Kind: l.Kind, tree: t, store: l.Store(t.Scope)}
 		for _, form := range l.Forms(path) {
-			th.files = append(th.files, l.document(t, form))
+			th.files = append(th.files, readFile(l.Kind, t.Folder, form))
 		}
 		moved := func(f *document) bool { return f.gone != t.Folder.Lacks(f.path) }
-		if try == longestLook || !slices.ContainsFunc(th.files, moved) {
+		if try == maxLooks || !slices.ContainsFunc(th.files, moved) {
 			return th
 		}
 	}
@@ -57,32 +101,29 @@ func (l Layout) Gone(t *tree.Tree, path string) tree.Piece {
 	if th := l.look(t, path); th.isGone() {
 		return th
 	}
-	return nil // it was taken with its other file, or is back, for the next import
+	return nil // imported with its other file, or back, for the next import
 }
 
 func (th *thing) isGone() bool {
 	return !slices.ContainsFunc(th.files, func(f *document) bool { return !f.gone })
 }
 
-// Path is the first of its files that is there, or would be.
+// isDamaged reports whether a file of the thing can't be read or holds no document.
+func (th *thing) isDamaged() bool { return slices.ContainsFunc(th.files, (*document).damaged) }
+
+// Path is the first of its files that exists, or would.
 func (th *thing) Path() string {
-	for _, f := range th.files {
-		if !f.gone {
-			return f.path
-		}
-	}
-	return th.files[0].path
+	i := slices.IndexFunc(th.files, func(f *document) bool { return !f.gone })
+	return th.files[max(i, 0)].path
 }
 
 // Held is how much memory the documents take.
-func (th *thing) Held() (held int) {
-	for _, f := range th.files {
-		held += len(f.text)
-	}
-	return held
+func (th *thing) Held() int {
+	_, held := th.Progress()
+	return int(held)
 }
 
-// Progress counts the files that are there.
+// Progress counts the files that exist.
 func (th *thing) Progress() (files, bytes int64) {
 	for _, f := range th.files {
 		if !f.gone {
@@ -92,113 +133,129 @@ func (th *thing) Progress() (files, bytes int64) {
 	return files, bytes
 }
 
-// rows are the ledger's, one a form; nil where a form was not there when the thing was imported.
-func (th *thing) rows(rx *db.Rx) (rows []*tree.Row, err error) {
-	for _, f := range th.files {
-		row, err := th.tree.Source.File(rx, f.path)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-// imported gives one of the rows of what is here; nil where nothing of the thing is, or it was refused.
-func imported(rows []*tree.Row) *tree.Row {
-	for _, row := range rows {
-		if row != nil && row.State != tree.StateRefused {
-			return row
-		}
-	}
-	return nil
-}
-
-// moved reports whether the old program did something to a form since it was imported. Of a file
-// that can't be read only its name says so.
-func (th *thing) moved(form int, rows []*tree.Row) bool {
-	f, row := th.files[form], rows[form]
-	switch {
-	case f.gone:
-		return row != nil && row.State != tree.StateRefused
-	case f.reason != "":
-		return row == nil && imported(rows) != nil
-	}
-	return row == nil || !bytes.Equal(row.PrefixSHA256, f.sum)
-}
-
-func (th *thing) anyMoved(rows []*tree.Row) bool {
-	for form := range th.files {
-		if th.moved(form, rows) {
-			return true
-		}
-	}
-	return false
-}
-
-// Prefetch names what is about to be asked of the files, and of what those are that are new.
+// Prefetch names the queries about the files, and about what new ones may be.
 func (th *thing) Prefetch(f *tree.Prefetcher) error {
 	for _, form := range th.files {
 		f.File(form.path)
 		if !form.gone {
 			f.Aside(th.tree, form.path)
 		}
-		if !f.Taken() {
+		switch {
+		case !f.Taken(), form.gone && len(th.files) == 1: // nobody knows what it was
 			continue
-		}
-		if form.gone || form.reason != "" {
-			if form.reason != "" && !form.gone {
+		case form.damaged():
+			f.ExpectAside(1)
+			continue
+		case !form.gone:
+			if form.flaw != "" {
 				f.ExpectAside(1)
 			}
-			if form.gone && len(th.files) > 1 { // else nobody knows what it was
-				if err := th.prefetch(f, th.kind.Own(form.path, form.value)); err != nil {
-					return err
-				}
-			}
-			continue
+			f.Expect(th.Tables()[0].Name, 1)
 		}
-		own := th.kind.Own(form.path, form.value)
-		if form.flaw != "" {
-			f.ExpectAside(1)
+		own := th.Own(form.path, form.value)
+		f.About("thing " + own.Group + "\x00" + own.ID)
+		query, args, err := th.store.Query(f.Rx, own)
+		if err != nil {
+			return err
 		}
-		f.Expect(th.store.Rows(), 1)
-		if err := th.prefetch(f, own); err != nil {
+		if args != nil {
+			f.Ask(query, args...)
+		}
+	}
+	return nil
+}
+
+// load reads the ledger's rows of the files: none for a form that did not exist when the thing was
+// imported.
+func (th *thing) load(rx *db.Rx) (err error) {
+	for _, f := range th.files {
+		if f.row, err = th.tree.Source.File(rx, f.path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (th *thing) prefetch(f *tree.Prefetcher, e tree.Entity) error {
-	f.About("thing " + e.Group + "\x00" + e.ID)
-	return th.store.Prefetch(f.Rx, e, f.Ask)
+// imported is one of the rows of what was imported; nil if nothing of the thing was, or it was
+// refused.
+func (th *thing) imported() *tree.Row {
+	for _, f := range th.files {
+		if f.row != nil && f.row.State != tree.StateRefused {
+			return f.row
+		}
+	}
+	return nil
 }
 
-// Known counts a thing that is as it was and was taken.
+// moved reports whether the old program changed a form since it was imported. For a file that can't
+// be read, only its name can tell.
+func (th *thing) moved(f *document) bool {
+	switch {
+	case f.gone:
+		return f.row != nil && f.row.State != tree.StateRefused
+	case f.reason != "":
+		return f.row == nil && th.imported() != nil
+	}
+	return f.row == nil || !bytes.Equal(f.row.PrefixSHA256, f.sum)
+}
+
+// Known counts a thing that was imported and has not changed.
 func (th *thing) Known(rx *db.Rx, part *tree.Part) (bool, error) {
-	if th.tree.Unread || slices.ContainsFunc(th.files,
-		func(f *document) bool { return !f.gone && f.reason != "" }) {
+	if th.tree.Unread || th.isDamaged() {
 		return false, nil
 	}
-	rows, err := th.rows(rx)
-	if err != nil || th.anyMoved(rows) {
+	if err := th.load(rx); err != nil || slices.ContainsFunc(th.files, th.moved) {
 		return false, err
 	}
-	for form, f := range th.files {
+	for _, f := range th.files {
 		if f.gone {
 			continue
 		}
 		f.countFile(part)
-		if err := f.same(rx, rows[form], part); err != nil {
+		if err := th.same(rx, f, part); err != nil {
 			return false, err
 		}
 	}
-	return true, th.nameConflict(rx, rows, part)
+	return true, th.nameConflict(rx, part)
 }
 
-// nameConflict names the conflict over the thing, if there is one, as every import does until it is decided.
-func (th *thing) nameConflict(rx *db.Rx, rows []*tree.Row, part *tree.Part) error {
-	row := imported(rows)
+func (f *document) countFile(part *tree.Part) {
+	part.Files.Found++
+	part.Files.Bytes += int64(len(f.text))
+}
+
+// noun is what counts call the document.
+func (th *thing) noun(f *document) string {
+	if f.reason != "" || f.flaw != "" {
+		return tree.Undecodable
+	}
+	return th.Tables()[0].Noun
+}
+
+// count counts the document in a column of the report.
+func (th *thing) count(f *document, part *tree.Part, column func(*tree.Count) *int64) {
+	part.CountAll(tree.Tally{th.noun(f): 1}, column)
+}
+
+// same counts a file that has not changed, and names again what is in quarantine of it.
+func (th *thing) same(rx *db.Rx, f *document, part *tree.Part) error {
+	column := tree.Already
+	if f.row.State == tree.StateRefused {
+		part.Files.Refused++
+		column = tree.Quarantine
+	} else {
+		part.Files.Already++
+		if f.flaw != "" && f.row.State == tree.StateTaken {
+			column = tree.Quarantine
+		}
+	}
+	th.count(f, part, column)
+	return th.tree.NameAside(rx, f.path, part)
+}
+
+// nameConflict names the open conflict over the thing, if there is one, in every import.
+func (th *thing) nameConflict(rx *db.Rx, part *tree.Part) error {
+	row := th.imported()
 	if row == nil || !th.tree.Contests {
 		return nil
 	}

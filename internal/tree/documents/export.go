@@ -9,7 +9,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Export writes every thing of the scope to where it came from, or to where the old program would put it.
+// Export writes every thing of the scope to where it came from, or to where the old program would
+// put it.
 func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 	if folder := l.Folder(); folder != "" {
 		t.Root = tree.Below(t.Root, folder)
@@ -17,10 +18,11 @@ func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 			return err
 		}
 	}
-	store := l.Store(t.DB, t.Scope)
-	for e, err := range store.All(ctx) {
+	store := l.Store(t.Scope)
+	for e, err := range tree.Each(ctx, t.DB, "list "+l.Name(),
+		func(rx *db.Rx, last *tree.Entity, page *[]tree.Entity) error { return store.Page(rx, *last, page) }) {
 		if err == nil {
-			err = l.exportOne(ctx, t, store, e)
+			err = l.exportOne(ctx, t, store, *e)
 		}
 		if err != nil {
 			return err
@@ -29,24 +31,11 @@ func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 	return nil
 }
 
-// ReadBack decodes a document.
-func (l Layout) ReadBack(root tree.Folder, path string,
-	say func(file string, line int, reason string),
-) error {
-	f := ReadFile(l.Kind, root, path)
-	reason := cmp.Or(f.reason, f.flaw, l.Unlisted(path))
-	say(path, tree.LineIn(reason), reason)
-	return nil
-}
-
-// GivesBack is so for every document.
-func (Layout) GivesBack(tree.Folder, string) bool { return true }
-
 func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree.Entity) error {
 	var path, problem string
 	var text []byte
 	err := t.DB.Read(ctx, "export "+l.Name(), func(rx *db.Rx) error {
-		row, ok, err := store.Row(rx, e)
+		row, ok, err := rowOf(rx, store, e)
 		if err != nil || !ok {
 			return err // removed meanwhile
 		}
@@ -72,7 +61,20 @@ func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree
 	case problem != "":
 		t.Report.LeaveOut(path, l.Title(e)+": "+problem)
 	default:
-		t.Report.CountAll(tree.Tally{l.Noun(): 1}, tree.New)
+		t.Report.CountAll(tree.Tally{l.Tables()[0].Noun: 1}, tree.New)
 	}
 	return nil
 }
+
+// ReadBack decodes a document.
+func (l Layout) ReadBack(root tree.Folder, path string,
+	say func(file string, line int, reason string),
+) error {
+	f := readFile(l.Kind, root, path)
+	reason := cmp.Or(f.reason, f.flaw, l.Unlisted(path))
+	say(path, tree.LineIn(reason), reason)
+	return nil
+}
+
+// GivesBack is true for every document.
+func (Layout) GivesBack(tree.Folder, string) bool { return true }

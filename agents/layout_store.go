@@ -1,0 +1,84 @@
+package agents
+
+import (
+	"selvedge/db"
+	"selvedge/internal/tree"
+)
+
+// An entryStore is the registry of one scope, as an import and an export need it: by the numbers of
+// its rows.
+type entryStore struct{ scope string }
+
+const (
+	sqlRowOf     = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+	sqlByRow     = sqlRow + `WHERE a.id = ?`
+	sqlUntouched = `SELECT a.changes = 1 AND NOT EXISTS (
+		SELECT 1 FROM agent_reservations AS r WHERE r.agent_id = a.id) FROM agents AS a WHERE a.id = ?`
+	sqlRemoveRow = `DELETE FROM agents WHERE id = ?`
+	sqlIDsAfter  = `SELECT '' AS entity_group, session_id AS entity_id FROM agents
+		WHERE scope = ? AND put_aside_at IS NULL AND session_id > ? ORDER BY session_id LIMIT ?`
+)
+
+func (s entryStore) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok {
+		return "", nil, err
+	}
+	return sqlRowOf, []any{scope, e.ID}, nil
+}
+
+// Text is the entry in a row as a file, even if it was put aside.
+func (entryStore) Text(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
+	s, err := findEntry(rx, sqlByRow, row)
+	if err != nil || s == nil {
+		return nil, false, err
+	}
+	return s.TOML(), true, nil
+}
+
+// Put adds an entry as it is, its times included.
+func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int64, err error) {
+	entry := value.(Entry)
+	if entry.SessionID != e.ID {
+		entry = entry.under(e.ID)
+	}
+	if err := entry.check(); err != nil {
+		return 0, err
+	}
+	scope, err := tx.Scope(s.scope)
+	if err != nil {
+		return 0, err
+	}
+	w, err := rowOf(&entry) // nobody knows when it was recorded
+	if err != nil {
+		return 0, err
+	}
+	if row, err = tx.Number("agents"); err != nil {
+		return 0, err
+	}
+	values := append([]any{scope, w.SessionID}, w.columns(scope)...)
+	if err := tx.Queue(sqlInsertAs, append(values, row)...); err != nil {
+		return 0, err
+	}
+	return row, appendQueries(tx, row, 0, entry.ContextQueries)
+}
+
+func (entryStore) Remove(tx *db.Tx, row int64) error {
+	_, err := tx.Exec(sqlRemoveRow, row)
+	return err
+}
+
+// Untouched reports whether an entry was neither written since it was added nor given a thread.
+func (entryStore) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
+	_, err = rx.Find(&untouched, sqlUntouched, row)
+	return untouched, err
+}
+
+// Page reads the ids after one in byte order, without those that were put aside.
+func (s entryStore) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok {
+		return err
+	}
+	return rx.Select(page, sqlIDsAfter, scope, after.ID, tree.PageRows)
+}

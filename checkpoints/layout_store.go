@@ -1,0 +1,94 @@
+package checkpoints
+
+import (
+	"selvedge/db"
+	"selvedge/internal/tree"
+)
+
+// A table is the documents of one scope, as an import and an export need them. The number of a
+// document is twice the id of its row, plus 1 if it is claimed: a claim, or a recovery, gives it
+// another number.
+type table struct{ scope string }
+
+func numberOf(id int64, state State) int64 {
+	if state == Claimed {
+		return 2*id + 1
+	}
+	return 2 * id
+}
+
+func partsOfNumber(n int64) (id int64, state string) {
+	if n&1 == 1 {
+		return n >> 1, string(Claimed)
+	}
+	return n >> 1, string(Paused)
+}
+
+const (
+	sqlFindRow = `SELECT 2 * id + CASE state WHEN 'claimed' THEN 1 ELSE 0 END FROM checkpoints
+		WHERE scope = ? AND run_id = ? AND state = ?`
+	sqlTextOf = `SELECT d.document FROM checkpoints AS c
+		JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
+	// epoch: for claims from before changes were counted
+	sqlUntouched = `SELECT changes = 1 AND epoch IS NULL FROM checkpoints WHERE id = ? AND state = ?`
+	sqlRemoveRow = `DELETE FROM checkpoints WHERE id = ? AND state = ?`
+	sqlRunsAfter = `SELECT state AS entity_group, run_id AS entity_id FROM checkpoints
+		WHERE scope = ? AND (run_id, state) > (?, ?) ORDER BY run_id, state LIMIT ?`
+)
+
+func (t table) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
+	scope, ok, err := rx.Scope(t.scope)
+	if err != nil || !ok {
+		return "", nil, err
+	}
+	return sqlFindRow, []any{scope, e.ID, e.Group}, nil
+}
+
+func (table) Text(rx *db.Rx, n int64) (text []byte, ok bool, err error) {
+	id, state := partsOfNumber(n)
+	if ok, err = rx.Find(&text, sqlTextOf, id, state); ok {
+		text = nonNil(text)
+	}
+	return text, ok, err
+}
+
+// Put adds a document in the state in which it was found, even one that can't be read.
+func (t table) Put(tx *db.Tx, e tree.Entity, _ any, text []byte) (int64, error) {
+	if err := checkID(e.ID); err != nil {
+		return 0, err
+	}
+	scope, err := tx.Scope(t.scope)
+	if err != nil {
+		return 0, err
+	}
+	r := rowOf(e.ID, text)
+	r.State, r.SavedAt = State(e.Group), db.Nanos(tx.Now())
+	id, err := tx.Number("checkpoints")
+	if err == nil {
+		err = r.add(tx, id, scope, text)
+	}
+	return numberOf(id, r.State), err
+}
+
+func (table) Remove(tx *db.Tx, n int64) error {
+	id, state := partsOfNumber(n)
+	_, err := tx.Exec(sqlRemoveRow, id, state)
+	return err
+}
+
+// Untouched reports whether a document is still in the state in which it was added, and was never
+// saved, claimed or released since.
+func (table) Untouched(rx *db.Rx, n int64) (untouched bool, err error) {
+	id, state := partsOfNumber(n)
+	_, err = rx.Find(&untouched, sqlUntouched, id, state)
+	return untouched, err
+}
+
+// Page reads the documents after one, by run id in byte order.
+func (t table) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
+	scope, ok, err := rx.Scope(t.scope)
+	if err != nil || !ok {
+		return err
+	}
+	return rx.Select(page, sqlRunsAfter, scope, after.ID, after.Group, tree.PageRows)
+}
