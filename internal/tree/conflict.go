@@ -1,11 +1,9 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +13,18 @@ import (
 )
 
 // A Conflict is a thing that the old program and this one both went on with since it was imported.
-// Until somebody decides it stays here as it is, and a checkpoint can't be claimed.
+// Until a person decides, ours stays as it is, and a checkpoint can't be claimed.
 type Conflict struct {
-	ID       int64     `json:"id"`
-	Scope    string    `json:"scope"`
-	Kind     string    `json:"kind"`
-	EntityID string    `json:"entity"` // the agent, or the run that paused
-	Source   string    `json:"source"` // the folder
-	File     string    `json:"file"`   // relative to the source
-	Import   int64     `json:"import"` // the import that found it first: see Journal
-	Reason   string    `json:"reason"` // what the old program did
-	FoundAt  time.Time `json:"found_at"`
-	Decision *Decision `json:"decision"` // nil: not decided
+	ID       int64     `json:"id" db:"id"`
+	Scope    string    `json:"scope" db:"scope"`
+	Kind     string    `json:"kind" db:"kind"`
+	EntityID string    `json:"entity" db:"entity_id"` // the agent, or the run that paused
+	Source   string    `json:"source" db:"-"`         // the folder
+	File     string    `json:"file" db:"-"`           // relative to the source
+	Import   int64     `json:"import" db:"import"`    // the import that found it first: see Journal
+	Reason   string    `json:"reason" db:"reason"`    // what the old program did
+	FoundAt  time.Time `json:"found_at" db:"-"`
+	Decision *Decision `json:"decision" db:"-"` // nil: not decided
 }
 
 // A Decision says who decided a conflict, when, and how.
@@ -43,18 +41,18 @@ type Take string
 
 // The two versions.
 const (
-	TakeOld  Take = "old"  // what the old program has made of it; where it is gone there it goes here, too
+	TakeOld  Take = "old"  // the old program's; if that program removed the thing, it is removed here too
 	TakeOurs Take = "ours" // what is here
 )
 
 const (
-	conflictColumns = `SELECT c.id, sc.name AS scope, c.kind, c.entity_id, c.source, s.root, c.path, c.import,
-	c.reason, c.found_at,
-    c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid,
-    coalesce(c."user", '') AS "user", coalesce(c.program, '') AS program
+	conflictColumns = `SELECT c.id, sc.name AS scope, c.scope AS scope_id, c.kind, c.entity_id,
+	c.source AS source_id, s.root, c.path, c.import, c.reason, c.found_at, c.decided_at,
+	coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid, coalesce(c."user", '') AS "user",
+	coalesce(c.program, '') AS program
 FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scopes AS sc ON sc.id = c.scope `
-	sqlOpenConflict = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ?
-		AND source = ? AND decided_at IS NULL`
+	sqlOpenConflict = conflictColumns +
+		`WHERE c.scope = ? AND c.kind = ? AND c.entity_id = ? AND c.source = ? AND c.decided_at IS NULL`
 	sqlContested = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ?
 		AND entity_id = ? AND decided_at IS NULL`
 	sqlOpenConflicts = conflictColumns +
@@ -70,67 +68,47 @@ FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scop
 		found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDecideConflict = `UPDATE import_conflicts
 		SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
-	sqlConflictNumber = `SELECT id FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ?
-		AND source = ? AND decided_at IS NULL`
 )
 
+// A conflictRow is a conflict as it is stored.
 type conflictRow struct {
-	ID        int64  `db:"id"`
-	Scope     string `db:"scope"`
-	Kind      string `db:"kind"`
-	EntityID  string `db:"entity_id"`
-	Source    int64  `db:"source"`
-	Root      []byte `db:"root"`
-	Path      []byte `db:"path"`
-	Import    int64  `db:"import"`
-	Reason    string `db:"reason"`
-	FoundAt   int64  `db:"found_at"`
-	DecidedAt *int64 `db:"decided_at"`
-	Taken     string `db:"taken"`
-	PID       int    `db:"pid"`
-	User      string `db:"user"`
-	Program   string `db:"program"`
+	Conflict
+	ScopeID  int64  `db:"scope_id"`
+	SourceID int64  `db:"source_id"`
+	Root     []byte `db:"root"`
+	Path     []byte `db:"path"`
+	Found    int64  `db:"found_at"`
+	Decided  *int64 `db:"decided_at"`
+	Taken    Take   `db:"taken"`
+	PID      int    `db:"pid"`
+	User     string `db:"user"`
+	Program  string `db:"program"`
 }
 
-func (r *conflictRow) public() Conflict {
-	c := Conflict{
-		ID: r.ID, Scope: r.Scope, Kind: r.Kind, EntityID: r.EntityID, Source: Shown(string(r.Root)),
-		File:   Shown(string(r.Path)),
-		Import: r.Import, Reason: r.Reason, FoundAt: db.Time(r.FoundAt),
-	}
-	if r.DecidedAt != nil {
+func (r *conflictRow) public() (Conflict, error) {
+	c := r.Conflict
+	c.Source, c.File, c.FoundAt = Shown(string(r.Root)), Shown(string(r.Path)), db.Time(r.Found)
+	if r.Decided != nil {
 		c.Decision = &Decision{
-			Take: Take(r.Taken), At: db.Time(*r.DecidedAt), PID: r.PID, User: r.User,
-			Program: r.Program,
+			Take: r.Taken, At: db.Time(*r.Decided), PID: r.PID, User: r.User, Program: r.Program,
 		}
 	}
-	return c
+	return c, nil
 }
 
-func conflicts(rx *db.Rx, query string, args ...any) (list []Conflict, err error) {
-	var rows []conflictRow
-	err = rx.Select(&rows, query, args...)
-	for i := range rows {
-		list = append(list, rows[i].public())
-	}
-	return list, err
+// open finds the open conflict over the thing of that id.
+func (s Source) open(rx *db.Rx, id string) (r conflictRow, ok bool, err error) {
+	ok, err = rx.Find(&r, sqlOpenConflict, s.Scope, s.kind, id, s.ID)
+	return r, ok, err
 }
 
-// Contested gives the reason of the open conflict over the thing of that id; "" if there is none.
+// Contested is the reason of the open conflict over the thing of that id; "" if there is none.
 func (s Source) Contested(rx *db.Rx, id string) (reason string, err error) {
-	_, err = rx.Find(&reason, sqlOpenConflict, s.Scope, s.kind, id, s.ID)
-	return reason, err
+	r, _, err := s.open(rx, id)
+	return r.Reason, err
 }
 
-// contested reports whether there is an open conflict over anything of the source.
-func (s Source) contested(rx *db.Rx) (any bool, err error) {
-	err = rx.Get(&any, `SELECT EXISTS (SELECT 1 FROM import_conflicts WHERE source = ? AND decided_at IS NULL)`,
-		s.ID)
-	return any, err
-}
-
-// Contested gives the reasons of the open conflicts over the things of those ids, whatever tree
-// they came from.
+// Contested returns the reasons of the open conflicts over the things of those ids, from any tree.
 func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) (reasons map[string]string,
 	err error,
 ) {
@@ -159,9 +137,9 @@ func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) 
 	return reasons, err
 }
 
-// Contest notes a conflict over the thing of that id, unless one is open already.
+// Contest adds a conflict over the thing of that id, unless one is open.
 func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
-	if t.Source.kind == "checkpoints" { // a claim looks for conflicts once it has the rows
+	if t.Source.kind == "checkpoints" { // a claim locks the rows before it looks for conflicts
 		if err := tx.Lock(sqlLockCheckpoints, t.Source.Scope, id); err != nil {
 			return err
 		}
@@ -178,51 +156,43 @@ func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 	return err
 }
 
-// Settle notes whose version of the thing of that id counts, where there is a conflict over it.
+// Settle writes which version of the thing of that id counts, if there is a conflict over it.
 func (t *Tree) Settle(tx *db.Tx, id string, take Take) error {
-	var number int64
-	if ok, err := tx.Find(&number, sqlConflictNumber, t.Source.Scope, t.Source.kind, id,
-		t.Source.ID); err != nil || !ok {
+	r, ok, err := t.Source.open(&tx.Rx, id)
+	if err != nil || !ok {
 		return err
 	}
-	var r conflictRow
-	if err := tx.Get(&r, sqlConflict, number); err != nil {
-		return err
-	}
-	at, pid, user, program := db.Nanos(tx.Now()), os.Getpid(), userName(),
-		cmp.Or(t.Options.Program, programName())
-	sum := db.Checksum(t.Source.Scope, r.Kind, r.EntityID, r.Source, r.Path, r.Import, r.Reason, r.FoundAt, at,
+	at := db.Nanos(tx.Now())
+	pid, user, program := t.Options.who()
+	sum := db.Checksum(t.Source.Scope, r.Kind, r.EntityID, r.SourceID, r.Path, r.Import, r.Reason, r.Found, at,
 		string(take), pid, user, program)
-	_, err := tx.Exec(sqlDecideConflict, at, string(take), pid, user, program, sum, number)
+	_, err = tx.Exec(sqlDecideConflict, at, string(take), pid, user, program, sum, r.ID)
 	return err
 }
 
-var openConflicts = numbered[Conflict]{
-	name: "conflicts",
-	read: func(rx *db.Rx, scope, after int64, limit int) ([]Conflict, error) {
-		return conflicts(rx, sqlOpenConflicts, scope, after, limit)
-	},
-	size:   func(c *Conflict) int { return 300 + len(c.Source) + len(c.Reason) },
-	number: func(c *Conflict) int64 { return c.ID },
-}
-
-// Conflicts lists what nobody has decided yet in a scope, oldest first.
+// Conflicts lists the open conflicts of a scope, oldest first.
 func Conflicts(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Conflict], error) {
-	return openConflicts.page(ctx, d, scope, at)
+	return page(ctx, d, "conflicts", scope, at, 0, sqlOpenConflicts, (*conflictRow).public,
+		func(c *Conflict) (int64, int) { return c.ID, 300 + len(c.Source) + len(c.Reason) })
 }
 
-// ConflictsOf are those that an import was the first to find, decided ones included, at most 1,000.
+// ConflictsOf lists those that an import was the first to find, decided ones too, at most 1,000.
 func ConflictsOf(ctx context.Context, d *db.DB, entry int64) (list []Conflict, err error) {
 	err = d.Read(ctx, "list conflicts", func(rx *db.Rx) error {
-		list, err = conflicts(rx, sqlConflictsOf, entry)
-		return err
+		list = nil
+		for c, err := range db.Each(rx, (*conflictRow).public, sqlConflictsOf, entry) {
+			if err != nil {
+				return err
+			}
+			list = append(list, c)
+		}
+		return nil
 	})
 	return list, err
 }
 
-// findConflict gives the open conflict that a name means: the id of an agent or a paused run, or a
-// conflict's number. db.ErrNotFound: there is none. db.ErrInvalid: several are meant, and the error
-// gives their numbers.
+// findConflict finds an open conflict by its number, or by the id of its agent or paused run.
+// db.ErrNotFound: there is none. db.ErrInvalid: there are several, and the hint has their numbers.
 func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
 	none := func(err error, hint string) error {
 		return &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err, Hint: hint}
@@ -240,7 +210,7 @@ func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
 			if err := rx.Select(&rows, sqlConflict, n); err != nil {
 				return c, err
 			}
-			rows = slices.DeleteFunc(rows, func(c conflictRow) bool { return c.Scope != scope || c.DecidedAt != nil })
+			rows = slices.DeleteFunc(rows, func(c conflictRow) bool { return c.ScopeID != number || c.Decided != nil })
 		}
 	}
 	switch len(rows) {
@@ -257,14 +227,14 @@ func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
 	return c, none(fmt.Errorf("%w: there are %d conflicts over it", db.ErrInvalid, len(rows)), hint.String())
 }
 
-// A Resolver is a Layout over whose things there can be conflicts.
+// A Resolver is a Layout whose things can have conflicts.
 type Resolver interface {
-	// Resolve takes a version of the thing whose file is at path. It reads the folder again.
-	// db.ErrNotFound says that the old program's version can't be read.
+	// Resolve makes one version of the thing at path count. It reads the folder again. db.ErrNotFound:
+	// the old program's version can't be read.
 	Resolve(tx *db.Tx, t *Tree, path string, take Take) error
 }
 
-// Resolve decides a conflict in one transaction, and gives it with the decision.
+// Resolve decides a conflict in one transaction, and returns it with the decision.
 func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), name string, take Take,
 	o Options,
 ) (c Conflict, err error) {
@@ -281,16 +251,11 @@ func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, er
 		if err != nil {
 			return err
 		}
-		scope, err := tx.Scope(o.Scope)
-		if err != nil {
-			return err
-		}
-		t := &Tree{
-			DB: d, Scope: o.Scope, Folder: Folder{path: string(r.Root), given: string(r.Root), follow: o.FollowLinks},
-			Root: string(r.Root), Options: o, layout: l,
-			Report: newPart(r.Kind, o.Scope, string(r.Root)), Source: Source{ID: r.Source, Scope: scope, kind: r.Kind},
-		}
-		if err := t.reserve(tx); err != nil { // an import under way may have read what this does away with
+		root := string(r.Root)
+		t := newTree(d, l, r.Kind, root, o)
+		t.Folder = Folder{path: root, given: root, follow: o.FollowLinks}
+		t.Source = Source{ID: r.SourceID, Scope: r.ScopeID, kind: r.Kind}
+		if err := t.reserve(tx); err != nil { // an import under way may have read what this removes
 			return err
 		}
 		if err := l.(Resolver).Resolve(tx, t, string(r.Path), take); err != nil {
@@ -299,8 +264,10 @@ func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, er
 		if err := errors.Join(t.Settle(tx, r.EntityID, take), t.lease.ReleaseTx(tx)); err != nil {
 			return err
 		}
-		err = tx.Get(&r, sqlConflict, r.ID)
-		c = r.public()
+		if err := tx.Get(&r, sqlConflict, r.ID); err != nil {
+			return err
+		}
+		c, err = r.public()
 		return err
 	})
 	return c, err

@@ -9,18 +9,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 )
 
-// Coverage is what of a folder an import reads: every file with its hash, and what it passes over.
-type Coverage struct {
+// A coverage is what an import reads of a folder: every file with its hash, and what it ignores.
+type coverage struct {
 	root    string
 	files   map[string]readFile // by absolute path
-	folders map[string]bool     // that lead to those
-	passed  map[string]string   // shown paths below the root that are not read, and why
+	folders map[string]bool     // that lead to them
+	passed  map[string]string   // paths below the root that are not read, as Shown, and why
 	bytes   int64
 }
 
@@ -32,21 +33,20 @@ type readFile struct {
 	unread bool
 }
 
-// A Kept file is one that the old program keeps beside its records.
+// A Kept file is a file that the old program keeps beside its records.
 type Kept struct {
 	Folder Folder
 	Path   string // below the folder, where nothing may be
-	More   string // why no store has all that it says; "" for nothing more
+	More   string // why no store has all of its content; "" if one has
 }
 
 // A Beside is a Layout with files that its walk does not name: settings, marks.
 type Beside interface{ Beside(t *Tree) ([]Kept, error) }
 
 // cover reads all that an import is going to read.
-func (t *Tree) cover(ctx context.Context) (Coverage, error) {
-	c := Coverage{
-		root: t.Root, files: map[string]readFile{}, folders: map[string]bool{},
-		passed: map[string]string{},
+func (t *Tree) cover(ctx context.Context) (coverage, error) {
+	c := coverage{
+		root: t.Root, files: map[string]readFile{}, folders: map[string]bool{}, passed: map[string]string{},
 	}
 	read := func(path string) error {
 		c.read(t.Folder, path)
@@ -60,7 +60,7 @@ func (t *Tree) cover(ctx context.Context) (Coverage, error) {
 			if err != nil || entry.IsDir() {
 				return ctx.Err() // what can't be listed is in quarantine
 			}
-			return read(c.name(at))
+			return read(nameBelow(t.Root, at))
 		})
 	}, func(path, reason string) error {
 		c.passed[Shown(path)] = reason
@@ -77,65 +77,69 @@ func (t *Tree) cover(ctx context.Context) (Coverage, error) {
 		}
 		c.read(k.Folder, k.Path)
 		if k.More != "" {
-			c.passed[Shown(c.name(Below(k.Folder.path, k.Path)))] = k.More
+			c.passed[Shown(nameBelow(c.root, Below(k.Folder.path, k.Path)))] = k.More
 		}
 	}
 	return c, err
 }
 
-// name is a path as the report has it: below the root.
-func (c *Coverage) name(at string) string {
-	if name, err := filepath.Rel(c.root, at); err == nil {
+// nameBelow is a path as a report has it: below dir, if possible.
+func nameBelow(dir, at string) string {
+	if name, err := filepath.Rel(dir, at); err == nil {
 		return name
 	}
 	return at
 }
 
-// read takes a file's hash. What can't be read is no error: the import says so.
-func (c *Coverage) read(folder Folder, path string) {
+// read adds a file. It is no error if it can't be read: the import reports it.
+func (c *coverage) read(folder Folder, path string) {
 	at := filepath.Join(folder.path, path)
 	for up := filepath.Dir(at); !c.folders[up]; up = filepath.Dir(up) {
 		c.folders[up] = true
 	}
-	one := readFile{unread: true}
-	defer func() { c.files[at] = one }()
-	f, size, err := folder.Open(path)
+	one, err := hashFile(folder, path)
 	if err != nil {
-		return
+		one.unread = true
+	} else {
+		c.bytes += one.size
 	}
-	sum := sha256.New()
-	info, err := f.Stat()
-	if err == nil {
-		one.size, err = io.Copy(sum, io.LimitReader(f, size))
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return
-	}
-	one.at, one.unread = info.ModTime(), false
-	sum.Sum(one.sum[:0])
-	c.bytes += one.size
+	c.files[at] = one
 }
 
-// settle takes from the report of the derivation what was passed over, and gives the files that
-// were written to meanwhile.
-func (c *Coverage) settle(report *Part) (unsteady []string) {
+func hashFile(folder Folder, path string) (one readFile, err error) {
+	f, size, err := folder.Open(path)
+	if err != nil {
+		return one, err
+	}
+	hash := sha256.New()
+	info, err := f.Stat()
+	if err == nil {
+		one.at = info.ModTime()
+		one.size, err = io.Copy(hash, io.LimitReader(f, size))
+	}
+	hash.Sum(one.sum[:0])
+	return one, errors.Join(err, f.Close())
+}
+
+// settle adds what the derivation passed over, and returns the files that were changed meanwhile.
+func (c *coverage) settle(report *Part) (changed []string) {
 	for _, r := range report.Report.Ignored {
-		// a runtime that is the root itself names its files from "./" on
-		c.passed[filepath.Clean(r.File)] = r.Reason
+		c.passed[filepath.Clean(r.File)] = r.Reason // a runtime that is the root names its files "./…"
 	}
 	for at, f := range c.files {
 		info, err := os.Stat(at)
 		if !f.unread && (err != nil || info.Size() != f.size || !info.ModTime().Equal(f.at)) {
-			unsteady = append(unsteady, c.name(at))
+			changed = append(changed, nameBelow(c.root, at))
 		}
 	}
-	slices.Sort(unsteady)
-	return unsteady
+	slices.Sort(changed)
+	return changed
 }
 
 // passes says why a path is not read; "" if it is.
-func (c *Coverage) passes(at string) string {
-	for name := Shown(c.name(at)); name != "." && name != "/" && name != ""; name = filepath.Dir(name) {
+func (c *coverage) passes(at string) string {
+	name := Shown(nameBelow(c.root, at))
+	for ; name != "." && name != "/" && name != ""; name = filepath.Dir(name) {
 		if reason, ok := c.passed[name]; ok {
 			return reason
 		}
@@ -143,15 +147,15 @@ func (c *Coverage) passes(at string) string {
 	return ""
 }
 
-// reads reports whether a path is that of a file which is read, or leads to one.
-func (c *Coverage) reads(at string) bool {
+// reads reports whether a file is read, or a folder leads to one that is.
+func (c *coverage) reads(at string) bool {
 	_, ok := c.files[at]
 	return ok || c.folders[at]
 }
 
-// Unknown names what lies below dir and is read by none of the imports: it is in no store. Of a
-// folder nothing of which is read only the folder is named.
-func Unknown(dir string, by []*Coverage) (list []Remark, err error) {
+// unknown names what lies below dir and none of the imports reads: it is in no store. If nothing in
+// a folder is read, it names only the folder.
+func unknown(dir string, by []*coverage) (list []Remark, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
 	if err == nil {
 		dir, err = filepath.Abs(dir)
@@ -159,15 +163,12 @@ func Unknown(dir string, by []*Coverage) (list []Remark, err error) {
 	if err != nil {
 		return nil, err
 	}
-	name := func(at string) string {
-		if rel, err := filepath.Rel(dir, at); err == nil {
-			return Shown(rel)
-		}
-		return Shown(at)
+	add := func(at, suffix, reason string) {
+		list = append(list, Remark{File: Shown(nameBelow(dir, at)) + suffix, Reason: reason})
 	}
 	err = filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			list = append(list, Remark{File: name(at), Reason: Folder{}.Why(at, err)})
+			add(at, "", Folder{}.Why(at, err))
 			return nil
 		}
 		known, reason := false, ""
@@ -185,12 +186,12 @@ func Unknown(dir string, by []*Coverage) (list []Remark, err error) {
 		switch {
 		case known || at == dir:
 		case entry.IsDir():
-			if holds(at) {
-				list = append(list, Remark{File: name(at) + "/", Reason: cmp.Or(reason, "a folder that no store reads")})
+			if holdsFiles(at) {
+				add(at, "/", cmp.Or(reason, "a folder that no store reads"))
 			}
 			return fs.SkipDir
 		default:
-			list = append(list, Remark{File: name(at), Reason: cmp.Or(reason, "no store reads it")})
+			add(at, "", cmp.Or(reason, "no store reads it"))
 		}
 		return nil
 	})
@@ -199,8 +200,8 @@ func Unknown(dir string, by []*Coverage) (list []Remark, err error) {
 
 var errFound = errors.New("found")
 
-// holds reports whether anything but folders is in a folder.
-func holds(folder string) bool {
+// holdsFiles reports whether a folder holds anything but folders.
+func holdsFiles(folder string) bool {
 	return filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return errFound
@@ -211,28 +212,20 @@ func holds(folder string) bool {
 
 // sumOf is the SHA-256 of a list with a line for each file, sorted by path: its SHA-256 in hex, its
 // size and its path below dir.
-func sumOf(dir string, by []*Coverage) (sum string, files, bytes int64) {
+func sumOf(dir string, by []*coverage) (sum string, files, bytes int64) {
 	lines := map[string]string{}
 	for _, c := range by {
 		for at, f := range c.files {
-			name := at
-			if rel, err := filepath.Rel(dir, at); err == nil {
-				name = rel
-			}
+			name := nameBelow(dir, at)
 			if _, ok := lines[name]; !f.unread && !ok {
 				lines[name] = fmt.Sprintf("%x %d %s\n", f.sum, f.size, name)
 				bytes += f.size
 			}
 		}
 	}
-	names := make([]string, 0, len(lines))
-	for name := range lines {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	hash := sha256.New()
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		_, _ = io.WriteString(hash, lines[name])
 	}
-	return hex.EncodeToString(hash.Sum(nil)), int64(len(names)), bytes
+	return hex.EncodeToString(hash.Sum(nil)), int64(len(lines)), bytes
 }

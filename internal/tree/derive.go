@@ -4,25 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"selvedge/db"
 )
 
-// Derived is what importing a tree into an empty file gives.
+// Derived is the result of importing a tree into an empty file.
 type Derived struct {
 	tree    *Tree
 	db      *db.DB
 	scratch *scratch // that holds the file; nil where it is in memory
-	covered Coverage
+	covered coverage
 	said    map[string]int64
 }
 
-// derivedInMemory is how many bytes of a tree are derived in memory: more goes into a file.
+// derivedInMemory is the size of the largest tree that is derived in memory, in bytes.
 const derivedInMemory = 16 << 20
 
-// Derive imports the tree under dir, with the very code of [Import], into a file of its own: in
-// memory, or for a large tree in a folder beside the file at path, which Close removes; one that a
-// killed process left, the next removes.
+// Derive imports the tree under dir, with the code of [Import], into a database of its own: in
+// memory, or for a large tree in a folder beside the file at path. Close removes the folder. If a
+// process was killed before that, the next Derive does.
 func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (*Derived, error) {
 	t, err := openTree(nil, l, dir, o)
 	x := &Derived{tree: t}
@@ -51,7 +52,7 @@ func (x *Derived) open(ctx context.Context, path string) (err error) {
 	place := ":memory:"
 	if x.covered.bytes > derivedInMemory {
 		if x.scratch, err = newScratch(path); err == nil {
-			place = x.scratch.file()
+			place = filepath.Join(x.scratch.path, scratchFile)
 		}
 	}
 	if err == nil {

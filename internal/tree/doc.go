@@ -1,5 +1,11 @@
-// Package tree is what importing, verifying and exporting have in common, whatever the tree: the
-// walk over its files, the ledger of what was imported from where, the quarantine, the report, and
-// the three calls that bring a tree in, compare it and write it out. What is special to a kind of
-// tree is a [Layout], each in a room of its own beside this one.
+// Package tree imports, verifies and exports the trees of files that the old programs wrote. It has
+// what all kinds of tree share; a [Layout], which lies with its store, has the rest of one kind.
+//
+// An import walks over the files and sends them in pieces to the writer, which imports many pieces
+// in one transaction (import.go, prefetch.go). The ledger records how far each file was read
+// (ledger.go). The quarantine keeps what could not be imported (quarantine.go, retry.go), and the
+// journal lists the imports (journal.go). If both programs changed a thing, there is a conflict
+// (conflict.go). A verification imports the tree again into an empty database and compares all rows
+// (derive.go, verify.go, comparerows.go, coverage.go, proof.go). An export writes a new tree and reads
+// it back as the old program does (export.go, giveback.go, readback.go).
 package tree

@@ -1,9 +1,11 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,16 +15,12 @@ import (
 	"selvedge/db"
 )
 
-// Export writes the scope's things in the old layout into dir, which must be empty or not there.
-// Nothing that is there is ever overwritten. What is written lies in a folder of its own inside dir
-// until it is on the disk and was read again; where that fails nothing of it is left.
+// Export writes the scope's things in the old layout into dir, which must be empty or missing. It
+// never overwrites anything. It writes into a folder inside dir first, until all is on the disk and
+// was read back; if that fails, nothing is left.
 func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
-	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, layout: l}
 	abs, err := filepath.Abs(dir)
-	if err == nil {
-		t.Root = abs
-	}
-	t.Report = newPart(l.Name(), o.Scope, t.Root)
+	t := newTree(d, l, l.Name(), cmp.Or(abs, dir), o)
 	if err == nil {
 		err = t.findScope(ctx)
 	}
@@ -35,7 +33,23 @@ func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Rep
 	return t.Report.Report, interrupted(ctx, "export", err)
 }
 
-// findScope is about a scope that was misspelt: an export of nothing would look like one that is done.
+// A Writer is a Layout that can write one thing as a file.
+type Writer interface {
+	// WriteThing writes it to w; ok is false if it does not exist.
+	WriteThing(ctx context.Context, t *Tree, e Entity, w io.Writer) (ok bool, err error)
+}
+
+// Ours writes the thing that has the id in a row of the quarantine.
+func Ours(ctx context.Context, d *db.DB, l Layout, q Quarantined, w io.Writer) (ok bool, err error) {
+	writer, can := l.(Writer)
+	if !can || q.Entity == nil || q.Group == nil {
+		return false, nil
+	}
+	t := newTree(d, l, q.Kind, q.Source, Options{Scope: q.Scope})
+	return writer.WriteThing(ctx, t, Entity{Group: *q.Group, ID: *q.Entity}, w)
+}
+
+// findScope returns an error for an unknown scope: an export of nothing would look like success.
 func (t *Tree) findScope(ctx context.Context) error {
 	return t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
 		var found bool
@@ -51,7 +65,7 @@ func (t *Tree) findScope(ctx context.Context) error {
 	})
 }
 
-// unfinished is where an export lies until it is done.
+// unfinished is the folder of an export until it is done.
 const unfinished = ".unfinished-export"
 
 func (t *Tree) exportAll(ctx context.Context, dir string) error {
@@ -66,7 +80,7 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 		err = t.giveBack(ctx)
 	}
 	if err == nil {
-		err = t.readAgain(ctx)
+		err = t.readBack(ctx)
 	}
 	if err == nil {
 		err = syncFolders(part)
@@ -75,7 +89,7 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = holdsOnly(dir, unfinished) // it was empty, a while ago
+		err = holdsOnly(dir, unfinished) // another program may have written there
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(part))
@@ -83,8 +97,8 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 	return moveUp(part, dir)
 }
 
-// moveUp has what lies in part lie in dir, in no place that something has. Where that fails part is
-// still there, and says that dir is not whole.
+// moveUp moves what is in part to dir, and replaces nothing. If it fails, part still exists, and so
+// shows that dir is not complete.
 func moveUp(part, dir string) error {
 	err := Folder{path: part}.Names(".",
 		func(name string) error { return move(Below(part, name), Below(dir, name)) })
@@ -100,8 +114,8 @@ func moveUp(part, dir string) error {
 	return err
 }
 
-// move gives a file or a folder a name that nothing has, or fails. A rename replaces a file, which
-// a link does not; no folder that has anything in it is ever replaced.
+// move moves a file or a folder to an unused name, or fails. A rename replaces a file, but a link
+// does not; neither replaces a folder that is not empty.
 func move(from, to string) error {
 	info, err := os.Lstat(from)
 	if err != nil {
@@ -117,14 +131,14 @@ func move(from, to string) error {
 	case !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EPERM):
 		return err
 	}
-	// The file system has no links: a file of our own keeps the name.
+	// The file system has no links: an empty file reserves the name.
 	if err := WriteMark(to, nil); err != nil {
 		return err
 	}
 	return os.Rename(from, to)
 }
 
-// syncFolders waits until the names in a folder, and in those below it, are on the disk. Their files are.
+// syncFolders syncs a folder and those below it. Their files are synced already.
 func syncFolders(folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -139,10 +153,10 @@ func syncFolder(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return closeSynced(f, nil)
 }
 
-// emptyFolder makes dir, or sees that nothing is in it.
+// emptyFolder makes dir, or checks that it is empty.
 func emptyFolder(dir string) error {
 	if err := makeFolder(dir); err != nil {
 		return err
@@ -150,8 +164,7 @@ func emptyFolder(dir string) error {
 	return holdsOnly(dir, "")
 }
 
-// makeFolder makes dir and the folders above it that are not there, and waits until their names are
-// on the disk.
+// makeFolder makes dir and the missing folders above it, and syncs their names to the disk.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -167,7 +180,7 @@ func makeFolder(dir string) error {
 	return err
 }
 
-// holdsOnly sees that nothing is in dir, but for what is called so.
+// holdsOnly checks that dir is empty except for one name.
 func holdsOnly(dir, own string) error {
 	names, more, err := Folder{path: dir}.namesAfter(".", "", 1)
 	switch {
@@ -185,8 +198,8 @@ func holdsOnly(dir, own string) error {
 	}
 }
 
-// Create makes the file at path, which must not be there, and its folder. problem says why the
-// layout can't have it.
+// Create makes the file at path, which must not exist, and its folder. problem says why the layout
+// can't have such a file.
 func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" || part == "." || part == ".." {
@@ -209,13 +222,9 @@ func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 	return f, "", err
 }
 
-// Finish closes a file that Create made, once what was written into it is on the disk, and counts
-// it. err is that of writing it.
+// Finish syncs and closes a file that Create made, and counts it. err is the error of writing it.
 func (t *Tree) Finish(f *os.File, bytes int64, err error) error {
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := closeSynced(f, err); err != nil {
 		return err
 	}
 	t.Report.Files.Found++
@@ -225,7 +234,7 @@ func (t *Tree) Finish(f *os.File, bytes int64, err error) error {
 	return nil
 }
 
-// Write makes the file at path, as Create does, with that text.
+// Write makes the file at path, as Create does, and writes text to it.
 func (t *Tree) Write(path string, text []byte) (problem string, err error) {
 	f, problem, err := t.Create(path)
 	if err != nil || problem != "" {
@@ -238,13 +247,18 @@ func (t *Tree) Write(path string, text []byte) (problem string, err error) {
 	return "", nil
 }
 
-// WriteMark makes a file beside those of records, which is not counted.
+// WriteMark makes a file that holds no records, and is not counted.
 func WriteMark(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
+	return closeSynced(f, err)
+}
+
+// closeSynced syncs a file, unless writing it failed with err, and closes it.
+func closeSynced(f *os.File, err error) error {
 	if err == nil {
 		err = f.Sync()
 	}

@@ -13,18 +13,18 @@ import (
 	"selvedge/db"
 )
 
-// A Folder is one that somebody else has filled. All that is opened, read or listed of a tree is
-// reached through it, so that nothing that may lie there keeps an import waiting or fills its
-// memory: only regular files are opened, no more is read of one than it held when it was opened,
-// and a link that leads out of the folder is followed only where [Options] say so.
+// A Folder is a folder that another program has filled. An import reaches all files of a tree
+// through it, so that no file there can block the import or fill its memory: it opens only regular
+// files, reads no more of a file than the file held when it was opened, and follows a link that
+// leads out of the folder only if [Options] say so.
 type Folder struct {
 	path   string // absolute, links resolved
 	given  string // absolute, as the caller named it
 	follow bool
 }
 
-// OpenFolder gives the folder at dir, which may be a link to one. db.ErrNotFound says that there is
-// none, db.ErrInvalid that something else is there.
+// OpenFolder returns the folder at dir, which may be a link to it. db.ErrNotFound: there is none.
+// db.ErrInvalid: something else is there.
 func OpenFolder(dir string, o Options) (Folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -50,10 +50,10 @@ func OpenFolder(dir string, o Options) (Folder, error) {
 // Path is where the folder is: absolute, links resolved.
 func (f Folder) Path() string { return f.path }
 
-// Base is what the folder is called, links resolved.
+// Base is the folder's name, links resolved.
 func (f Folder) Base() string { return filepath.Base(f.path) }
 
-// Called reports whether the folder, or the link that named it, is called so.
+// Called reports whether the folder, or the link that named it, has that name.
 func (f Folder) Called(name string) bool { return f.Base() == name || filepath.Base(f.given) == name }
 
 // Parent is the folder that this one was named in.
@@ -61,11 +61,11 @@ func (f Folder) Parent() (Folder, error) {
 	return OpenFolder(filepath.Dir(f.given), Options{FollowLinks: f.follow})
 }
 
-// Sub is a folder below this one, as a tree of its own. fs.ErrNotExist says that there is none;
-// db.ErrInvalid that it is a link out of the folder, which is not followed.
+// Sub is a folder below this one, as a tree of its own. fs.ErrNotExist: there is none.
+// db.ErrInvalid: it is a link out of the folder, which is not followed.
 func (f Folder) Sub(path string) (Folder, error) {
 	info, err := f.Stat(path)
-	if out, ok := errors.AsType[*leavesError](err); ok {
+	if out, ok := errors.AsType[*findingError](err); ok {
 		return Folder{}, &db.Error{
 			Op: "open tree", Entity: "folder", ID: Below(f.given, path),
 			Hint: "name the folder itself that the link leads to",
@@ -82,7 +82,7 @@ func (f Folder) Sub(path string) (Folder, error) {
 	return Folder{path: real, given: Below(f.given, path), follow: f.follow}, err
 }
 
-// Stat says what is at a path, links followed.
+// Stat describes what is at a path, links followed.
 func (f Folder) Stat(path string) (info fs.FileInfo, err error) {
 	err = f.reach(path, func(r *os.Root, path string) (err error) {
 		if r == nil {
@@ -95,13 +95,12 @@ func (f Folder) Stat(path string) (info fs.FileInfo, err error) {
 	return info, err
 }
 
-// Open opens a file for reading, and gives the size that it has now: no more of it is to be read.
-// What is no regular file is an error: a pipe would keep us waiting for its other end, and a device
-// may have none.
+// Open opens a file for reading. The caller must read no more than size, which the file has now. It
+// is an error if it is not a regular file: a pipe would block, and a device may have no end.
 func (f Folder) Open(path string) (file *os.File, size int64, err error) {
 	info, err := f.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &notAFileError{info.Mode()}
+		err = notAFile(info.Mode())
 	}
 	if err == nil {
 		file, err = f.open(path)
@@ -110,7 +109,7 @@ func (f Folder) Open(path string) (file *os.File, size int64, err error) {
 		return nil, 0, err
 	}
 	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() { // it was replaced meanwhile
-		err = &notAFileError{info.Mode()}
+		err = notAFile(info.Mode())
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
@@ -118,7 +117,7 @@ func (f Folder) Open(path string) (file *os.File, size int64, err error) {
 	return file, info.Size(), nil
 }
 
-// open never waits, whatever lies at the path.
+// open never blocks, whatever is at the path.
 func (f Folder) open(path string) (file *os.File, err error) {
 	err = f.reach(path, func(r *os.Root, path string) (err error) {
 		if r == nil {
@@ -131,14 +130,14 @@ func (f Folder) open(path string) (file *os.File, err error) {
 	return file, err
 }
 
-// Read gives all that a file holds, as Open opens it, if that is not more than so many bytes.
+// Read returns all that a file holds, at most that many bytes; see Open.
 func (f Folder) Read(path string, most int64) ([]byte, error) {
 	file, size, err := f.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	if size > most {
-		return nil, errors.Join(&tooLargeError{most}, file.Close())
+		return nil, errors.Join(finding("is larger than %d MiB", most>>20), file.Close())
 	}
 	text := make([]byte, size)
 	n, err := io.ReadFull(file, text)
@@ -148,27 +147,21 @@ func (f Folder) Read(path string, most int64) ([]byte, error) {
 	return text[:n], errors.Join(err, file.Close())
 }
 
-// Lacks reports whether nothing is at a path, not even a link that leads nowhere.
+// Lacks reports whether nothing is at a path, not even a broken link.
 func (f Folder) Lacks(path string) bool {
 	_, err := os.Lstat(Below(f.path, path))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// IsFolder reports whether a folder is at path, no link to one.
+// IsFolder reports whether a folder is at path, and not a link to one.
 func (f Folder) IsFolder(path string) bool {
 	info, err := os.Lstat(Below(f.path, path))
 	return err == nil && info.IsDir()
 }
 
-// Leaves reports whether err says that a link leads out of the folder.
-func Leaves(err error) bool {
-	_, ok := errors.AsType[*leavesError](err)
-	return ok
-}
-
-// reach calls do with what is at a path: with a root and a path below it, which can't lead out of
-// the folder whoever changes links meanwhile, or where links are followed with no root and the path
-// itself.
+// reach calls do with a root and a path below it: such a path can't lead out of the folder, even if
+// another process changes links meanwhile. If links are followed, there is no root, and do gets the
+// whole path.
 func (f Folder) reach(path string, do func(r *os.Root, path string) error) error {
 	if f.follow {
 		return do(nil, Below(f.path, path))
@@ -178,7 +171,7 @@ func (f Folder) reach(path string, do func(r *os.Root, path string) error) error
 		return err
 	}
 	defer r.Close()                                         //nolint:errcheck // only read
-	for err = do(r, path); errors.Is(err, syscall.EINTR); { // os.Root doesn't try again as the rest of os does
+	for err = do(r, path); errors.Is(err, syscall.EINTR); { // unlike the rest of os, os.Root does not retry
 		err = do(r, path)
 	}
 	at, ok := errors.AsType[*fs.PathError](err)
@@ -188,22 +181,22 @@ func (f Folder) reach(path string, do func(r *os.Root, path string) error) error
 	if _, ok := errors.AsType[syscall.Errno](at.Err); ok {
 		return err
 	}
-	// Not what the system says: a link leads out, or only seems to since it is absolute.
+	// The error is os.Root's own: a link leads out, or seems to because it is absolute.
 	real, err := filepath.EvalSymlinks(Below(f.path, path))
 	if err != nil {
 		return err
 	}
 	inside, err := filepath.Rel(f.path, real)
 	if err != nil || inside == ".." || strings.HasPrefix(inside, "../") {
-		return &leavesError{real}
+		return finding("is a link that leads out of the tree, to %s, and is not followed", Shown(real))
 	}
 	return do(r, inside)
 }
 
-// Why says in a person's words why what is at a path can't be read.
+// Why explains to people why what is at a path can't be read.
 func (f Folder) Why(path string, err error) string {
-	if finding, ok := errors.AsType[findingError](err); ok {
-		return finding.Error()
+	if finding, ok := errors.AsType[*findingError](err); ok {
+		return finding.text
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):
@@ -222,39 +215,21 @@ func (f Folder) Why(path string, err error) string {
 	return "can't be read: " + err.Error()
 }
 
-// A findingError says by itself what is wrong with what lies at a path.
-type findingError interface {
-	error
-	finding()
-}
+// A findingError explains by itself what is wrong at a path.
+type findingError struct{ text string }
 
-// leavesError is about a link that leads out of its folder.
-type leavesError struct{ to string }
+func (e *findingError) Error() string { return e.text }
 
-func (*leavesError) finding() {}
+func finding(format string, args ...any) error { return &findingError{fmt.Sprintf(format, args...)} }
 
-func (e *leavesError) Error() string {
-	return "is a link that leads out of the tree, to " + Shown(e.to) + ", and is not followed"
-}
-
-type tooLargeError struct{ most int64 }
-
-func (*tooLargeError) finding() {}
-
-func (e *tooLargeError) Error() string { return fmt.Sprintf("is larger than %d MiB", e.most>>20) }
-
-type notAFileError struct{ mode fs.FileMode }
-
-func (*notAFileError) finding() {}
-
-func (e *notAFileError) Error() string {
+func notAFile(mode fs.FileMode) error {
 	switch {
-	case e.mode.IsDir():
-		return "is a folder"
-	case e.mode&fs.ModeNamedPipe != 0:
-		return "is a pipe"
-	case e.mode&fs.ModeSocket != 0:
-		return "is a socket"
+	case mode.IsDir():
+		return finding("is a folder")
+	case mode&fs.ModeNamedPipe != 0:
+		return finding("is a pipe")
+	case mode&fs.ModeSocket != 0:
+		return finding("is a socket")
 	}
-	return "is not a regular file"
+	return finding("is not a regular file")
 }

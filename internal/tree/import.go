@@ -12,8 +12,8 @@ import (
 	"selvedge/db"
 )
 
-// Import brings the tree under dir in. It may be stopped, by ctx or by force, and run again at any
-// point; run twice it adds nothing. The report says how far it came even when there is an error.
+// Import imports the tree under dir. It may be stopped at any point, by ctx or by force, and run
+// again; a second import adds nothing. The report says how far it came, even with an error.
 // ErrOtherFolder: nothing was done, because dir is not the folder that was imported before.
 func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t, err := openTree(d, l, dir, o)
@@ -25,19 +25,20 @@ func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Rep
 	return t.Report.Report, interrupted(ctx, "import", err)
 }
 
-// interrupted says that it was the context that ended a call: whatever waited then has an error of its own.
+// interrupted reports the end of the context as what ended a call: what waited then has an error of
+// its own.
 func interrupted(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
+	hint := ""
 	if op == "import" {
-		return &db.Error{
-			Op: op, Hint: "what was acknowledged is kept; run the import again to go on",
-			Err: context.Cause(ctx),
-		}
+		hint = goOn
 	}
-	return &db.Error{Op: op, Err: context.Cause(ctx)}
+	return &db.Error{Op: op, Hint: hint, Err: context.Cause(ctx)}
 }
+
+const goOn = "what was acknowledged is kept; run the import again to go on"
 
 func (t *Tree) importAll(ctx context.Context) (err error) {
 	returned := false
@@ -58,7 +59,7 @@ func (t *Tree) importAll(ctx context.Context) (err error) {
 
 var errNotReturned = errors.New("a function that the caller gave panicked, or left by runtime.Goexit")
 
-// bringIn takes the files and all that belongs to the tree as a whole.
+// bringIn imports the files and what belongs to the tree as a whole.
 func (t *Tree) bringIn(ctx context.Context) error {
 	err := t.measure()
 	if err == nil {
@@ -79,29 +80,29 @@ func (t *Tree) bringIn(ctx context.Context) error {
 		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
 	if err == nil {
-		// All is here; a server that can't do this now does it by itself later.
+		// All is here. A server that can't do this now does it by itself later.
 		_ = t.DB.WriteLocked(ctx, "analyze what was imported", (*db.Tx).Analyze)
 	}
 	return err
 }
 
-// giveUp writes why an import has ended early, and releases its source. Where that fails too, the
-// source is held as long as this process lives, and the journal calls the import killed.
+// giveUp writes why an import ended early, and releases its source. If that fails too, the source is
+// held as long as this process lives, and then the journal calls the import killed.
 func (t *Tree) giveUp(ctx context.Context, failure error) {
 	_ = t.DB.Write(context.WithoutCancel(ctx), "end import", func(tx *db.Tx) error {
 		return errors.Join(t.endEntry(ctx, tx, failure), t.lease.ReleaseTx(tx))
 	})
 }
 
-// Hold writes while the folder is this import's. One that was taken for dead, as a process is that
-// a server has not heard of for long, has read what may have changed since, and another import may
-// have been here.
+// Hold writes while this import holds the folder. An import that was taken for dead, because the
+// server has not heard from its process for long, must stop: another import may have been here, and
+// what it has read may have changed.
 func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
 	err := t.lease.Hold(ctx, why, fn)
 	if errors.Is(err, db.ErrLeaseLost) {
 		err = &db.Error{
 			Op: "import", Entity: "folder", ID: Shown(t.Root),
-			Hint: "what was acknowledged is kept; run the import again to go on",
+			Hint: goOn,
 			Err: fmt.Errorf("%w: this process was silent for too long, or somebody took the folder away from it",
 				db.ErrLeaseLost),
 		}
@@ -109,11 +110,11 @@ func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) erro
 	return err
 }
 
-// leaseKind is what the reservation of a source is called; its name is the source's number.
+// leaseKind is the kind of a source's lease. Its name is the source's number.
 const leaseKind = "import"
 
-// begin finds or makes the source, and takes its lease: of two imports of one folder the second is
-// told so at once. What it has found of the folder is what the import goes by from then on.
+// begin finds or adds the source, and takes its lease: the second of two imports of one folder fails
+// at once.
 func (t *Tree) begin(ctx context.Context) error {
 	var looked error
 	t.folder, looked = look(t.Root)
@@ -130,10 +131,7 @@ func (t *Tree) begin(ctx context.Context) error {
 		if err = t.reserve(tx); err != nil {
 			return err
 		}
-		if t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx); err != nil {
-			return err
-		}
-		if t.Contests, err = t.Source.contested(&tx.Rx); err != nil {
+		if err = tx.Get(&t.earlier, sqlEarlier, t.Source.ID); err != nil {
 			return err
 		}
 		t.Source.aside = nil
@@ -144,12 +142,22 @@ func (t *Tree) begin(ctx context.Context) error {
 	})
 }
 
+const sqlEarlier = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ?1 AND what = 'file') AS unread,
+	EXISTS (SELECT 1 FROM quarantine WHERE source = ?1) AS aside,
+	EXISTS (SELECT 1 FROM import_conflicts WHERE source = ?1 AND decided_at IS NULL) AS contests`
+
 // reserve takes the lease of the source.
 func (t *Tree) reserve(tx *db.Tx) error {
 	lease, err := t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10),
 		db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
 	if held, ok := errors.AsType[*db.ReservedError](err); ok {
-		err = t.busy(held.Holder)
+		holder := held.Holder
+		err = &db.Error{
+			Op: "import", Entity: "folder", ID: Shown(t.Root), HeldBy: []int{holder.PID},
+			Hint: "wait until that import has ended",
+			Err: fmt.Errorf("%w: process %d (%s) imports it since %s", db.ErrBusy, holder.PID, holder.Program,
+				holder.ReservedAt.Format(time.RFC3339)),
+		}
 	}
 	if err == nil {
 		t.lease = lease
@@ -157,60 +165,48 @@ func (t *Tree) reserve(tx *db.Tx) error {
 	return err
 }
 
-// busy says who imports the folder.
-func (t *Tree) busy(holder db.Reservation) error {
-	return &db.Error{
-		Op: "import", Entity: "folder", ID: Shown(t.Root), HeldBy: []int{holder.PID},
-		Hint: "wait until that import has ended",
-		Err: fmt.Errorf("%w: process %d (%s) imports it since %s", db.ErrBusy, holder.PID, holder.Program,
-			holder.ReservedAt.Format(time.RFC3339)),
-	}
-}
-
-// A Follower is a Layout whose things go here when they are gone in the folder.
+// A Follower is a Layout whose things are removed here when they are gone from the folder.
 type Follower interface {
-	// Gone is the piece of a file that was imported and is not in the folder any more; nil if nothing
-	// is to be done.
+	// Gone is the piece of a file that was imported and is gone; nil if there is nothing to do.
 	Gone(t *Tree, path string) Piece
 }
 
 // takeGone goes through the files that were imported once and are gone.
 func (t *Tree) takeGone(ctx context.Context) error {
 	follower, follows := t.layout.(Follower)
-	for after := []byte{}; ; {
-		var paths [][]byte
-		err := t.DB.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
-			paths = nil
-			return rx.Select(&paths, sqlPaths+pathsAfter(rx), t.Source.ID, after, maxPieces)
-		})
-		if err != nil || len(paths) == 0 {
+	var batch []Piece
+	commit := func() error {
+		if err := t.stillThere(); err != nil || len(batch) == 0 {
 			return err
 		}
-		gone := GoneFrom(t.Root, paths)
-		t.Report.Files.Gone += int64(len(gone))
-		var batch []Piece
-		for _, path := range gone {
-			if !follows {
-				break
-			}
-			if p := follower.Gone(t, string(path)); p != nil {
-				batch = append(batch, p)
-			}
-		}
-		if err := t.stillThere(); err != nil {
+		defer func() { batch = nil }()
+		return t.commit(ctx, batch)
+	}
+	for row, err := range t.Source.files(ctx, t.DB, sqlPaths) {
+		if err != nil {
 			return err
 		}
-		if len(batch) > 0 {
-			if err := t.commit(ctx, batch); err != nil {
+		if !isGone(t.Root, row.Path) {
+			continue
+		}
+		t.Report.Files.Gone++
+		if !follows {
+			continue
+		}
+		if p := follower.Gone(t, string(row.Path)); p != nil {
+			batch = append(batch, p)
+		}
+		if len(batch) == maxPieces {
+			if err := commit(); err != nil {
 				return err
 			}
 		}
-		after = paths[len(paths)-1]
 	}
+	return commit()
 }
 
-// stillThere says in an error that the folder itself is gone, or another one came into its place, a
-// file system that was unmounted for one: then nothing can be said of its files.
+// stillThere returns an error if the folder itself is gone or replaced, as when its file system was
+// unmounted: then nothing is known about its files.
 func (t *Tree) stillThere() error {
 	now, err := os.Stat(t.Root)
 	if err == nil && !os.SameFile(t.folder, now) {
@@ -219,8 +215,8 @@ func (t *Tree) stillThere() error {
 	return err
 }
 
-// takeAll brings the files in. A goroutine reads and decodes one batch of pieces; the caller's
-// writes the one before it.
+// takeAll imports the files. One goroutine reads and decodes a batch of pieces, while the caller's
+// writes the batch before it.
 func (t *Tree) takeAll(ctx context.Context) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -243,12 +239,12 @@ func (t *Tree) takeAll(ctx context.Context) error {
 	}
 	stop()
 	for range r.batches {
-		continue // until the reader has seen that nobody listens
+		continue // until the reader stops
 	}
 	return errors.Join(writing, unlessStopped(<-r.done, writing))
 }
 
-// unlessStopped drops the reader's error where it only says that the writer stopped it.
+// unlessStopped drops the reader's error if the writer stopped it.
 func unlessStopped(reading, writing error) error {
 	if writing != nil && errors.Is(reading, context.Canceled) {
 		return nil
@@ -256,7 +252,7 @@ func unlessStopped(reading, writing error) error {
 	return reading
 }
 
-// A reader is the reading half of an import: it gathers pieces until they are worth a transaction.
+// A reader is the reading half of an import. It collects pieces until they are worth a transaction.
 type reader struct {
 	tree    *Tree
 	batches chan []Piece
@@ -265,7 +261,7 @@ type reader struct {
 	held    int
 }
 
-// maxPieces bounds the pieces of a transaction: files that are as they were have no bytes to count.
+// maxPieces bounds the pieces of a transaction: unchanged files have no bytes to count.
 const maxPieces = 512
 
 func (r *reader) run(ctx context.Context) error {
@@ -288,22 +284,22 @@ func (r *reader) run(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-// maxAhead bounds the files that the reader looks up together.
+// maxAhead is how many files the reader looks up at once.
 const maxAhead = 256
 
 // A Lookahead is a Layout that looks files up before it reads them.
 type Lookahead interface {
-	// LookUp looks files up whose paths are given, and leaves in t.Ahead what it finds.
+	// LookUp looks up the files at the paths, and writes what it finds to t.Ahead.
 	LookUp(ctx context.Context, t *Tree, paths []string) error
 }
 
 // Ahead is what was looked up of a file before it is read.
 type Ahead struct {
-	Row  *Row // the ledger's; nil where there is none
-	Free bool // there is nothing under the ids that its path says
+	Row  *Row // the ledger's; nil if there is none
+	Free bool // the store has nothing with the ids in its path
 }
 
-// read reads files in the order in which a walk met them.
+// read reads files in the order of the walk.
 func (r *reader) read(ctx context.Context, met []ignored) error {
 	if l, ok := r.tree.layout.(Lookahead); ok {
 		var paths []string
@@ -355,9 +351,9 @@ func (r *reader) flush(ctx context.Context) error {
 	}
 }
 
-// commit takes a batch in one transaction; what it counts is added when it is committed, so that
-// the report of a stopped import says what is in the file. Most of a second import changes nothing,
-// which a read finds out.
+// commit imports a batch in one transaction. What it counts is added after the commit, so that the
+// report of a stopped import says what is in the database. Most of a second import changes nothing,
+// which a read transaction finds out.
 func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	var part *Part
 	var known bool
@@ -392,14 +388,12 @@ func wrap(p Piece, err error) error {
 	return fmt.Errorf("%s: %w", Shown(p.Path()), err)
 }
 
-// An ignored file is only named.
+// An ignored file is only named in the report.
 type ignored struct{ path, reason string }
 
-func (p *ignored) Path() string           { return p.path }
-func (*ignored) Held() int                { return 0 }
-func (*ignored) Progress() (int64, int64) { return 0, 0 }
-
-// Prefetch has nothing to ask.
+func (p *ignored) Path() string             { return p.path }
+func (*ignored) Held() int                  { return 0 }
+func (*ignored) Progress() (int64, int64)   { return 0, 0 }
 func (*ignored) Prefetch(*Prefetcher) error { return nil }
 
 func (p *ignored) Known(_ *db.Rx, part *Part) (bool, error) {

@@ -19,20 +19,20 @@ import (
 
 // An Entry is one import in the journal.
 type Entry struct {
-	ID      int64      `json:"id"`
-	Scope   string     `json:"scope"`
-	Kind    string     `json:"kind"`
-	Source  string     `json:"source"` // the folder
-	Outcome Outcome    `json:"outcome"`
-	BeganAt time.Time  `json:"began_at"`
-	EndedAt *time.Time `json:"ended_at"` // nil: running or killed
-	PID     int        `json:"pid"`
-	User    string     `json:"user"`
-	Program string     `json:"program"` // name and version
-	// Counts and Files are those of its report; empty while it runs, and where it was killed.
-	Counts map[string]Count `json:"counts"`
-	Files  Files            `json:"files"`
-	Error  string           `json:"error"` // what it failed with; "" where it did not
+	ID      int64      `json:"id" db:"id"`
+	Scope   string     `json:"scope" db:"scope"`
+	Kind    string     `json:"kind" db:"kind"`
+	Source  string     `json:"source" db:"-"` // the folder
+	Outcome Outcome    `json:"outcome" db:"outcome"`
+	BeganAt time.Time  `json:"began_at" db:"-"`
+	EndedAt *time.Time `json:"ended_at" db:"-"` // nil: running or killed
+	PID     int        `json:"pid" db:"pid"`
+	User    string     `json:"user" db:"user"`
+	Program string     `json:"program" db:"program"` // name and version
+	// Counts and Files are those of its report; empty while it runs, and if it was killed.
+	Counts map[string]Count `json:"counts" db:"-"`
+	Files  Files            `json:"files" db:"-"`
+	Error  string           `json:"error" db:"error"` // what it failed with; "" if it did not
 }
 
 // Outcome is what became of an import.
@@ -41,7 +41,7 @@ type Outcome string
 // The outcomes.
 const (
 	Complete Outcome = "complete" // all is here
-	Partial  Outcome = "partial"  // something was quarantined, or differs and was left as it is
+	Partial  Outcome = "partial"  // something is in quarantine, or differs and was left as it is
 	Stopped  Outcome = "stopped"  // by its caller
 	Failed   Outcome = "failed"   // see the error
 	Running  Outcome = "running"
@@ -53,36 +53,39 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
 	sqlEndEntry = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ?,
 		checksum = ? WHERE id = ?`
-	sqlEntries = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid,
-	i."user", i.program,
-    coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts, coalesce(i.files, '{}') AS files,
-    coalesce(i.error, '') AS error
+	sqlEntries = `SELECT i.id, i.source AS source_id, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at,
+	i.pid, i."user", i.program, coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts_json,
+	coalesce(i.files, '{}') AS files_json, coalesce(i.error, '') AS error,
+	i.id = (SELECT max(id) FROM imports WHERE source = i.source) AS last
 FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc ON sc.id = s.scope `
 	sqlEntriesBefore = sqlEntries + `WHERE s.scope = ? AND i.id < ? ORDER BY i.id DESC LIMIT ?`
 	sqlEntry         = sqlEntries + `WHERE i.id = ?`
-	sqlLastOf        = `SELECT max(id) FROM imports WHERE source = ?`
 )
 
-// beginEntry writes that an import has begun.
-func (t *Tree) beginEntry(tx *db.Tx) error {
-	t.entry = entry{
-		began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(),
-		program: cmp.Or(t.Options.Program, programName()),
-	}
-	files, err := t.journalled()
-	if err != nil {
-		return err
-	}
-	sum := t.entry.sum(t.Source.ID, nil, nil, nil, files, nil)
-	return tx.Get(&t.entry.id, sqlBeginEntry, t.Source.ID, t.entry.began, t.entry.pid, t.entry.user,
-		t.entry.program, files, sum)
-}
-
-// An entry is what the journal's row of this import had from the beginning.
+// An entry is what the journal's row of this import has from the beginning.
 type entry struct {
 	id, began     int64
 	pid           int
 	user, program string
+}
+
+// who is the process, user and program that make a change.
+func (o Options) who() (pid int, user, program string) {
+	return os.Getpid(), userName(), cmp.Or(o.Program, programName())
+}
+
+// beginEntry writes that an import has begun.
+func (t *Tree) beginEntry(tx *db.Tx) error {
+	e := entry{began: db.Nanos(tx.Now())}
+	e.pid, e.user, e.program = t.Options.who()
+	files, err := t.journalled()
+	if err != nil {
+		return err
+	}
+	sum := e.sum(t.Source.ID, nil, nil, nil, files, nil)
+	err = tx.Get(&e.id, sqlBeginEntry, t.Source.ID, e.began, e.pid, e.user, e.program, files, sum)
+	t.entry = e
+	return err
 }
 
 // sum is the checksum of the row.
@@ -98,8 +101,7 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 		outcome = Stopped
 	case failure != nil:
 		outcome = Failed
-		text := failure.Error()
-		said = &text
+		said = new(failure.Error())
 	case t.Report.Partial():
 		outcome = Partial
 	}
@@ -117,13 +119,12 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	return err
 }
 
-// journalled is what the journal keeps of the files, and the folder, so far: who comes after an
-// import that was killed needs that, too.
+// journalled is what the journal keeps of the files and the folder so far: an import that comes
+// after one that was killed needs the folder too.
 func (t *Tree) journalled() (string, error) {
 	kept := journalled{Files: t.Report.Files}
-	if t.folder != nil { // nil where what is in quarantine is tried again
-		id := folderIDOf(t.folder)
-		kept.Folder = &id
+	if t.folder != nil { // nil if a row of the quarantine is tried again
+		kept.Folder = new(folderIDOf(t.folder))
 	}
 	text, err := json.Marshal(kept)
 	return string(text), err
@@ -144,117 +145,76 @@ func programName() string {
 	return filepath.Base(os.Args[0]) + " " + version
 }
 
+// An entryRow is an entry as it is stored. Its outcome is "" as long as its end is missing.
 type entryRow struct {
-	ID      int64  `db:"id"`
-	Source  int64  `db:"source"`
-	Scope   string `db:"scope"`
-	Kind    string `db:"kind"`
-	Root    []byte `db:"root"`
-	BeganAt int64  `db:"began_at"`
-	EndedAt *int64 `db:"ended_at"`
-	PID     int    `db:"pid"`
-	User    string `db:"user"`
-	Program string `db:"program"`
-	Outcome string `db:"outcome"`
-	Counts  string `db:"counts"`
-	Files   string `db:"files"`
-	Error   string `db:"error"`
-}
-
-func (r *entryRow) public() (e Entry, err error) {
-	e = Entry{
-		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), Outcome: Outcome(r.Outcome),
-		BeganAt: db.Time(r.BeganAt),
-		PID:     r.PID, User: r.User, Program: r.Program, Error: r.Error,
-	}
-	if r.EndedAt != nil {
-		at := db.Time(*r.EndedAt)
-		e.EndedAt = &at
-	}
-	if err := errors.Join(json.Unmarshal([]byte(r.Counts), &e.Counts),
-		json.Unmarshal([]byte(r.Files), &e.Files)); err != nil {
-		return e, fmt.Errorf("%w: the journal's row %d: %w", db.ErrCorrupt, r.ID, err)
-	}
-	return e, nil
-}
-
-// A found entry is one whose end may be missing.
-type foundEntry struct {
 	Entry
-	source int64
-	last   bool // of its source
+	SourceID   int64  `db:"source_id"`
+	Root       []byte `db:"root"`
+	Began      int64  `db:"began_at"`
+	Ended      *int64 `db:"ended_at"`
+	CountsJSON string `db:"counts_json"`
+	FilesJSON  string `db:"files_json"`
+	Last       bool   `db:"last"` // of its source
 }
 
-// judge says of an import without an end whether it still runs: then it is the last of its source,
-// and holds the source.
-func (f *foundEntry) judge(ctx context.Context, d *db.DB) error {
-	if f.Outcome != "" {
+// complete sets the fields of the entry that are stored in another form.
+func (r *entryRow) complete() (entryRow, error) {
+	r.Source, r.BeganAt = Shown(string(r.Root)), db.Time(r.Began)
+	if r.Ended != nil {
+		r.EndedAt = new(db.Time(*r.Ended))
+	}
+	err := errors.Join(json.Unmarshal([]byte(r.CountsJSON), &r.Counts),
+		json.Unmarshal([]byte(r.FilesJSON), &r.Files))
+	if err != nil {
+		err = fmt.Errorf("%w: the journal's row %d: %w", db.ErrCorrupt, r.ID, err)
+	}
+	return *r, err
+}
+
+// judge tells whether an import without an end still runs: then it is the last of its source, and
+// holds the source's lease.
+func (r *entryRow) judge(ctx context.Context, d *db.DB) error {
+	if r.Outcome != "" {
 		return nil
 	}
-	f.Outcome = Killed
-	if !f.last {
+	r.Outcome = Killed
+	if !r.Last {
 		return nil
 	}
-	held, ok, err := d.Reservation(ctx, f.Scope, leaseKind, strconv.FormatInt(f.source, 10))
+	held, ok, err := d.Reservation(ctx, r.Scope, leaseKind, strconv.FormatInt(r.SourceID, 10))
 	if err != nil {
 		return err
 	}
 	if ok && !held.State.Over() {
-		f.Outcome = Running
+		r.Outcome = Running
 		return nil
 	}
 	// It may have ended, and released its source, since its row was read.
 	return d.Read(ctx, "look again at an import", func(rx *db.Rx) error {
-		now, err := findEntry(rx, f.ID)
+		now, err := findEntry(rx, r.ID)
 		if err == nil && now.Outcome != "" {
-			f.Entry = now.Entry
+			r.Entry = now.Entry
 		}
 		return err
 	})
 }
 
-func found(rx *db.Rx, r *entryRow) (f foundEntry, err error) {
-	var last int64
-	if err := rx.Get(&last, sqlLastOf, r.Source); err != nil {
-		return f, err
-	}
-	e, err := r.public()
-	return foundEntry{Entry: e, source: r.Source, last: last == r.ID}, err
-}
-
-var journal = numbered[foundEntry]{
-	name:  "imports",
-	first: math.MaxInt64,
-	read: func(rx *db.Rx, scope, before int64, limit int) (list []foundEntry, err error) {
-		var rows []entryRow
-		err = rx.Select(&rows, sqlEntriesBefore, scope, before, limit)
-		for i := 0; i < len(rows) && err == nil; i++ {
-			var f foundEntry
-			f, err = found(rx, &rows[i])
-			list = append(list, f)
-		}
-		return list, err
-	},
-	size:   func(f *foundEntry) int { return 500 + len(f.Source) + len(f.Error) },
-	number: func(f *foundEntry) int64 { return f.ID },
-}
-
 // Journal lists the imports into a scope, newest first.
-func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[Entry], err error) {
-	list, err := journal.page(ctx, d, scope, at)
-	page.Next = list.Next
-	for i := range list.Items {
+func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (entries db.Page[Entry], err error) {
+	rows, err := page(ctx, d, "imports", scope, at, math.MaxInt64, sqlEntriesBefore, (*entryRow).complete,
+		func(r *entryRow) (int64, int) { return r.ID, 500 + len(r.Source) + len(r.Error) })
+	entries.Next = rows.Next
+	for i := range rows.Items {
 		if err == nil {
-			err = list.Items[i].judge(ctx, d)
+			err = rows.Items[i].judge(ctx, d)
 		}
-		page.Items = append(page.Items, list.Items[i].Entry)
+		entries.Items = append(entries.Items, rows.Items[i].Entry)
 	}
-	return page, err
+	return entries, err
 }
 
 // findEntry gives the entry of that number; db.ErrNotFound if there is none.
-func findEntry(rx *db.Rx, id int64) (f foundEntry, err error) {
-	var r entryRow
+func findEntry(rx *db.Rx, id int64) (r entryRow, err error) {
 	ok, err := rx.Find(&r, sqlEntry, id)
 	if err == nil && !ok {
 		err = &db.Error{
@@ -263,20 +223,20 @@ func findEntry(rx *db.Rx, id int64) (f foundEntry, err error) {
 		}
 	}
 	if err != nil {
-		return f, err
+		return r, err
 	}
-	return found(rx, &r)
+	return r.complete()
 }
 
-// JournalEntry is one import, into whichever scope; db.ErrNotFound if there is none of that number.
+// JournalEntry is one import, into any scope; db.ErrNotFound if there is none of that number.
 func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
-	var f foundEntry
+	var r entryRow
 	err := d.Read(ctx, "show import", func(rx *db.Rx) (err error) {
-		f, err = findEntry(rx, id)
+		r, err = findEntry(rx, id)
 		return err
 	})
 	if err == nil {
-		err = f.judge(ctx, d)
+		err = r.judge(ctx, d)
 	}
-	return f.Entry, err
+	return r.Entry, err
 }

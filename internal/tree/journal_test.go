@@ -24,7 +24,7 @@ func TestJournal_EndingImportIsNotKilled(t *testing.T) {
 	if err != nil || killed.Outcome != Killed {
 		t.Fatalf("without a reservation: %+v, %v", killed, err)
 	}
-	var seen foundEntry
+	var seen entryRow
 	err = d.Read(ctx, "look", func(rx *db.Rx) (err error) {
 		seen, err = findEntry(rx, running.entry.id)
 		return err

@@ -8,75 +8,74 @@ import (
 	"selvedge/db"
 )
 
-// A Layout is one of the old programs' ways to lay its files out. Its methods may be called at the
-// same time for different folders.
+// A Layout is how one of the old programs lays out its files. Its methods may be called at the same
+// time for different folders.
 //
-// What a walk calls a file is what is taken or compared as one: a file, or a folder whose files
+// A walk visits files that are imported or compared as one: single files, or folders whose files
 // only make sense together.
 type Layout interface {
-	// Name is the word on the command line and in the ledger.
+	// Name is the word for the kind on the command line and in the ledger.
 	Name() string
-	// Recognise says in a few words what of this kind lies under dir, and whether anything does: a
-	// record that can be read.
+	// Recognise says in a few words what dir holds. ok reports whether a record of this kind can be
+	// read there.
 	Recognise(dir Folder) (description string, ok bool, err error)
-	// Root is the folder that the paths of a walk are below, which dir is or holds: whichever way a
-	// tree is named, it is the same source. db.ErrNotFound says that dir neither is nor holds one.
+	// Root is the folder that the paths of a walk are below, which dir is or holds. So a tree is the
+	// same source whichever way it is named. db.ErrNotFound: dir neither is nor holds one.
 	Root(dir Folder) (Folder, error)
 	// Walk calls file for every file below root that should hold records, by its path below root,
 	// always in the same order, and ignored for what the old program does not read.
 	Walk(root Folder, file func(path string) error, ignored func(path, reason string) error) error
-	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error;
-	// it is a piece, too. Read runs on a goroutine of its own, ahead of the pieces that are being
-	// taken.
+	// Read reads a file and sends its pieces. What is wrong with the file is no error but a piece too.
+	// Read runs on a goroutine of its own, ahead of the pieces that are being imported.
 	Read(ctx context.Context, t *Tree, path string, send func(Piece) error) error
-	// Tables are those that the rows of a thing are in, the first of them with one row for the thing itself.
+	// Tables are the tables with the rows of a thing; the first has one row for the thing itself.
 	Tables() []Table
-	// Things are what a file became, as the ledger's row says.
+	// Things are what a file became, according to its row of the ledger.
 	Things(rx *db.Rx, s Source, row *Row) ([]Thing, error)
-	// Find looks for a thing in the store; the ids say where, and scope in which scope else.
+	// Find looks a thing up in the scope, or in the scope that its ids say.
 	Find(rx *db.Rx, scope string, e Entity) (t Thing, ok bool, err error)
 	// Title names a thing to people.
 	Title(e Entity) string
-	// Export writes the things of t's scope below t.Root, which is an empty folder. It leaves t.Root
-	// at the folder that the paths of a walk are below.
+	// Export writes the things of t's scope below t.Root, an empty folder. It sets t.Root to the folder
+	// that the paths of a walk are below.
 	Export(ctx context.Context, t *Tree) error
-	// ReadBack reads a file of a walk as the old program does, and says of each file that it is made
-	// of why that program can't read it, from which line on; "" if it can.
+	// ReadBack reads a file of a walk as the old program does. It says of each file that it consists
+	// of why that program can't read it, and from which line on; "" if it can.
 	ReadBack(root Folder, path string, say func(file string, line int, reason string)) error
 }
 
-// WholeFiles is a Layout whose files in quarantine, whole, go back where they were.
+// WholeFiles is a Layout that exports whole files out of quarantine to where they were.
 type WholeFiles interface {
-	// GivesBack reports whether the old program would look at such a file in what was written, or pass
-	// it over, and go on as before.
+	// GivesBack reports whether the old program would read such a file, or ignore it, and otherwise
+	// work as before.
 	GivesBack(written Folder, path string) bool
 }
 
-// A Finisher is a Layout that has something to do once every file was taken.
+// A Finisher is a Layout with work to do after all files are imported.
 type Finisher interface {
 	Finish(ctx context.Context, t *Tree) error
 }
 
-// A Sizer is a Layout whose files are folders, and which counts what a walk will meet.
+// A Sizer is a Layout whose files are folders. It counts what a walk will read.
 type Sizer interface {
 	Size(root Folder) (files, bytes int64, err error)
 }
 
-// A Piece is what is taken of a file in one transaction, with others: some of its lines, or all of it.
+// A Piece is what is imported of a file in one transaction, with others: some of its lines, or all.
 type Piece interface {
-	// Path is that of its file.
+	// Path is the path of its file.
 	Path() string
-	// Held is how many bytes of memory it holds, about.
+	// Held is about how many bytes of memory it takes.
 	Held() int
-	// Progress is how many files of the tree, and bytes of them, are done when the piece is.
+	// Progress is how many files and bytes of the tree are done when the piece is.
 	Progress() (files, bytes int64)
-	// Prefetch says what Known, or Take, is about to ask.
+	// Prefetch names the queries of Known, or of Take.
 	Prefetch(f *Prefetcher) error
-	// Known counts a piece of which nothing has to be written; else it reports false, and what it
-	// counted is forgotten.
+	// Known counts a piece for which nothing must be written. Otherwise it returns false, and what it
+	// counted is dropped.
 	Known(rx *db.Rx, part *Part) (bool, error)
-	// Take writes the piece, the ledger's row with it. It may run twice: what it counts goes into a
-	// part of its own, and what it decides is decided from what it finds in tx.
+	// Take writes the piece and the ledger's row. It may run twice: each run counts into a new part,
+	// and decides by what it finds in tx.
 	Take(tx *db.Tx, part *Part) error
 }
 
@@ -84,25 +83,24 @@ type Piece interface {
 type Options struct {
 	// Scope is where records go to or come from; "" is the default scope.
 	Scope string
-	// Progress, when set, is called now and then on the caller's goroutine, with no transaction open.
-	// When it panics or leaves by runtime.Goexit, so does the call: what was acknowledged is kept, and
+	// Progress, if set, is called from time to time on the caller's goroutine, with no transaction
+	// open. If it panics or ends in runtime.Goexit, so does the call: what was acknowledged stays, and
 	// the folder is free for the next import.
 	Progress func(Progress)
-	// Program is what the journal calls the program that imports; "" is its name and the version that
-	// its build says.
+	// Program is the program's name in the journal; "" is its file name and the version of its build.
 	Program string
-	// FollowLinks has links followed that lead out of the tree. Else they are reported, and what they
-	// lead to is left alone.
+	// FollowLinks follows links that lead out of the tree. By default they are reported, and what they
+	// lead to is not read.
 	FollowLinks bool
-	// OtherFolder imports a folder also where another one was imported under its name before; from
-	// then on it is the one that is followed. Without it that is ErrOtherFolder.
+	// OtherFolder allows importing a folder in place of another one that was imported under its name
+	// before. By default that is ErrOtherFolder.
 	OtherFolder bool
-	// BatchBytes is how much of a tree is written in one transaction, about; 0 means 4 MiB.
+	// BatchBytes is about how much of a tree is written in one transaction; 0 means 4 MiB.
 	BatchBytes int
 }
 
 // Progress is how far an import, a verification or an export is. The totals are counted before it
-// starts; those of an export are 0.
+// starts; an export has none.
 type Progress struct {
 	Files, TotalFiles int64
 	Bytes, TotalBytes int64
@@ -110,7 +108,7 @@ type Progress struct {
 
 const defaultBatchBytes = 4 << 20
 
-// Batch is how much of a tree is written in one transaction, about.
+// Batch is about how many bytes of a tree are written in one transaction.
 func (o Options) Batch() int {
 	if o.BatchBytes <= 0 {
 		return defaultBatchBytes
@@ -122,36 +120,45 @@ func (o Options) Batch() int {
 type Tree struct {
 	DB      *db.DB
 	Scope   string
-	Dir     Folder // as the caller named it; of an import or a verification
-	Folder  Folder // that the paths of a walk are below; of an import or a verification
+	Dir     Folder // as the caller named it, in an import or a verification
+	Folder  Folder // that the paths of a walk are below, in an import or a verification
 	Root    string // the path of that folder
 	Source  Source
 	Options Options
-	// Unread says that something of the source is in quarantine as a whole file, from an earlier import.
-	Unread bool
-	// Aside says that anything of the source is in quarantine from an earlier import.
-	Aside bool
-	// Contests says that there is an open conflict over a thing of the source.
-	Contests bool
-	// Alone says that the folder has one file, out of quarantine, of a source with others: what else
-	// is not in it is not gone, and the quarantine keeps the bytes until all of them are taken.
+	earlier
+	// Alone: the folder holds one file, out of quarantine, of a source with others. What is missing is
+	// not gone, and the quarantine keeps the bytes until all of them are imported.
 	Alone bool
-	// Sent are the files that were sent with another, and are still to be met. It is the reader's.
+	// Sent are the files that were sent with another one, and that the walk will meet. The reader's.
 	Sent map[string]struct{}
-	// Ahead is what was looked up of files that are about to be read. It is the reader's.
+	// Ahead is what was looked up of files that are about to be read. The reader's.
 	Ahead map[string]Ahead
-	// Report is that of the call. While a tree is imported only the parts of its pieces are written to.
+	// Report is the call's. During an import, only the parts of its pieces are written to.
 	Report *Part
 
 	layout Layout
-	lease  *db.Lease   // of the source, which an import has for itself
-	folder os.FileInfo // that of the root when an import began
+	lease  *db.Lease   // of the source, during an import
+	folder os.FileInfo // of the root when an import began
 	at     Progress
 	entry  entry // of the journal
 }
 
+// earlier is what earlier imports of a source left.
+type earlier struct {
+	Unread   bool `db:"unread"`   // a whole file is in quarantine
+	Aside    bool `db:"aside"`    // anything is in quarantine
+	Contests bool `db:"contests"` // a conflict is open over a thing of the source
+}
+
+func newTree(d *db.DB, l Layout, kind, root string, o Options) *Tree {
+	return &Tree{
+		DB: d, Scope: o.Scope, Root: root, Options: o, Sent: map[string]struct{}{}, layout: l,
+		Report: newPart(kind, o.Scope, root),
+	}
+}
+
 func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
-	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, Sent: map[string]struct{}{}, layout: l}
+	t := newTree(d, l, l.Name(), dir, o)
 	var err error
 	if t.Dir, err = OpenFolder(dir, o); err == nil {
 		t.Folder, err = l.Root(t.Dir)
@@ -159,11 +166,11 @@ func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
 	if err == nil {
 		t.Root = t.Folder.Path()
 	}
-	t.Report = newPart(l.Name(), o.Scope, t.Root)
+	t.Report.Source = Shown(t.Root)
 	return t, err
 }
 
-// measure counts what a walk will meet, for whoever watches.
+// measure counts what a walk will visit, for Options.Progress.
 func (t *Tree) measure() error {
 	if t.Options.Progress == nil {
 		return nil
@@ -186,7 +193,7 @@ func (t *Tree) measure() error {
 	return err
 }
 
-// Advance tells whoever watches that so much more is done.
+// Advance reports that so much more is done.
 func (t *Tree) Advance(files, bytes int64) {
 	t.at.Files += files
 	t.at.Bytes += bytes
@@ -199,7 +206,7 @@ func (t *Tree) Advance(files, bytes int64) {
 func SizeOf(folder Folder) (files, bytes int64, err error) {
 	err = filepath.WalkDir(folder.path, func(_ string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
-			return nil //nolint:nilerr // what can't be read is reported when it is read
+			return nil //nolint:nilerr // reading it reports the error
 		}
 		if info, err := entry.Info(); err == nil {
 			files++

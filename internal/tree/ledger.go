@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"iter"
+	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
 	"selvedge/db"
 )
 
-// An Entity is what the records of a file are in the store: for a run, the agent's id and the run's.
+// An Entity is what a file's records are in the store: for a run, the ids of the agent and the run.
 type Entity struct {
 	Group string `db:"entity_group"`
 	ID    string `db:"entity_id"`
@@ -43,7 +42,7 @@ type Row struct {
 	Tail         []byte `db:"tail"`
 }
 
-// Entity is what the file became, or was refused as.
+// Entity is what the file became, or would have become if it was refused.
 func (r *Row) Entity() Entity { return Entity{r.EntityGroup, r.EntityID} }
 
 // Complete reports whether the file was read to its end.
@@ -56,31 +55,32 @@ var (
 	sqlSource    = `SELECT root, first_at FROM import_sources WHERE id = ?`
 	sqlEndSource = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`
 
-	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
-	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` +
+	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed,
+	prefix_sha256, open_line, records, tail`
+	sqlFindFile = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` +
 		db.Same("path", "?2")
-	sqlPaths   = `SELECT path FROM import_files WHERE source = ?1`
-	sqlPutFile = `
-INSERT INTO import_files (source,
-	` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlPaths      = `SELECT path FROM import_files WHERE source = ?1`
+	sqlFiles      = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1`
+	sqlPutFile    = `INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
 
-	sqlHolder = `
-SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
+	sqlHolder = `SELECT f.source AS source, ` + ledgerColumns + `
+FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
 WHERE f.entity_id = ? AND f.entity_group = ? AND s.scope = ? AND s.kind = ? AND f.state = 'taken'
 	AND f.entity_row = ?`
 )
 
-// Source is a tree that is, or was, imported. Its ID is 0 where it never was, its Scope where the
-// scope is not there.
+// Source is a tree that is or was imported. Its ID is 0 if it never was; its Scope is 0 if the scope
+// does not exist.
 type Source struct {
 	ID    int64
 	Scope int64
 	kind  string
-	aside *aside // of an import; nil: what is in quarantine of the source has to be asked for
+	aside *aside // of an import; nil: what is in quarantine of the source must be queried
 }
 
-// findSource looks the tree up; ok is false when it was never imported into the scope.
+// findSource looks the tree up. ok is false if it was never imported into the scope.
 func findSource(rx *db.Rx, scope, kind, root string) (s Source, ok bool, err error) {
 	s.kind = kind
 	if s.Scope, ok, err = rx.Scope(scope); err != nil || !ok {
@@ -90,7 +90,7 @@ func findSource(rx *db.Rx, scope, kind, root string) (s Source, ok bool, err err
 	return s, ok, err
 }
 
-// addSource gives the tree's row, and makes it, and the scope, where they are missing.
+// addSource finds the tree's row, or adds it, and the scope if that is missing.
 func addSource(tx *db.Tx, scope, kind, root string) (Source, error) {
 	s, ok, err := findSource(&tx.Rx, scope, kind, root)
 	if err != nil || ok {
@@ -126,7 +126,7 @@ func (s Source) File(rx *db.Rx, path string) (*Row, error) {
 	return &row, nil
 }
 
-// PrefetchFile says that File is about to be asked.
+// PrefetchFile prefetches the query of File.
 func (s Source) PrefetchFile(rx *db.Rx, path string) error {
 	return rx.Prefetch(sqlFindFile, s.ID, []byte(path))
 }
@@ -149,13 +149,13 @@ func (s Source) Put(tx *db.Tx, r *Row) error {
 	return tx.Queue(sqlPutFile, append(columns, tail, at, sum)...)
 }
 
-// Forget takes the file's row out.
+// Forget removes the file's row.
 func (s Source) Forget(tx *db.Tx, path string) error {
 	_, err := tx.Exec(sqlForgetFile, s.ID, []byte(path))
 	return err
 }
 
-// Move notes that a file, with what is in quarantine of it, has another path now.
+// Move gives a file, and what is in quarantine of it, another path.
 func (s Source) Move(tx *db.Tx, from, to string) error {
 	if err := s.ReleaseFile(tx, to); err != nil {
 		return err
@@ -171,36 +171,38 @@ func (s Source) Move(tx *db.Tx, from, to string) error {
 	return s.moveQuarantine(tx, from, to)
 }
 
-// pathsAfter ends a statement of a source's rows, which then gives at most ?3 of those behind the path ?2.
+// pathsAfter ends a query of a source's rows: it then returns at most ?3 rows, after the path ?2.
 func pathsAfter(rx *db.Rx) string {
 	return ` AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY ` +
 		rx.InOrder("path") + ` LIMIT ?3`
 }
 
-// gone counts the files that were imported once and are not in the tree any more.
-func (s Source) gone(ctx context.Context, d *db.DB, root string) (n int64, err error) {
-	for after := []byte{}; ; {
-		var paths [][]byte
-		err := d.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
-			paths = nil
-			return rx.Select(&paths, sqlPaths+pathsAfter(rx), s.ID, after, 1000)
-		})
-		if err != nil || len(paths) == 0 {
-			return n, err
-		}
-		n += int64(len(GoneFrom(root, paths)))
-		after = paths[len(paths)-1]
-	}
+// files yields the ledger's rows of the source, by path. query is sqlFiles, or sqlPaths for rows with
+// nothing but the path.
+func (s Source) files(ctx context.Context, d *db.DB, query string) iter.Seq2[*Row, error] {
+	return Each(ctx, d, "read the ledger", func(rx *db.Rx, last *Row, rows *[]Row) error {
+		return rx.Select(rows, query+pathsAfter(rx), s.ID, append([]byte{}, last.Path...), PageRows)
+	})
 }
 
-// GoneFrom gives those of the paths that are not in the tree any more.
-func GoneFrom(root string, paths [][]byte) (gone [][]byte) {
-	for _, path := range paths {
-		if _, err := os.Lstat(Below(root, string(path))); errors.Is(err, fs.ErrNotExist) {
-			gone = append(gone, path)
+// gone counts the files that were imported once and are not in the tree any more.
+func (s Source) gone(ctx context.Context, d *db.DB, root string) (n int64, err error) {
+	for row, err := range s.files(ctx, d, sqlPaths) {
+		if err != nil {
+			return n, err
+		}
+		if isGone(root, row.Path) {
+			n++
 		}
 	}
-	return gone
+	return n, nil
+}
+
+func isGone(root string, path []byte) bool { return Folder{path: root}.Lacks(string(path)) }
+
+// GoneFrom returns the paths at which the tree has nothing any more.
+func GoneFrom(root string, paths [][]byte) [][]byte {
+	return slices.DeleteFunc(slices.Clone(paths), func(path []byte) bool { return !isGone(root, path) })
 }
 
 // Holder is a ledger row of any source.
@@ -209,8 +211,8 @@ type Holder struct {
 	Row
 }
 
-// Holder is the row of the file that e's row in the store was made from; ok is false when it came
-// from no file.
+// Holder is the row of the file that e's row in the store came from. ok is false if it came from no
+// file.
 func (s Source) Holder(rx *db.Rx, e Entity, row int64) (h Holder, ok bool, err error) {
 	ok, err = rx.Find(&h, sqlHolder, e.ID, e.Group, s.Scope, s.kind, row)
 	return h, ok, err
@@ -220,19 +222,11 @@ func (s Source) Holder(rx *db.Rx, e Entity, row int64) (h Holder, ok bool, err e
 type Tally map[string]int64
 
 func (t Tally) String() string {
-	kinds := make([]string, 0, len(t))
-	for k := range t {
-		kinds = append(kinds, k)
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%s %d", kind, t[kind]))
 	}
-	sort.Strings(kinds)
-	var b strings.Builder
-	for i, k := range kinds {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s %d", k, t[k])
-	}
-	return b.String()
+	return strings.Join(parts, ", ")
 }
 
 // ParseTally reads what String wrote.
@@ -252,7 +246,7 @@ func ParseTally(text string) (Tally, error) {
 	return t, nil
 }
 
-// Kinds of record that every tree can have, beside its own.
+// Kinds of record that any tree can have.
 const (
 	Blank       = "blank"
 	Undecodable = "undecodable"

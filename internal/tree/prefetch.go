@@ -1,18 +1,22 @@
 package tree
 
-import "selvedge/db"
+import (
+	"slices"
 
-// A Prefetcher gathers what the pieces of a batch are about to ask and to number, so that a server
-// is asked once for many of them. A file is asked one by one, as ever.
+	"selvedge/db"
+)
+
+// A Prefetcher collects the queries that the pieces of a batch will run, and the rows that they will
+// add, so that a server gets many of them at once. SQLite is queried one by one, as always.
 type Prefetcher struct {
-	// Rx is the transaction that the pieces are taken in, or looked at.
+	// Rx is the transaction in which the pieces are imported, or checked for changes.
 	Rx *db.Rx
 
-	tx     *db.Tx // nil where they are only looked at
+	tx     *db.Tx // nil if they are only checked
 	source Source
-	met    map[string]struct{}
+	met    map[string]bool
 
-	things    []string // of the piece under way
+	things    []string // of the current piece
 	questions []prefetchedQuery
 	rows      map[string]int
 }
@@ -23,18 +27,17 @@ type prefetchedQuery struct {
 }
 
 func (t *Tree) prefetcher(rx *db.Rx, tx *db.Tx) *Prefetcher {
-	return &Prefetcher{Rx: rx, tx: tx, source: t.Source, met: map[string]struct{}{}}
+	return &Prefetcher{Rx: rx, tx: tx, source: t.Source, met: map[string]bool{}, rows: map[string]int{}}
 }
 
-// Taken reports whether the piece is about to be taken, and not only looked at.
+// Taken reports whether the piece will be imported, and not only checked.
 func (f *Prefetcher) Taken() bool { return f.tx != nil }
 
-// About says what the piece reads and writes. Of two pieces about one thing the second is prefetched
-// when the first was taken.
+// About names what the piece reads and writes. If two pieces are about one thing, the second is
+// prefetched after the first is imported.
 func (f *Prefetcher) About(thing string) { f.things = append(f.things, thing) }
 
-// Ask says what the piece is about to ask, before it changes anything by which the answer would be
-// another one.
+// Ask names a query that the piece runs before it changes the answer.
 func (f *Prefetcher) Ask(query string, args ...any) {
 	f.questions = append(f.questions, prefetchedQuery{query, args})
 }
@@ -45,8 +48,8 @@ func (f *Prefetcher) File(path string) {
 	f.Ask(sqlFindFile, f.source.ID, []byte(path))
 }
 
-// Aside is Ask for what is in quarantine of a file, or of a folder and what is below it, and for
-// whether it is there as what can't be read.
+// Aside is Ask for what is in quarantine of a file, or of a folder and below it, and for whether it
+// is there because it can't be read.
 func (f *Prefetcher) Aside(t *Tree, path string) {
 	if t.Aside {
 		f.Ask(sqlQuarantineBelow, belowArgs(t.Source, path)...)
@@ -56,31 +59,25 @@ func (f *Prefetcher) Aside(t *Tree, path string) {
 	}
 }
 
-// Expect says how many rows of a table the piece will make.
-func (f *Prefetcher) Expect(table string, rows int) {
-	if f.rows == nil {
-		f.rows = map[string]int{}
-	}
-	f.rows[table] += rows
-}
+// Expect says how many rows of a table the piece will add.
+func (f *Prefetcher) Expect(table string, rows int) { f.rows[table] += rows }
 
-// ExpectAside is Expect for what will go into quarantine.
+// ExpectAside is Expect for the quarantine.
 func (f *Prefetcher) ExpectAside(rows int) { f.Expect("quarantine", rows) }
 
-// add prefetches a piece; ok is false where one before it is about the same.
+// add prefetches a piece. ok is false if an earlier piece is about the same thing.
 func (f *Prefetcher) add(p Piece) (ok bool, err error) {
-	f.things, f.questions, f.rows = f.things[:0], f.questions[:0], nil
+	f.things, f.questions = f.things[:0], f.questions[:0]
+	clear(f.rows)
 	if err := p.Prefetch(f); err != nil {
 		return false, err
 	}
 	if f.tx != nil {
-		for _, thing := range f.things {
-			if _, met := f.met[thing]; met {
-				return false, nil
-			}
+		if slices.ContainsFunc(f.things, func(thing string) bool { return f.met[thing] }) {
+			return false, nil
 		}
 		for _, thing := range f.things {
-			f.met[thing] = struct{}{}
+			f.met[thing] = true
 		}
 		for table, rows := range f.rows {
 			f.tx.Expect(table, rows)
@@ -94,10 +91,10 @@ func (f *Prefetcher) add(p Piece) (ok bool, err error) {
 	return true, nil
 }
 
-// prefetchedAgain is how many pieces are prefetched at once where what was prefetched is of no use any more.
+// prefetchedAgain is how many pieces are prefetched at once after answers had to be dropped.
 const prefetchedAgain = 16
 
-// look counts a batch of which nothing has to be written; known is false where something has.
+// look counts a batch. known is false if something must be written.
 func (t *Tree) look(rx *db.Rx, batch []Piece, part *Part) (known bool, err error) {
 	f := t.prefetcher(rx, nil)
 	for _, p := range batch {
@@ -113,7 +110,7 @@ func (t *Tree) look(rx *db.Rx, batch []Piece, part *Part) (known bool, err error
 	return true, nil
 }
 
-// take writes a batch.
+// take imports a batch.
 func (t *Tree) take(tx *db.Tx, batch []Piece, part *Part) error {
 	for most := maxPieces; len(batch) > 0; {
 		f, prefetched := t.prefetcher(&tx.Rx, tx), 0

@@ -12,33 +12,33 @@ import (
 	"selvedge/db"
 )
 
-// Proof is what a verification has shown.
+// Proof is what a verification showed.
 type Proof struct {
 	// SHA256 is that of a list with a line for each file that was read, sorted by path: its SHA-256 in
 	// hex, its size in bytes and its path, with a space between each.
 	SHA256 string `json:"sha256"`
 	Files  int64  `json:"files"` // in that list
 	Bytes  int64  `json:"bytes"` // of those files
-	// Whole says that all of the folder is here: nothing differs, nothing is in quarantine, and
-	// nothing is in no store.
+	// Whole: all of the folder is here. Nothing differs, nothing is in quarantine, and nothing is in
+	// no store.
 	Whole bool   `json:"whole"`
 	Line  string `json:"line"` // the same in a sentence
 }
 
-// A Given tree is one that is named by its folder.
+// A Given tree is named by its folder.
 type Given struct {
 	Layout  Layout
 	Dir     string
 	Options Options
 }
 
-// Verify imports each of the trees into a file of its own, which is removed again, and compares all
-// that this gives with what is here; see [Derived]. What lies in the folder of one, or in dir, and
-// is read by none is unknown. The report of dir is the sum of theirs. Nothing is written to d.
+// Verify imports each tree into a temporary file and compares the result with d; see [Derived]. What
+// is in the folder of a tree, or in dir, and no import reads is unknown. total is the sum of the
+// reports. Nothing is written to d.
 func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (total Report, reports []Report,
 	err error,
 ) {
-	var covers []*Coverage
+	var covers []*coverage
 	var told []string
 	for _, g := range trees {
 		x, err := Derive(ctx, g.Layout, g.Dir, g.Options, d.Path())
@@ -67,14 +67,14 @@ func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (tota
 	return total, reports, conclude(&total, dir, d.Path(), covers, covers, strings.Join(told, ", "))
 }
 
-// conclude says what is unknown of a folder, and whether it can go.
-func conclude(r *Report, dir, file string, of, all []*Coverage, told string) error {
-	unknown, err := Unknown(dir, all)
+// conclude finds out what is unknown in a folder, and whether the folder can be removed.
+func conclude(r *Report, dir, file string, of, all []*coverage, told string) error {
+	list, err := unknown(dir, all)
 	if err != nil {
 		return err
 	}
 	part := Part{*r}
-	part.join(&part.Unknown, unknown)
+	addTo(&part, &part.Unknown, list...)
 	*r = part.Report
 	root := dir
 	if len(of) == 1 {
@@ -97,27 +97,21 @@ func conclude(r *Report, dir, file string, of, all []*Coverage, told string) err
 	return nil
 }
 
-// missing says what keeps a folder from being needed no more.
+// missing says why a folder is still needed.
 func (r *Report) missing() (list []string) {
-	for _, of := range []struct {
-		n    int
-		text string
-	}{
-		{len(r.Differs), "differ"},
-		{len(r.Quarantined), "in quarantine"},
-		{len(r.Unknown), "in no store"},
-	} {
-		if of.n > 0 {
-			list = append(list, humanize.Comma(int64(of.n))+" "+of.text)
+	add := func(n int64, text string) {
+		if n > 0 {
+			list = append(list, humanize.Comma(n)+" "+text)
 		}
 	}
-	if r.Truncated > 0 {
-		list = append(list, humanize.Comma(r.Truncated)+" more of these")
-	}
+	add(int64(len(r.Differs)), "differ")
+	add(int64(len(r.Quarantined)), "in quarantine")
+	add(int64(len(r.Unknown)), "in no store")
+	add(r.Truncated, "more of these")
 	return list
 }
 
-// tell counts what was read in words.
+// tell says in words how much was read.
 func tell(l Layout, said map[string]int64) string {
 	var list []string
 	for _, t := range l.Tables() {
@@ -130,11 +124,11 @@ func tell(l Layout, said map[string]int64) string {
 
 // plural is a number of things.
 func plural(n int64, noun string) string {
-	switch {
-	case n == 1:
+	if n == 1 {
 		return "1 " + noun
-	case strings.HasSuffix(noun, "y"):
-		noun = strings.TrimSuffix(noun, "y") + "ie"
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		noun = stem + "ie"
 	}
 	return humanize.Comma(n) + " " + noun + "s"
 }

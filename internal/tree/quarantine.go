@@ -11,20 +11,21 @@ import (
 	"selvedge/db"
 )
 
-// Quarantined is a row of the quarantine: bytes of a source that could not be taken as they are, and why.
+// Quarantined is a row of the quarantine: bytes of a source that could not be imported as they are,
+// and why.
 type Quarantined struct {
-	ID         int64     `json:"id"`
-	Scope      string    `json:"scope"`
-	Kind       string    `json:"kind"`
-	Source     string    `json:"source"` // the folder
-	File       string    `json:"file"`   // relative to the source; bytes that are no UTF-8 are shown as \xFF
-	ByteOffset int64     `json:"byte_offset"`
-	What       string    `json:"what"` // line, tail, file, conflict or name; see the table
-	Reason     string    `json:"reason"`
-	Group      *string   `json:"group"` // with Entity, whose the bytes are or would be: for a run its agent's id
-	Entity     *string   `json:"entity"`
-	Bytes      int64     `json:"bytes"` // that are kept
-	FoundAt    time.Time `json:"found_at"`
+	ID         int64     `json:"id" db:"id"`
+	Scope      string    `json:"scope" db:"scope"`
+	Kind       string    `json:"kind" db:"kind"`
+	Source     string    `json:"source" db:"-"` // the folder
+	File       string    `json:"file" db:"-"`   // relative to the source; bytes that are not UTF-8 become \xFF
+	ByteOffset int64     `json:"byte_offset" db:"byte_offset"`
+	What       string    `json:"what" db:"what"` // line, tail, file, conflict or name; see the table
+	Reason     string    `json:"reason" db:"reason"`
+	Group      *string   `json:"group" db:"entity_group"` // of the Entity: for a run, its agent's id
+	Entity     *string   `json:"entity" db:"entity_id"`   // what the bytes are or would be
+	Bytes      int64     `json:"bytes" db:"bytes"`        // that are kept
+	FoundAt    time.Time `json:"found_at" db:"-"`
 }
 
 // What a row of the quarantine is about; see the column quarantine.what.
@@ -36,23 +37,19 @@ const (
 	WhatName     = "name"
 )
 
-// PartBytes is how much of a row's bytes stands in one part.
+// PartBytes is the size of the parts in which a row's bytes are stored.
 const PartBytes = 256 << 10
 
 var (
-	quarantineColumns = `
-SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason, q.entity_group,
-	q.entity_id, q.bytes, q.found_at
-FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope
-`
+	quarantineColumns = `SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason,
+	q.entity_group, q.entity_id, q.bytes, q.found_at, q.source AS source_id, q.scope AS scope_id
+FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope `
 	sqlListQuarantine = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
 	sqlShowQuarantine = quarantineColumns + `WHERE q.id = ?`
 	sqlFindQuarantine = quarantineColumns + `WHERE q.source = ?1 AND ` + db.Same("q.path", "?2") +
 		` AND q.byte_offset = ?3 AND q.what = ?4`
-	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ?1
-	AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
-AND ` + db.Start("q.path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("q.path") + ` <= ` + db.Start("?4") + ` ORDER BY q.id`
-	sqlRecordsBefore = `SELECT count(*) FROM quarantine WHERE ` + ofFile +
+	sqlQuarantineBelow = quarantineColumns + `WHERE q.` + below + ` ORDER BY q.id`
+	sqlRecordsBefore   = `SELECT count(*) FROM quarantine WHERE ` + ofFile +
 		` AND what IN ('line', 'conflict') AND byte_offset < ?3`
 	sqlQuarantinePart = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
@@ -68,76 +65,68 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE ` + ofFile
 	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at
 		FROM quarantine WHERE ` + ofFile
+	// below ends at the character after '/'.
+	below = `source = ?1 AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
+	AND ` + db.Start("q.path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("q.path") + ` <= ` + db.Start("?4")
 	ofFile            = `source = ?1 AND ` + db.Same("path", "?2")
 	sqlMoveQuarantine = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
-	// sqlReleaseBelow ends at the character behind '/'.
-	sqlReleaseBelow = `DELETE FROM quarantine WHERE source = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)
-AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("path") + ` <= ` + db.Start("?4")
-	sqlUnreadFiles = `SELECT path FROM quarantine WHERE source = ?1 AND what = 'file'`
+	sqlReleaseBelow   = `DELETE FROM quarantine AS q WHERE q.` + below
+	sqlUnreadFiles    = `SELECT path FROM quarantine WHERE source = ?1 AND what = 'file'`
 )
 
+// A quarantineRow is a row of the quarantine as it is stored.
 type quarantineRow struct {
-	ID          int64   `db:"id"`
-	Scope       string  `db:"scope"`
-	Kind        string  `db:"kind"`
-	Root        []byte  `db:"root"`
-	Path        []byte  `db:"path"`
-	ByteOffset  int64   `db:"byte_offset"`
-	What        string  `db:"what"`
-	Reason      string  `db:"reason"`
-	EntityGroup *string `db:"entity_group"`
-	EntityID    *string `db:"entity_id"`
-	Bytes       int64   `db:"bytes"`
-	FoundAt     int64   `db:"found_at"`
+	Quarantined
+	SourceID int64  `db:"source_id"`
+	ScopeID  int64  `db:"scope_id"`
+	Root     []byte `db:"root"`
+	Path     []byte `db:"path"`
+	Found    int64  `db:"found_at"`
 }
 
 func (r *quarantineRow) public() Quarantined {
-	return Quarantined{
-		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), File: Shown(string(r.Path)),
-		ByteOffset: r.ByteOffset,
-		What:       r.What, Reason: r.Reason, Group: r.EntityGroup, Entity: r.EntityID, Bytes: r.Bytes,
-		FoundAt: db.Time(r.FoundAt),
-	}
+	q := r.Quarantined
+	q.Source, q.File, q.FoundAt = Shown(string(r.Root)), Shown(string(r.Path)), db.Time(r.Found)
+	return q
 }
 
-var quarantined = numbered[Quarantined]{
-	name: "quarantine",
-	read: func(rx *db.Rx, scope, after int64, limit int) (list []Quarantined, err error) {
-		var rows []quarantineRow
-		err = rx.Select(&rows, sqlListQuarantine, scope, after, limit)
-		for i := range rows {
-			list = append(list, rows[i].public())
-		}
-		return list, err
-	},
-	size:   func(q *Quarantined) int { return 500 + len(q.Source) + len(q.File) + len(q.Reason) },
-	number: func(q *Quarantined) int64 { return q.ID },
+// tree is the tree that the row belongs to.
+func (r *quarantineRow) tree(d *db.DB, l Layout, o Options) *Tree {
+	o.Scope = r.Scope
+	t := newTree(d, l, r.Kind, string(r.Root), o)
+	t.Source = Source{ID: r.SourceID, Scope: r.ScopeID, kind: r.Kind}
+	return t
 }
 
 // ListQuarantine lists the rows of a scope's quarantine, oldest first.
 func ListQuarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Quarantined], error) {
-	return quarantined.page(ctx, d, scope, at)
+	return page(ctx, d, "quarantine", scope, at, 0, sqlListQuarantine,
+		func(r *quarantineRow) (Quarantined, error) { return r.public(), nil },
+		func(q *Quarantined) (int64, int) { return q.ID, 500 + len(q.Source) + len(q.File) + len(q.Reason) })
 }
 
-// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is
-// none of that id.
+// ShowQuarantine gives one row of the quarantine, of any scope; db.ErrNotFound if there is none of
+// that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (q Quarantined, err error) {
 	err = d.Read(ctx, "show quarantine", func(rx *db.Rx) error {
-		var row quarantineRow
-		ok, err := rx.Find(&row, sqlShowQuarantine, id)
-		if err == nil && !ok {
-			err = &db.Error{
-				Op: "show quarantine", Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
-				Hint: "see the ids: migrate quarantine list",
-			}
-		}
+		row, err := findQuarantined(rx, "show quarantine", id, "see the ids: migrate quarantine list")
 		q = row.public()
 		return err
 	})
 	return q, err
 }
 
-// QuarantineRaw writes the bytes that are kept for the row to w, as they were, piece by piece.
+func findQuarantined(rx *db.Rx, op string, id int64, hint string) (row quarantineRow, err error) {
+	ok, err := rx.Find(&row, sqlShowQuarantine, id)
+	if err == nil && !ok {
+		err = &db.Error{
+			Op: op, Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound, Hint: hint,
+		}
+	}
+	return row, err
+}
+
+// QuarantineRaw writes the bytes of the row to w, part by part.
 func QuarantineRaw(ctx context.Context, d *db.DB, id int64, w io.Writer) error {
 	for part := 0; ; part++ {
 		var raw []byte
@@ -161,17 +150,17 @@ type Finding struct {
 	Offset int64
 	What   string
 	Reason string
-	Whose  *Entity // nil: not known
+	Whose  *Entity // nil: unknown
 	Raw    []byte
-	// opens what the bytes are in, in place of raw: all that it holds, however much
+	// File, if set, opens a file with the bytes, of any size. Then Raw is nil.
 	File  func() (*os.File, int64, error)
-	Taken bool // the bytes were taken as well
+	Taken bool // the bytes were imported as well
 }
 
-// Only reports whether the quarantine is the only place for bytes of the finding.
+// Only reports whether only the quarantine keeps the bytes of the finding.
 func (f *Finding) Only() bool { return !f.Taken && len(f.Raw) > 0 || f.File != nil }
 
-// Quarantine adds the finding. One that is there already, the same file, place and sort, stays as it is.
+// Quarantine adds the finding. If there is one of that file, offset and kind already, it stays.
 func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	q, ok, err := s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
 	if err != nil || ok {
@@ -209,23 +198,23 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	return q, nil
 }
 
-// An aside is what an import knows of the quarantine of its source, in which nothing was when it
-// began. It may know of more than is there: then it is asked for.
+// An aside remembers what an import puts into the quarantine of its source, if nothing was there when
+// the import began. It may remember rows that are gone: those are queried.
 type aside struct {
 	scope, root string
 	places      map[spot]struct{}
 	paths       map[string]struct{}
-	lost        bool // there is too much to keep it in mind
+	lost        bool // there is too much to remember
 }
 
-// A spot is where a row of the quarantine belongs.
+// A spot identifies a row of the quarantine within its source.
 type spot struct {
 	path   string
 	offset int64
 	what   string
 }
 
-// mostPlaces bounds what is kept in mind of a quarantine: behind it each place is asked for.
+// mostPlaces bounds what is remembered of a quarantine. Beyond it, each row is queried.
 const mostPlaces = 100_000
 
 func newAside(scope, root string) *aside {
@@ -240,7 +229,8 @@ func (a *aside) add(at spot) {
 	a.places[at], a.paths[at.path] = struct{}{}, struct{}{}
 }
 
-// lacks reports whether nothing is known to be at a place, and lacksFile whether nothing is of a file.
+// lacks reports whether there is certainly no row at a spot, and lacksFile whether there is none of a
+// file.
 func (a *aside) lacks(at spot) bool {
 	if a == nil || a.lost {
 		return false
@@ -259,7 +249,7 @@ func (a *aside) lacksFile(path string) bool {
 
 func (a *aside) empty() bool { return a != nil && !a.lost && len(a.paths) == 0 }
 
-// PutAside is Quarantine for a finding that a report names.
+// PutAside is Quarantine, and names the finding in the report.
 func (s Source) PutAside(tx *db.Tx, part *Part, f Finding) error {
 	q, err := s.Quarantine(tx, f)
 	if err == nil {
@@ -268,7 +258,7 @@ func (s Source) PutAside(tx *db.Tx, part *Part, f Finding) error {
 	return err
 }
 
-// Quarantined finds a row by its place.
+// Quarantined finds a row.
 func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (Quarantined, bool, error) {
 	if s.aside.lacks(spot{path, offset, what}) {
 		return Quarantined{}, false, nil
@@ -278,7 +268,7 @@ func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (
 	return row.public(), ok, err
 }
 
-// CountBefore is how many records of the file of a row are in quarantine that stand before it.
+// CountBefore is how many records are in quarantine that come before a row in its file.
 func (s Source) CountBefore(rx *db.Rx, a *Aside) (n int, err error) {
 	err = rx.Get(&n, sqlRecordsBefore, s.ID, []byte(a.Path), a.ByteOffset)
 	return n, err
@@ -292,7 +282,7 @@ type rawParts struct {
 	bytes int64 // that were added
 }
 
-// fill adds what a file holds.
+// fill adds the content of a file.
 func (p *rawParts) fill(open func() (*os.File, int64, error)) error {
 	if open == nil {
 		return nil
@@ -314,7 +304,7 @@ func (p *rawParts) fill(open func() (*os.File, int64, error)) error {
 	return errors.Join(err, f.Close())
 }
 
-// GrowQuarantine puts more bytes behind those of a row.
+// GrowQuarantine appends bytes to those of a row.
 func GrowQuarantine(tx *db.Tx, id int64, raw []byte) error {
 	if len(raw) == 0 {
 		return nil
@@ -326,7 +316,7 @@ func GrowQuarantine(tx *db.Tx, id int64, raw []byte) error {
 	return p.add(raw)
 }
 
-// add puts more bytes behind those that are there.
+// add appends bytes.
 func (p *rawParts) add(raw []byte) error {
 	if len(raw) == 0 {
 		return nil
@@ -346,15 +336,14 @@ func (p *rawParts) add(raw []byte) error {
 	return nil
 }
 
-// moveQuarantine gives what is in quarantine of a file the file's new path.
+// moveQuarantine gives what is in quarantine of a file another path.
 func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
 	var rows []quarantineRow
 	if err := tx.Select(&rows, sqlFileQuarantine, s.ID, []byte(from)); err != nil {
 		return err
 	}
 	for _, r := range rows {
-		sum := db.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.EntityGroup, r.EntityID,
-			r.FoundAt)
+		sum := db.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.Group, r.Entity, r.Found)
 		if _, err := tx.Exec(sqlMoveQuarantine, []byte(to), sum, r.ID); err != nil {
 			return err
 		}
@@ -362,7 +351,7 @@ func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
 	return nil
 }
 
-// Release takes one finding out again: a tail that has become a line.
+// Release removes a finding, such as a tail that has become a line.
 func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error {
 	if s.aside.lacks(spot{path, offset, what}) {
 		return nil
@@ -371,7 +360,7 @@ func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error
 	return err
 }
 
-// ReleaseReadable is Release for a file that could not be read once, where it is in quarantine as such.
+// ReleaseReadable is Release for a file that is in quarantine because it could not be read.
 func (s Source) ReleaseReadable(tx *db.Tx, path string) error {
 	_, there, err := s.Quarantined(&tx.Rx, path, 0, WhatFile)
 	if err == nil && there {
@@ -380,7 +369,7 @@ func (s Source) ReleaseReadable(tx *db.Tx, path string) error {
 	return err
 }
 
-// ReleaseUnread takes out what was said about a file that could not be read and now can.
+// ReleaseUnread removes the finding about a file that could not be read and now can.
 func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
 	if s.aside.lacksFile(path) {
 		return nil
@@ -388,8 +377,8 @@ func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
 	return tx.Queue(sqlReleaseUnread, s.ID, []byte(path))
 }
 
-// ReleaseBelow takes out everything about a folder and what is below it, but what keep wants to
-// stay; nil keeps nothing.
+// ReleaseBelow removes all findings about a folder and below it, except those that keep reports true
+// for; nil keeps none.
 func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) error {
 	switch {
 	case s.aside.empty():
@@ -412,7 +401,7 @@ func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) err
 	return nil
 }
 
-// ReleaseFile takes out everything about a file that is about to be imported anew.
+// ReleaseFile removes all findings about a file that is about to be imported again.
 func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 	if s.aside.lacksFile(path) {
 		return nil
@@ -420,8 +409,8 @@ func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 	return tx.Queue(sqlReleaseWholeFile, s.ID, []byte(path))
 }
 
-// ReleasePrefetched is ReleaseFile for a file of which Prefetcher.Aside asked: what is in quarantine
-// of it from now on is another question.
+// ReleasePrefetched is ReleaseFile after Prefetcher.Aside. It uses up the prefetched answer, since a
+// later query may have another one.
 func (t *Tree) ReleasePrefetched(tx *db.Tx, path string) error {
 	if t.Unread {
 		if _, _, err := t.Source.Quarantined(&tx.Rx, path, 0, WhatFile); err != nil {
@@ -431,13 +420,13 @@ func (t *Tree) ReleasePrefetched(tx *db.Tx, path string) error {
 	return t.Source.ReleaseFile(tx, path)
 }
 
-// belowArgs are the arguments for a path and what is below it.
+// belowArgs are the arguments of a query for a path and what is below it.
 func belowArgs(s Source, path string) []any {
 	return []any{s.ID, []byte(path), []byte(path + "/"), []byte(path + "0")}
 }
 
-// NameAside names again what is in quarantine of a file, or of a folder and what is below it: an
-// import says the same however often it is run.
+// NameAside names again what is in quarantine of a file, or of a folder and below it, so that every
+// import of an unchanged tree reports the same.
 func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 	if !t.Aside {
 		return nil
@@ -452,18 +441,9 @@ func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 	return nil
 }
 
-// Unread gives the paths behind after, at most 1,000 of them, of what is in quarantine because it
-// could not be read.
+// Unread returns the paths after one, at most 1,000, of what is in quarantine because it could not be
+// read.
 func (s Source) Unread(rx *db.Rx, after []byte) (paths [][]byte, err error) {
 	err = rx.Select(&paths, sqlUnreadFiles+pathsAfter(rx), s.ID, after, 1000)
 	return paths, err
-}
-
-// inQuarantine reports whether a whole file of the source is in quarantine, and whether anything is.
-func (s Source) inQuarantine(rx *db.Rx) (file, anything bool, err error) {
-	if err = rx.Get(&file, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`,
-		s.ID); err == nil {
-		err = rx.Get(&anything, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ?)`, s.ID)
-	}
-	return file, anything, err
 }

@@ -2,6 +2,8 @@ package tree
 
 import (
 	"fmt"
+	"reflect"
+	"regexp"
 	"strings"
 )
 
@@ -11,28 +13,28 @@ type Report struct {
 	Source string `json:"source"` // the folder, absolute, links resolved
 	Kind   string `json:"kind"`
 	Scope  string `json:"scope"`
-	// Counts has an entry for every kind of record that was met. In each, Read is the sum of the other four.
+	// Counts has an entry for every kind of record that was read. Read is the sum of the other four.
 	Counts map[string]Count `json:"counts"`
 	Files  Files            `json:"files"`
 	// Quarantined are the rows of the quarantine that this call made or, for files that can't be
-	// taken, found again.
+	// imported, found again.
 	Quarantined []Quarantined `json:"quarantined"`
 	// Differs names what differs between folder and file and was left as it is.
 	Differs []Remark `json:"differs"`
-	// Followed names what the old program has claimed, finished or removed since it was imported, and
-	// so is here now.
+	// Followed names what the old program has claimed, finished or removed since it was imported: it
+	// is the same here now.
 	Followed []Remark `json:"followed"`
-	// LeftOut names what an export could not write, or wrote without being able to say all of it.
+	// LeftOut names what an export could not write, or not in full.
 	LeftOut []Remark `json:"left_out"`
-	// Apart names files whose records went into a scope of their own, since the tree has other records
-	// under their ids.
+	// Apart names files whose records went into a separate scope, since the tree has other records
+	// with their ids.
 	Apart []Remark `json:"apart"`
 	// Ignored names files of the folder that the old program does not read either.
 	Ignored []Remark `json:"ignored"`
-	// Unknown names, of a verification, what lies in the folder and is in no store.
+	// Unknown names what a verification found in the folder and in no store.
 	Unknown []Remark `json:"unknown"`
-	// Readable says of every file of an export whether the old program can read it; LeftOut names
-	// those that it can't.
+	// Readable says of every file of an export whether the old program can read it. LeftOut names
+	// those that it can't read.
 	Readable []Readability `json:"readable,omitempty"`
 	// Truncated is the number of further entries of the lists: each holds at most 1,000.
 	Truncated int64 `json:"truncated"`
@@ -40,7 +42,7 @@ type Report struct {
 	Proof *Proof `json:"proof,omitempty"`
 }
 
-// Count is what became of the records of one kind.
+// Count says what became of the records of one kind.
 type Count struct {
 	Read        int64 `json:"read"`
 	New         int64 `json:"new"`         // import: written; export: written to the folder
@@ -70,7 +72,7 @@ type Remark struct {
 	Reason string `json:"reason"`
 }
 
-// maxRemarks bounds each list of a report: memory stays flat on a tree where everything is wrong.
+// maxRemarks bounds each list of a report, and so its memory for a tree where everything is wrong.
 const maxRemarks = 1000
 
 // Partial reports whether something was quarantined, left out or differs.
@@ -78,27 +80,26 @@ func (r *Report) Partial() bool {
 	return len(r.Quarantined) > 0 || len(r.Differs) > 0 || len(r.LeftOut) > 0
 }
 
-// A Part is a report that is being made: of a call, or of a transaction, which is added to that of
-// its call once it is committed.
+// A Part is a report in the making: a call's, or a transaction's, which is added to the call's once
+// the transaction is committed.
 type Part struct{ Report }
 
 func newPart(kind, scope, source string) *Part {
 	return &Part{Report{
 		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
 		Quarantined: []Quarantined{}, Differs: []Remark{}, Followed: []Remark{}, LeftOut: []Remark{},
-		Apart: []Remark{}, Ignored: []Remark{},
-		Unknown: []Remark{},
+		Apart: []Remark{}, Ignored: []Remark{}, Unknown: []Remark{},
 	}}
 }
 
-// Count lets add count records of a kind.
+// Count calls add with the counts of a kind.
 func (p *Part) Count(kind string, add func(*Count)) {
 	c := p.Counts[kind]
 	add(&c)
 	p.Counts[kind] = c
 }
 
-// CountAll counts records by kind, each as read and in one column more.
+// CountAll counts records by kind, as read and in one more column.
 func (p *Part) CountAll(t Tally, column func(*Count) *int64) {
 	for kind, n := range t {
 		p.Count(kind, func(c *Count) {
@@ -108,48 +109,50 @@ func (p *Part) CountAll(t Tally, column func(*Count) *int64) {
 	}
 }
 
-// New is the column of what was not here.
+// New is the column for what was not here.
 func New(c *Count) *int64 { return &c.New }
 
-// Already is the column of what is here, and the same.
+// Already is the column for what is here and the same.
 func Already(c *Count) *int64 { return &c.Already }
 
-// Changed is the column of what differs from what was imported before.
+// Changed is the column for what differs from what was imported before.
 func Changed(c *Count) *int64 { return &c.Changed }
 
-// Quarantine is the column of what is not taken as records.
+// Quarantine is the column for what is not imported as records.
 func Quarantine(c *Count) *int64 { return &c.Quarantined }
 
 // Differ names a file that differs.
 func (p *Part) Differ(file, reason string) { p.remark(&p.Differs, file, reason) }
 
-// Contested names a file over whose thing there is a conflict.
+// Contested names a file with a conflict over its thing.
 func (p *Part) Contested(file, id, reason string) {
 	p.Differ(file, fmt.Sprintf("%s; ours stays until somebody decides: migrate imports resolve %s --take "+
 		"old, or ours", reason, quoted(id)))
 }
 
-// quoted is a word for a shell.
+var plainWord = regexp.MustCompile(`^[\w./:-]+$`)
+
+// quoted is a word as a shell reads it.
 func quoted(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == "" {
+	if plainWord.MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Follow names a file whose thing is here now as the old program has it.
+// Follow names a file whose thing is now here as the old program has it.
 func (p *Part) Follow(file, reason string) { p.remark(&p.Followed, file, reason) }
 
 // LeaveOut names what an export could not write.
 func (p *Part) LeaveOut(file, reason string) { p.remark(&p.LeftOut, file, reason) }
 
-// KeepApart names a file whose records are in a scope of their own.
+// KeepApart names a file whose records are in a separate scope.
 func (p *Part) KeepApart(file, scope string) {
 	p.remark(&p.Apart, file, fmt.Sprintf("its runs are in the scope %q: the tree has others under their ids",
 		scope))
 }
 
-// Ignore counts a file that the old program does not read either, and says why not.
+// Ignore counts a file that the old program does not read either, and says why.
 func (p *Part) Ignore(file, reason string) error {
 	p.Files.Ignored++
 	p.remark(&p.Report.Ignored, file, reason)
@@ -157,67 +160,47 @@ func (p *Part) Ignore(file, reason string) error {
 }
 
 // Aside names a row of the quarantine.
-func (p *Part) Aside(q Quarantined) {
-	if len(p.Quarantined) == maxRemarks {
-		p.Truncated++
-		return
-	}
-	p.Quarantined = append(p.Quarantined, q)
-}
+func (p *Part) Aside(q Quarantined) { addTo(p, &p.Quarantined, q) }
 
 func (p *Part) remark(list *[]Remark, file, reason string) {
-	if len(*list) == maxRemarks {
-		p.Truncated++
-		return
-	}
-	*list = append(*list, Remark{File: Shown(file), Reason: reason})
+	addTo(p, list, Remark{File: Shown(file), Reason: reason})
 }
 
-// add puts in what a batch counted, once the batch is committed.
+// addTo appends to a list of the report as long as there is room.
+func addTo[T any](p *Part, list *[]T, items ...T) {
+	room := maxRemarks - len(*list)
+	if len(items) > room {
+		p.Truncated += int64(len(items) - room)
+		items = items[:room]
+	}
+	*list = append(*list, items...)
+}
+
+// add adds what a batch counted, once the batch is committed.
 func (p *Part) add(part *Part) {
 	for kind, more := range part.Counts {
-		p.Count(kind, func(c *Count) {
-			c.Read += more.Read
-			c.New += more.New
-			c.Already += more.Already
-			c.Changed += more.Changed
-			c.Quarantined += more.Quarantined
-		})
+		p.Count(kind, func(c *Count) { sum(c, &more) })
 	}
-	f, more := &p.Files, &part.Files
-	f.Found += more.Found
-	f.New += more.New
-	f.Grown += more.Grown
-	f.Already += more.Already
-	f.Changed += more.Changed
-	f.Refused += more.Refused
-	f.Unreadable += more.Unreadable
-	f.Ignored += more.Ignored
-	f.Gone += more.Gone
-	f.Bytes += more.Bytes
-	for _, q := range part.Quarantined {
-		p.Aside(q)
-	}
-	p.join(&p.Differs, part.Differs)
-	p.join(&p.Followed, part.Followed)
-	p.join(&p.LeftOut, part.LeftOut)
-	p.join(&p.Apart, part.Apart)
-	p.join(&p.Report.Ignored, part.Ignored)
-	p.join(&p.Unknown, part.Unknown)
+	sum(&p.Files, &part.Files)
+	addTo(p, &p.Quarantined, part.Quarantined...)
+	addTo(p, &p.Differs, part.Differs...)
+	addTo(p, &p.Followed, part.Followed...)
+	addTo(p, &p.LeftOut, part.LeftOut...)
+	addTo(p, &p.Apart, part.Apart...)
+	addTo(p, &p.Report.Ignored, part.Report.Ignored...)
+	addTo(p, &p.Unknown, part.Unknown...)
 	p.Truncated += part.Truncated
 }
 
-// join puts remarks behind those of a list, as far as there is room.
-func (p *Part) join(into *[]Remark, more []Remark) {
-	room := maxRemarks - len(*into)
-	if len(more) > room {
-		p.Truncated += int64(len(more) - room)
-		more = more[:room]
+// sum adds the fields of a struct of int64 to those of another.
+func sum[T any](into, more *T) {
+	to, from := reflect.ValueOf(into).Elem(), reflect.ValueOf(more).Elem()
+	for i := range to.NumField() {
+		to.Field(i).SetInt(to.Field(i).Int() + from.Field(i).Int())
 	}
-	*into = append(*into, more...)
 }
 
-// Sum adds the reports of several trees below dir up.
+// Sum adds up the reports of several trees below dir.
 func Sum(dir, kind string, reports []Report) Report {
 	total := newPart(kind, "", dir)
 	for i := range reports {

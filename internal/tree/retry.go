@@ -3,9 +3,9 @@ package tree
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,11 +21,11 @@ type Retried struct {
 	Reason string `json:"reason"` // why it was not; "" where it was
 }
 
-// A Retrier is a Layout that knows by itself how a row of the quarantine is tried again.
+// A Retrier is a Layout with a way of its own to try a row of the quarantine again.
 type Retrier interface {
-	// Retry gives the piece that takes what the row is about; raw is what is kept of it. reason says
-	// why that can't be taken now either; "" where it may be. Where the piece names something that
-	// differs or is in quarantine, nothing of it is kept.
+	// Retry returns the piece that imports what the row is about; raw are the bytes that are kept.
+	// reason says why it can't be imported now either; "" if it may be. Nothing of the piece is kept if
+	// it reports a difference or leaves the row in quarantine.
 	Retry(ctx context.Context, t *Tree, q *Aside, raw []byte) (p Piece, reason string, err error)
 }
 
@@ -35,261 +35,281 @@ type Aside struct {
 	Path string
 }
 
-// RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a
-// newer program reads more, what was in the way was removed. What is taken leaves the quarantine;
-// the row of what isn't stays as it is. The journal has it as an import.
+// RetryQuarantine tries to import what a row of the quarantine keeps, since its cause may be gone: a
+// newer program reads more, or what was in the way was removed. What is imported leaves the
+// quarantine; the row of what isn't stays as it is. The journal has it as an import.
 func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64,
 	o Options,
 ) (r Retried, err error) {
-	var p placeRow
-	var q Quarantined
-	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
-		if p, err = place(rx, "retry quarantine", id); err != nil {
-			return err
-		}
-		var row quarantineRow
-		err = rx.Get(&row, sqlShowQuarantine, id)
-		q = row.public()
+	u := &retry{db: d, options: o}
+	err = d.Read(ctx, opRetry, func(rx *db.Rx) (err error) {
+		u.row, err = findQuarantined(rx, opRetry, id, "quarantine list shows the ids")
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
-	r = Retried{ID: id, File: q.File}
-	l, err := layout(p.Kind)
-	if err != nil {
+	r = Retried{ID: id, File: Shown(string(u.row.Path))}
+	if u.layout, err = layout(u.row.Kind); err != nil {
 		return r, err
 	}
-	o.Scope = q.Scope
-	switch l := l.(type) {
+	u.options.Scope = u.row.Scope
+	switch l := u.layout.(type) {
 	case Retrier:
-		t := p.of(d, o)
-		t.layout = l.(Layout)
-		r.Reason, err = t.retry(ctx, l, &Aside{q, string(p.Path)})
+		err = u.piece(ctx, l)
 	case OneByOne:
-		r.Reason, err = retryFile(ctx, d, l, &p, q, o)
+		err = u.file(ctx, l)
+	}
+	if why, ok := errors.AsType[*stays](err); ok {
+		r.Reason, err = why.reason, nil
 	}
 	r.Taken = err == nil && r.Reason == ""
 	return r, err
 }
 
-// retryFile tries to take a whole file from the bytes that are kept: the folder is not looked at.
-func retryFile(ctx context.Context, d *db.DB, rooted OneByOne, p *placeRow, q Quarantined,
-	o Options,
-) (reason string, err error) {
-	l := rooted.(Layout)
-	switch {
-	case q.What == WhatLine || q.What == WhatTail || q.What == WhatName:
-		return "what is kept is a piece of a file, of which the rest was taken: import the folder again", nil
-	case q.Bytes == 0:
-		return "nothing is kept of it: import the folder again", nil
-	}
-	again, err := unpack(ctx, d, rooted, p, q.ID)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(again.folder)) }()
-	if reason, err = again.stillNot(ctx, d, l, q, o); err != nil || reason != "" {
-		return reason, err
-	}
-	return again.take(ctx, d, l, q, o)
-}
+const opRetry = "retry quarantine"
 
-// A stays is why a row stays in quarantine: nothing of the transaction that found it out is kept.
+// A stays is why a row stays in quarantine.
 type stays struct{ reason string }
 
 func (s *stays) Error() string { return s.reason }
 
-// maxRetried is the most bytes of a row that are read into memory: more than a file has that is taken.
+// A retry is a row of the quarantine that is tried again. A *stays error says why it stays.
+type retry struct {
+	db      *db.DB
+	layout  Layout
+	options Options
+	row     quarantineRow
+
+	// of a whole file:
+	forms  []string // that belong together
+	folder string   // a temporary folder, to be removed
+	root   string   // the folder below it that looks like the tree
+}
+
+// maxRetried is the most bytes of a row that are read into memory: no file that is imported has more.
 const maxRetried = 512 << 20
 
-// retry has the layout take what the row is about, in one transaction.
-func (t *Tree) retry(ctx context.Context, l Retrier, q *Aside) (reason string, err error) {
-	if q.Bytes > maxRetried {
-		return "it is larger than what is taken", nil
+// piece has the layout import what the row is about, in one transaction.
+func (u *retry) piece(ctx context.Context, l Retrier) error {
+	if u.row.Bytes > maxRetried {
+		return &stays{"it is larger than what is taken"}
 	}
 	var raw bytes.Buffer
-	if err := QuarantineRaw(ctx, t.DB, q.ID, &raw); err != nil {
-		return "", err
+	if err := QuarantineRaw(ctx, u.db, u.row.ID, &raw); err != nil {
+		return err
 	}
+	t, path := u.row.tree(u.db, u.layout, u.options), string(u.row.Path)
 	t.Unread, t.Aside = true, true
-	piece, reason, err := l.Retry(ctx, t, q, raw.Bytes())
-	if err != nil || reason != "" {
-		return reason, err
+	piece, reason, err := l.Retry(ctx, t, &Aside{u.row.public(), path}, raw.Bytes())
+	if err == nil && reason != "" {
+		err = &stays{reason}
 	}
-	err = t.DB.Write(ctx, "retry quarantine", func(tx *db.Tx) error {
+	if err != nil {
+		return err
+	}
+	return u.db.Write(ctx, opRetry, func(tx *db.Tx) error {
 		if err := t.reserve(tx); err != nil {
 			return err
 		}
-		if err := q.unchanged(&tx.Rx); err != nil {
+		if err := u.unchanged(&tx.Rx); err != nil {
 			return err
 		}
-		t.Report = newPart(q.Kind, q.Scope, q.Source)
+		t.Report = newPart(u.row.Kind, u.row.Scope, string(u.row.Root))
 		if err := errors.Join(t.beginEntry(tx), piece.Take(tx, t.Report)); err != nil {
 			return err
 		}
 		if len(t.Report.Differs) > 0 {
 			return &stays{t.Report.Differs[0].Reason}
 		}
-		now, there, err := t.Source.Quarantined(&tx.Rx, q.Path, q.ByteOffset, q.What)
+		now, there, err := t.Source.Quarantined(&tx.Rx, path, u.row.ByteOffset, u.row.What)
 		if err == nil && there {
 			err = &stays{now.Reason}
 		}
 		return errors.Join(err, t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
-	if why, ok := errors.AsType[*stays](err); ok {
-		return why.reason, nil
-	}
-	return "", err
 }
 
-// unchanged sees that the row is what it was.
-func (a *Aside) unchanged(rx *db.Rx) error {
+// unchanged checks that the row is still what it was.
+func (u *retry) unchanged(rx *db.Rx) error {
 	var now quarantineRow
-	ok, err := rx.Find(&now, sqlShowQuarantine, a.ID)
-	if err == nil && (!ok || !reflect.DeepEqual(now.public(), a.Quarantined)) {
+	ok, err := rx.Find(&now, sqlShowQuarantine, u.row.ID)
+	if err == nil && (!ok || !reflect.DeepEqual(now, u.row)) {
 		err = &stays{"an import or another command has changed what is in quarantine of it meanwhile: look at " +
 			"the quarantine again"}
 	}
 	return err
 }
 
-// OneByOne is a Layout each of whose files is a thing, so that one of them can be taken by itself.
+// OneByOne is a Layout in which each file is a thing, so that a file can be imported alone.
 type OneByOne interface {
-	// Forms are the paths, that of a file among them, that are taken together.
+	// Forms are the paths, that of a file among them, that are imported together.
 	Forms(path string) []string
 }
 
-// An unpacked file is one out of quarantine, in a folder of its own that looks like its tree.
-type unpacked struct {
-	place  *placeRow
-	folder string // to be removed
-	root   string // of the tree
-	forms  []string
-}
-
-func unpack(ctx context.Context, d *db.DB, l OneByOne, p *placeRow, id int64) (u *unpacked, err error) {
-	u = &unpacked{place: p, forms: l.Forms(string(p.Path))}
+// file imports a whole file from the bytes that are kept, without looking at the folder.
+func (u *retry) file(ctx context.Context, l OneByOne) (err error) {
+	switch {
+	case u.row.What == WhatLine || u.row.What == WhatTail || u.row.What == WhatName:
+		return &stays{"what is kept is a piece of a file, of which the rest was taken: import the folder again"}
+	case u.row.Bytes == 0:
+		return &stays{"nothing is kept of it: import the folder again"}
+	}
+	u.forms = l.Forms(string(u.row.Path))
 	if u.folder, err = os.MkdirTemp("", "selvedge-retry-"); err != nil {
-		return nil, err
+		return err
 	}
-	u.root = filepath.Join(u.folder, filepath.Base(string(p.Root)))
-	at := Below(u.root, string(p.Path))
-	var f *os.File
-	if err = os.MkdirAll(filepath.Dir(at), 0o700); err == nil {
-		f, err = os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	defer func() { err = errors.Join(err, os.RemoveAll(u.folder)) }()
+	if err := u.unpack(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		out := bufio.NewWriter(f)
-		err = errors.Join(QuarantineRaw(ctx, d, id, out), out.Flush(), f.Close())
+	if err := u.db.Read(ctx, opRetry, u.inTheWay); err != nil {
+		return err
 	}
-	if err != nil {
-		err = errors.Join(err, os.RemoveAll(u.folder))
+	if u.row.What != WhatConflict {
+		if err := u.rehearse(ctx); err != nil {
+			return err
+		}
 	}
-	return u, err
+	return u.importFile(ctx)
 }
 
-// stillNot says why the file can't be taken now either, as far as that can be told beforehand; ""
-// where it can.
-func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantined,
-	o Options,
-) (reason string, err error) {
-	path := string(u.place.Path)
-	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) (err error) {
-		reason, err = u.inTheWay(rx, u.place.of(d, o).Source, l, q)
+// unpack writes the file into a folder that looks like its tree.
+func (u *retry) unpack(ctx context.Context) error {
+	u.root = filepath.Join(u.folder, filepath.Base(string(u.row.Root)))
+	at := Below(u.root, string(u.row.Path))
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 		return err
-	})
-	if err != nil || reason != "" || q.What == WhatConflict {
-		return reason, err
 	}
-	x, err := Derive(ctx, l, u.root, Options{Scope: o.Scope}, u.root)
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
-	err = x.db.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
-		now, there, err := x.tree.Source.Quarantined(rx, path, 0, WhatFile)
-		if there {
-			reason = now.Reason
+	out := bufio.NewWriter(f)
+	return errors.Join(QuarantineRaw(ctx, u.db, u.row.ID, out), out.Flush(), f.Close())
+}
+
+// rehearse imports the file into an empty database, to see whether it can be read now.
+func (u *retry) rehearse(ctx context.Context) error {
+	x, err := Derive(ctx, u.layout, u.root, Options{Scope: u.options.Scope}, u.root)
+	if err != nil {
+		return err
+	}
+	err = x.db.Read(ctx, opRetry, func(rx *db.Rx) error {
+		now, there, err := x.tree.Source.Quarantined(rx, string(u.row.Path), 0, WhatFile)
+		if err == nil && there {
+			err = &stays{now.Reason}
 		}
 		return err
 	})
-	return reason, errors.Join(err, x.Close())
+	return errors.Join(err, x.Close())
 }
 
-// inTheWay says what of the file was imported, or what has its id; "" for nothing. The row must
-// still be what it was when it was unpacked.
-func (u *unpacked) inTheWay(rx *db.Rx, s Source, l Layout, q Quarantined) (reason string, err error) {
-	if err := (&Aside{Quarantined: q}).unchanged(rx); err != nil {
-		if why, ok := errors.AsType[*stays](err); ok {
-			return why.reason, nil
-		}
-		return "", err
+// inTheWay is a *stays error if the row has changed, if the file was imported, or if its id is taken.
+func (u *retry) inTheWay(rx *db.Rx) error {
+	if err := u.unchanged(rx); err != nil {
+		return err
 	}
-	path := string(u.place.Path)
+	source := Source{ID: u.row.SourceID}
 	for _, form := range u.forms {
-		row, err := s.File(rx, form)
+		row, err := source.File(rx, form)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if row != nil && (form != path || row.State != StateRefused) {
-			return fmt.Sprintf("%s was imported, and belongs to it: import the folder again", Shown(form)), nil
+		if row != nil && (form != string(u.row.Path) || row.State != StateRefused) {
+			return &stays{Shown(form) + " was imported, and belongs to it: import the folder again"}
 		}
 	}
-	if q.Entity == nil || q.Group == nil || q.What != WhatConflict {
-		return "", nil
+	if u.row.Entity == nil || u.row.Group == nil || u.row.What != WhatConflict {
+		return nil
 	}
-	_, there, err := l.Find(rx, q.Scope, Entity{Group: *q.Group, ID: *q.Entity})
-	if there {
-		reason = q.Reason
+	_, there, err := u.layout.Find(rx, u.row.Scope, Entity{Group: *u.row.Group, ID: *u.row.Entity})
+	if err == nil && there {
+		err = &stays{u.row.Reason}
 	}
-	return reason, err
+	return err
 }
 
-// take imports the folder in the name of the tree that the file was in.
-func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string,
-	err error,
-) {
-	t, err := openTree(d, l, u.root, o)
+// importFile imports the folder in the name of the tree that the file was in.
+func (u *retry) importFile(ctx context.Context) error {
+	t, err := openTree(u.db, u.layout, u.root, u.options)
 	if err != nil {
-		return "", err
+		return err
 	}
-	t.Source = u.place.of(d, o).Source
+	t.Source = u.row.tree(u.db, nil, u.options).Source
 	t.Alone, t.Unread = true, true // Unread whatever the ledger says
-	path := string(u.place.Path)
-	err = d.Write(ctx, "retry quarantine", func(tx *db.Tx) (err error) {
-		if err = t.reserve(tx); err != nil {
+	err = u.db.Write(ctx, opRetry, func(tx *db.Tx) error {
+		if err := t.reserve(tx); err != nil {
 			return err
 		}
-		if reason, err = u.inTheWay(&tx.Rx, t.Source, l, q); err != nil { // an import may have come between
+		if err := u.inTheWay(&tx.Rx); err != nil { // an import may have come between
 			return err
 		}
-		if reason != "" {
-			return t.lease.ReleaseTx(tx)
-		}
-		return errors.Join(u.place.forget(tx, t.Source), t.beginEntry(tx))
+		return errors.Join(u.row.forget(tx, t.Source), t.beginEntry(tx))
 	})
-	if err != nil || reason != "" {
-		return reason, err
+	if err != nil {
+		return err
 	}
 	if err = t.takeAll(ctx); err != nil {
 		t.giveUp(ctx, err)
-		return "", err
+		return err
 	}
-	err = t.Hold(ctx, "retry quarantine", func(tx *db.Tx) error {
-		row, err := t.Source.File(&tx.Rx, path)
+	var reason error
+	err = t.Hold(ctx, opRetry, func(tx *db.Tx) error {
+		row, err := t.Source.File(&tx.Rx, string(u.row.Path))
 		if err != nil {
 			return err
 		}
-		reason = ""
-		if row == nil || row.State == StateRefused {
-			reason = "could not be taken"
+		reason = nil
+		if row != nil && row.State != StateRefused {
+			_, err = tx.Exec(sqlDropOne, u.row.ID)
+		} else {
+			why := "could not be taken"
 			if len(t.Report.Quarantined) > 0 {
-				reason = t.Report.Quarantined[0].Reason
+				why = t.Report.Quarantined[0].Reason
 			}
-		} else if _, err := tx.Exec(sqlDropOne, q.ID); err != nil {
-			return err
+			reason = &stays{why}
 		}
-		return errors.Join(t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
+		return errors.Join(err, t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
-	return reason, err
+	return cmp.Or(err, reason)
+}
+
+// forget removes a file of which nothing was imported from the ledger: to the next import it is new.
+func (r *quarantineRow) forget(tx *db.Tx, s Source) error {
+	if r.What != WhatConflict {
+		return nil
+	}
+	row, err := s.File(&tx.Rx, string(r.Path))
+	if err != nil || row == nil || row.State != StateRefused {
+		return err
+	}
+	return s.Forget(tx, string(r.Path))
+}
+
+const sqlDropOne = `DELETE FROM quarantine WHERE id = ?`
+
+// DropQuarantine removes rows of the quarantine, with their bytes, in one transaction: all, or none
+// if there is an error.
+func DropQuarantine(ctx context.Context, d *db.DB, ids []int64) error {
+	const op = "drop quarantine"
+	return d.Reclaim(ctx, op, func(tx *db.Tx) error {
+		for _, id := range ids {
+			row, err := findQuarantined(&tx.Rx, op, id, "quarantine list shows the ids")
+			if err != nil {
+				return err
+			}
+			t := row.tree(d, nil, Options{})
+			if err := t.reserve(tx); err != nil { // an import under way may be about to name the row
+				return err
+			}
+			if err := errors.Join(row.forget(tx, t.Source), t.lease.ReleaseTx(tx)); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(sqlDropOne, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -11,20 +11,20 @@ import (
 	"selvedge/db"
 )
 
-// A scratch is a folder for a file that is needed for a while. Its maker holds a lock on it as
-// long: one that nobody holds was left behind by a process that was killed.
+// A scratch is a temporary folder for a database. Its process holds a lock on it: a folder that
+// nobody locks was left behind by a process that was killed.
 type scratch struct {
 	path string
 	held *os.File
 }
 
 const (
-	scratchInfix = "-verify-"   // between the path of a file and the digits that tell its scratch folders apart
-	scratchFile  = "derived.db" // what is in one: this, and files whose names begin so
+	scratchInfix = "-verify-"   // between a file's path and digits that tell its scratch folders apart
+	scratchFile  = "derived.db" // the database in it; other files' names begin with it
 )
 
-// besides is the path beside which scratch folders of a database are: among temporary files where
-// it is on a server.
+// besides is the path beside which a database's scratch folders are: for a server, one among the
+// temporary files.
 func besides(path string) string {
 	if db.IsAddress(path) {
 		return filepath.Join(os.TempDir(), "selvedge")
@@ -32,8 +32,8 @@ func besides(path string) string {
 	return path
 }
 
-// newScratch makes a folder beside the file at path, or where nothing may be made there, among
-// temporary files. What was left beside the file it removes.
+// newScratch makes a folder beside the file at path, or if it can't, among the temporary files. It
+// removes what was left beside the file.
 func newScratch(path string) (*scratch, error) {
 	path = besides(path)
 	RemoveLeft(path)
@@ -52,8 +52,8 @@ func newScratch(path string) (*scratch, error) {
 	}
 }
 
-// hold takes a folder: nil where another process has it, or has removed it meanwhile. alone is
-// false where the file system has no locks, so that nobody can know whether another has it.
+// hold locks a folder. It returns nil if another process holds it or has removed it. alone is false
+// if the file system has no locks: then another process may hold it too.
 func hold(folder string) (s *scratch, alone bool, err error) {
 	f, err := os.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +62,7 @@ func hold(folder string) (s *scratch, alone bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	for errors.Is(err, syscall.EINTR) {
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	locked, here := f.Stat()
@@ -74,14 +73,12 @@ func hold(folder string) (s *scratch, alone bool, err error) {
 	return &scratch{folder, f}, err == nil, nil
 }
 
-func (s *scratch) file() string { return filepath.Join(s.path, scratchFile) }
-
 // remove removes the folder.
 func (s *scratch) remove() error { return errors.Join(os.RemoveAll(s.path), s.held.Close()) }
 
-// RemoveLeft removes the scratch folders beside the file at path that processes which were killed
-// have left, and gives their paths. One that a living process holds stays, and what can't be
-// removed is left for the next time: it is in nobody's way.
+// RemoveLeft removes the scratch folders beside the file at path that killed processes left, and
+// returns their paths. A folder that a live process holds stays. One that can't be removed is left
+// for the next time.
 func RemoveLeft(path string) (removed []string) {
 	path = besides(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -95,21 +92,18 @@ func RemoveLeft(path string) (removed []string) {
 			continue
 		}
 		s, alone, err := hold(folder)
-		if s == nil || err != nil {
-			continue
-		}
-		if !alone {
+		switch {
+		case s == nil || err != nil:
+		case !alone:
 			_ = s.held.Close()
-			continue
-		}
-		if s.remove() == nil {
+		case s.remove() == nil:
 			removed = append(removed, folder)
 		}
 	}
 	return removed
 }
 
-// isScratch reports whether nothing is in a folder that was not made there.
+// isScratch reports whether a folder holds nothing but a scratch folder's files.
 func isScratch(folder string) bool {
 	entries, err := os.ReadDir(folder)
 	for _, e := range entries {

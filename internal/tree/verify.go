@@ -2,9 +2,12 @@ package tree
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"iter"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -19,10 +22,11 @@ type verification struct {
 	theirs  Source // the tree in the derived file
 	tables  []Table
 	columns map[string][]string
-	telling bool // rows are counted for the sentence at the end
+	telling bool // rows count for the sentence at the end
 }
 
-// Compare compares what was derived with d, table by table and row by row, both ways. Nothing is written.
+// Compare compares what was derived with d, table by table and row by row, both ways. It writes
+// nothing.
 func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 	t := *x.tree
 	t.DB, t.Report = d, x.begin()
@@ -32,7 +36,7 @@ func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 		columns: map[string][]string{},
 	}
 	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
-		// never imported: then its things may be here from elsewhere
+		// if it was never imported, its things may be here from elsewhere
 		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root)
 		return err
 	})
@@ -47,7 +51,7 @@ func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 	return t.Report.Report, err
 }
 
-// begin is the report of a tree all of which is here.
+// begin is the report if all of the tree is here.
 func (x *Derived) begin() *Part {
 	r := newPart(x.tree.layout.Name(), x.tree.Scope, x.tree.Root)
 	from := x.tree.Report
@@ -57,83 +61,54 @@ func (x *Derived) begin() *Part {
 	f := from.Files
 	r.Files = Files{
 		Found: f.Found, Already: f.New + f.Grown + f.Already + f.Changed, Refused: f.Refused,
-		Unreadable: f.Unreadable,
-		Ignored:    f.Ignored, Bytes: f.Bytes,
+		Unreadable: f.Unreadable, Ignored: f.Ignored, Bytes: f.Bytes,
 	}
 	r.Report.Ignored, r.Truncated = append(r.Report.Ignored, from.Report.Ignored...), from.Truncated
 	r.Apart, r.Differs = append(r.Apart, from.Apart...), append(r.Differs, from.Differs...)
 	return r
 }
 
-const ledgerPage = 500 // rows of a ledger, or of a quarantine, that are read at once
-
-var (
-	sqlFiles      = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1`
-	sqlAsideAfter = quarantineColumns + `WHERE q.source = ? AND q.id > ? ORDER BY q.id LIMIT ?`
-)
-
 // files compares what the files became, one by one.
 func (v *verification) files() error {
-	for after := []byte{}; ; {
-		var rows []Row
-		err := v.derived.db.Read(v.ctx, "read the ledger", func(rx *db.Rx) error {
-			rows = nil
-			return rx.Select(&rows, sqlFiles+pathsAfter(rx), v.theirs.ID, after, ledgerPage)
-		})
-		if err != nil || len(rows) == 0 {
+	for row, err := range v.theirs.files(v.ctx, v.derived.db, sqlFiles) {
+		if err != nil {
 			return err
 		}
-		for i := range rows {
-			f := &file{verification: v, path: string(rows[i].Path), theirs: &rows[i]}
-			if err := f.compare(); err != nil {
-				return fmt.Errorf("%s: %w", Shown(f.path), err)
-			}
+		f := &file{verification: v, path: string(row.Path), theirs: row}
+		if err := f.compare(); err != nil {
+			return fmt.Errorf("%s: %w", Shown(f.path), err)
 		}
-		after = rows[len(rows)-1].Path
 	}
+	return nil
 }
 
-// left names what the old program has done away with since it was imported, and is still here.
+// left names what the old program has removed since it was imported, and is still here.
 func (v *verification) left() error {
 	if _, follows := v.layout.(Follower); !follows || v.Source.ID == 0 {
 		return nil
 	}
-	for after := []byte{}; ; {
-		var rows []Row
-		err := v.DB.Read(v.ctx, "look for files that are gone", func(rx *db.Rx) error {
-			rows = nil
-			return rx.Select(&rows, sqlFiles+pathsAfter(rx), v.Source.ID, after, ledgerPage)
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		for i := range rows {
-			path := string(rows[i].Path)
-			if rows[i].State != StateRefused && v.Folder.Lacks(path) {
-				v.Report.Differ(path, v.layout.Title(rows[i].Entity())+
-					" was imported, and the file is gone: import the folder again")
-			}
-		}
-		after = rows[len(rows)-1].Path
-	}
-}
-
-// contested names the conflicts that nobody has decided.
-func (v *verification) contested() error {
-	for after, more := int64(0), true; more; {
-		var rows []conflictRow
-		err := v.DB.Read(v.ctx, "look for conflicts", func(rx *db.Rx) error {
-			rows = nil
-			return rx.Select(&rows, sqlOpenOfSource, v.Source.ID, after, ledgerPage)
-		})
+	for row, err := range v.Source.files(v.ctx, v.DB, sqlFiles) {
 		if err != nil {
 			return err
 		}
-		for i := range rows {
-			v.Report.Contested(string(rows[i].Path), rows[i].EntityID, rows[i].Reason)
-			after = rows[i].ID
+		if path := string(row.Path); row.State != StateRefused && v.Folder.Lacks(path) {
+			v.Report.Differ(path, v.layout.Title(row.Entity())+
+				" was imported, and the file is gone: import the folder again")
 		}
-		more = len(rows) == ledgerPage
+	}
+	return nil
+}
+
+// contested names the open conflicts.
+func (v *verification) contested() error {
+	for row, err := range Each(v.ctx, v.DB, "look for conflicts",
+		func(rx *db.Rx, last *conflictRow, rows *[]conflictRow) error {
+			return rx.Select(rows, sqlOpenOfSource, v.Source.ID, last.ID, PageRows)
+		}) {
+		if err != nil {
+			return err
+		}
+		v.Report.Contested(string(row.Path), row.EntityID, row.Reason)
 	}
 	return nil
 }
@@ -229,8 +204,8 @@ func (f *file) compareThing(w Thing, only bool) error {
 	return nil
 }
 
-// counterpart finds what w is here. alike says that it came from elsewhere, refused that it was not
-// taken and lies in quarantine. A thing without a row is not here.
+// counterpart finds the thing here that matches w; it has no row if there is none. alike: it came
+// from elsewhere. refused: it was not imported and is in quarantine.
 func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool, err error) {
 	if f.ours != nil && f.ours.State == StateRefused {
 		return mine, false, true, nil
@@ -258,33 +233,22 @@ func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool,
 var sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE ` + ofFile +
 	` AND what = 'conflict' AND entity_id = ?3)`
 
-// asImported reports whether the file is still what the ledger says that was imported.
+// asImported reports whether the file is still as the ledger says it was imported.
 func (f *file) asImported() bool {
 	return f.ours.Consumed == f.theirs.Consumed && bytes.Equal(f.ours.PrefixSHA256, f.theirs.PrefixSHA256)
 }
 
-// compareLedger compares the books of a file whose things are as they should be.
+// compareLedger compares the ledgers' rows of a file whose things are as they should be.
 func (f *file) compareLedger() {
-	a, b := f.theirs, f.ours
-	elsewhere := a.State == StateTaken && b.State == StateShared
+	theirs, ours := reflect.ValueOf(*f.theirs), reflect.ValueOf(*f.ours)
+	elsewhere := f.theirs.State == StateTaken && f.ours.State == StateShared
 	var columns []string
-	for _, c := range []struct {
-		name string
-		same bool
-	}{
-		{"state", a.State == b.State || elsewhere},
-		{"entity_group", a.EntityGroup == b.EntityGroup},
-		{"entity_id", a.EntityID == b.EntityID},
-		{"last_sequence", a.LastSequence == b.LastSequence || elsewhere},
-		{"size", a.Size == b.Size},
-		{"consumed", a.Consumed == b.Consumed},
-		{"prefix_sha256", bytes.Equal(a.PrefixSHA256, b.PrefixSHA256)},
-		{"open_line", a.OpenLine == b.OpenLine},
-		{"records", a.Records == b.Records},
-		{"tail", bytes.Equal(a.Tail, b.Tail)},
-	} {
-		if !c.same {
-			columns = append(columns, c.name)
+	for i := range theirs.NumField() {
+		switch name := theirs.Type().Field(i).Tag.Get("db"); {
+		case same(theirs.Field(i).Interface(), ours.Field(i).Interface()), name == "entity_row":
+		case elsewhere && (name == "state" || name == "last_sequence"):
+		default:
+			columns = append(columns, name)
 		}
 	}
 	if len(columns) > 0 {
@@ -298,7 +262,7 @@ func grownFiles(c *Files) *int64   { return &c.Grown }
 func changedFiles(c *Files) *int64 { return &c.Changed }
 func refusedFiles(c *Files) *int64 { return &c.Refused }
 
-// moveFile counts a file, or the files of a folder, in another place than among those that are as they were.
+// moveFile counts a file, or the files of a folder, in another column than Already.
 func (f *file) moveFile() {
 	n := int64(1)
 	if sub, err := f.Folder.Sub(f.path); err == nil {
@@ -309,88 +273,104 @@ func (f *file) moveFile() {
 	*f.where(&f.Report.Files) += n
 }
 
-// aside sees that what could not be taken is in quarantine, as a derivation puts it there.
+// quarantine yields what is in quarantine of the source.
+func (s Source) quarantine(ctx context.Context, d *db.DB) iter.Seq2[*quarantineRow, error] {
+	return Each(ctx, d, "list quarantine", func(rx *db.Rx, last *quarantineRow, rows *[]quarantineRow) error {
+		return rx.Select(rows, sqlAsideAfter, s.ID, last.ID, PageRows)
+	})
+}
+
+var (
+	sqlAsideAfter = quarantineColumns + `WHERE q.source = ? AND q.id > ? ORDER BY q.id LIMIT ?`
+	asideTable    = Table{
+		Name:  "quarantine",
+		Query: `SELECT reason, entity_group, entity_id, bytes FROM quarantine WHERE id = ?1`,
+	}
+	partsTable = Table{
+		Name:  "quarantine_parts",
+		Query: `SELECT * FROM quarantine_parts WHERE quarantine = ?1 ORDER BY part`, Key: []string{"part"},
+		Numbers: []string{"quarantine", "checksum"},
+	}
+)
+
+// aside checks that what could not be imported is in quarantine as a derivation puts it there.
 func (v *verification) aside() error {
-	return v.eachAside(v.derived.db, v.theirs, func(theirs *quarantineRow) error {
-		path := string(theirs.Path)
+	for theirs, err := range v.theirs.quarantine(v.ctx, v.derived.db) {
+		if err != nil {
+			return err
+		}
 		var ours quarantineRow
-		var found bool
-		var columns []string
+		found, d, parts := false, newDifference(), newDifference()
 		err := v.both(func(derived, here *db.Rx) error {
-			row, err := v.Source.File(here, path)
+			row, err := v.Source.File(here, string(theirs.Path))
 			if err != nil || row != nil && (row.State == StateRefused || row.State == StateShared &&
 				(theirs.What != WhatFile || theirs.Bytes == 0)) {
-				found = true // with all that it holds in quarantine, or here from elsewhere but for whole files beside it
+				found = true // all that it holds is in quarantine, or here from elsewhere but whole files
 				return err
 			}
 			if found, err = here.Find(&ours, sqlFindQuarantine, v.Source.ID, theirs.Path, theirs.ByteOffset,
 				theirs.What); err != nil || !found {
 				return err
 			}
-			for name, same := range map[string]bool{
-				"reason": theirs.Reason == ours.Reason, "entity_group": equal(theirs.EntityGroup, ours.EntityGroup),
-				"entity_id": equal(theirs.EntityID, ours.EntityID), "bytes": theirs.Bytes == ours.Bytes,
-			} {
-				if !same {
-					columns = append(columns, name)
-				}
-			}
-			d := newDifference()
-			if err := v.table(&partsTable, derived, here, theirs.ID, ours.ID, false, New, d, false); err != nil ||
-				d.none() {
-				return err
-			}
+			return cmp.Or(v.table(&asideTable, derived, here, theirs.ID, ours.ID, false, New, d, false),
+				v.table(&partsTable, derived, here, theirs.ID, ours.ID, false, New, parts, false))
+		})
+		if err != nil {
+			return err
+		}
+		columns := d.columns
+		if !parts.none() {
 			columns = append(columns, "bytes")
-			return nil
-		})
-		switch {
-		case err != nil:
-		case !found:
-			v.Report.Differ(path, theirs.Reason+"; and it is not in quarantine")
-		case len(columns) > 0:
+		}
+		if !found {
+			v.Report.Differ(string(theirs.Path), theirs.Reason+"; and it is not in quarantine")
+		} else if len(columns) > 0 {
 			slices.Sort(columns)
-			v.Report.Differ(path, fmt.Sprintf("what is in quarantine of it (%d) is not what the file gives: %s",
-				ours.ID, strings.Join(slices.Compact(columns), ", ")))
+			v.Report.Differ(string(theirs.Path), fmt.Sprintf(
+				"what is in quarantine of it (%d) is not what the file gives: %s", ours.ID,
+				strings.Join(slices.Compact(columns), ", ")))
 		}
-		return err
-	})
+	}
+	return nil
 }
 
-var partsTable = Table{
-	Name:  "quarantine_parts",
-	Query: `SELECT * FROM quarantine_parts WHERE quarantine = ?1 ORDER BY part`, Key: []string{"part"},
-	Numbers: []string{"quarantine", "checksum"},
-}
-
-func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// stale names all that is in quarantine here, and sees that the source still gives it.
+// stale names all that is in quarantine here, and checks that the source still gives it.
 func (v *verification) stale() error {
-	return v.eachAside(v.DB, v.Source, func(ours *quarantineRow) error {
-		v.Report.Aside(ours.public())
-		path := string(ours.Path)
-		var derived bool
-		err := v.derived.db.Read(v.ctx, "look into the quarantine", func(rx *db.Rx) (err error) {
-			_, derived, err = v.theirs.Quarantined(rx, path, ours.ByteOffset, ours.What)
-			return err
-		})
-		if err != nil || derived || len(GoneFrom(v.Root, [][]byte{ours.Path})) > 0 {
+	for ours, err := range v.Source.quarantine(v.ctx, v.DB) {
+		if err == nil {
+			v.Report.Aside(ours.public())
+			err = v.staleOne(ours)
+		}
+		if err != nil {
 			return err
 		}
-		if ours.What != WhatConflict { // with what is here from elsewhere
-			v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and nothing is wrong with it any more: "+
-				"import it again", ours.ID))
-			return nil
-		}
-		same, err := v.inFile(ours)
-		if err == nil && !same {
-			v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and the file holds other bytes", ours.ID))
-		}
-		return err
-	})
+	}
+	return nil
 }
 
-// inFile reports whether the bytes that are kept of a row are those of its file.
+func (v *verification) staleOne(ours *quarantineRow) error {
+	path := string(ours.Path)
+	var derived bool
+	err := v.derived.db.Read(v.ctx, "look into the quarantine", func(rx *db.Rx) (err error) {
+		_, derived, err = v.theirs.Quarantined(rx, path, ours.ByteOffset, ours.What)
+		return err
+	})
+	if err != nil || derived || isGone(v.Root, ours.Path) {
+		return err
+	}
+	if ours.What != WhatConflict { // with what is here from elsewhere
+		v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and nothing is wrong with it any more: "+
+			"import it again", ours.ID))
+		return nil
+	}
+	same, err := v.inFile(ours)
+	if err == nil && !same {
+		v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and the file holds other bytes", ours.ID))
+	}
+	return err
+}
+
+// inFile reports whether the file has the bytes that the row keeps.
 func (v *verification) inFile(q *quarantineRow) (bool, error) {
 	if q.Bytes == 0 {
 		return true, nil // its folder keeps them
@@ -418,31 +398,11 @@ func (s *sameBytes) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// eachAside goes through what is in quarantine of a source.
-func (v *verification) eachAside(d *db.DB, s Source, visit func(*quarantineRow) error) error {
-	for after := int64(0); ; {
-		var rows []quarantineRow
-		err := d.Read(v.ctx, "list quarantine", func(rx *db.Rx) error {
-			rows = nil
-			return rx.Select(&rows, sqlAsideAfter, s.ID, after, ledgerPage)
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		for i := range rows {
-			if err := visit(&rows[i]); err != nil {
-				return err
-			}
-		}
-		after = rows[len(rows)-1].ID
-	}
-}
-
-// A Settler is a Layout that takes more of a tree than the things in its files.
+// A Settler is a Layout that imports more of a tree than the things in its files.
 type Settler interface {
-	// Settings are the tables of it, whose rows belong to the source with the number ?1, and of what
-	// file they are, which may be gone. There are none where all that the file says is here, though it
-	// was never imported.
+	// Settings are tables whose rows belong to the source with the number ?1, and the file that they
+	// come from, which may be gone. there is false if all that the file says is here, though it was
+	// never imported.
 	Settings(ctx context.Context, t *Tree) (tables []Table, file string, there bool, err error)
 }
 

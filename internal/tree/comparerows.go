@@ -11,13 +11,13 @@ import (
 	"selvedge/db"
 )
 
-// A Thing is what a file became in its store, under its ids and the number of its row.
+// A Thing is what a file became in its store, with its ids and the number of its row.
 type Thing struct {
 	Entity
 	Row int64
 }
 
-// OneThing is what a file of a layout became that has one thing a file.
+// OneThing is what a file became, for a layout with one thing in each file.
 func OneThing(row *Row) []Thing {
 	if row.EntityRow == nil {
 		return nil
@@ -25,46 +25,38 @@ func OneThing(row *Row) []Thing {
 	return []Thing{{row.Entity(), *row.EntityRow}}
 }
 
-// A Table is one whose rows belong to things. Two files keep the same thing under other numbers, so
-// the rows are named by what an import takes them for.
+// A Table is a table whose rows belong to things. A thing has other numbers in another database, so
+// a verification matches rows by the columns in Key.
 type Table struct {
 	Name string
 	Noun string // what people call a row
-	// Said has the rows counted in the sentence that a verification ends with: all, or where Kind is
-	// set those of this kind.
+	// Said: the sentence that a verification ends with counts the rows: all, or if Kind is set, those
+	// of this kind.
 	Said string
-	// Query gives all columns of the rows that belong to the thing whose number is ?1, in the order of Key.
+	// Query returns all columns of the rows that belong to the thing with the number ?1, by Key.
 	Query string
-	Key   []string // columns that name a row among those of its thing; none: there is one row at most
-	// Numbers are columns that count in one file alone, or follow from what is compared, as checksums do.
+	Key   []string // columns that identify a row of a thing; none: there is at most one row
+	// Numbers are columns that count within one database, or follow from others, as checksums do.
 	Numbers []string
-	// Clocks are columns with a time of the import: whether there is one is compared.
+	// Clocks are columns with a time of the import. Only whether there is one is compared.
 	Clocks []string
-	// Marks are columns that nothing but a call on the store changes.
+	// Marks are columns that only a call on the store changes.
 	Marks []string
-	// Forms are columns that keep the very bytes where the others would not give them back. Something
-	// that came from elsewhere with the same text may need them less.
+	// Forms are columns that keep the original bytes if the others would not return them. The same
+	// text from elsewhere may not need them.
 	Forms []string
-	// Spare rows are such forms themselves.
+	// Spare: the rows are such forms themselves.
 	Spare bool
-	// Own rows tell where a thing came from: they are not looked at of one that came from elsewhere.
+	// Own: the rows say where a thing came from. They are not compared for a thing from elsewhere.
 	Own bool
-	// Explains says that a column may differ in a row: by what a store does itself or, where ours is
-	// alike and came from elsewhere, since it tells from where. Such a difference is none.
+	// Explains reports whether a column may differ in a row: because a store changes it by itself or,
+	// if ours is alike from elsewhere, because it says where a thing came from.
 	Explains func(column string, theirs, ours map[string]any, alike bool) bool
-	// Kind is what the counts of a report call a row; nil: rows are not counted.
+	// Kind is the kind of a row in the counts of a report; nil: rows are not counted.
 	Kind func(row map[string]any) string
 }
 
-// A rowSet is the rows of a thing in one of the two files.
-type rowSet struct {
-	columns []string
-	next    func() (*db.Row, error, bool)
-	stop    func()
-	row     map[string]any // nil: there are no more
-}
-
-// columnsOf asks for the columns of a table once.
+// columnsOf are the columns of a table's query.
 func (v *verification) columnsOf(rx *db.Rx, t *Table) ([]string, error) {
 	if columns, ok := v.columns[t.Name]; ok {
 		return columns, nil
@@ -74,47 +66,47 @@ func (v *verification) columnsOf(rx *db.Rx, t *Table) ([]string, error) {
 		return nil, err
 	}
 	columns, err := rows.Columns()
-	for _, e := range rows.All() { // of number 0, so none
+	for _, e := range rows.All() { // none belong to number 0
 		err = cmp.Or(err, e)
 	}
 	v.columns[t.Name] = columns
 	return columns, err
 }
 
-func (v *verification) rowsOf(rx *db.Rx, t *Table, number int64) (*rowSet, error) {
+// rowsOf returns a function for the next row of a thing in one of the databases; nil after the last.
+func (v *verification) rowsOf(rx *db.Rx, t *Table, number int64) (next func() (map[string]any, error),
+	stop func(), err error,
+) {
 	columns, err := v.columnsOf(rx, t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s := &rowSet{columns: columns}
-	s.next, s.stop = iter.Pull2(rx.Query(t.Query, number))
-	return s, nil
+	pull, stop := iter.Pull2(rx.Query(t.Query, number))
+	return func() (map[string]any, error) {
+		r, err, ok := pull()
+		if !ok || err != nil {
+			return nil, err
+		}
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := r.Scan(into...); err != nil {
+			return nil, err
+		}
+		row := make(map[string]any, len(values))
+		for i, name := range columns {
+			row[name] = values[i]
+		}
+		return row, nil
+	}, stop, nil
 }
 
-func (s *rowSet) step() error {
-	r, err, ok := s.next()
-	if s.row = nil; !ok || err != nil {
-		return err
-	}
-	values, into := make([]any, len(s.columns)), make([]any, len(s.columns))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	if err := r.Scan(into...); err != nil {
-		return err
-	}
-	s.row = make(map[string]any, len(values))
-	for i, name := range s.columns {
-		s.row[name] = values[i]
-	}
-	return nil
-}
-
-// A difference is how a thing here stands to the same thing as its file gives it.
+// A difference is how a thing here differs from the same thing in its file.
 type difference struct {
 	missing, extra, changed map[string]int64 // rows by noun
 	columns                 []string         // that differ, each once
-	first                   string           // the first row that differs, by its noun and place
+	first                   string           // noun and key of the first row that differs
 	touched                 bool             // a call on the store has written to it
 	headless                bool             // it is not here at all
 }
@@ -125,12 +117,12 @@ func newDifference() *difference {
 
 func (d *difference) none() bool { return len(d.missing)+len(d.extra)+len(d.changed) == 0 }
 
-// compareRows compares a thing in all tables, the derived one first. ours is 0 for one that is not
-// here. alike says that ours came from elsewhere, so that it may have other forms of the same text.
-// move is the column of the counts for rows that are missing.
-func (v *verification) compareRows(theirs, ours int64, alike bool, missing func(*Count) *int64) (*difference,
-	error,
-) {
+// compareRows compares a thing in all tables. ours is 0 if it is not here. alike: ours came from
+// elsewhere, and may have the same text in another form. missing is the column of the counts for
+// rows that are missing.
+func (v *verification) compareRows(theirs, ours int64, alike bool,
+	missing func(*Count) *int64,
+) (*difference, error) {
 	d := newDifference()
 	err := v.both(func(derived, here *db.Rx) error {
 		for i := range v.tables {
@@ -146,7 +138,7 @@ func (v *verification) compareRows(theirs, ours int64, alike bool, missing func(
 	return d, err
 }
 
-// both reads in both files.
+// both reads in both databases.
 func (v *verification) both(do func(derived, here *db.Rx) error) error {
 	return v.derived.db.Read(v.ctx, "verify", func(derived *db.Rx) error {
 		return v.DB.Read(v.ctx, "verify "+v.layout.Name(), func(here *db.Rx) error { return do(derived, here) })
@@ -157,58 +149,54 @@ func (v *verification) table(
 	t *Table, derived, here *db.Rx, theirs, ours int64, alike bool, missing func(*Count) *int64, d *difference,
 	head bool,
 ) error {
-	a, err := v.rowsOf(derived, t, theirs)
+	nextTheirs, stop, err := v.rowsOf(derived, t, theirs)
 	if err != nil {
 		return err
 	}
-	defer a.stop()
-	b, err := v.rowsOf(here, t, ours)
+	defer stop()
+	nextOurs, stop, err := v.rowsOf(here, t, ours)
 	if err != nil {
 		return err
 	}
-	defer b.stop()
-	if err := cmp.Or(a.step(), b.step()); err != nil {
-		return err
-	}
-	for a.row != nil || b.row != nil {
-		var err error
-		switch order := t.order(a.row, b.row); {
+	defer stop()
+	a, err := nextTheirs()
+	b, failed := nextOurs()
+	for err = cmp.Or(err, failed); err == nil && (a != nil || b != nil); err = cmp.Or(err, failed) {
+		order := t.order(a, b)
+		switch {
 		case order < 0:
 			d.headless = d.headless || head
 			d.missing[t.Noun]++
-			v.count(t, a.row, missing)
-			v.say(t, a.row)
-			err = a.step()
+			v.count(t, a, missing)
+			v.say(t, a)
 		case order > 0:
 			if !alike || !t.Spare {
 				d.extra[t.Noun]++
 				d.touched = true
 			}
-			err = b.step()
 		default:
-			v.say(t, a.row)
-			if v.row(t, a.row, b.row, alike, d) {
-				v.count(t, a.row, Changed)
+			v.say(t, a)
+			if v.row(t, a, b, alike, d) {
+				v.count(t, a, Changed)
 			}
-			err = cmp.Or(a.step(), b.step())
 		}
-		if err != nil {
-			return err
+		if order <= 0 {
+			a, err = nextTheirs()
+		}
+		if order >= 0 {
+			b, failed = nextOurs()
 		}
 	}
-	return nil
+	return err
 }
 
-// order compares the names of two rows; no row is behind all.
+// order compares the keys of two rows. No row comes after all others.
 func (t *Table) order(a, b map[string]any) int {
-	if a == nil || b == nil {
-		switch {
-		case a != nil:
-			return -1
-		case b != nil:
-			return 1
-		}
-		return 0
+	switch {
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
 	}
 	for _, name := range t.Key {
 		if n := orderOf(a[name], b[name]); n != 0 {
@@ -274,7 +262,7 @@ func same(a, b any) bool {
 	return isBytes == areBytes && !isBytes && a == b
 }
 
-// count moves a row, which the derivation counted as taken, to another column.
+// count moves a row, which the derivation counted as imported, to another column.
 func (v *verification) count(t *Table, row map[string]any, to func(*Count) *int64) {
 	if t.Kind == nil {
 		return
@@ -324,13 +312,13 @@ func (d *difference) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// grown reports whether the file has more than what is here, and all that is here.
+// grown reports whether the file has all that is here, and more.
 func (d *difference) grown(head string) bool {
 	if d.headless || d.touched || len(d.missing) == 0 {
 		return false
 	}
 	for noun := range d.changed {
-		if noun != head { // which sums the others up
+		if noun != head { // it sums up the others
 			return false
 		}
 	}

@@ -8,17 +8,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"selvedge/db"
 )
 
-// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches
+// ErrOtherFolder: a folder is not the one that was imported before under its name. It matches
 // db.ErrConflict.
 var ErrOtherFolder = fmt.Errorf("%w: it is not the folder that was imported before", db.ErrConflict)
 
-// A folderID tells a folder from one that comes to lie at its path: another disk, or the place
+// A folderID distinguishes a folder from another one at its path: on another disk, or the folder
 // where a disk was mounted.
 type folderID struct {
 	Device uint64 `json:"device"`
@@ -29,44 +30,41 @@ func (id folderID) String() string { return fmt.Sprintf("inode %d of device %d",
 
 func folderIDOf(info os.FileInfo) folderID {
 	stat := info.Sys().(*syscall.Stat_t)
-	return folderID{Device: uint64(stat.Dev), Inode: stat.Ino} //nolint:unconvert // a device is an int32 elsewhere
+	//nolint:unconvert // a device is an int32 on other systems
+	return folderID{Device: uint64(stat.Dev), Inode: stat.Ino}
 }
 
-// journalled is what the journal keeps as the files of an import. Programs from before left the folder out.
+// journalled is what the journal keeps as the files of an import. Older programs left out the folder.
 type journalled struct {
 	Files
 	Folder *folderID `json:"folder,omitempty"`
 }
 
 const (
-	// One that was killed, or of a program from before, may say nothing of the folder.
+	// An import that was killed, or of an older program, may not name the folder.
 	sqlLastFolder = `SELECT files FROM imports WHERE source = ? AND files LIKE '%"folder":{%' ORDER BY id DESC
 		LIMIT 1`
 	sqlRoots = `SELECT id, root FROM import_sources WHERE scope = ? AND kind = ?`
 )
 
-// look finds the folder itself, and that it can be read.
+// look describes the folder, and checks that it can be listed.
 func look(root string) (os.FileInfo, error) {
 	info, err := os.Stat(root)
-	if err == nil {
-		var f *os.File
-		if f, err = os.Open(root); err == nil {
-			_, err = f.Readdirnames(1)
-			err = errors.Join(f.Close(), unless(err, io.EOF))
-		}
+	if err != nil {
+		return info, err
 	}
-	return info, err
+	f, err := os.Open(root)
+	if err != nil {
+		return info, err
+	}
+	if _, err = f.Readdirnames(1); errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return info, errors.Join(err, f.Close())
 }
 
-func unless(err, harmless error) error {
-	if errors.Is(err, harmless) {
-		return nil
-	}
-	return err
-}
-
-// checkFolder reports, as ErrOtherFolder, that what look has found is not the folder that was
-// imported before.
+// checkFolder returns ErrOtherFolder if what look returned is not the folder that was imported
+// before.
 func checkFolder(rx *db.Rx, source int64, root string, info os.FileInfo, looked error) error {
 	var text string
 	known, err := rx.Find(&text, sqlLastFolder, source)
@@ -86,9 +84,8 @@ func checkFolder(rx *db.Rx, source int64, root string, info os.FileInfo, looked 
 	return nil
 }
 
-// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before:
-// another one lies there, or it can't be read. It is nil where nothing was imported from there, nor
-// from below.
+// CheckFollowed returns [ErrOtherFolder] if dir is not the folder that was imported before: it is
+// another one, or it can't be read. It returns nil if nothing was imported from there or below.
 func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Options) error {
 	t, none := openTree(d, l, dir, o)
 	abs, err := filepath.Abs(dir)
@@ -103,23 +100,21 @@ func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Option
 		if err != nil || !ok {
 			return err
 		}
-		var sources []struct {
+		type source struct {
 			ID   int64  `db:"id"`
 			Root []byte `db:"root"`
 		}
+		var sources []source
 		if err := rx.Select(&sources, sqlRoots, scope, l.Name()); err != nil {
 			return err
 		}
-		for _, s := range sources {
-			root := string(s.Root)
-			if root == t.Root && none == nil {
-				info, err := look(root)
-				return checkFolder(rx, s.ID, root, info, err)
-			}
+		same := slices.IndexFunc(sources, func(s source) bool { return none == nil && string(s.Root) == t.Root })
+		if same >= 0 {
+			sources = sources[same : same+1]
 		}
 		for _, s := range sources {
 			root := string(s.Root)
-			if root != abs && !strings.HasPrefix(root, strings.TrimSuffix(abs, "/")+"/") {
+			if same < 0 && root != abs && !strings.HasPrefix(root, strings.TrimSuffix(abs, "/")+"/") {
 				continue
 			}
 			info, err := look(root)

@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// Readability is what the old program says to a file of an export.
+// Readability says whether the old program can read a file of an export.
 type Readability struct {
 	File     string `json:"file"`     // relative to the folder
 	Readable bool   `json:"readable"` // by the old program
-	Line     int    `json:"line"`     // where it stumbles, from 1; 0 if it does not, or at the file as a whole
+	Line     int    `json:"line"`     // where it fails, from 1; 0 if it does not, or fails for the whole file
 	Reason   string `json:"reason"`   // why it can't read it
 }
 
-// readAgain reads every file that was written as the old program does.
-func (t *Tree) readAgain(ctx context.Context) error {
+// readBack reads every file that was written, as the old program does.
+func (t *Tree) readBack(ctx context.Context) error {
 	t.Folder = Folder{path: t.Root}
 	return t.layout.Walk(t.Folder, func(path string) error {
 		if ctx.Err() != nil {
@@ -30,7 +30,7 @@ func (t *Tree) readAgain(ctx context.Context) error {
 	})
 }
 
-// readable notes whether the old program can read a file: it can where there is no reason why not.
+// readable notes whether the old program can read a file: it can if reason is "".
 func (p *Part) readable(file string, line int, reason string) {
 	if reason != "" {
 		where := ""
@@ -39,32 +39,21 @@ func (p *Part) readable(file string, line int, reason string) {
 		}
 		p.LeaveOut(file, "is written, but the old program can't read it: "+where+reason)
 	}
-	if len(p.Readable) == maxRemarks {
-		p.Truncated++
-		return
-	}
-	p.Readable = append(p.Readable, Readability{
-		File: Shown(file), Readable: reason == "", Line: line,
-		Reason: reason,
-	})
+	addTo(p, &p.Readable, Readability{File: Shown(file), Readable: reason == "", Line: line, Reason: reason})
 }
 
 var saidLine = regexp.MustCompile(`(?:^| at )line (\d+)`)
 
-// LineIn is the number of the line that a reason names; 0 if it names none.
+// LineIn is the line number in a reason; 0 if it has none.
 func LineIn(reason string) int {
-	said := saidLine.FindStringSubmatch(reason)
-	if said == nil {
-		return 0
-	}
-	n, err := strconv.Atoi(said[1])
-	if err != nil {
-		return 0
+	n := 0
+	if said := saidLine.FindStringSubmatch(reason); said != nil {
+		n, _ = strconv.Atoi(said[1])
 	}
 	return n
 }
 
-// LineAt is the number of the line that a byte of a text is in.
+// LineAt is the number of the line with the byte at an offset.
 func LineAt(text []byte, offset int) int {
 	return bytes.Count(text[:min(offset, len(text))], []byte{'\n'}) + 1
 }

@@ -10,40 +10,37 @@ import (
 	"selvedge/db"
 )
 
-// sqlScopeQuarantine is what is in quarantine of all sources of a kind.
+// sqlScopeQuarantine reads what is in quarantine of all sources of a kind.
 var sqlScopeQuarantine = quarantineColumns +
-	`WHERE q.scope = ? AND s.kind = ? AND q.id > ? ORDER BY q.id LIMIT 1`
+	`WHERE q.scope = ? AND s.kind = ? AND q.id > ? ORDER BY q.id LIMIT ?`
 
-// maxGivenBack is the most that is read at once of a file, or of the quarantine, to be compared.
+// maxGivenBack is the most bytes that are read of a file, or of the quarantine, at once.
 const maxGivenBack = 64 << 20
 
-// giveBack sees that nothing in quarantine is passed over by an export: whole files go under the
-// names that they had, what is part of a file that was written is there, and all else is named.
+// giveBack makes an export account for all that is in quarantine. Whole files are written under the
+// names that they had. A part of a file must be in the file that was written. All else is reported.
 func (t *Tree) giveBack(ctx context.Context) error {
 	if t.Source.Scope == 0 {
 		return nil
 	}
 	t.Folder = Folder{path: t.Root}
-	for after := int64(0); ; {
-		var row quarantineRow
-		found := false
-		err := t.DB.Read(ctx, "look into the quarantine", func(rx *db.Rx) (err error) {
-			found, err = rx.Find(&row, sqlScopeQuarantine, t.Source.Scope, t.layout.Name(), after)
-			return err
-		})
-		if err != nil || !found {
+	for row, err := range Each(ctx, t.DB, "look into the quarantine",
+		func(rx *db.Rx, last *quarantineRow, rows *[]quarantineRow) error {
+			return rx.Select(rows, sqlScopeQuarantine, t.Source.Scope, t.layout.Name(), last.ID, PageRows)
+		}) {
+		if err == nil {
+			err = t.giveBackOne(ctx, row)
+		}
+		if err != nil {
 			return err
 		}
-		if err := t.giveBackOne(ctx, &row); err != nil {
-			return err
-		}
-		after = row.ID
 	}
+	return nil
 }
 
 func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	path := string(row.Path)
-	// it has no bytes of its own, or stands for a file that is there now
+	// it has no bytes, or is about a file that exists now
 	if row.What == WhatName || row.Bytes == 0 && !t.Folder.Lacks(path) {
 		return nil
 	}
@@ -70,15 +67,14 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	return err
 }
 
-// givesBack reports whether a file in quarantine goes back where it was.
+// givesBack reports whether a whole file in quarantine is written to where it was.
 func (t *Tree) givesBack(path string) bool {
 	whole, ok := t.layout.(WholeFiles)
 	return ok && whole.GivesBack(t.Folder, path)
 }
 
-// holds reports whether a file that was written has the bytes of a row: as all that it holds, or
-// where they are a line of it, as a line. A tail may have become one since, at its place; a line
-// may have moved.
+// holds reports whether a file that was written has the bytes of a row: as the whole file or, for a
+// line or a tail, as a line. A tail may have become a line at its place, and a line may have moved.
 func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
 	path := string(row.Path)
 	f, size, err := t.Folder.Open(path)
@@ -107,8 +103,8 @@ func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
 	return false
 }
 
-// isLine reports whether what stands in a file of that size at offset is these bytes, between line
-// feeds or the file's ends.
+// isLine reports whether a file of that size has these bytes at offset, between line feeds or the
+// file's ends.
 func isLine(f io.ReaderAt, size, offset int64, raw []byte) bool {
 	line := raw
 	if offset+int64(len(raw)) < size {

@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// nameWindow bounds the names of a folder that are held in memory: a larger folder is listed several times.
+// nameWindow bounds the names of a folder that are in memory: a larger folder is listed several times.
 const nameWindow = 1 << 16
 
 // Names calls visit with the names in the folder at a path, in byte order. The order is part of an
-// import's outcome: where two files claim one id, the first gets it. Where the folder can't be
-// listed the error is a [fs.PathError] with its place.
+// import's result: if two files claim one id, the first gets it. If the folder can't be listed, the
+// error is an [fs.PathError] with its path.
 func (f Folder) Names(path string, visit func(name string) error) error {
 	return f.namesIn(path, nameWindow, visit)
 }
@@ -42,13 +42,13 @@ func (f Folder) namesIn(path string, window int, visit func(name string) error) 
 	}
 }
 
-// List is an error where path does not lead to a folder whose names can be read.
+// List returns an error if path does not lead to a folder whose names can be read.
 func (f Folder) List(path string) error {
 	_, _, err := f.namesAfter(path, "", 1)
 	return err
 }
 
-// namesAfter gives the first window names behind last, and whether there are others behind those.
+// namesAfter returns the first window names after last. more reports whether there are others.
 func (f Folder) namesAfter(path, last string, window int) (names []string, more bool, err error) {
 	info, err := f.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -89,26 +89,21 @@ func (f Folder) namesAfter(path, last string, window int) (names []string, more 
 	}
 }
 
-// Shown is a name as people and ids can have it: bytes that are not UTF-8, and NULs, become \xFF.
+// Shown is a name as text: a byte that is not UTF-8, or a NUL, becomes \xFF in hex.
 func Shown(name string) string {
-	if utf8.ValidString(name) && strings.IndexByte(name, 0) < 0 {
-		return name
-	}
 	var b strings.Builder
-	for i := 0; i < len(name); {
-		r, n := utf8.DecodeRuneInString(name[i:])
-		if r == utf8.RuneError && n == 1 || r == 0 {
+	for i, r := range name {
+		if n := utf8.RuneLen(r); r == 0 || r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
 			fmt.Fprintf(&b, `\x%02X`, name[i])
 		} else {
 			b.WriteString(name[i : i+n])
 		}
-		i += n
 	}
 	return b.String()
 }
 
-// Below is where path, a path below root, is. Nothing is cleaned: a name is what the file system says.
+// Below joins root and a path below it. It cleans nothing: names stay as the file system has them.
 func Below(root, path string) string { return root + "/" + path }
 
-// MaxName is the longest file name, in bytes, of the file systems that the old programs run on.
+// MaxName is the longest file name, in bytes, of the file systems that the old programs use.
 const MaxName = 255

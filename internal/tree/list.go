@@ -1,0 +1,36 @@
+package tree
+
+import (
+	"context"
+
+	"selvedge/db"
+)
+
+// page lists what a scope has, in the order of its numbers. query takes the scope, the number that
+// the page begins after, which is first for the first page, and a limit. item makes an item of a
+// row; size gives an item's number and about how many bytes it takes.
+func page[R, T any](ctx context.Context, d *db.DB, name, scope string, at db.At, first int64, query string,
+	item func(*R) (T, error), size func(*T) (number int64, bytes int),
+) (page db.Page[T], err error) {
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	err = d.Read(ctx, "list "+name, func(rx *db.Rx) error {
+		after := []int64{first}
+		if at.After != "" {
+			if err := rx.ReadCursor(name, at.After, after); err != nil {
+				return err
+			}
+		}
+		id, ok, err := rx.Scope(scope)
+		if err != nil || !ok {
+			return err
+		}
+		items := db.Each(rx, item, query, id, after[0], room.Items+1)
+		page, err = db.FillPage(room, items, func(t *T) int { _, bytes := size(t); return bytes },
+			func(t *T) string { number, _ := size(t); return rx.Cursor(name, []int64{number}) })
+		return err
+	})
+	return page, err
+}
