@@ -1,19 +1,18 @@
-// Package legacy brings trees of the old programs into a file and out again: [Import], [Verify] and
-// [Export], for five kinds of tree, and [Recognise], which finds out what lies in a folder.
+// Package legacy imports, verifies and exports the trees of the old programs: [Import], [Verify] and
+// [Export], for five kinds of tree. [Recognise] finds out which trees a folder holds.
 //
-// Three books are kept in the file. The ledger says, for every file of every folder that was
-// imported, how far it was read, the hash of what was read and what became of it. Its rows are
-// written in the transaction that writes the records, so that an import can be killed at any moment
-// and run again, a file that has grown is picked up where it was left, and one that has changed is
-// recognised. The quarantine keeps what could not be read or could not be taken, with file, offset,
-// reason and the bytes. The journal says of every import who made it, when, with what program, and
-// what came of it.
+// The database keeps three records of this. The ledger has a row for each file of each folder that
+// was imported: how far it was read, the hash of that part, and what became of it. Its rows are
+// written in the transaction that writes the records. So an import can be killed at any moment and
+// run again, goes on where it left a file that has grown, and detects a file that has changed. The
+// quarantine keeps what could not be read or imported, with file, offset, reason and bytes. The
+// journal says of each import who ran it, when, with which program, and how it ended.
 //
-// A folder is known by its kind, its scope and its absolute path, links resolved. The folder itself
-// is never written to.
+// A folder is identified by its kind, its scope and its absolute path, links resolved. An import
+// never writes to it.
 //
 // # Caveats
 //
-// Of two imports of one folder at the same time the second ends at once with [db.ErrBusy]. A line
-// longer than 512 MiB can't be kept; its file is reported and taken up to that line.
+// The second of two simultaneous imports of one folder fails at once with [db.ErrBusy]. A line
+// longer than 512 MiB can't be kept: its file is reported, and imported up to that line.
 package legacy

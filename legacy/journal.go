@@ -23,12 +23,12 @@ const (
 	Killed   = tree.Killed // its process is gone
 )
 
-// Journal lists the imports into a scope, newest first: who brought what in, when, and what came of it.
+// Journal lists the imports into a scope, newest first.
 func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Entry], error) {
 	return tree.Journal(ctx, d, scope, at)
 }
 
-// JournalEntry is one import, into whichever scope; db.ErrNotFound if there is none of that number.
+// JournalEntry is one import, into any scope; db.ErrNotFound if there is none of that number.
 func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
 	return tree.JournalEntry(ctx, d, id)
 }

@@ -13,7 +13,7 @@ import (
 	"selvedge/runs/live"
 )
 
-// Kind is a kind of tree: one of the old programs' ways to lay its files out.
+// Kind is a kind of tree: how one of the old programs lays out its files.
 type Kind string
 
 // The kinds of tree.
@@ -38,7 +38,7 @@ const (
 // Kinds are the kinds of tree, in the order in which [Recognise] looks for them.
 func Kinds() []Kind { return []Kind{Runs, Agents, Checkpoints, Workers, Live} }
 
-// ParseKind gives the kind of that name; db.ErrInvalid if there is none.
+// ParseKind returns the kind of that name; db.ErrInvalid if there is none.
 func ParseKind(name string) (Kind, error) {
 	_, err := Kind(name).layout()
 	return Kind(name), err
@@ -69,14 +69,14 @@ type Options = tree.Options
 // Progress is how far an import, a verification or an export is.
 type Progress = tree.Progress
 
-// Report is what an import, a verification or an export ends with. Its JSON is the contract of the
+// Report is the result of an import, a verification or an export. Its JSON is the contract of the
 // command line.
 type Report = tree.Report
 
-// Count is what became of the records of one kind, in a [Report].
+// Count says what became of the records of one kind, in a [Report].
 type Count = tree.Count
 
-// Proof is what a verification has shown, in its [Report].
+// Proof is what a verification showed, in its [Report].
 type Proof = tree.Proof
 
 // Files counts the files of a folder, in a [Report].
@@ -88,11 +88,11 @@ type Readability = tree.Readability
 // Remark is a remark on a file, in a [Report].
 type Remark = tree.Remark
 
-// Import brings the tree under dir into the scope of the options. It may be stopped, by ctx or by
-// force, and run again at any point; run twice it adds nothing. The report says how far it came
-// even when there is an error. db.ErrNotFound says that dir neither is nor holds such a tree,
-// db.ErrInvalid that there is no such kind, and [ErrOtherFolder] that dir is not the folder that
-// was imported before: see [CheckFollowed].
+// Import imports the tree under dir into the scope of the options. It may be stopped at any point, by
+// ctx or by force, and run again; a second import adds nothing. The report says how far it came,
+// even with an error. db.ErrNotFound: dir neither is nor holds such a tree. db.ErrInvalid: there is
+// no such kind. [ErrOtherFolder]: dir is not the folder that was imported before; see
+// [CheckFollowed].
 func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {
@@ -101,15 +101,15 @@ func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 	return tree.Import(ctx, d, l, dir, o)
 }
 
-// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches
+// ErrOtherFolder: a folder is not the one that was imported before under its name. It matches
 // [db.ErrConflict].
 var ErrOtherFolder = tree.ErrOtherFolder
 
-// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before:
-// another one lies there (it has another device or inode), it is gone, or it can't be read, as
-// where a volume is not mounted. An import would take its emptiness for the work of the old
-// program, and removes nothing then unless Options.OtherFolder says so. It is nil where nothing was
-// imported from dir, or by a program from before this was kept.
+// CheckFollowed returns [ErrOtherFolder] if dir is not the folder that was imported before: it has
+// another device or inode, it is gone, or it can't be read, as when a volume is not mounted. Then an
+// import does nothing unless Options.OtherFolder is set: else it would take missing files for the
+// old program's work, and remove here what they held. CheckFollowed returns nil if nothing was
+// imported from dir, or only by an older program that did not record this.
 func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) error {
 	l, err := kind.layout()
 	if err != nil {
@@ -118,21 +118,21 @@ func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Optio
 	return tree.CheckFollowed(ctx, d, l, dir, o)
 }
 
-// Verify imports the tree under dir once more, into a file of its own in memory or beside d's,
-// which is removed again, and compares every row that this gives with what is here, both ways: ids,
-// columns, order, limits and what is in quarantine. The Proof of the report says whether dir can
-// go. Nothing is written to d. Errors are those of [Import].
+// Verify imports the tree under dir again, into a temporary database in memory or beside d's file,
+// and compares all rows of both, in both directions: ids, columns, order, limits and what is in
+// quarantine. The Proof in the report says whether dir can be removed. Verify writes nothing to d.
+// Its errors are those of [Import].
 func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	total, _, err := VerifyAll(ctx, d, dir, []Found{{Kind: kind, Dir: dir}}, o)
 	return total, err
 }
 
-// RemoveLeft removes what verifications of the file at path that were killed have left beside it,
-// and gives the paths. The next verification of a large folder does it, too.
+// RemoveLeft removes what killed verifications left beside the file at path, and returns the paths.
+// The next verification of a large folder does it too.
 func RemoveLeft(path string) (removed []string) { return tree.RemoveLeft(path) }
 
-// VerifyAll is Verify for all that [Recognise] found in dir: what one of the trees does not read of
-// dir another one may. total is the sum of the reports.
+// VerifyAll is Verify for all trees that [Recognise] found in dir: what one tree does not read, another
+// may. total is the sum of the reports.
 func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report,
 	reports []Report, err error,
 ) {
@@ -150,13 +150,13 @@ func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Optio
 // Auto is the kind of a report on several trees.
 const Auto = "auto"
 
-// Sum adds the reports on several trees in dir up.
+// Sum adds up the reports on several trees in dir.
 func Sum(dir string, reports []Report) Report { return tree.Sum(dir, Auto, reports) }
 
-// Export writes the scope's records in the old layout into dir, which must be empty or not there;
-// else the error is db.ErrInvalid. A scope that is not there is db.ErrNotFound. When it returns
-// without an error every file is on the disk and was read again by the old program's rules, with
-// what came of it in Report.Readable; with one, dir holds nothing that it wrote.
+// Export writes the scope's records in the old layout into dir, which must be empty or missing; else
+// the error is db.ErrInvalid. db.ErrNotFound: there is no such scope. Without an error, every file is
+// on the disk and was read back by the old program's rules, with the result in Report.Readable. With
+// an error, dir holds nothing that Export wrote.
 func Export(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Quarantined is a row of the quarantine: bytes of a source that could not be taken as they are, and why.
+// Quarantined is a row of the quarantine: bytes that could not be imported as they are, and why.
 type Quarantined = tree.Quarantined
 
 // Quarantine lists the rows of a scope's quarantine, oldest first.
@@ -16,13 +16,13 @@ func Quarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[
 	return tree.ListQuarantine(ctx, d, scope, at)
 }
 
-// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is
-// none of that id.
+// ShowQuarantine returns one row of the quarantine, of any scope; db.ErrNotFound if there is none of
+// that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
 	return tree.ShowQuarantine(ctx, d, id)
 }
 
-// QuarantineRaw writes the bytes that are kept for the row to w, as they were, piece by piece.
+// QuarantineRaw writes the bytes of the row to w, part by part.
 func QuarantineRaw(ctx context.Context, d *db.DB, id int64, w io.Writer) error {
 	return tree.QuarantineRaw(ctx, d, id, w)
 }

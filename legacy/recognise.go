@@ -11,20 +11,20 @@ import (
 	"selvedge/internal/tree"
 )
 
-// A Found is a tree that Recognise saw.
+// A Found is a tree that Recognise found.
 type Found struct {
 	Kind        Kind
-	Dir         string // what the old program was given
+	Dir         string // the folder that the old program used
 	Description string // in a few words
 }
 
-// recogniseDepth is how far below a folder trees are looked for: a home folder holds ~/.car, and that one
-// ~/.car/workflow-runs.
+// recogniseDepth is how many levels below a folder Recognise looks: a home folder holds ~/.car, and
+// that holds ~/.car/workflow-runs.
 const recogniseDepth = 2
 
-// Recognise looks for trees in dir and, so that a home folder can be given, in the folders below
-// it, two levels deep; links are not followed there. A tree is one in which a record can be read.
-// Below a tree no other one of its kind is looked for. What can't be read below dir is passed over.
+// Recognise looks for trees in dir, and in the folders up to two levels below it, so that dir may be
+// a home folder; it does not follow links there. A tree counts if a record in it can be read. Below
+// a tree, Recognise does not look for another of its kind. It skips what it can't read below dir.
 func Recognise(dir string, o Options) ([]Found, error) {
 	return recognise(dir, o, Kinds(), 0)
 }

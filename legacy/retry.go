@@ -11,28 +11,27 @@ import (
 // Retried is what came of a row of the quarantine that was tried again.
 type Retried = tree.Retried
 
-// RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a
-// newer program reads more, what was in the way was removed. What is taken leaves the quarantine;
-// the row of what isn't stays as it is, with the reason. Taken are whole files of runs, agents,
-// checkpoints and live runs, and single records of live runs, from the bytes that are kept; a
-// runtime of workers as a whole, from its folder. The journal has it as an import. db.ErrNotFound
-// says that there is no such row, db.ErrBusy that its folder is being imported.
+// RetryQuarantine tries to import what a row of the quarantine keeps, since its cause may be gone: a
+// newer program reads more, or what was in the way was removed. What is imported leaves the
+// quarantine; the row of what isn't stays as it is, with the reason. Whole files of runs, agents,
+// checkpoints and live runs, and single records of live runs, are imported from the bytes that are
+// kept; a runtime of workers is imported as a whole, from its folder. The journal has it as an
+// import. db.ErrNotFound: there is no such row. db.ErrBusy: its folder is being imported.
 func RetryQuarantine(ctx context.Context, d *db.DB, id int64, o Options) (Retried, error) {
 	return tree.RetryQuarantine(ctx, d, func(kind string) (tree.Layout, error) { return Kind(kind).layout() },
 		id, o)
 }
 
-// DropQuarantine removes rows of the quarantine, with their bytes, in one transaction: all, or with
-// an error none. A file that was put there whole is met by the next import as if for the first
-// time; what was found in a file that was taken is not found again while the file stays as it is.
+// DropQuarantine removes rows of the quarantine, with their bytes, in one transaction: all, or none
+// if there is an error. A file that was put there whole is new to the next import. What was found in
+// a file that was imported is not found again while the file stays as it is.
 // db.ErrNotFound and db.ErrBusy are those of [RetryQuarantine].
 func DropQuarantine(ctx context.Context, d *db.DB, ids ...int64) error {
 	return tree.DropQuarantine(ctx, d, ids)
 }
 
-// QuarantineOurs writes to w, as a file of the old layout, what is here under the id that a row of
-// the quarantine says; ok is false where nothing is, or the kind of tree keeps more in a file than
-// one thing.
+// QuarantineOurs writes to w, as a file of the old layout, the thing that has the id in a row of the
+// quarantine. ok is false if there is none, or if the kind of tree keeps several things in a file.
 func QuarantineOurs(ctx context.Context, d *db.DB, q Quarantined, w io.Writer) (ok bool, err error) {
 	l, err := Kind(q.Kind).layout()
 	if err != nil {

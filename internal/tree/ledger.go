@@ -59,9 +59,9 @@ var (
 	prefix_sha256, open_line, records, tail`
 	sqlFindFile = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` +
 		db.Same("path", "?2")
-	sqlPaths      = `SELECT path FROM import_files WHERE source = ?1`
-	sqlFiles      = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1`
-	sqlPutFile    = `INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum)
+	sqlPaths   = `SELECT path FROM import_files WHERE source = ?1`
+	sqlFiles   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1`
+	sqlPutFile = `INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
 
