@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"selvedge/checkpoints/internal/codec"
@@ -18,8 +21,8 @@ import (
 // encode writes p pretty, two blanks a level, members in the order of the fields and keys of maps
 // in byte order. Free-form values come back byte for byte, so they stay as they are.
 func encode(p *PausedWorkflow) ([]byte, error) {
-	w := &writer{}
-	w.paused(p)
+	w := &writer{exact: p.createdAtText}
+	w.value(reflect.ValueOf(p).Elem())
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -33,115 +36,71 @@ func encode(p *PausedWorkflow) ([]byte, error) {
 type writer struct {
 	out   []byte
 	depth int
+	name  string // of the member in progress
+	exact string // PausedWorkflow.createdAtText
 	err   error
 }
 
-func (w *writer) paused(p *PausedWorkflow) {
-	w.object(func() {
-		w.text("run_id", p.RunID)
-		w.key("workflow")
-		w.workflow(&p.Workflow)
-		w.text("paused_stage_id", p.PausedStageID)
-		w.text("prompt", p.Prompt)
-		w.key("fields")
-		writeList(w, p.Fields, w.field)
-		w.text("output_key", p.OutputKey)
-		w.values("wf_state", p.WFState)
-		w.key("stage_results")
-		writeList(w, p.StageResults, w.result)
-		w.texts("completed_stage_ids", p.CompletedStageIDs)
-		w.number("iterations", uint64(p.Iterations))
-		w.float("prior_duration_ms", p.PriorDurationMS)
-		w.text("created_at", chrono.Text(p.CreatedAt, p.createdAtText))
-	})
-}
-
-func (w *writer) workflow(f *Workflow) {
-	w.object(func() {
-		w.text("id", f.ID)
-		w.text("name", f.Name)
-		w.text("start", f.Start)
-		w.optionalText("goal", f.Goal)
-		w.key("stages")
-		writeList(w, f.Stages, w.stage)
-		w.key("edges")
-		writeList(w, f.Edges, w.edge)
-		w.number("max_iterations", uint64(f.MaxIterations))
-		w.values("metadata", f.Metadata)
-	})
-}
-
-func (w *writer) stage(s *Stage) {
-	w.object(func() {
-		w.text("id", s.ID)
-		w.text("name", s.Name)
-		w.raw("step", s.Step)
-		if s.Compensation != nil {
-			w.raw("compensation", s.Compensation)
+// value writes a value of the types that a PausedWorkflow has.
+func (w *writer) value(v reflect.Value) {
+	switch value := v.Interface().(type) {
+	case json.RawMessage:
+		w.raw(value)
+		return
+	case map[string]json.RawMessage:
+		w.object(func() {
+			for _, name := range slices.Sorted(maps.Keys(value)) {
+				w.key(name)
+				w.raw(value[name])
+			}
+		})
+		return
+	case time.Time:
+		w.quoted(chrono.Text(value, w.exact))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		w.value(v.Elem())
+	case reflect.Struct:
+		w.object(func() { w.members(v) })
+	case reflect.Slice:
+		w.open('[')
+		for i := range v.Len() {
+			w.item()
+			w.value(v.Index(i))
 		}
-		if s.TimeoutMS != nil {
-			w.number("timeout_ms", *s.TimeoutMS)
+		w.close(']')
+	case reflect.String:
+		w.quoted(v.String())
+	case reflect.Bool:
+		w.out = strconv.AppendBool(w.out, v.Bool())
+	case reflect.Float64:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			w.fail(fmt.Errorf("%s is %v, which JSON can't hold", w.name, f))
 		}
-		w.values("metadata", s.Metadata)
-	})
+		w.out = serdejson.AppendFloat(w.out, v.Float())
+	default:
+		w.out = strconv.AppendUint(w.out, v.Uint(), 10)
+	}
 }
 
-func (w *writer) edge(e *Edge) {
-	w.object(func() {
-		w.text("from", e.From)
-		w.text("to", e.To)
-		w.key("conditions")
-		writeList(w, e.Conditions, w.precondition)
-		w.text("label", e.Label)
-	})
-}
-
-func (w *writer) precondition(p *Precondition) {
-	w.object(func() {
-		w.text("key", p.Key)
-		w.text("operator", p.Operator)
-		w.raw("value", p.Value)
-		w.text("description", p.Description)
-	})
-}
-
-func (w *writer) field(f *ApprovalField) {
-	w.object(func() {
-		w.text("name", f.Name)
-		w.text("label", f.Label)
-		w.text("field_type", f.FieldType)
-		if len(f.Options) > 0 {
-			w.texts("options", f.Options)
+// members writes the fields of a struct that have a json tag.
+func (w *writer) members(v reflect.Value) {
+	for field, value := range v.Fields() {
+		name, optional := strings.CutSuffix(field.Tag.Get("json"), ",omitempty")
+		if name == "" || optional && (value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0) {
+			continue
 		}
-		w.key("required")
-		w.out = strconv.AppendBool(w.out, f.Required)
-	})
-}
-
-func (w *writer) result(r *StageResult) {
-	w.object(func() {
-		w.text("stage_id", r.StageID)
-		w.text("stage_name", r.StageName)
-		w.text("status", string(r.Status))
-		w.raw("output", r.Output)
-		w.float("duration_ms", r.DurationMS)
-		w.optionalText("error", r.Error)
-	})
+		w.key(name)
+		w.value(value)
+	}
 }
 
 func (w *writer) object(members func()) {
 	w.open('{')
 	members()
 	w.close('}')
-}
-
-func writeList[T any](w *writer, list []T, write func(*T)) {
-	w.open('[')
-	for i := range list {
-		w.item()
-		write(&list[i])
-	}
-	w.close(']')
 }
 
 func (w *writer) open(c byte) {
@@ -173,6 +132,7 @@ func (w *writer) line() {
 }
 
 func (w *writer) key(name string) {
+	w.name = name
 	w.item()
 	w.quoted(name)
 	w.out = append(w.out, ':', ' ')
@@ -191,62 +151,16 @@ func (w *writer) fail(err error) {
 	}
 }
 
-func (w *writer) text(name, s string) {
-	w.key(name)
-	w.quoted(s)
-}
-
-func (w *writer) optionalText(name string, s *string) {
-	if s != nil {
-		w.text(name, *s)
-	}
-}
-
-func (w *writer) texts(name string, list []string) {
-	w.key(name)
-	writeList(w, list, func(s *string) { w.quoted(*s) })
-}
-
-func (w *writer) number(name string, n uint64) {
-	w.key(name)
-	w.out = strconv.AppendUint(w.out, n, 10)
-}
-
-func (w *writer) float(name string, f float64) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		w.fail(fmt.Errorf("%s is %v, which JSON can't hold", name, f))
-	}
-	w.key(name)
-	w.out = serdejson.AppendFloat(w.out, f)
-}
-
-func (w *writer) values(name string, members map[string]json.RawMessage) {
-	w.key(name)
-	w.object(func() {
-		for _, k := range slices.Sorted(maps.Keys(members)) {
-			w.raw(k, members[k])
-		}
-	})
-}
-
 // raw writes a free-form value; nil is null.
-func (w *writer) raw(name string, value json.RawMessage) {
-	w.key(name)
+func (w *writer) raw(value json.RawMessage) {
 	if len(value) == 0 {
 		value = json.RawMessage("null")
 	}
-	if err := checkJSON(value); err != nil {
-		w.fail(fmt.Errorf("%s: %w", name, err))
+	if reason := serdejson.Check(value, 0); reason != "" {
+		w.fail(fmt.Errorf("%s: %w", w.name, &codec.Error{Reason: reason}))
 		return
 	}
 	w.out = append(w.out, bytes.TrimSpace(value)...)
-}
-
-func checkJSON(value []byte) error {
-	if reason := serdejson.Check(value, 0); reason != "" {
-		return &codec.Error{Reason: reason}
-	}
-	return nil
 }
 
 // deepest is the level from which on values keep their own line breaks: members that nobody knows

@@ -27,7 +27,7 @@ type PausedWorkflow struct {
 	Iterations uint32 `json:"iterations"`
 	// milliseconds of work before the pause, without the waiting
 	PriorDurationMS float64   `json:"prior_duration_ms"`
-	CreatedAt       time.Time `json:"-"` // when the run paused
+	CreatedAt       time.Time `json:"created_at"` // when the run paused
 
 	createdAtText string // CreatedAt as the document has it, where a time.Time can't hold it (second 60)
 	document      []byte // what it was read from
@@ -37,8 +37,8 @@ type PausedWorkflow struct {
 type Workflow struct {
 	ID     string  `json:"id"`
 	Name   string  `json:"name"`
-	Start  string  `json:"start"` // id of the first stage
-	Goal   *string `json:"goal"`  // nil: none was set
+	Start  string  `json:"start"`          // id of the first stage
+	Goal   *string `json:"goal,omitempty"` // nil: none was set
 	Stages []Stage `json:"stages"`
 	Edges  []Edge  `json:"edges"`
 	// stages that a run may execute; 100 where a document says nothing
@@ -53,8 +53,8 @@ type Stage struct {
 	// an object whose "type" is pattern, proposal, sub_workflow, approval, loop_until, for_each or dedup
 	Step json.RawMessage `json:"step"`
 	// an object whose "type" is proposal or stage_ref; nil: none
-	Compensation json.RawMessage            `json:"compensation"`
-	TimeoutMS    *uint64                    `json:"timeout_ms"` // milliseconds; nil: none
+	Compensation json.RawMessage            `json:"compensation,omitempty"`
+	TimeoutMS    *uint64                    `json:"timeout_ms,omitempty"` // milliseconds; nil: none
 	Metadata     map[string]json.RawMessage `json:"metadata"`
 }
 
@@ -80,7 +80,7 @@ type ApprovalField struct {
 	Label string `json:"label"`
 	// text, textarea, options, bool or number; "text" where a document says nothing
 	FieldType string   `json:"field_type"`
-	Options   []string `json:"options"` // of the type options
+	Options   []string `json:"options,omitempty"` // of the type options
 	Required  bool     `json:"required"`
 }
 
@@ -93,7 +93,7 @@ type StageResult struct {
 	// dedup or empty
 	Output     json.RawMessage `json:"output"`
 	DurationMS float64         `json:"duration_ms"`
-	Error      *string         `json:"error"` // nil: none
+	Error      *string         `json:"error,omitempty"` // nil: none
 }
 
 // StageStatus is how a stage ended.

@@ -19,34 +19,33 @@ func (e *Error) Error() string { return e.Reason }
 // documents with the same canonical form apart. Ids and times that it makes up at each load (of a
 // proposal that lacks them) are left out.
 func Canonical(document []byte) ([]byte, error) {
-	r, reason := readDocument(document, false)
-	if reason != "" {
+	return (&reader{document: document}).canonical()
+}
+
+// Plain is Canonical for encoding/json: free-form values keep their text, and members whose absence
+// Go's zero value says are left out.
+func Plain(document []byte) ([]byte, error) {
+	return (&reader{document: document, plain: true}).canonical()
+}
+
+// Problem is why the original can't read a document, in its words; "" if it can.
+func Problem(document []byte) string { return (&reader{document: document, check: true}).read() }
+
+func (r *reader) canonical() ([]byte, error) {
+	if reason := r.read(); reason != "" {
 		return nil, &Error{reason}
 	}
 	return r.out, nil
 }
 
-// Problem is why the original can't read a document, in its words; "" if it can.
-func Problem(document []byte) string {
-	_, problem := Inspect(document)
-	return problem
-}
-
-// Inspect is Problem, and also reports whether encoding/json would read the document differently: a
-// list for a struct, or a member known in another case.
-func Inspect(document []byte) (unusual bool, problem string) {
-	r, reason := readDocument(document, true)
-	return r.unusual, reason
-}
-
-// readDocument reads a document as the original does; reason is why that fails, or "".
-func readDocument(document []byte, check bool) (r *reader, reason string) {
-	r = &reader{s: serdejson.NewScanner(document), check: check}
-	if !utf8.Valid(document) {
-		return r, serdejson.NotUTF8
+// read reads the document as the original does; the answer is why that fails, or "".
+func (r *reader) read() (reason string) {
+	if !utf8.Valid(r.document) {
+		return serdejson.NotUTF8
 	}
+	r.s = serdejson.NewScanner(r.document)
 	if pausedWorkflow.read(r) && r.s.Peek() != 0 || r.s.Reason() == "" && !r.s.AtEnd() {
 		r.s.PeekFail("trailing characters")
 	}
-	return r, r.s.Reason()
+	return r.s.Reason()
 }

@@ -23,14 +23,14 @@ type reader struct {
 	// out gets the canonical form; nothing is written while check is set.
 	out   []byte
 	check bool
+	// plain keeps free-form values as they are, and leaves out what Go's zero value says.
+	plain    bool
+	document []byte
 	// loose is set inside a tagged enum, whose members the original holds in memory before it reads
 	// them: what is wrong there has no position of its own and gets that of the struct or list around
 	// the enum.
-	loose bool
-	// unusual is set by what encoding/json would read otherwise: a list for a struct, a member known
-	// but for its case.
-	unusual bool
-	reason  string // what is wrong, while it has no position yet
+	loose  bool
+	reason string // what is wrong, while it has no position yet
 }
 
 func (r *reader) fail(format string, args ...any) bool {
@@ -152,7 +152,11 @@ func instant(r *reader) bool {
 // anything is free-form JSON.
 func anything(r *reader) bool {
 	t, ok := r.s.Value()
-	if ok && !r.check {
+	switch {
+	case !ok || r.check:
+	case r.plain:
+		r.out = append(r.out, t...)
+	default:
 		r.out = serdejson.AppendCanonical(r.out, t)
 	}
 	return ok

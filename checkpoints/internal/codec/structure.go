@@ -1,8 +1,7 @@
 package codec
 
 import (
-	"slices"
-	"strings"
+	"bytes"
 
 	"selvedge/internal/serdejson"
 )
@@ -24,6 +23,11 @@ type field struct {
 	dropped string
 	// inLists is set where a list in place of the struct must have the member all the same.
 	inLists bool
+}
+
+// isZero reports whether Go's zero value says what an absent member stands for.
+func (f field) isZero() bool {
+	return f.missing == null || f.missing == emptyList || f.missing == emptyMap
 }
 
 const (
@@ -62,7 +66,6 @@ func (st *structure) readObject(r *reader) bool {
 		}
 		i := st.find(key, next)
 		if i < 0 {
-			r.unusual = r.unusual || st.folds(key)
 			if !r.skip() {
 				return false
 			}
@@ -96,12 +99,6 @@ func (st *structure) find(key []byte, next int) int {
 	return -1
 }
 
-// folds reports whether an unknown key is a known one in other letters.
-func (st *structure) folds(key []byte) bool {
-	name := serdejson.Unquote(key)
-	return slices.ContainsFunc(st.fields, func(f field) bool { return strings.EqualFold(f.name, name) })
-}
-
 // skip passes an unknown member. Inside a tagged enum the original reads it into memory, elsewhere
 // it only looks for its end.
 func (r *reader) skip() bool {
@@ -127,7 +124,6 @@ func (r *reader) member(of shape) ([]byte, bool) {
 
 // readArray reads the members in order of declaration: the original takes a list for a struct.
 func (st *structure) readArray(r *reader) bool {
-	r.unusual = true
 	return r.s.Enter() && st.readElements(r, true)
 }
 
@@ -203,12 +199,12 @@ func (st *structure) finish(r *reader, got values) bool {
 	for _, i := range st.sorted {
 		f, value := st.fields[i], got[i]
 		if value == nil {
-			if f.missing == madeUp {
+			if f.missing == madeUp || r.plain && f.isZero() {
 				continue
 			}
 			value = []byte(f.missing)
 		}
-		if f.dropped != "" && string(value) == f.dropped {
+		if f.dropped != "" && string(value) == f.dropped && (!r.plain || f.dropped == null) {
 			continue
 		}
 		r.out = append(append(r.out, separator...), '"')
@@ -230,9 +226,11 @@ type tagged struct {
 func (t *tagged) read(r *reader) bool {
 	var read func(*structure, *reader) bool // the variant's members
 	start, tag, ok := 0, 0, false
-	switch r.s.Peek() {
+	c := r.s.Peek()
+	from := r.s.Pos()
+	switch c {
 	case '{':
-		start = r.s.Pos()
+		start = from
 		read = (*structure).readObject
 		tag, ok = t.tagInObject(r)
 	case '[':
@@ -248,32 +246,33 @@ func (t *tagged) read(r *reader) bool {
 	r.s.Seek(start)
 	content, ok := r.loosely(func(r *reader) bool { return read(t.variants[tag], r) })
 	r.s.Seek(end)
-	if ok {
-		t.write(r, tag, content)
+	switch {
+	case !ok || r.check:
+	case r.plain:
+		r.out = append(r.out, bytes.TrimSpace(r.document[from:end])...)
+	default:
+		r.out = t.withTag(r.out, tag, content)
 	}
 	return ok
 }
 
 // loosely reads the variant's members, which the original does after the whole enum.
 func (r *reader) loosely(variant shape) ([]byte, bool) {
-	was := r.loose
-	r.loose = true
-	defer func() { r.loose = was }()
+	loose, check := r.loose, r.check
+	r.loose, r.check = true, check || r.plain
+	defer func() { r.loose, r.check = loose, check }()
 	return r.member(variant)
 }
 
-// write puts the tag first among the members, which is not its place; sort them in.
-func (t *tagged) write(r *reader, tag int, content []byte) {
-	if r.check {
-		return
-	}
+// withTag adds the variant's members with the tag in its place among them, in byte order.
+func (t *tagged) withTag(dst []byte, tag int, content []byte) []byte {
 	object := append([]byte(`{"type":"`+t.words[tag]+`"`), ',')
 	if len(content) > 2 {
 		object = append(object, content[1:]...)
 	} else {
 		object[len(object)-1] = '}'
 	}
-	r.out = serdejson.AppendCanonical(r.out, object)
+	return serdejson.AppendCanonical(dst, object)
 }
 
 // tagInArray reads an enum to its end, whose tag is its first element. It gives the place behind the tag too.
