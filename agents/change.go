@@ -111,7 +111,7 @@ func change(tx *db.Tx, scope int64, s *stored, update func(*Entry), under *Lease
 	if err != nil {
 		return e, err
 	}
-	if e.SessionID != s.entryRow.SessionID {
+	if e.SessionID != s.SessionID {
 		return e, save(tx, scope, &e)
 	}
 	return e, rewrite(tx, s, &e, over)
@@ -128,7 +128,7 @@ func (r *Registry) LogContextQueryTx(tx *db.Tx, id string, q ContextQuery) error
 func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() error) error {
 	return r.writeTx(tx, opLogQuery, id, func(scope int64) error {
 		err := checkID(id)
-		var w entryRow
+		var w stored
 		there := false
 		if err == nil {
 			there, err = tx.FindLocked(&w, sqlForQuery, scope, id)
@@ -152,7 +152,7 @@ const (
 
 // addQuery reads neither the entry nor its queries, however many there are; only where a document
 // is kept must it be brought up to date.
-func addQuery(tx *db.Tx, scope int64, id string, w *entryRow, q ContextQuery) error {
+func addQuery(tx *db.Tx, scope int64, id string, w *stored, q ContextQuery) error {
 	if q.QueriedAt.IsZero() && q.exact == "" {
 		q.QueriedAt = tx.Now()
 	}

@@ -26,37 +26,37 @@ var statuses = []Status{Active, Abandoned, Complete, Merged}
 // comments and order of the document it was imported from, second 60. Copying the value keeps that
 // memory, and Save writes it back.
 type Entry struct {
-	SessionID            string  // [a-z0-9-]+, the entry's key
-	ClientInstanceID     *string // of the client program that runs the session
-	NativeActorKey       *string // the harness's own name for this actor
-	NativeParentActorKey *string // and for the actor that started it; see ActorChainForSession
-	NativeInstanceKey    *string
-	HeddleSessionID      *string
-	ThreadID             *string
-	Thread               string  // the line of work that this agent writes to
-	PID                  *uint32 // process whose death ends the session; nil: nobody can tell
-	BootID               *string // see CurrentBootID; nil counts as the current start of the machine
-	LivenessPath         *string // a note; nothing looks at the file
+	SessionID            string  `db:"session_id"`              // [a-z0-9-]+, the entry's key
+	ClientInstanceID     *string `db:"client_instance_id"`      // of the client program that runs the session
+	NativeActorKey       *string `db:"native_actor_key"`        // the harness's own name for this actor
+	NativeParentActorKey *string `db:"native_parent_actor_key"` // and for the actor that started it; see ActorChainForSession
+	NativeInstanceKey    *string `db:"native_instance_key"`
+	HeddleSessionID      *string `db:"heddle_session_id"`
+	ThreadID             *string `db:"thread_id"`
+	Thread               string  `db:"thread"`        // the line of work that this agent writes to
+	PID                  *uint32 `db:"pid"`           // process whose death ends the session; nil: nobody can tell
+	BootID               *string `db:"boot_id"`       // see CurrentBootID; nil counts as the current start of the machine
+	LivenessPath         *string `db:"liveness_path"` // a note; nothing looks at the file
 	HeartbeatAt          *time.Time
-	AnchorState          *string
-	AnchorRoot           *string
-	ReservationToken     *string // a note; never compared
-	Path                 *string // worktree
-	BaseState            string
+	AnchorState          *string `db:"anchor_state"`
+	AnchorRoot           *string `db:"anchor_root"`
+	ReservationToken     *string `db:"reservation_token"` // a note; never compared
+	Path                 *string `db:"path"`              // worktree
+	BaseState            string  `db:"base_state"`
 	StartedAt            time.Time
-	Provider             *string
-	Model                *string
-	Harness              *string
-	ThinkingLevel        *string
+	Provider             *string `db:"provider"`
+	Model                *string `db:"model"`
+	Harness              *string `db:"harness"`
+	ThinkingLevel        *string `db:"thinking_level"`
 	UsageSummary         UsageSummary
 	LastProgressAt       *time.Time
-	ReportFlushState     *string
-	AttachReason         *string
+	ReportFlushState     *string `db:"report_flush_state"`
+	AttachReason         *string `db:"attach_reason"`
 	AttachPrecedence     []string
-	WinningAttachRule    *string
-	ProbeSource          *string
+	WinningAttachRule    *string `db:"winning_attach_rule"`
+	ProbeSource          *string `db:"probe_source"`
 	ProbeConfidence      *float32
-	Status               Status
+	Status               Status `db:"status"`
 	CompletedAt          *time.Time
 	ContextQueries       []ContextQuery
 
@@ -77,11 +77,11 @@ type kept struct {
 
 // A UsageSummary counts what an agent used; nil where nobody counted.
 type UsageSummary struct {
-	InputTokens     *uint64
-	OutputTokens    *uint64
-	ReasoningTokens *uint64
-	ToolCalls       *uint32
-	CostMicrosUSD   *uint64 // millionths of a US dollar
+	InputTokens     *uint64 `json:"input_tokens,omitempty"`
+	OutputTokens    *uint64 `json:"output_tokens,omitempty"`
+	ReasoningTokens *uint64 `json:"reasoning_tokens,omitempty"`
+	ToolCalls       *uint32 `json:"tool_calls,omitempty"`
+	CostMicrosUSD   *uint64 `json:"cost_micros_usd,omitempty"` // millionths of a US dollar
 }
 
 // Usage is UsageSummary with the agent's provider and model, in the words that all stores have. It

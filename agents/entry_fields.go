@@ -1,11 +1,9 @@
-// Package agents holds what the registry keeps and how old programs wrote it: the record of an
-// agent, its TOML file and its JSON, its row, and the table of a scope as an import reads and fills
-// it.
 package agents
 
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,14 +11,6 @@ import (
 	"selvedge/db"
 	"selvedge/internal/chrono"
 )
-
-func (s Status) known() bool {
-	switch s {
-	case Active, "abandoned", "complete", "merged":
-		return true
-	}
-	return false
-}
 
 // A field is one key of an entry: its name in documents and where its value is. What holds is one
 // of *string, **string, **uint32, **uint64, *time.Time, **time.Time, *[]string, **float32, *Status,
@@ -93,6 +83,51 @@ func (f field) time() *time.Time {
 		return *v
 	}
 	return nil
+}
+
+// A timeWriter spells a time as it was read.
+type timeWriter func(name string, t time.Time) string
+
+// value is what the field holds, for writing: a string, uint64, float32, []string, UsageSummary or
+// []ContextQuery; nil if it is left out.
+func (f field) value(text timeWriter) any {
+	switch v := f.holds.(type) {
+	case *string:
+		return *v
+	case **string:
+		return valueOf(*v)
+	case *Status:
+		return string(*v)
+	case **uint32:
+		if *v != nil {
+			return uint64(**v)
+		}
+	case **uint64:
+		return valueOf(*v)
+	case **float32:
+		return valueOf(*v)
+	case *[]string:
+		return append([]string{}, *v...)
+	case *UsageSummary:
+		return *v
+	case *[]ContextQuery:
+		if *v == nil {
+			return []ContextQuery{}
+		}
+		return *v
+	default:
+		if t := f.time(); t != nil {
+			return text(f.name, *t)
+		}
+	}
+	return nil
+}
+
+func valueOf[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
 }
 
 // The keys without which an entry, or a context query, can't be read.
@@ -184,7 +219,7 @@ func (e *Entry) check() error {
 
 // check refuses what is none of the four states.
 func (s Status) check(id string) error {
-	if !s.known() {
+	if !slices.Contains(statuses, s) {
 		return invalid("give active, abandoned, complete or merged",
 			"agent %s: status %q is none of active, abandoned, complete, merged", id, s)
 	}
@@ -192,16 +227,14 @@ func (s Status) check(id string) error {
 }
 
 func (f field) writable() bool {
-	switch v := f.holds.(type) {
-	case *string:
-		return utf8.ValidString(*v)
-	case **string:
-		return *v == nil || utf8.ValidString(**v)
-	case *[]string:
-		return utf8.ValidString(strings.Join(*v, ""))
-	}
 	if t := f.time(); t != nil {
 		return chrono.InRange(*t)
+	}
+	switch v := f.value(nil).(type) {
+	case string:
+		return utf8.ValidString(v)
+	case []string:
+		return utf8.ValidString(strings.Join(v, ""))
 	}
 	return true
 }

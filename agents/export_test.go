@@ -3,6 +3,10 @@ package agents
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"selvedge/db"
 )
@@ -14,9 +18,22 @@ type DecodeError = decodeError
 // the original did.
 func SetMember(e *Entry, name string, raw json.RawMessage) error {
 	ns := e.pidNS()
-	err := e.set(name, raw)
-	e.wasRead(ns)
-	return err
+	defer e.wasRead(ns)
+	for _, f := range e.fields() {
+		if f.name != name {
+			continue
+		}
+		v, err := valueOfJSON(raw)
+		if err == nil && v.kind == unstable.Invalid {
+			reflect.ValueOf(f.holds).Elem().SetZero()
+			return nil
+		}
+		if err == nil {
+			err = v.into(f, e.keepExact)
+		}
+		return err
+	}
+	return fmt.Errorf("%w: an entry has no member %s", db.ErrInvalid, name)
 }
 
 // SetIDs replaces the generator of ids.
@@ -31,7 +48,7 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 
 // LeaseOf gives the handle of a lease that nobody has looked for.
 func LeaseOf(r *Registry, id, thread string, epoch int64) *Lease {
-	return &Lease{registry: r, id: id, thread: thread, epoch: epoch}
+	return (&Lease{registry: r, id: id, thread: thread, epoch: epoch}).handle(nil, db.LeaseColumns{})
 }
 
 // CountAside tells how many entries of a registry were put aside.

@@ -153,7 +153,7 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool, err error) {
 	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
 		s, err := findEntry(rx, sqlBySession, scope, id)
-		if err == nil && s != nil && s.entryRow.Status == Active {
+		if err == nil && s != nil && s.Status == Active {
 			e, ok = s.Entry, true
 		}
 		return err
@@ -261,13 +261,13 @@ func (r *Registry) ActorChainForSessionTx(rx *db.Rx, id string) (chain []ActorCh
 		fresh := staleBefore(rx.Now())
 		s, err := findEntry(rx, sqlIsFresh, scope, id, fresh)
 		seen := map[string]bool{}
-		for err == nil && s != nil && !seen[s.entryRow.SessionID] {
-			seen[s.entryRow.SessionID] = true
+		for err == nil && s != nil && !seen[s.SessionID] {
+			seen[s.SessionID] = true
 			chain = append(chain, nodeOf(&s.Entry))
-			if s.entryRow.NativeParentActorKey == nil {
+			if s.NativeParentActorKey == nil {
 				break
 			}
-			s, err = findEntry(rx, sqlParentOf, scope, *s.entryRow.NativeParentActorKey, fresh)
+			s, err = findEntry(rx, sqlParentOf, scope, *s.NativeParentActorKey, fresh)
 		}
 		return err
 	})

@@ -142,11 +142,12 @@ func errLeftRegistry() error { return db.CursorExpired("the agent left the regis
 const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND put_aside_at IS NULL`
-	sqlByKey    = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0
 	ELSE 1 END AS out
 FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
 )
+
+var sqlByKey = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
 
 func entryEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
 	found, err = rx.Find(&end, sqlEntryEnd, key)
@@ -162,7 +163,7 @@ func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Chang
 	if err != nil {
 		return got, err
 	}
-	got.Of, got.Status, got.Seen = s.entryRow.SessionID, string(s.entryRow.Status), s.Changes
+	got.Of, got.Status, got.Seen = s.SessionID, string(s.Status), s.Changes
 	if s.Changes > at.Seen {
 		change := Change{Entry: s.Entry, Leased: s.TTL != nil}
 		if s.Epoch != nil {

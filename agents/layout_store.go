@@ -49,14 +49,14 @@ func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int6
 	if err != nil {
 		return 0, err
 	}
-	w, err := rowOf(&entry) // nobody knows when it was recorded
+	columns, err := entry.columns(scope, nil) // nobody knows when it was recorded
 	if err != nil {
 		return 0, err
 	}
 	if row, err = tx.Number("agents"); err != nil {
 		return 0, err
 	}
-	values := append([]any{scope, w.SessionID}, w.columns(scope)...)
+	values := append([]any{scope, entry.SessionID}, columns...)
 	if err := tx.Queue(sqlInsertAs, append(values, row)...); err != nil {
 		return 0, err
 	}

@@ -110,15 +110,17 @@ const (
 	sqlFindIDs = `SELECT a.session_id FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.session_id >= ? AND a.session_id < ? ORDER BY a.session_id LIMIT ?`
 
-	sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
-	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
 	sqlPageSince  = ` AND a.started_at >= ?`
 	sqlPageUntil  = ` AND a.started_at < ?`
 	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
 	sqlPageOrder  = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
 
-var sqlPageThread = ` AND ` + db.Same("a.thread", "?") // the thread three times
+var (
+	sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
+	sqlPageThread = ` AND ` + db.Same("a.thread", "?") // the thread three times
+)
 
 func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
 	room, err := at.Room()
@@ -143,17 +145,8 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 		return page, err
 	}
 	args := append([]any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id}, passing...)
-	items := func(yield func(Entry, error) bool) {
-		for s, err := range eachEntry(rx, sqlPage+where+sqlPageOrder, append(args, room.Items+1)...) {
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			if !yield(s.Entry, nil) {
-				return
-			}
-		}
-	}
+	items := db.Each(rx, func(s *stored) (Entry, error) { err := s.complete(rx); return s.Entry, err },
+		sqlPage+where+sqlPageOrder, append(args, room.Items+1)...)
 	return db.FillPage(room, items, (*Entry).size, func(e *Entry) string {
 		return rx.Cursor(listName, []int64{scope, db.Nanos(e.StartedAt)}, e.SessionID)
 	})

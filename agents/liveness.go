@@ -65,7 +65,7 @@ func CurrentBootID() *string {
 // present start. What is dead is so for ever. Under a lease that is tied to a process its time and
 // that process's lock decide alone; the entry's pid is a hint, and ends no more than a detached
 // lease.
-func liveness(rx *db.Rx, w *entryRow) (Liveness, error) {
+func liveness(rx *db.Rx, w *stored) (Liveness, error) {
 	judged := judgePID(w.Status, w.PID, w.PIDNS, w.BootID)
 	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == Active &&
 		(boot == nil || w.BootID == nil || *boot != *w.BootID) {
@@ -90,7 +90,7 @@ func liveness(rx *db.Rx, w *entryRow) (Liveness, error) {
 
 // reused reports whether the pid of a detached lease's entry, which has one, belongs to another
 // process than when the lease was made.
-func reused(w *entryRow) bool {
+func reused(w *stored) bool {
 	if w.LeasePIDBorn == nil {
 		return false
 	}

@@ -65,27 +65,27 @@ func (r *Registry) RecoverTx(tx *db.Tx) (int, error) {
 // A reaping is which agents are judged, and how.
 type reaping struct {
 	why  string
-	page func(rx *db.Rx, scope int64, after place) ([]entryRow, error)
+	page func(rx *db.Rx, scope int64, after place) ([]stored, error)
 	by   judge
 }
 
 // byStart pages through all active entries.
-func byStart(rx *db.Rx, scope int64, after place) (rows []entryRow, err error) {
+func byStart(rx *db.Rx, scope int64, after place) (rows []stored, err error) {
 	return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 }
 
 // onThread pages through the active entries of one thread.
-func onThread(thread string) func(rx *db.Rx, scope int64, after place) ([]entryRow, error) {
-	return func(rx *db.Rx, scope int64, after place) (rows []entryRow, err error) {
+func onThread(thread string) func(rx *db.Rx, scope int64, after place) ([]stored, error) {
+	return func(rx *db.Rx, scope int64, after place) (rows []stored, err error) {
 		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
 	}
 }
 
 // A judge says whether an agent lives.
-type judge func(*db.Rx, *entryRow) (Liveness, error)
+type judge func(*db.Rx, *stored) (Liveness, error)
 
 // certainly is liveness that knows nothing of a pid whose namespace was not kept.
-func certainly(rx *db.Rx, w *entryRow) (Liveness, error) {
+func certainly(rx *db.Rx, w *stored) (Liveness, error) {
 	if own := db.PIDNamespace(); w.TTL == nil && own != nil && w.PIDNS == nil {
 		return Unknown, nil
 	}
@@ -103,7 +103,7 @@ func (g *reaping) dead(rx *db.Rx, scope int64, after place) (ids []string, next 
 		if judged == Dead {
 			ids = append(ids, rows[i].SessionID)
 		}
-		after = place{rows[i].StartedAt, rows[i].SessionID}
+		after = place{rows[i].Started, rows[i].SessionID}
 	}
 	return ids, after, len(rows) == judgedAtOnce, err
 }
@@ -185,10 +185,10 @@ func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by
 // abandonIfDead judges again: since the look somebody may have ended the agent, or taken the id.
 func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string, by judge) (abandoned bool, err error) {
 	s, err := lockedEntry(tx, scope, id)
-	if err != nil || s == nil || s.entryRow.Status != Active {
+	if err != nil || s == nil || s.Status != Active {
 		return false, err
 	}
-	judged, err := by(&tx.Rx, &s.entryRow)
+	judged, err := by(&tx.Rx, s)
 	if err != nil || judged != Dead {
 		return false, err
 	}

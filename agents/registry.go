@@ -38,9 +38,6 @@ const staleAfter = 7 * 24 * time.Hour
 func staleBefore(now time.Time) int64 { return db.Nanos(now.Add(-staleAfter)) }
 
 const (
-	sqlBySession = sqlRow + `WHERE a.scope = ? AND a.session_id = ? AND a.put_aside_at IS NULL`
-	sqlList      = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh +
-		` ORDER BY a.started_at DESC, a.session_id`
 	sqlFresh      = `(a.status = 'active' OR coalesce(a.completed_at, a.started_at) > ?)`
 	sqlStaleThere = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND put_aside_at IS NULL
 		AND status <> 'active' AND coalesce(completed_at, started_at) <= ?)`
@@ -49,6 +46,12 @@ const (
 	sqlPutAsideOne = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND scope = ? AND session_id = ?`
 	sqlStale       = `put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?`
 	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+)
+
+var (
+	sqlBySession = sqlRow + `WHERE a.scope = ? AND a.session_id = ? AND a.put_aside_at IS NULL`
+	sqlList      = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh +
+		` ORDER BY a.started_at DESC, a.session_id`
 )
 
 // readTx runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
@@ -162,23 +165,14 @@ func hintFor(err error) string {
 }
 
 func stale(s *stored, now time.Time) bool {
-	if s.entryRow.Status == Active {
+	if s.Status == Active {
 		return false
 	}
-	end := s.entryRow.StartedAt
-	if s.entryRow.CompletedAt != nil {
-		end = *s.entryRow.CompletedAt
+	end := s.Started
+	if s.Completed != nil {
+		end = *s.Completed
 	}
 	return end <= staleBefore(now)
-}
-
-func entries(rx *db.Rx, query string, args ...any) ([]Entry, error) {
-	all, err := findEntries(rx, query, args...)
-	list := make([]Entry, len(all))
-	for i := range all {
-		list[i] = all[i].Entry
-	}
-	return list, err
 }
 
 // save inserts the record or replaces the one with its id.
@@ -243,7 +237,7 @@ func isOver(tx *db.Tx, s *stored) (bool, error) {
 	if err := relock(tx, s); err != nil {
 		return false, err
 	}
-	judged, err := liveness(&tx.Rx, &s.entryRow)
+	judged, err := liveness(&tx.Rx, s)
 	return judged == Dead, err
 }
 
@@ -254,7 +248,7 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 	if err := s.rewrite(tx, e); err != nil || s.Epoch == nil {
 		return err
 	}
-	if over || e.Status != Active || e.Thread != s.entryRow.Thread {
+	if over || e.Status != Active || e.Thread != s.Thread {
 		_, err := tx.Exec(sqlEndReservation, *s.Epoch)
 		return err
 	}
@@ -263,7 +257,7 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 			return err
 		}
 	}
-	if s.TTL == nil || s.Owner != nil || e.PID == nil || s.entryRow.PID != nil && *s.entryRow.PID == *e.PID {
+	if s.TTL == nil || s.Owner != nil || e.PID == nil || s.PID != nil && *s.PID == *e.PID {
 		return nil
 	}
 	_, err := tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // another process than the lease was made for

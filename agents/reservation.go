@@ -54,7 +54,7 @@ func (r *Registry) ReservationTx(rx *db.Rx, thread string) (held Reservation, ok
 		held, ok = Reservation{
 			Thread: thread, Holder: s.Entry, Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.TTL != nil,
 		}, true
-		held.Live, err = liveness(rx, &s.entryRow)
+		held.Live, err = liveness(rx, s)
 		return err
 	})
 	return held, ok, err

@@ -140,7 +140,7 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 	}
 	for i := range active {
 		one := &active[i]
-		judged, err := liveness(&tx.Rx, &one.entryRow)
+		judged, err := liveness(&tx.Rx, one)
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +223,6 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 		if columns, err = tx.GrantLease(*o); err != nil {
 			return nil, err
 		}
-		l.remember(&tx.Rx, columns)
 		if o.Detached && e.PID != nil && LivenessFor(*e) == Alive {
 			born = processBorn(*e.PID)
 		}
@@ -239,7 +238,7 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 	if err != nil || o == nil {
 		return nil, err
 	}
-	return l, nil
+	return l.handle(&tx.Rx, columns), nil
 }
 
 var sqlHolder = sqlRow + `WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")

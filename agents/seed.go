@@ -78,7 +78,10 @@ func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
 // ListTx is List inside a transaction. It puts nothing aside.
 func (r *Registry) ListTx(rx *db.Rx) (list []Entry, err error) {
 	err = r.readTx(rx, opList, "", func(scope int64) error {
-		list, err = entries(rx, sqlList, scope, staleBefore(rx.Now()))
+		all, err := findEntries(rx, sqlList, scope, staleBefore(rx.Now()))
+		for i := range all {
+			list = append(list, all[i].Entry)
+		}
 		return err
 	})
 	return list, err

@@ -2,88 +2,59 @@ package agents
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 
 	"selvedge/db"
 )
 
-// A stored entry is one that was read, with its row.
-type stored struct {
-	entryRow
-	Entry
-}
-
-// findEntry gives the one record of a query that begins with sqlRow; nil if there is none.
+// findEntry gives the one entry of a query that begins with sqlRow; nil if there is none.
 func findEntry(rx *db.Rx, query string, args ...any) (*stored, error) {
 	var s stored
-	if ok, err := rx.Find(&s.entryRow, query, args...); err != nil || !ok {
+	if ok, err := rx.Find(&s, query, args...); err != nil || !ok {
 		return nil, err
 	}
 	return &s, s.complete(rx)
 }
 
-// findEntries gives all records of a query that begins with sqlRow.
-func findEntries(rx *db.Rx, query string, args ...any) ([]stored, error) {
-	var rows []entryRow
-	if err := rx.Select(&rows, query, args...); err != nil {
-		return nil, err
+// findEntries gives all entries of a query that begins with sqlRow.
+func findEntries(rx *db.Rx, query string, args ...any) (all []stored, err error) {
+	err = rx.Select(&all, query, args...)
+	for i := 0; i < len(all) && err == nil; i++ {
+		err = all[i].complete(rx)
 	}
-	all := make([]stored, len(rows))
-	for i := range rows {
-		all[i].entryRow = rows[i]
-		if err := all[i].complete(rx); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return all, err
 }
 
-// eachEntry gives the records of a query that begins with sqlRow one by one.
-func eachEntry(rx *db.Rx, query string, args ...any) iter.Seq2[*stored, error] {
-	return db.Each(rx, func(r *entryRow) (*stored, error) {
-		s := &stored{entryRow: *r}
-		return s, s.complete(rx)
-	}, query, args...)
-}
-
-// complete makes the record of the row, context queries included.
-func (s *stored) complete(rx *db.Rx) (err error) {
-	if s.Entry, err = s.entry(); err != nil || !s.Queried {
-		return err
+// complete makes the entry of the row, context queries included.
+func (s *stored) complete(rx *db.Rx) error {
+	err := s.convert()
+	if err == nil && s.Queried {
+		s.ContextQueries, err = readQueries(rx, s.ID)
 	}
-	s.ContextQueries, err = readQueries(rx, s.ID)
 	return err
 }
 
-// insertEntry adds a new record, which must have been checked, and gives the number of its row; ok
+// insertEntry adds a new entry, which must have been checked, and gives the number of its row; ok
 // is false when its id is taken.
 func insertEntry(tx *db.Tx, scope int64, e *Entry) (id int64, ok bool, err error) {
 	now := db.Nanos(tx.Now())
-	return insert(tx, scope, e, &now)
-}
-
-func insert(tx *db.Tx, scope int64, e *Entry, recordedAt *int64) (id int64, ok bool, err error) {
-	w, err := rowOf(e)
-	if err != nil {
-		return 0, false, err
+	columns, err := e.columns(scope, &now)
+	if err == nil {
+		ok, err = tx.Find(&id, sqlInsert, append([]any{scope, e.SessionID}, columns...)...)
 	}
-	w.RecordedAt = recordedAt
-	args := append([]any{scope, w.SessionID}, w.columns(scope)...)
-	if ok, err = tx.Find(&id, sqlInsert, args...); err != nil || !ok {
+	if err != nil || !ok {
 		return 0, false, err
 	}
 	return id, true, appendQueries(tx, id, 0, e.ContextQueries)
 }
 
-// rewrite gives the stored record new contents, which must have been checked; its id stays.
+// rewrite gives the stored entry new contents, which must have been checked; its id stays.
 func (s *stored) rewrite(tx *db.Tx, e *Entry) error {
-	w, err := rowOf(e)
-	if err != nil {
-		return err
+	columns, err := e.columns(s.Scope, s.RecordedAt)
+	if err == nil {
+		_, err = tx.Exec(sqlReplace, append(columns, s.ID)...)
 	}
-	w.RecordedAt = s.RecordedAt
-	if _, err := tx.Exec(sqlReplace, append(w.columns(s.Scope), s.ID)...); err != nil {
+	if err != nil {
 		return err
 	}
 	return replaceQueries(tx, s.ID, s.ContextQueries, e.ContextQueries)

@@ -58,8 +58,7 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 	case **uint32:
 		var n uint64
 		n, err = v.asUint(32)
-		small := uint32(n)
-		*into = &small
+		*into, err = optional(uint32(n), err)
 	case **uint64:
 		*into, err = optional(v.asUint(64))
 	case *time.Time:
@@ -100,6 +99,8 @@ func (v *tomlValue) describe() string {
 		return fmt.Sprintf("boolean `%s`", v.text)
 	case unstable.Array:
 		return "sequence"
+	case unstable.Invalid: // of JSON
+		return "null"
 	}
 	return "map" // a date literal, too
 }
@@ -206,7 +207,7 @@ func (v *tomlValue) asStatus() (Status, error) {
 }
 
 func checkStatus(word string, line int) (Status, error) {
-	if s := Status(word); s.known() {
+	if s := Status(word); slices.Contains(statuses, s) {
 		return s, nil
 	}
 	return "", &decodeError{Line: line, Reason: fmt.Sprintf(
@@ -214,6 +215,7 @@ func checkStatus(word string, line int) (Status, error) {
 }
 
 func (v *tomlValue) asUsage(into *UsageSummary) error {
+	*into = UsageSummary{}
 	switch v.kind {
 	case unstable.Table:
 		return fill(v.table, into.fields(), nil, nil)
@@ -254,14 +256,20 @@ func (v *tomlValue) asQueries() ([]ContextQuery, error) {
 func (v *tomlValue) asQuery(into *ContextQuery) error {
 	keep := func(_, text string) { into.exact = text }
 	fields := into.fields()
+	var err error
 	switch {
 	case v.kind == unstable.Table:
-		return fill(v.table, fields, requiredOfQuery, keep)
+		err = fill(v.table, fields, requiredOfQuery, keep)
 	case v.kind != unstable.Array:
 		return v.wrongType("struct ContextQueryEntry")
 	case len(v.items) < len(fields):
 		return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct "+
 			"ContextQueryEntry with %d elements", len(v.items), len(fields))}
+	default:
+		err = v.inOrder(fields, keep)
 	}
-	return v.inOrder(fields, keep)
+	if err == nil && into.QueriedAt.IsZero() {
+		into.exact = chrono.Format(into.QueriedAt) // was given, and so is not now
+	}
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 )
@@ -34,19 +33,15 @@ func (e Entry) TOML() []byte {
 
 func (e Entry) encode() []byte { return e.encodeWith(nil) }
 
-// A timeWriter spells a time as it was read.
-type timeWriter func(name string, t time.Time) string
-
 // encodeWith follows the original's layout: keys in the order of the struct, empty lists among
 // them, then the tables. from, which may be nil, is the document whose unknown keys are to be kept.
 func (e Entry) encodeWith(from *tomlTable) []byte {
 	var dst []byte
 	fields := e.fields()
 	for _, f := range fields {
-		if f.name == "usage_summary" || f.name == "context_queries" && len(e.ContextQueries) > 0 {
-			continue
+		if f.name != "context_queries" || len(e.ContextQueries) == 0 {
+			dst = appendField(dst, f, e.timeText)
 		}
-		dst = appendField(dst, f, e.timeText)
 	}
 	dst = appendUnknown(dst, from, fields)
 
@@ -83,45 +78,23 @@ func (t *tomlTable) tableAt(key string, i int) *tomlTable {
 	return v.table
 }
 
+// appendField writes a key with its value. What has a table of its own is left out.
 func appendField(dst []byte, f field, text timeWriter) []byte {
 	start := len(dst)
 	dst = append(append(dst, f.name...), " = "...)
-	switch v := f.holds.(type) {
-	case *string:
-		dst = appendString(dst, *v)
-	case **string:
-		if *v == nil {
-			return dst[:start]
-		}
-		dst = appendString(dst, **v)
-	case **uint32:
-		if *v == nil {
-			return dst[:start]
-		}
-		dst = strconv.AppendUint(dst, uint64(**v), 10)
-	case **uint64:
-		if *v == nil {
-			return dst[:start]
-		}
-		dst = strconv.AppendUint(dst, **v, 10)
-	case *time.Time:
-		dst = appendString(dst, text(f.name, *v))
-	case **time.Time:
-		if *v == nil {
-			return dst[:start]
-		}
-		dst = appendString(dst, text(f.name, **v))
-	case **float32:
-		if *v == nil {
-			return dst[:start]
-		}
-		dst = append(dst, floatText(**v)...)
-	case *[]string:
-		dst = appendStrings(dst, *v)
-	case *Status:
-		dst = appendString(dst, string(*v))
-	case *[]ContextQuery:
+	switch v := f.value(text).(type) {
+	case string:
+		dst = appendString(dst, v)
+	case uint64:
+		dst = strconv.AppendUint(dst, v, 10)
+	case float32:
+		dst = append(dst, floatText(v)...)
+	case []string:
+		dst = appendStrings(dst, v)
+	case []ContextQuery:
 		dst = append(dst, "[]"...)
+	default:
+		return dst[:start]
 	}
 	return append(dst, '\n')
 }

@@ -9,30 +9,22 @@ import (
 )
 
 // A Claim is a run that this process has taken to resume it. It holds until it is completed,
-// released or removed, until its time is over where Options.ClaimTTL gives one, until the process
-// is gone or has closed the file, until RecoverOrphaned of this process, and until the run's next
-// pause is claimed. What ended stays ended: every call then returns db.ErrLeaseLost and changes
-// nothing.
-//
-// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx:
-// whatever happened meanwhile, a stale holder writes nothing. For work outside the file, give the
-// epoch along.
+// released or removed, until its time is over if Options.ClaimTTL gives one, until the process is
+// gone or has closed the file, until RecoverOrphaned of this process, and until the run's next
+// pause is claimed. See [db.Handle] for what all leases do. Its epochs grow with every claim on the
+// run.
 type Claim struct {
+	*db.Handle
 	store     *Store
 	runID     string
 	epoch     int64
 	grant     *db.Grant
 	claimedAt time.Time
 	document  []byte
-	ttl       time.Duration // as it was when the handle was made, and so is until
-	until     db.BootTime
 }
 
 // RunID is the run that is claimed.
 func (c *Claim) RunID() string { return c.runID }
-
-// Epoch is the number of the claim: it grows with every claim on the run.
-func (c *Claim) Epoch() int64 { return c.epoch }
 
 // ClaimedAt is when the claim was made, in UTC.
 func (c *Claim) ClaimedAt() time.Time { return c.claimedAt }
@@ -70,10 +62,8 @@ func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool,
 
 const (
 	opClaim    = "claim checkpoint"
-	opRenew    = "renew claim"
 	opComplete = "complete checkpoint"
 	opRelease  = "release claim"
-	opHold     = "hold claim"
 	opReattach = "reattach claim"
 )
 
@@ -112,14 +102,18 @@ type paused struct {
 // findPaused draws what tells a claim from one that was undone.
 func findPaused(tx *db.Tx) string { return fmt.Sprintf(sqlFindPaused, tx.Drawing("checkpoints", "id")) }
 
-// claimsOfRow are the bits of an epoch that number the claims on a row; those above are the row's number.
-const claimsOfRow = 1<<24 - 1
+// claimBits are the lower bits of an epoch: they number the claims on a row. Those above are the
+// row's number.
+const claimBits = 24
+
+// claimsOfRow is the greatest number of a claim on a row.
+const claimsOfRow = 1<<claimBits - 1
 
 // epoch is that of the next claim on the row. It is no less than the number that was drawn, counted
 // from the row's own on, so that one that was undone is not given again. What is drawn later than
 // eight million numbers behind the row's begins anew.
 func (p *paused) epoch() int64 {
-	return max(p.Next, p.ID<<24+max(p.Drawn-p.ID, 0)%(claimsOfRow/2))
+	return max(p.Next, p.ID<<claimBits+max(p.Drawn-p.ID, 0)%(claimsOfRow/2))
 }
 
 // ClaimTx is Claim inside a transaction. The claim holds once that is committed.
@@ -128,7 +122,7 @@ func (s *Store) ClaimTx(tx *db.Tx, runID string) (claim *Claim, ok bool, err err
 }
 
 // A change is how the change is made that may be the only one of the transaction.
-type change func(query string, args ...any) (int64, error)
+type change = func(query string, args ...any) (int64, error)
 
 func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok bool, err error) {
 	err = s.look(&tx.Rx, opClaim, runID, func(scope int64) error {
@@ -170,7 +164,6 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		}
 	}
 	c = &Claim{store: s, runID: runID, epoch: found.epoch(), claimedAt: tx.Now(), document: found.Document}
-	c.remember(&tx.Rx, lease)
 	args := append([]any{c.epoch, db.Nanos(c.claimedAt)}, lease.Values()...)
 	if c.grant, err = tx.Grant("checkpoints", found.ID+c.epoch&claimsOfRow+1); err != nil {
 		return nil, true, err
@@ -178,7 +171,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	if n, err := only(sqlClaim, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
 		return nil, true, err
 	}
-	return c, true, nil
+	return c.handle(&tx.Rx, lease), true, nil
 }
 
 // contested is the error of a claim on a run over which there is a conflict with the old program.
@@ -189,12 +182,17 @@ func contested(runID, reason string) error {
 	}
 }
 
-// remember keeps what Keep needs.
-func (c *Claim) remember(rx *db.Rx, lease db.LeaseColumns) {
-	c.ttl, c.until = 0, rx.LeaseEnd(lease)
-	if lease.TTL != nil {
-		c.ttl = time.Duration(*lease.TTL)
-	}
+// handle completes a claim with the columns that were granted or read in rx.
+func (c *Claim) handle(rx *db.Rx, lease db.LeaseColumns) *Claim {
+	c.Handle = c.store.db.NewHandle(rx, db.Leased{
+		Noun: "claim", Epoch: c.epoch, Lock: c.lock, Renew: c.renew,
+		Held: func(rx *db.Rx, op string) (db.LeaseColumns, error) {
+			row, err := c.held(rx, op)
+			return row.LeaseColumns, err
+		},
+		Named: func(op string, err error) error { return failed(op, c.runID, err) },
+	}, lease)
+	return c
 }
 
 // claimed is a claim without its document.
@@ -241,44 +239,47 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	return n > 0, err
 }
 
-// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked
-// behind the row.
-func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
+// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't.
+func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
+	holds := false
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
-		if clock(); err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
-			ok, err = rx.HoldsLease(row.LeaseColumns)
-		} else {
-			ok = false
-		}
-		if err == nil && !ok {
-			err = c.lost()
+		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
+			holds, err = rx.HoldsLease(row.LeaseColumns)
 		}
 		return err
 	})
-	if err == nil && row.ID == 0 { // a scope that nobody wrote to
+	if err == nil && !holds {
 		err = c.lost()
 	}
 	return row, err
 }
 
-// heldTx is held behind a lock of the row: one that has the claim's epoch was there before the lock
-// was asked for.
-func (c *Claim) heldTx(
-	tx *db.Tx, op string, lock func(query string, args ...any) error, query string, clock func() db.BootTime,
-) (row claimed, err error) {
-	err = c.store.look(&tx.Rx, op, c.runID, func(scope int64) error { return lock(query, scope, c.runID) })
-	if err != nil {
-		return row, err
+func (c *Claim) lock(tx *db.Tx, lock func(query string, args ...any) error) error {
+	return c.store.inScope(&tx.Rx, func(scope int64) error { return lock(sqlHoldClaim, scope, c.runID) })
+}
+
+func (c *Claim) renew(tx *db.Tx, exec change, was, now db.LeaseColumns) error {
+	n, err := exec(sqlRenew, now.Until, now.Boot, now.TimeNS, now.WallUntil, c.epoch>>claimBits,
+		c.epoch, was.Until)
+	if err == nil && n == 0 {
+		err = c.lost()
 	}
-	return c.held(&tx.Rx, op, clock)
+	return err
 }
 
 // under runs fn on the claim's row where the claim holds; fn reports whether it found the row
 // unchanged. Since nobody else can renew it any more, its end is judged by what the clock says once
-// the row is locked: who was told meanwhile that the claim is over was told right.
+// the rows of the run are locked: whoever was told meanwhile that the claim is over was told right.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
-	row, err := c.heldTx(tx, op, tx.Lock, sqlLockRun, tx.ReadBootTime)
+	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
+		return tx.Lock(sqlLockRun, scope, c.runID)
+	})
+	var row claimed
+	if err == nil {
+		tx.ReadBootTime()
+		row, err = c.held(&tx.Rx, op)
+	}
 	if err != nil {
 		return err
 	}
@@ -296,22 +297,6 @@ func (c *Claim) lost() error {
 		Hint: "the run is with another claim, waits again, or is done; stop working on it",
 		Err:  fmt.Errorf("%w: the claim with epoch %d is no longer held", db.ErrLeaseLost, c.epoch),
 	}
-}
-
-// HoldTx reports, as ErrLeaseLost, when the claim does not hold in tx.
-func (c *Claim) HoldTx(tx *db.Tx) error {
-	_, err := c.heldTx(tx, opHold, tx.Hold, sqlHoldClaim, tx.BootTime)
-	return err
-}
-
-// Hold runs fn in a transaction in which the claim holds, so that a stale holder's work is never done.
-func (c *Claim) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
-	return c.store.db.Write(ctx, why, func(tx *db.Tx) error {
-		if err := c.HoldTx(tx); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
 }
 
 // Complete says that the run was resumed to its next pause or its end: the claim is gone for good,
@@ -342,33 +327,6 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 	return c.under(tx, opRelease, func(row *claimed) (bool, error) { return row.rearm(tx) })
 }
 
-// Renew starts the time that Options.ClaimTTL gives anew. Without one it only makes sure that the
-// claim is still held.
-func (c *Claim) Renew(ctx context.Context) error {
-	return c.store.db.WriteLocked(ctx, opRenew, c.RenewTx)
-}
-
-// RenewTx is Renew inside a transaction.
-func (c *Claim) RenewTx(tx *db.Tx) error {
-	return c.under(tx, opRenew, func(row *claimed) (bool, error) {
-		if row.TTL == nil {
-			return true, nil
-		}
-		now := tx.RenewLease(row.LeaseColumns)
-		n, err := tx.Exec(sqlRenew, now.Until, now.Boot, now.TimeNS, now.WallUntil, row.ID, row.Epoch, row.Until)
-		return n > 0, err
-	})
-}
-
-// Keep renews the claim by itself until stop is called: see [db.Lease.Keep], whose rules are the
-// same. The context that it gives ends when the claim is lost.
-func (c *Claim) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
-	return c.store.db.KeepLease(ctx, db.Renewal{
-		TTL: c.ttl, Until: c.until, Renew: c.Renew,
-		Named: func(err error) error { return failed("keep claim", c.runID, err) },
-	})
-}
-
 // Reattach gives the handle of a claim that this process made before, when it could not be told
 // whether it was made. Any other, and one that has ended, is ErrLeaseLost. A process that has
 // closed the file has given up what it held.
@@ -386,16 +344,15 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Cla
 // ReattachTx is Reattach inside a transaction.
 func (s *Store) ReattachTx(rx *db.Rx, runID string, epoch int64) (*Claim, error) {
 	c := &Claim{store: s, runID: runID, epoch: epoch}
-	row, err := c.held(rx, opReattach, rx.BootTime)
+	row, err := c.held(rx, opReattach)
 	if err == nil {
 		c.claimedAt = db.Time(row.ClaimedAt)
-		c.remember(rx, row.LeaseColumns)
 		err = rx.Get(&c.document, sqlDocument, row.ID)
 	}
 	if err != nil {
 		return nil, failed(opReattach, runID, err)
 	}
-	return c, nil
+	return c.handle(rx, row.LeaseColumns), nil
 }
 
 const sqlDocument = `SELECT document FROM checkpoint_documents WHERE checkpoint = ?`

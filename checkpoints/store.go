@@ -34,21 +34,25 @@ func NewStore(d *db.DB, o Options) *Store {
 // Scope is the name of the store's scope.
 func (s *Store) Scope() string { return s.scope }
 
-// look runs fn on the scope, after a look at the id. A scope that nobody wrote to is empty: fn is not run.
+// look checks the id and runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
 func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) error {
 	err := checkID(runID)
 	if err == nil {
-		err = rx.Of(s.db)
-	}
-	if err == nil {
-		rx.BootTime() // before the statements: a process may be stopped between any two
-		var scope int64
-		var there bool
-		if scope, there, err = rx.Scope(s.scope); err == nil && there {
-			err = fn(scope)
-		}
+		err = s.inScope(rx, fn)
 	}
 	return failed(op, runID, err)
+}
+
+func (s *Store) inScope(rx *db.Rx, fn func(scope int64) error) error {
+	if err := rx.Of(s.db); err != nil {
+		return err
+	}
+	rx.BootTime() // before the statements: a process may be stopped between any two
+	scope, there, err := rx.Scope(s.scope)
+	if err == nil && there {
+		err = fn(scope)
+	}
+	return err
 }
 
 func checkID(runID string) error { return db.CheckID("run", runID) }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"selvedge/agents"
-	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/legacy"
 	"selvedge/maintenance"
@@ -176,6 +175,20 @@ func (x *thrower) keep(r db.Renewal) error {
 	return context.Cause(kept)
 }
 
+// renew renews a lease that holds.
+func (x *thrower) renew(change func(*db.Leased)) error {
+	ttl := int64(time.Minute)
+	l := db.Leased{
+		Noun:  "lease",
+		Lock:  func(*db.Tx, func(string, ...any) error) error { return nil },
+		Held:  func(*db.Rx, string) (db.LeaseColumns, error) { return db.LeaseColumns{TTL: &ttl}, nil },
+		Renew: func(*db.Tx, func(string, ...any) (int64, error), db.LeaseColumns, db.LeaseColumns) error { return nil },
+		Named: func(_ string, err error) error { return err },
+	}
+	change(&l)
+	return x.d.NewHandle(nil, l, db.LeaseColumns{}).Renew(x.t.Context())
+}
+
 func (x *thrower) prune(change func(*db.Pruning)) error {
 	p := db.Pruning{
 		Op: "prune ticks", Store: db.StoreRuns, Share: 10,
@@ -248,19 +261,8 @@ var throws = map[string]func(x *thrower) error{
 		must0(x.t, err)
 		return l.Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
 	},
-	"agents.Lease.Hold(fn)": func(x *thrower) error {
+	"db.Handle.Hold(fn)": func(x *thrower) error {
 		return x.lease().Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
-	},
-	"checkpoints.Claim.Hold(fn)": func(x *thrower) error {
-		s := checkpoints.NewStore(x.d, checkpoints.Options{})
-		must0(x.t, s.Save(x.t.Context(), &checkpoints.PausedWorkflow{
-			RunID: "r", Workflow: checkpoints.Workflow{ID: "w", Start: "s"},
-		}))
-		c, ok, err := s.Claim(x.t.Context(), "r")
-		if err != nil || !ok {
-			x.t.Fatal(ok, err)
-		}
-		return c.Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
 	},
 	"db.Tx.Savepoint(fn)": func(x *thrower) error {
 		return x.in(func(tx *db.Tx) error { return tx.Savepoint(func() error { x.hit(); return nil }) })
@@ -471,6 +473,29 @@ var throws = map[string]func(x *thrower) error{
 	"db.Pruning.Remove": func(x *thrower) error {
 		return x.prune(func(p *db.Pruning) {
 			p.Remove = func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { x.hit(); return db.Removed, 1, nil }
+		})
+	},
+	"db.Leased.Lock": func(x *thrower) error {
+		return x.renew(func(l *db.Leased) {
+			l.Lock = func(*db.Tx, func(string, ...any) error) error { x.hit(); return nil }
+		})
+	},
+	"db.Leased.Held": func(x *thrower) error {
+		return x.renew(func(l *db.Leased) {
+			l.Held = func(*db.Rx, string) (c db.LeaseColumns, err error) { x.hit(); return c, nil }
+		})
+	},
+	"db.Leased.Renew": func(x *thrower) error {
+		return x.renew(func(l *db.Leased) {
+			l.Renew = func(*db.Tx, func(string, ...any) (int64, error), db.LeaseColumns, db.LeaseColumns) error {
+				x.hit()
+				return nil
+			}
+		})
+	},
+	"db.Leased.Named": func(x *thrower) error {
+		return x.renew(func(l *db.Leased) {
+			l.Named = func(_ string, err error) error { x.hit(); return err }
 		})
 	},
 	"db.Renewal.Renew": func(x *thrower) error {

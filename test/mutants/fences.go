@@ -10,7 +10,7 @@ type fence struct {
 }
 
 var fences = []fence{
-	{"leases", []string{"db/lease.go", "db/reserve.go"}, []string{"./db", "./test/storetest"}},
+	{"leases", []string{"db/lease.go", "db/handle.go", "db/reserve.go"}, []string{"./db", "./test/storetest"}},
 	{
 		"leases of threads",
 		[]string{"agents/lease.go", "agents/liveness.go", "agents/reap.go"},

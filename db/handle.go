@@ -1,0 +1,105 @@
+package db
+
+import (
+	"context"
+	"time"
+)
+
+// A Leased is a lease that a store keeps in a table of its own, as its Handle needs it.
+type Leased struct {
+	// Noun names the calls of the handle in errors and to Options.Observe: "claim" makes "renew claim".
+	Noun  string
+	Epoch int64
+	// Lock locks the row of the lease with lock, which is Tx.Lock or Tx.Hold.
+	Lock func(tx *Tx, lock func(query string, args ...any) error) error
+	// Held returns the lease as its row has it; ErrLeaseLost if this process does not hold it.
+	Held func(rx *Rx, op string) (LeaseColumns, error)
+	// Renew stores the time of now with exec if the row still has that of was; if not, ErrLeaseLost.
+	Renew func(tx *Tx, exec func(query string, args ...any) (int64, error), was, now LeaseColumns) error
+	// Named says in an error what the lease is of.
+	Named func(op string, err error) error
+}
+
+// A Handle is what the holder of a lease has: the handles of stores embed it. The lease holds until
+// it is released or taken away, until its TTL has passed since the last renewal, and, unless it is
+// detached, until this process ends or closes the file. A lease that has ended stays ended: every
+// later call returns ErrLeaseLost and changes nothing, even while nobody else holds the thing.
+//
+// A holder that may be paused should do its work in the transaction of Hold or HoldTx, where a
+// stale holder can write nothing. For work outside the file, pass the epoch along.
+type Handle struct {
+	db    *DB
+	lease Leased
+	ttl   time.Duration // 0: none
+	until BootTime      // its end as it was when the handle was made, on this process's clock
+}
+
+// NewHandle returns the handle of a lease with the columns that were granted or read in rx.
+func (d *DB) NewHandle(rx *Rx, of Leased, c LeaseColumns) *Handle {
+	h := &Handle{db: d, lease: of, until: rx.LeaseEnd(c)}
+	if c.TTL != nil {
+		h.ttl = time.Duration(*c.TTL)
+	}
+	return h
+}
+
+// Epoch is the number of the lease. It grows with every lease of the same thing, and one that was
+// rolled back is not given again.
+func (h *Handle) Epoch() int64 { return h.lease.Epoch }
+
+// HoldTx returns ErrLeaseLost if the lease does not hold in tx. If it holds, nobody can take it
+// away before tx ends.
+func (h *Handle) HoldTx(tx *Tx) error {
+	op := "hold " + h.lease.Noun
+	err := h.lease.Lock(tx, tx.Hold)
+	if err == nil {
+		_, err = h.lease.Held(&tx.Rx, op)
+	}
+	return h.lease.Named(op, err)
+}
+
+// Hold runs fn in a transaction in which the lease holds, so that a stale holder's work is never
+// committed.
+func (h *Handle) Hold(ctx context.Context, why string, fn func(*Tx) error) error {
+	return h.db.Write(ctx, why, func(tx *Tx) error {
+		if err := h.HoldTx(tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// Renew restarts the TTL. Without a TTL it checks that the lease still holds.
+func (h *Handle) Renew(ctx context.Context) error {
+	return h.db.WriteLocked(ctx, "renew "+h.lease.Noun, func(tx *Tx) error {
+		return h.renew(tx, tx.ExecAndCommit)
+	})
+}
+
+// RenewTx is Renew in the caller's transaction.
+func (h *Handle) RenewTx(tx *Tx) error { return h.renew(tx, tx.Exec) }
+
+// renew judges the lease by the clock as it stands once the row is locked. An answer that the lease
+// was over, given meanwhile, stays right.
+func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, error)) error {
+	op := "renew " + h.lease.Noun
+	err := h.lease.Lock(tx, tx.Lock)
+	if err != nil {
+		return h.lease.Named(op, err)
+	}
+	tx.ReadBootTime()
+	was, err := h.lease.Held(&tx.Rx, op)
+	if err == nil && was.TTL != nil {
+		err = h.lease.Renew(tx, exec, was, tx.RenewLease(was))
+	}
+	return h.lease.Named(op, err)
+}
+
+// Keep renews the lease in the background, as [Lease.Keep] does. The returned context ends when the
+// lease is lost.
+func (h *Handle) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	return h.db.KeepLease(ctx, Renewal{
+		TTL: h.ttl, Until: h.until, Renew: h.Renew,
+		Named: func(err error) error { return h.lease.Named("keep "+h.lease.Noun, err) },
+	})
+}
