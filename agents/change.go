@@ -73,9 +73,6 @@ func now(tx *db.Tx) *time.Time {
 	return &t
 }
 
-// abandon is what reaping does to a dead agent.
-func abandon(tx *db.Tx, s *stored) error { return end(tx, s, Abandoned) }
-
 const opUpdate = "update agent"
 
 // UpdateEntryTx is UpdateEntry inside a transaction.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 var (
@@ -29,68 +30,40 @@ ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
 // FindActiveByHeddleSessionID gives the active entry of that session, the newest start where there
-// are several; nobody asks whether it lives. As the other FindActive calls and
-// ActorChainForSession, it puts stale entries aside; the forms for a transaction put nothing aside.
+// are several, whether its agent lives or not. As the other FindActive calls and
+// ActorChainForSession, it puts stale entries aside. In a transaction, PageTx with a Filter does the
+// same and puts nothing aside.
 func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool,
 	error,
 ) {
-	return r.newest(ctx, opBySession, sqlByHeddleSession, heddleSessionID)
-}
-
-// FindActiveByHeddleSessionIDTx is FindActiveByHeddleSessionID inside a transaction.
-func (r *Registry) FindActiveByHeddleSessionIDTx(rx *db.Rx, heddleSessionID string) (Entry, bool, error) {
-	return r.newestTx(rx, opBySession, sqlByHeddleSession, heddleSessionID)
+	return r.newest(ctx, "find agent by session", sqlByHeddleSession, heddleSessionID)
 }
 
 // FindActiveByClientInstanceID is FindActiveByHeddleSessionID by client instance.
 func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool,
 	error,
 ) {
-	return r.newest(ctx, opByClient, sqlByClient, clientInstanceID)
-}
-
-// FindActiveByClientInstanceIDTx is FindActiveByClientInstanceID inside a transaction.
-func (r *Registry) FindActiveByClientInstanceIDTx(rx *db.Rx, clientInstanceID string) (Entry, bool, error) {
-	return r.newestTx(rx, opByClient, sqlByClient, clientInstanceID)
+	return r.newest(ctx, "find agent by client", sqlByClient, clientInstanceID)
 }
 
 // FindActiveByNativeActorKey is FindActiveByHeddleSessionID by the harness's name of the actor.
 func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool,
 	error,
 ) {
-	return r.newest(ctx, opByActor, sqlByActor, nativeActorKey)
+	return r.newest(ctx, "find agent by actor", sqlByActor, nativeActorKey)
 }
 
-// FindActiveByNativeActorKeyTx is FindActiveByNativeActorKey inside a transaction.
-func (r *Registry) FindActiveByNativeActorKeyTx(rx *db.Rx, nativeActorKey string) (Entry, bool, error) {
-	return r.newestTx(rx, opByActor, sqlByActor, nativeActorKey)
-}
-
-const (
-	opBySession = "find agent by session"
-	opByClient  = "find agent by client"
-	opByActor   = "find agent by actor"
-	opChain     = "find actor chain"
-)
-
-func (r *Registry) newest(ctx context.Context, why, query, key string) (e Entry, ok bool, err error) {
-	err = r.look(ctx, why, func(rx *db.Rx) error {
-		e, ok, err = r.newestTx(rx, why, query, key)
-		return err
+func (r *Registry) newest(ctx context.Context, why, query, key string) (Entry, bool, error) {
+	return transact.Find(ctx, r.look, why, func(rx *db.Rx) (e Entry, ok bool, err error) {
+		err = r.readTx(rx, why, "", func(scope int64) (err error) {
+			e, ok, err = findOne(rx, query, scope, key)
+			return err
+		})
+		return e, ok, err
 	})
-	return e, ok, err
 }
 
-func (r *Registry) newestTx(rx *db.Rx, why, query, key string) (e Entry, ok bool, err error) {
-	err = r.readTx(rx, why, "", func(scope int64) error {
-		s, err := findEntry(rx, query, scope, key)
-		if err == nil && s != nil {
-			e, ok = s.Entry, true
-		}
-		return err
-	})
-	return e, ok, err
-}
+const opChain = "find actor chain"
 
 // FindActiveByPath gives the active entry whose worktree is worktreeRoot, the newest start where
 // there are several. Both paths are resolved through links; one that does not exist is compared as
@@ -151,14 +124,11 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 
 // active gives the entry with the id if it is active.
 func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool, err error) {
-	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
-		s, err := findEntry(rx, sqlBySession, scope, id)
-		if err == nil && s != nil && s.Status == Active {
-			e, ok = s.Entry, true
-		}
+	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) (err error) {
+		e, ok, err = findOne(rx, sqlBySession, scope, id)
 		return err
 	})
-	return e, ok, err
+	return e, ok && e.Status == Active, err
 }
 
 // A resolver follows the links of many paths, of which most lie in few folders: those are resolved
@@ -247,12 +217,10 @@ func (r resolver) follow(absolute string) (resolved string, ok bool) {
 // parent of the next by its native keys. Ended entries count. Where several have a key the oldest
 // is the parent; a parent that is missing, or in the chain already, ends it. An unknown id has an
 // empty chain.
-func (r *Registry) ActorChainForSession(ctx context.Context, id string) (chain []ActorChainNode, err error) {
-	err = r.look(ctx, opChain, func(rx *db.Rx) error {
-		chain, err = r.ActorChainForSessionTx(rx, id)
-		return err
+func (r *Registry) ActorChainForSession(ctx context.Context, id string) ([]ActorChainNode, error) {
+	return transact.Get(ctx, r.look, opChain, func(rx *db.Rx) ([]ActorChainNode, error) {
+		return r.ActorChainForSessionTx(rx, id)
 	})
-	return chain, err
 }
 
 // ActorChainForSessionTx is ActorChainForSession inside a transaction.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // A Change is an agent as it stands after its entry was written.
@@ -73,12 +74,10 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 // CursorBefore gives the cursor with which an agent's present state comes first; with 0 writes it
 // is the one behind that, for what is yet to come. db.ErrNotFound: there is no such agent.
 // db.ErrInvalid: writes is negative.
-func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (cursor string, err error) {
-	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		cursor, err = r.CursorBeforeTx(rx, id, writes)
-		return err
+func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (string, error) {
+	return transact.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
+		return r.CursorBeforeTx(rx, id, writes)
 	})
-	return cursor, err
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.

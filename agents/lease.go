@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // A Lease is a reservation with an end: by its time, by Release, by a change of the agent's status,
@@ -71,15 +72,10 @@ func checkTerms(o db.LeaseTerms) error {
 // Reattach gives the handle of a lease that was made before: by this process, when it could not be
 // told whether it was made, or detached, by whichever. Any other, and one that is over, is
 // db.ErrLeaseLost. A process that has closed the file has given up what it held.
-func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (l *Lease, err error) {
-	err = r.db.Read(ctx, opReattach, func(rx *db.Rx) error {
-		l, err = r.ReattachTx(rx, id, thread, epoch)
-		return err
+func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (*Lease, error) {
+	return transact.Get(ctx, r.db.Read, opReattach, func(rx *db.Rx) (*Lease, error) {
+		return r.ReattachTx(rx, id, thread, epoch)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
 }
 
 const opReattach = "reattach lease"
@@ -179,12 +175,10 @@ func (l *Lease) beat(tx *db.Tx, exec func(query string, args ...any) (int64, err
 }
 
 // Update is UpdateEntry under the lease.
-func (l *Lease) Update(ctx context.Context, update func(*Entry)) (e Entry, err error) {
-	err = l.registry.db.WriteLocked(ctx, opUpdate, func(tx *db.Tx) error {
-		e, err = l.UpdateTx(tx, update)
-		return err
+func (l *Lease) Update(ctx context.Context, update func(*Entry)) (Entry, error) {
+	return transact.Get(ctx, l.registry.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, error) {
+		return l.UpdateTx(tx, update)
 	})
-	return e, err
 }
 
 // UpdateTx is Update inside a transaction.

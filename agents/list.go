@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // A Filter says which entries a list shows. The zero value is all of them; set fields must all agree.
@@ -15,6 +16,8 @@ type Filter struct {
 	Statuses []Status
 	// Thread is the thread that the agents are on; nil is any.
 	Thread *string
+	// HeddleSessionID, ClientInstanceID and NativeActorKey are those of the entry; nil is any.
+	HeddleSessionID, ClientInstanceID, NativeActorKey *string
 	// Since and Until bound the start: not before Since, before Until. Zero is no bound. Starts
 	// outside 1677 to 2262 count as the nearest of these years.
 	Since, Until time.Time
@@ -31,12 +34,10 @@ const (
 // Page gives a page of the entries that pass the filter, the newest start first; entries that
 // started at the same nanosecond go by id. It only looks: stale entries are left out and nothing is
 // put aside.
-func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (page db.Page[Entry], err error) {
-	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
-		page, err = r.PageTx(rx, f, at)
-		return err
+func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (db.Page[Entry], error) {
+	return transact.Get(ctx, r.db.Read, opList, func(rx *db.Rx) (db.Page[Entry], error) {
+		return r.PageTx(rx, f, at)
 	})
-	return page, err
 }
 
 // PageTx is Page inside a transaction.
@@ -53,12 +54,8 @@ func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 }
 
 // Get gives the entry with the id. ErrNotFound: there is none, or it is stale. It only looks, as Page does.
-func (r *Registry) Get(ctx context.Context, id string) (e Entry, err error) {
-	err = r.db.Read(ctx, opGet, func(rx *db.Rx) error {
-		e, err = r.GetTx(rx, id)
-		return err
-	})
-	return e, err
+func (r *Registry) Get(ctx context.Context, id string) (Entry, error) {
+	return transact.Get(ctx, r.db.Read, opGet, func(rx *db.Rx) (Entry, error) { return r.GetTx(rx, id) })
 }
 
 // GetTx is Get inside a transaction.
@@ -67,11 +64,8 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 		return Entry{}, named(opGet, id, err)
 	}
 	found := false
-	err = r.readTx(rx, opGet, id, func(scope int64) error {
-		s, err := findEntry(rx, sqlIsFresh, scope, id, staleBefore(rx.Now()))
-		if err == nil && s != nil {
-			e, found = s.Entry, true
-		}
+	err = r.readTx(rx, opGet, id, func(scope int64) (err error) {
+		e, found, err = findOne(rx, sqlIsFresh, scope, id, staleBefore(rx.Now()))
 		return err
 	})
 	if err == nil && !found {
@@ -82,12 +76,10 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 
 // Find gives the ids that begin with prefix, in byte order, stale ones left out; at most limit of
 // them, with the rules of a page.
-func (r *Registry) Find(ctx context.Context, prefix string, limit int) (ids []string, err error) {
-	err = r.db.Read(ctx, opFind, func(rx *db.Rx) error {
-		ids, err = r.FindTx(rx, prefix, limit)
-		return err
+func (r *Registry) Find(ctx context.Context, prefix string, limit int) ([]string, error) {
+	return transact.Get(ctx, r.db.Read, opFind, func(rx *db.Rx) ([]string, error) {
+		return r.FindTx(rx, prefix, limit)
 	})
-	return ids, err
 }
 
 // FindTx is Find inside a transaction.
@@ -113,13 +105,13 @@ const (
 	sqlPageSince  = ` AND a.started_at >= ?`
 	sqlPageUntil  = ` AND a.started_at < ?`
 	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
+	sqlPageActive = ` AND a.status = 'active'` // written out for the indexes of active entries
 	sqlPageOrder  = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
 
 var (
 	sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
-	sqlPageThread = ` AND ` + db.Same("a.thread", "?") // the thread three times
 )
 
 func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
@@ -172,10 +164,20 @@ func (f Filter) where() (text string, args []any, err error) {
 	if !f.Until.IsZero() {
 		text, args = text+sqlPageUntil, append(args, db.Nanos(f.Until))
 	}
-	if f.Thread != nil {
-		text, args = text+sqlPageThread, append(args, *f.Thread, *f.Thread, *f.Thread)
+	for _, is := range []struct {
+		column string
+		value  *string
+	}{
+		{"a.thread", f.Thread}, {"a.heddle_session_id", f.HeddleSessionID},
+		{"a.client_instance_id", f.ClientInstanceID}, {"a.native_actor_key", f.NativeActorKey},
+	} {
+		if v := is.value; v != nil { // a bare ? of Same stands three times
+			text, args = text+` AND `+db.Same(is.column, "?"), append(args, *v, *v, *v)
+		}
 	}
-	if len(f.Statuses) > 0 {
+	if slices.Equal(f.Statuses, []Status{Active}) {
+		text += sqlPageActive
+	} else if len(f.Statuses) > 0 {
 		text += sqlPageStatus
 		for i := range 4 { // one statement for any number of them, of which there are four
 			status := f.Statuses[min(i, len(f.Statuses)-1)]

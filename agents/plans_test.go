@@ -14,6 +14,7 @@ import (
 // migrations/sqlite/00012_agents.sql.
 func TestEveryStatementTakesItsIndex(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
+	is := func(column string) string { return ` AND ` + db.Same(column, "?") } // as Filter.where adds it
 	for name, c := range map[string]struct{ query, index string }{
 		"sqlByHeddleSession": {sqlByHeddleSession, "agents_by_heddle_session"},
 		"sqlByClient":        {sqlByClient, "agents_by_client"},
@@ -21,7 +22,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlParentOf":        {sqlParentOf, "agents_by_actor"},
 		"sqlPaths":           {sqlPaths, "agents_by_path"},
 		"sqlHeads": {
-			fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+sqlPageThread+sqlPageStatus),
+			fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+is("a.thread")+sqlPageStatus),
 			"agents_followed",
 		},
 		"sqlIsFresh":     {sqlIsFresh, "agents_by_session"},
@@ -29,7 +30,10 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlList":        {sqlList, "agents_by_start"},
 		"sqlPage":        {sqlPage + sqlPageOrder, "agents_by_start"},
 		"sqlPageStatus":  {sqlPage + sqlPageStatus + sqlPageOrder, "agents_by_start"},
-		"sqlPageThread":  {sqlPage + sqlPageThread + sqlPageOrder, "agents_by_thread_start"},
+		"of a thread":    {sqlPage + is("a.thread") + sqlPageOrder, "agents_by_thread_start"},
+		"of a session":   {sqlPage + sqlPageActive + is("a.heddle_session_id") + sqlPageOrder, "agents_by_heddle_session"},
+		"of a client":    {sqlPage + sqlPageActive + is("a.client_instance_id") + sqlPageOrder, "agents_by_client"},
+		"of an actor":    {sqlPage + sqlPageActive + is("a.native_actor_key") + sqlPageOrder, "agents_by_actor"},
 		"sqlStaleThere":  {sqlStaleThere, "agents_by_end"},
 		"sqlPutAside":    {sqlPutAside, "agents_by_end"},
 		"sqlPutAsideOne": {sqlPutAsideOne, "agents_by_session"},

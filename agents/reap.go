@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
-// Reaping looks in reads, where it is in nobody's way, and writes only about those it found dead:
-// judged again under the writer, a few at a time.
+// judgedAtOnce is how many agents are read at once.
 var judgedAtOnce = 1000 // a variable for tests
 
 // longestTurn is after how long a transaction of many changes ends and lets other writers in.
@@ -28,45 +28,25 @@ ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
 
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and
-// counts them. It goes in short transactions: when ctx ends in between, what was abandoned stays
-// so.
+// counts them. It works in short transactions: what was abandoned before an error stays so.
 func (r *Registry) ReapDead(ctx context.Context) (int, error) {
-	return r.reap(ctx, reaping{"reap dead agents", byStart, liveness})
-}
-
-// ReapDeadTx is ReapDead inside a transaction, which is as long as there are many.
-func (r *Registry) ReapDeadTx(tx *db.Tx) (int, error) {
-	return r.reapTx(tx, reaping{"reap dead agents", byStart, liveness})
+	return r.reap(ctx, "reap dead agents", byStart, liveness)
 }
 
 // ReapDeadForThread is ReapDead for the agents of one thread.
 func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, error) {
-	return r.reap(ctx, reaping{"reap dead agents of a thread", onThread(thread), liveness})
-}
-
-// ReapDeadForThreadTx is ReapDeadForThread inside a transaction.
-func (r *Registry) ReapDeadForThreadTx(tx *db.Tx, thread string) (int, error) {
-	return r.reapTx(tx, reaping{"reap dead agents of a thread", onThread(thread), liveness})
+	onThread := func(rx *db.Rx, scope int64, after place) (rows []stored, err error) {
+		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
+	}
+	return r.reap(ctx, "reap dead agents of a thread", onThread, liveness)
 }
 
 // Recover abandons the active entries whose agents are certainly dead, and counts them: those whose
 // lease is over, and those without a lease whose process is known to be gone. It is safe at any
-// time, by anybody. Entries whose pid nobody can judge from here are left alone, as those of an
-// import, of which ReapDead takes a pid that no process has for a dead one.
+// time, from any process. An entry whose pid can't be judged from here is left alone, such as one
+// that was imported: ReapDead takes a pid that no process has for a dead one.
 func (r *Registry) Recover(ctx context.Context) (int, error) {
-	return r.reap(ctx, reaping{"recover agents", byStart, certainly})
-}
-
-// RecoverTx is Recover inside a transaction, which is as long as there are many.
-func (r *Registry) RecoverTx(tx *db.Tx) (int, error) {
-	return r.reapTx(tx, reaping{"recover agents", byStart, certainly})
-}
-
-// A reaping is which agents are judged, and how.
-type reaping struct {
-	why  string
-	page func(rx *db.Rx, scope int64, after place) ([]stored, error)
-	by   judge
+	return r.reap(ctx, "recover agents", byStart, certainly)
 }
 
 // byStart pages through all active entries.
@@ -74,123 +54,53 @@ func byStart(rx *db.Rx, scope int64, after place) (rows []stored, err error) {
 	return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 }
 
-// onThread pages through the active entries of one thread.
-func onThread(thread string) func(rx *db.Rx, scope int64, after place) ([]stored, error) {
-	return func(rx *db.Rx, scope int64, after place) (rows []stored, err error) {
-		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
-	}
-}
-
 // A judge says whether an agent lives.
 type judge func(*db.Rx, *stored) (Liveness, error)
 
-// certainly is liveness that knows nothing of a pid whose namespace was not kept.
-func certainly(rx *db.Rx, w *stored) (Liveness, error) {
-	if own := db.PIDNamespace(); w.TTL == nil && own != nil && w.PIDNS == nil {
+// certainly is liveness that knows nothing of a pid whose namespace was not recorded.
+func certainly(rx *db.Rx, s *stored) (Liveness, error) {
+	if own := db.PIDNamespace(); s.TTL == nil && own != nil && s.PIDNS == nil {
 		return Unknown, nil
 	}
-	return liveness(rx, w)
+	return liveness(rx, s)
 }
 
-// dead gives the ids of those on a page who are dead, and where the next page begins.
-func (g *reaping) dead(rx *db.Rx, scope int64, after place) (ids []string, next place, more bool, err error) {
-	rows, err := g.page(rx, scope, after)
-	for i := range rows {
-		judged, err := g.by(rx, &rows[i])
-		if err != nil {
-			return nil, after, false, err
-		}
-		if judged == Dead {
-			ids = append(ids, rows[i].SessionID)
-		}
-		after = place{rows[i].Started, rows[i].SessionID}
-	}
-	return ids, after, len(rows) == judgedAtOnce, err
-}
-
-func (r *Registry) reapTx(tx *db.Tx, g reaping) (reaped int, err error) {
-	err = r.writeTx(tx, g.why, "", func(scope int64) error {
-		for after, more := first, true; more; {
-			var dead []string
-			var err error
-			if dead, after, more, err = g.dead(&tx.Rx, scope, after); err != nil {
+// reap abandons those agents of the pages that are dead.
+func (r *Registry) reap(ctx context.Context, why string,
+	page func(rx *db.Rx, scope int64, after place) ([]stored, error), by judge,
+) (int, error) {
+	return transact.Sweep[place]{
+		DB: r.db, Op: why, Turn: longestTurn,
+		Page: func(rx *db.Rx, after place) (dead []string, last place, more bool, err error) {
+			last = after
+			err = r.readTx(rx, why, "", func(scope int64) error {
+				rows, err := page(rx, scope, after)
+				for i := 0; i < len(rows) && err == nil; i++ {
+					var judged Liveness
+					if judged, err = by(rx, &rows[i]); judged == Dead {
+						dead = append(dead, rows[i].SessionID)
+					}
+					last = place{rows[i].Started, rows[i].SessionID}
+				}
+				more = len(rows) == judgedAtOnce
 				return err
-			}
-			for _, id := range dead {
-				done, err := r.abandonIfDead(tx, scope, id, g.by)
-				if err != nil {
+			})
+			return dead, last, more, err
+		},
+		End: func(tx *db.Tx, id string) (abandoned bool, err error) {
+			err = r.writeTx(tx, why, "", func(scope int64) error {
+				s, err := lockedEntry(tx, scope, id) // since it was read the agent may have ended
+				if err != nil || s == nil || s.Status != Active {
 					return err
 				}
-				if done {
-					reaped++
+				judged, err := by(&tx.Rx, s)
+				if err != nil || judged != Dead {
+					return err
 				}
-			}
-		}
-		if reaped == 0 {
-			return nil
-		}
-		return tx.ForgetDeadOwners()
-	})
-	return reaped, err
-}
-
-func (r *Registry) reap(ctx context.Context, g reaping) (reaped int, err error) {
-	for after, more := first, true; more; {
-		var dead []string
-		from := after
-		more = false // in a scope that nobody wrote to nothing is read
-		err := r.read(ctx, g.why, "", func(rx *db.Rx, scope int64) (err error) {
-			dead, after, more, err = g.dead(rx, scope, from)
-			return err
-		})
-		for err == nil && len(dead) > 0 {
-			var abandoned, looked int
-			abandoned, looked, err = r.abandonDead(ctx, g.why, dead, g.by)
-			reaped, dead = reaped+abandoned, dead[looked:]
-		}
-		if err != nil {
-			return reaped, err
-		}
-	}
-	return reaped, nil
-}
-
-// abandonDead abandons those of ids that are still dead, and tells how many it looked at before its
-// turn was over.
-func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by judge) (abandoned,
-	looked int, err error,
-) {
-	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
-		abandoned, looked = 0, 0
-		for began := time.Now(); ; {
-			done, err := r.abandonIfDead(tx, scope, ids[looked], by)
-			if err != nil {
-				return err
-			}
-			if done {
-				abandoned++
-			}
-			if looked++; looked == len(ids) || time.Since(began) >= longestTurn {
-				break
-			}
-		}
-		if abandoned == 0 {
-			return nil
-		}
-		return tx.ForgetDeadOwners()
-	})
-	return abandoned, looked, err
-}
-
-// abandonIfDead judges again: since the look somebody may have ended the agent, or taken the id.
-func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string, by judge) (abandoned bool, err error) {
-	s, err := lockedEntry(tx, scope, id)
-	if err != nil || s == nil || s.Status != Active {
-		return false, err
-	}
-	judged, err := by(&tx.Rx, s)
-	if err != nil || judged != Dead {
-		return false, err
-	}
-	return true, abandon(tx, s)
+				abandoned = true
+				return end(tx, s, Abandoned)
+			})
+			return abandoned, err
+		},
+	}.Run(ctx, first)
 }

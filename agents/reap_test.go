@@ -152,37 +152,24 @@ func TestRecoverTakesOnlyWhatIsCertainlyDead(t *testing.T) {
 	}
 }
 
-func TestReapingForgetsTheProcessesThatAreGone(t *testing.T) {
-	inTransaction := func(r *agents.Registry) (n int, err error) {
-		err = agents.FileOf(r).Write(ctx, "recover", func(tx *db.Tx) error { n, err = r.RecoverTx(tx); return err })
-		return n, err
+func TestRecover_ForgetsProcessesThatAreGone(t *testing.T) {
+	other := startRacers(t, 1)
+	d := dbtest.OpenAt(t, other.path, db.Options{})
+	r := agents.NewRegistry(d, agents.Options{})
+	if answer := other.tell(0, "lease agent-a main"); answer != "won agent-a" {
+		t.Fatalf("it said %q", answer)
 	}
-	for name, recover := range map[string]func(*agents.Registry) (int, error){
-		"by itself":        func(r *agents.Registry) (int, error) { return r.Recover(ctx) },
-		"in a transaction": inTransaction,
-	} {
-		t.Run(name, func(t *testing.T) {
-			other := startRacers(t, 1)
-			d := dbtest.OpenAt(t, other.path, db.Options{})
-			r := agents.NewRegistry(d, agents.Options{})
-			if answer := other.tell(0, "lease agent-a main"); answer != "won agent-a" {
-				t.Fatalf("it said %q", answer)
-			}
-			if n, err := recover(r); n != 0 || err != nil {
-				t.Errorf("while it lives: %d, %v", n, err)
-			}
-			other.all[0].Kill()
-			if n, err := recover(r); n != 1 || err != nil {
-				t.Errorf("recovered %d, %v", n, err)
-			}
-			owners := -1
-			if err := d.Read(ctx, "count", func(rx *db.Rx) error {
-				return rx.Get(&owners,
-					`SELECT count(*) FROM owners`)
-			}); err != nil || owners != 0 {
-				t.Errorf("%d processes are registered, %v", owners, err)
-			}
-		})
+	if n, err := r.Recover(ctx); n != 0 || err != nil {
+		t.Errorf("while it lives: %d, %v", n, err)
+	}
+	other.all[0].Kill()
+	if n, err := r.Recover(ctx); n != 1 || err != nil {
+		t.Errorf("recovered %d, %v", n, err)
+	}
+	owners := -1
+	err := d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) })
+	if err != nil || owners != 0 {
+		t.Errorf("%d processes are registered, %v", owners, err)
 	}
 }
 

@@ -148,7 +148,7 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 			owner := one.Entry
 			return &owner, nil
 		}
-		if err := abandon(tx, one); err != nil {
+		if err := end(tx, one, Abandoned); err != nil {
 			return nil, err
 		}
 	}

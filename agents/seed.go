@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // The calls of the registry that this package took over, under their names and with their
@@ -42,15 +43,6 @@ func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err e
 
 const opLoad = "load agent"
 
-// LoadTx is Load inside a transaction. It puts nothing aside.
-func (r *Registry) LoadTx(rx *db.Rx, id string) (e Entry, ok bool, err error) {
-	e, ok, old, err := r.load(rx, id)
-	if err != nil || !ok || old {
-		return Entry{}, false, err
-	}
-	return e, true, nil
-}
-
 func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error) {
 	err = r.readTx(rx, opLoad, id, func(scope int64) error {
 		found, err := findEntry(rx, sqlBySession, scope, id)
@@ -68,23 +60,17 @@ func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error)
 // List gives all entries, the newest start first, from one snapshot. Stale ones are put aside, as
 // by Load. Lists that may be long are read in parts with [Registry.Page] and [Registry.All].
 func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
-	err = r.look(ctx, opList, func(rx *db.Rx) error {
-		list, err = r.ListTx(rx)
-		return err
+	return transact.Get(ctx, r.look, opList, func(rx *db.Rx) (list []Entry, err error) {
+		list = []Entry{}
+		err = r.readTx(rx, opList, "", func(scope int64) error {
+			all, err := findEntries(rx, sqlList, scope, staleBefore(rx.Now()))
+			for i := range all {
+				list = append(list, all[i].Entry)
+			}
+			return err
+		})
+		return list, err
 	})
-	return list, err
-}
-
-// ListTx is List inside a transaction. It puts nothing aside.
-func (r *Registry) ListTx(rx *db.Rx) (list []Entry, err error) {
-	err = r.readTx(rx, opList, "", func(scope int64) error {
-		all, err := findEntries(rx, sqlList, scope, staleBefore(rx.Now()))
-		for i := range all {
-			list = append(list, all[i].Entry)
-		}
-		return err
-	})
-	return list, err
 }
 
 // Delete takes the entry with the id out, whatever its status, and with it what it had reserved. A
@@ -110,11 +96,9 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool,
 	err error,
 ) {
-	err = r.db.WriteLocked(ctx, opUpdate, func(tx *db.Tx) error {
-		e, ok, err = r.UpdateEntryTx(tx, id, update)
-		return err
+	return transact.Find(ctx, r.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
+		return r.UpdateEntryTx(tx, id, update)
 	})
-	return e, ok, err
 }
 
 // LogContextQuery adds a query to an active entry. For an entry that is not active, or missing,
@@ -143,16 +127,6 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 	error,
 ) {
 	out, err := r.TryReserveThread(ctx, thread, build)
-	return out.orReserved(thread, err)
-}
-
-// CreateGeneratedEntryForThreadTx is CreateGeneratedEntryForThread inside a transaction.
-func (r *Registry) CreateGeneratedEntryForThreadTx(tx *db.Tx, thread string, build Builder) (Entry, error) {
-	out, err := r.TryReserveThreadTx(tx, thread, build)
-	return out.orReserved(thread, err)
-}
-
-func (out ReserveOutcome) orReserved(thread string, err error) (Entry, error) {
 	if err == nil && out.LiveOwner != nil {
 		err = &db.Error{
 			Op: opReserve, Entity: "thread", ID: thread,
@@ -168,11 +142,9 @@ func (out ReserveOutcome) orReserved(thread string, err error) (Entry, error) {
 
 // CreateGeneratedEntry adds what build makes for a new id. Nobody is asked about its thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
-	err = r.db.Write(ctx, opCreate, func(tx *db.Tx) error {
-		e, err = r.CreateGeneratedEntryTx(tx, build)
-		return err
+	return transact.Get(ctx, r.db.Write, opCreate, func(tx *db.Tx) (Entry, error) {
+		return r.CreateGeneratedEntryTx(tx, build)
 	})
-	return e, err
 }
 
 // FindOrCreateActiveEntry gives update the first active entry, by id, that matches, and stores what

@@ -16,6 +16,15 @@ func findEntry(rx *db.Rx, query string, args ...any) (*stored, error) {
 	return &s, s.complete(rx)
 }
 
+// findOne is findEntry for a caller that does not change the entry.
+func findOne(rx *db.Rx, query string, args ...any) (e Entry, ok bool, err error) {
+	s, err := findEntry(rx, query, args...)
+	if err != nil || s == nil {
+		return Entry{}, false, err
+	}
+	return s.Entry, true, nil
+}
+
 // findEntries gives all entries of a query that begins with sqlRow.
 func findEntries(rx *db.Rx, query string, args ...any) (all []stored, err error) {
 	err = rx.Select(&all, query, args...)

@@ -20,46 +20,38 @@ func TestTx_CallsSeeEachOther(t *testing.T) {
 	no := errors.New("no")
 	together := func(last error) error {
 		return d.Write(ctx, "begin", func(tx *db.Tx) error {
-			if n, err := r.ReapDeadForThreadTx(tx, "main"); n != 1 || err != nil {
-				t.Errorf("of the thread %d are reaped (%v)", n, err)
-			}
-			e, err := r.CreateGeneratedEntryForThreadTx(tx, "main", func(id string) (agents.Entry, error) {
+			out, err := r.TryReserveThreadTx(tx, "main", func(id string) (agents.Entry, error) {
 				e := entry("next", agents.Active)
 				e.Thread, e.NativeActorKey, e.ClientInstanceID, e.HeddleSessionID = "main", p("actor"), p("client"),
 					p("session")
 				return e, nil
 			})
-			if err != nil || e.SessionID != "next" {
-				t.Errorf("%+v, %v", e, err)
+			if err != nil || out.Reserved == nil || out.Reserved.SessionID != "next" {
+				t.Errorf("%+v, %v", out, err)
 			}
-			for name, find := range map[string]func() (agents.Entry, bool, error){
-				"load":  func() (agents.Entry, bool, error) { return r.LoadTx(&tx.Rx, "next") },
-				"actor": func() (agents.Entry, bool, error) { return r.FindActiveByNativeActorKeyTx(&tx.Rx, "actor") },
-				"client": func() (agents.Entry, bool,
-					error,
-				) {
-					return r.FindActiveByClientInstanceIDTx(&tx.Rx, "client")
-				},
-				"session": func() (agents.Entry, bool,
-					error,
-				) {
-					return r.FindActiveByHeddleSessionIDTx(&tx.Rx, "session")
-				},
+			if e, err := r.GetTx(&tx.Rx, "next"); err != nil || e.SessionID != "next" {
+				t.Errorf("%q, %v", e.SessionID, err)
+			}
+			for name, f := range map[string]agents.Filter{
+				"actor": {NativeActorKey: p("actor")}, "client": {ClientInstanceID: p("client")},
+				"session": {HeddleSessionID: p("session")},
 			} {
-				if e, ok, err := find(); !ok || err != nil || e.SessionID != "next" {
-					t.Errorf("%s: %q, %v, %v", name, e.SessionID, ok, err)
+				f.Statuses = []agents.Status{agents.Active}
+				page, err := r.PageTx(&tx.Rx, f, db.At{Limit: 1})
+				if err != nil || len(page.Items) != 1 || page.Items[0].SessionID != "next" {
+					t.Errorf("%s: %v, %v", name, page.Items, err)
 				}
 			}
 			if chain, err := r.ActorChainForSessionTx(&tx.Rx, "next"); len(chain) != 1 || err != nil {
 				t.Errorf("the chain is %v (%v)", chain, err)
 			}
-			list, err := r.ListTx(&tx.Rx)
-			if err != nil || len(list) != 2 {
-				t.Errorf("%d are listed (%v)", len(list), err)
+			list, err := r.PageTx(&tx.Rx, agents.Filter{}, db.At{})
+			if err != nil || len(list.Items) != 2 {
+				t.Errorf("%d are listed (%v)", len(list.Items), err)
 			}
-			_, err = r.CreateGeneratedEntryForThreadTx(tx, "main", nil)
-			if taken, ok := errors.AsType[*agents.ReservedError](err); !ok || taken.Owner.SessionID != "next" {
-				t.Errorf("a second one: %v", err)
+			second, err := r.TryReserveThreadTx(tx, "main", nil)
+			if err != nil || second.LiveOwner == nil || second.LiveOwner.SessionID != "next" {
+				t.Errorf("a second one: %+v, %v", second, err)
 			}
 			return last
 		})
@@ -88,28 +80,6 @@ func TestTx_CallsSeeEachOther(t *testing.T) {
 	}
 }
 
-func TestReapingInATransactionGoesOverAllPages(t *testing.T) {
-	agents.InSmallTurns(t)
-	r := newRegistry(t)
-	for _, id := range []string{"a", "b", "c", "d", "e"} {
-		e := entry(id, agents.Active)
-		e.PID, e.BootID = p(uint32(1<<30)), agents.CurrentBootID()
-		save(t, r, e)
-	}
-	for i, reap := range []func(*db.Tx) (int, error){r.ReapDeadTx, r.RecoverTx} {
-		err := agents.FileOf(r).Write(ctx, "reap", func(tx *db.Tx) error {
-			n, err := reap(tx)
-			if want := []int{5, 0}[i]; n != want {
-				t.Errorf("%d are reaped", n)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestATransactionPutsNothingAside(t *testing.T) {
 	clock := dbtest.NewClock(time.Now())
 	r := agents.NewRegistry(dbtest.Open(t, db.Options{Now: clock.Now}), agents.Options{})
@@ -119,12 +89,12 @@ func TestATransactionPutsNothingAside(t *testing.T) {
 	}
 	clock.Advance(8 * 24 * time.Hour)
 	err := agents.FileOf(r).Read(ctx, "look", func(rx *db.Rx) error {
-		list, err := r.ListTx(rx)
-		if len(list) > 0 || err != nil {
-			t.Errorf("%v, %v", list, err)
+		page, err := r.PageTx(rx, agents.Filter{}, db.At{})
+		if len(page.Items) > 0 || err != nil {
+			t.Errorf("%v, %v", page.Items, err)
 		}
-		if _, ok, err := r.LoadTx(rx, "old"); ok || err != nil {
-			t.Errorf("a stale one is loaded (%v)", err)
+		if _, err := r.GetTx(rx, "old"); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("a stale one is found (%v)", err)
 		}
 		return err
 	})

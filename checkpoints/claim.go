@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // A Claim is a run that this process has taken to resume it. It holds until it is completed,
@@ -50,14 +51,9 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // that was imported, and that the old program went on with after something was done to it here:
 // that is ErrConflict until somebody decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
-	err = s.db.WriteLocked(ctx, opClaim, func(tx *db.Tx) error {
-		claim, ok, err = s.claimBy(tx, runID, tx.ExecAndCommit)
-		return err
+	return transact.Find(ctx, s.db.WriteLocked, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
+		return s.claimBy(tx, runID, tx.ExecAndCommit)
 	})
-	if err != nil {
-		return nil, false, err
-	}
-	return claim, ok, nil
 }
 
 const (
@@ -330,15 +326,10 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 // Reattach gives the handle of a claim that this process made before, when it could not be told
 // whether it was made. Any other, and one that has ended, is ErrLeaseLost. A process that has
 // closed the file has given up what it held.
-func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Claim, err error) {
-	err = s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
-		c, err = s.ReattachTx(rx, runID, epoch)
-		return err
+func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Claim, error) {
+	return transact.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (*Claim, error) {
+		return s.ReattachTx(rx, runID, epoch)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
 }
 
 // ReattachTx is Reattach inside a transaction.

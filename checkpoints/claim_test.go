@@ -418,9 +418,8 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, get := store.GetTx(&tx.Rx, checkpoints.Ref{RunID: "r"})
 		_, page := store.PageTx(&tx.Rx, checkpoints.Filter{}, db.At{})
 		_, find := store.FindTx(&tx.Rx, "", 0)
-		_, list := store.ListTx(&tx.Rx)
 		for what, err := range map[string]error{
-			"claim": claims, "load": load, "get": get, "page": page, "find": find, "list": list,
+			"claim": claims, "load": load, "get": get, "page": page, "find": find,
 			"save":   store.SaveTx(tx, sample("r")),
 			"delete": store.DeleteTx(tx, checkpoints.Ref{RunID: "r"}), "remove": store.RemoveTx(tx, "r"),
 			"complete by id": store.CompleteTx(tx, "r"),

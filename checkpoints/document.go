@@ -5,6 +5,7 @@ import (
 
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 const (
@@ -88,11 +89,9 @@ func (s *Store) LoadTx(rx *db.Rx, runID string) (p *PausedWorkflow, ok bool, err
 // LoadDocument gives the document of the run that waits under the id, byte for byte; ok is false
 // when none does. One that can't be read is ErrCorrupt.
 func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte, ok bool, err error) {
-	err = s.db.Read(ctx, opLoad, func(rx *db.Rx) error {
-		document, ok, err = s.LoadDocumentTx(rx, runID)
-		return err
+	return transact.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) ([]byte, bool, error) {
+		return s.LoadDocumentTx(rx, runID)
 	})
-	return document, ok, err
 }
 
 // LoadDocumentTx is LoadDocument inside a transaction.
@@ -116,20 +115,17 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 // can't be read. A Ref without a state means the one that waits, or else the claimed one.
 // ErrNotFound: there is none.
 func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
-	err = s.look(rx, opLoad, ref.RunID, func(scope int64) error {
+	err = s.find(rx, opLoad, ref.RunID, func(scope int64) (there bool, err error) {
 		states := []State{ref.State}
 		if ref.State == "" {
 			states = []State{Paused, Claimed}
 		}
-		for _, state := range states {
+		for i := 0; i < len(states) && !there && err == nil; i++ {
 			var found stored
-			there, err := rx.Find(&found, sqlStored, scope, ref.RunID, string(state))
-			if err != nil || there {
-				document = found.Document
-				return err
-			}
+			there, err = rx.Find(&found, sqlStored, scope, ref.RunID, string(states[i]))
+			document = found.Document
 		}
-		return db.ErrNotFound
+		return there, err
 	})
 	return document, err
 }
@@ -147,22 +143,15 @@ func (s *Store) Delete(ctx context.Context, ref Ref) error {
 
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
-	found := false
-	err := s.look(&tx.Rx, opDelete, ref.RunID, func(scope int64) (err error) {
-		var n int64
+	return s.find(&tx.Rx, opDelete, ref.RunID, func(scope int64) (bool, error) {
 		if _, err := ref.State.condition(); err != nil {
-			return err
+			return false, err
 		}
-		if ref.State == "" {
-			n, err = tx.Exec(sqlRemove, scope, ref.RunID)
-		} else {
-			n, err = tx.Exec(sqlRemoveState, scope, ref.RunID, string(ref.State))
+		query, args := sqlRemove, []any{scope, ref.RunID}
+		if ref.State != "" {
+			query, args = sqlRemoveState, append(args, string(ref.State))
 		}
-		found = n > 0
-		return err
+		n, err := tx.Exec(query, args...)
+		return n > 0, err
 	})
-	if err == nil && !found {
-		err = failed(opDelete, ref.RunID, db.ErrNotFound)
-	}
-	return err
 }

@@ -2,10 +2,10 @@ package checkpoints
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // A Followed is what a follower of checkpoints is told: how a checkpoint stands since it was saved,
@@ -64,19 +64,16 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 // CursorBefore gives the cursor with which a checkpoint's present state comes first; with 0 changes
 // it is the one behind that, for what is yet to come. db.ErrNotFound: there is none. db.ErrInvalid:
 // changes is negative.
-func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (cursor string, err error) {
-	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		cursor, err = s.CursorBeforeTx(rx, ref, changes)
-		return err
+func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (string, error) {
+	return transact.Get(ctx, s.db.Read, opFollow, func(rx *db.Rx) (string, error) {
+		return s.CursorBeforeTx(rx, ref, changes)
 	})
-	return cursor, err
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string, err error) {
 	if changes < 0 {
-		err := fmt.Errorf("%w: %d changes", db.ErrInvalid, changes)
-		return "", &db.Error{Op: opFollow, Entity: "checkpoint", ID: ref.RunID, Hint: "ask for 0 or more", Err: err}
+		return "", failed(opFollow, ref.RunID, db.Invalid("ask for 0 or more", "%d changes", changes))
 	}
 	at, err := s.placeOf(rx, ref, "")
 	if err == nil && changes == 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // An Ending is how a claim came to be over.
@@ -53,12 +54,10 @@ const (
 )
 
 // HistoryPage gives a page of the claims that are over, the last first.
-func (s *Store) HistoryPage(ctx context.Context, f HistoryFilter, at db.At) (page db.Page[Past], err error) {
-	err = s.db.Read(ctx, opHistory, func(rx *db.Rx) error {
-		page, err = s.HistoryPageTx(rx, f, at)
-		return err
+func (s *Store) HistoryPage(ctx context.Context, f HistoryFilter, at db.At) (db.Page[Past], error) {
+	return transact.Get(ctx, s.db.Read, opHistory, func(rx *db.Rx) (db.Page[Past], error) {
+		return s.HistoryPageTx(rx, f, at)
 	})
-	return page, err
 }
 
 // History gives the claims that are over one by one, in the order of HistoryPage: see [db.AllPages].
@@ -110,7 +109,8 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 		} else {
 			query += sqlHistoryOrder
 		}
-		page, err = db.FillPage(room, past(rx, query, append(args, room.Items+1)...), (*Past).weight,
+		entries := db.Each(rx, (*pastRow).past, query, append(args, room.Items+1)...)
+		page, err = db.FillPage(room, entries, (*Past).weight,
 			func(one *Past) string {
 				return rx.Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
 			})
@@ -120,11 +120,6 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 }
 
 func (p *Past) weight() int { return 250 + len(p.RunID) + len(p.Prompt) + len(p.Decision.Decision) }
-
-// past gives the entries of a query as they are read.
-func past(rx *db.Rx, query string, args ...any) iter.Seq2[Past, error] {
-	return db.Each(rx, func(r *pastRow) (Past, error) { return r.past(), nil }, query, args...)
-}
 
 // pastRow is a row of checkpoint_history.
 type pastRow struct {
@@ -146,14 +141,14 @@ type pastClaim struct {
 	OwnerProgram *string `db:"owner_program"`
 }
 
-func (r *pastRow) past() Past {
+func (r *pastRow) past() (Past, error) {
 	return Past{
 		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending),
 		Decision:      Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
 		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: r.created(),
 		ClaimedAt: db.Time(r.ClaimedAt), CompletedAt: db.Time(r.CompletedAt), Epoch: deref(r.Epoch),
 		Pid: int(deref(r.OwnerPid)), Program: deref(r.OwnerProgram),
-	}
+	}, nil
 }
 
 const (

@@ -9,6 +9,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
+	"selvedge/internal/transact"
 )
 
 // A State is where a checkpoint stands.
@@ -93,12 +94,10 @@ const (
 
 // Page gives a page of the checkpoints that pass the filter, in the order of run ids; a run's
 // claimed one comes before its waiting one.
-func (s *Store) Page(ctx context.Context, f Filter, at db.At) (page db.Page[Summary], err error) {
-	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
-		page, err = s.PageTx(rx, f, at)
-		return err
+func (s *Store) Page(ctx context.Context, f Filter, at db.At) (db.Page[Summary], error) {
+	return transact.Get(ctx, s.db.Read, opList, func(rx *db.Rx) (db.Page[Summary], error) {
+		return s.PageTx(rx, f, at)
 	})
-	return page, err
 }
 
 // PageTx is Page inside a transaction.
@@ -114,42 +113,33 @@ func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Summary, error] {
 }
 
 // Get gives one checkpoint, without its document: see [Store.LoadDocument]. ErrNotFound: there is none.
-func (s *Store) Get(ctx context.Context, ref Ref) (summary Summary, err error) {
-	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
-		summary, err = s.GetTx(rx, ref)
-		return err
-	})
-	return summary, err
+func (s *Store) Get(ctx context.Context, ref Ref) (Summary, error) {
+	return transact.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (Summary, error) { return s.GetTx(rx, ref) })
 }
 
 // GetTx is Get inside a transaction.
 func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
-	found := false
-	err = s.look(rx, opGet, ref.RunID, func(scope int64) error {
+	err = s.find(rx, opGet, ref.RunID, func(scope int64) (found bool, err error) {
 		inState, err := ref.State.condition()
 		if err != nil {
-			return err
+			return false, err
 		}
-		for summary, err = range summaries(rx,
-			sqlSummaries+` AND c.run_id = ?`+inState+` ORDER BY c.state DESC LIMIT 1`, scope, ref.RunID) {
-			found = err == nil
+		var row summaryRow
+		query := sqlSummaries + ` AND c.run_id = ?` + inState + ` ORDER BY c.state DESC LIMIT 1`
+		if found, err = rx.Find(&row, query, scope, ref.RunID); found {
+			summary, err = row.summary(rx)
 		}
-		return err
+		return found, err
 	})
-	if err == nil && !found {
-		err = failed(opGet, ref.RunID, db.ErrNotFound)
-	}
 	return summary, err
 }
 
 // Find gives the checkpoints of runs whose id begins with prefix, in the order of Page; at most
 // limit of them, with the rules of a page.
-func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []Ref, err error) {
-	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
-		found, err = s.FindTx(rx, prefix, limit)
-		return err
+func (s *Store) Find(ctx context.Context, prefix string, limit int) ([]Ref, error) {
+	return transact.Get(ctx, s.db.Read, opFind, func(rx *db.Rx) ([]Ref, error) {
+		return s.FindTx(rx, prefix, limit)
 	})
-	return found, err
 }
 
 // FindTx is Find inside a transaction.
@@ -233,7 +223,9 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 		query += sqlBehind
 		args = append(args, runID, state)
 	}
-	return db.FillPage(room, summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size,
+	summaries := db.Each(rx, func(r *summaryRow) (Summary, error) { return r.summary(rx) },
+		query+sqlPageOrder, append(args, room.Items+1)...)
+	return db.FillPage(room, summaries, (*Summary).size,
 		func(one *Summary) string {
 			return rx.Cursor(listName, []int64{scope}, one.RunID, string(one.State))
 		})
@@ -242,11 +234,6 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 // size is how many bytes a summary takes, about.
 func (s *Summary) size() int {
 	return 200 + len(s.RunID) + len(s.PausedStageID) + len(s.Prompt) + len(s.Problem) + len(s.Contested)
-}
-
-// summaries gives the checkpoints of a query as they are read.
-func summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
-	return db.Each(rx, func(r *summaryRow) (Summary, error) { return r.summary(rx) }, query, args...)
 }
 
 func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {

@@ -20,15 +20,9 @@ func (s *Store) Pin(ctx context.Context, runID string) error {
 
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, runID string) error {
-	found := false
-	err := s.look(&tx.Rx, opPin, runID, func(scope int64) (err error) {
-		var kept string
-		found, err = tx.Find(&kept, sqlFindKept, scope, runID)
-		return err
+	err := s.find(&tx.Rx, opPin, runID, func(scope int64) (bool, error) {
+		return tx.Find(new(string), sqlFindKept, scope, runID)
 	})
-	if err == nil && !found {
-		err = failed(opPin, runID, db.ErrNotFound)
-	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"selvedge/db"
@@ -53,7 +54,7 @@ func restate(tx *db.Tx, id int64) error {
 	}
 	is := rowOf(was.RunID, was.Document)
 	is.State, is.SavedAt = was.State, was.SavedAt
-	if is.says(&was.row) {
+	if reflect.DeepEqual(is, was.row) {
 		return nil
 	}
 	// scope, run, stage, prompt, created, its text, saved, size, checksum, problem, their checksum
@@ -61,13 +62,3 @@ func restate(tx *db.Tx, id int64) error {
 	_, err := tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:11], []any{id})...)
 	return err
 }
-
-// says reports whether two rows of a run say the same of its document.
-func (r *row) says(other *row) bool {
-	return same(r.PausedStageID, other.PausedStageID) && same(r.Prompt, other.Prompt) &&
-		same(r.CreatedAt, other.CreatedAt) &&
-		same(r.CreatedAtText, other.CreatedAtText) && same(r.Problem, other.Problem) && r.Size == other.Size &&
-		r.Checksum == other.Checksum
-}
-
-func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -43,6 +43,19 @@ func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) er
 	return failed(op, runID, err)
 }
 
+// find is look for a function that reports whether there is what it looks for; if not, ErrNotFound.
+func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, error)) error {
+	found := false
+	err := s.look(rx, op, runID, func(scope int64) (err error) {
+		found, err = fn(scope)
+		return err
+	})
+	if err == nil && !found {
+		err = failed(op, runID, db.ErrNotFound)
+	}
+	return err
+}
+
 func (s *Store) inScope(rx *db.Rx, fn func(scope int64) error) error {
 	if err := rx.Of(s.db); err != nil {
 		return err

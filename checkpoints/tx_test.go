@@ -57,7 +57,7 @@ func document(t *testing.T, id string) []byte {
 	return text
 }
 
-func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
+func TestRecover_GoesOverAllPages(t *testing.T) {
 	checkpoints.InSmallTurns(t)
 	path := dbtest.Path(t)
 	gone, err := db.Open(t.Context(), path, db.Options{})
@@ -73,20 +73,19 @@ func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
 		check(t, s.SaveDocument(t.Context(), id, document(t, id)))
 		last = mustClaim(t, s, id)
 	}
-	check(t, d.Write(t.Context(), "recover", func(tx *db.Tx) error {
-		if n, err := s.RecoverTx(tx); n != 1 || err != nil {
-			t.Errorf("of one dead, and the living, %d are recovered (%v)", n, err)
-		}
-		again, err := s.ReattachTx(&tx.Rx, "d", last.Epoch())
+	if n, err := s.Recover(t.Context()); n != 1 || err != nil {
+		t.Errorf("of one dead, and the living, %d are recovered (%v)", n, err)
+	}
+	check(t, d.Read(t.Context(), "reattach", func(rx *db.Rx) error {
+		again, err := s.ReattachTx(rx, "d", last.Epoch())
 		if err != nil || again.ClaimedAt() != last.ClaimedAt() {
 			t.Errorf("%+v, %v", again, err)
 		}
-		n, err := s.RecoverOrphanedTx(tx)
-		if n != len(ids) {
-			t.Errorf("%d are recovered", n)
-		}
-		return err
+		return nil
 	}))
+	if n, err := s.RecoverOrphaned(t.Context()); n != len(ids) || err != nil {
+		t.Errorf("%d are recovered (%v)", n, err)
+	}
 	wantList(t, s, append(ids, "e")...)
 	owners := 0
 	check(t, d.Read(t.Context(), "count",

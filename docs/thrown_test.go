@@ -333,13 +333,6 @@ var throws = map[string]func(x *thrower) error{
 		_, err := x.registry().CreateGeneratedEntryForThread(x.t.Context(), "u", x.build)
 		return err
 	},
-	"agents.Registry.CreateGeneratedEntryForThreadTx(build)": func(x *thrower) error {
-		r := x.registry()
-		return x.in(func(tx *db.Tx) error {
-			_, err := r.CreateGeneratedEntryForThreadTx(tx, "u", x.build)
-			return err
-		})
-	},
 	"agents.Registry.FindOrCreateActiveEntry(matches)": func(x *thrower) error {
 		_, _, err := x.registry().FindOrCreateActiveEntry(x.t.Context(), x.matches, noUpdate, noBuild)
 		return err

@@ -23,7 +23,9 @@ var withoutTx = func() map[string]string {
 		"it works in many short transactions, so that nobody waits for the writer": {
 			"runs.Store.GC", "runs.Store.Prune", "runs.Store.Recover", "runs.Store.AdoptOrphans", "live.Store.Prune",
 			"live.Store.Recover",
-			"agents.Registry.Prune", "checkpoints.Store.Prune",
+			"agents.Registry.Prune", "agents.Registry.ReapDead", "agents.Registry.ReapDeadForThread",
+			"agents.Registry.Recover", "checkpoints.Store.Prune", "checkpoints.Store.Recover",
+			"checkpoints.Store.RecoverOrphaned",
 			"workers.Runtimes.Prune", "workers.Runtime.PruneEvents",
 		},
 		"it goes on beyond any transaction": {
@@ -42,9 +44,12 @@ var withoutTx = func() map[string]string {
 			"runs.Store.AppendRecords", "runs.Store.AppendTurns", "runs.Store.WriteStarted", "runs.Store.WriteEnded",
 			"live.Store.RecordEvent",
 		},
+		"an old call, for which TryReserveThreadTx does": {"agents.Registry.CreateGeneratedEntryForThread"},
 		"an old call, for which GetTx, FindTx, PageTx, TracePageTx, EventsPageTx and TranscriptPageTx do": {
 			"runs.Store.AgentForRun", "runs.Store.GetRunTrace", "runs.Store.GetRunTraceFor", "runs.Store.ListRuns",
-			"live.Store.EventPage", "live.Store.Events", "live.Store.List", "live.Store.Snapshot",
+			"agents.Registry.FindActiveByClientInstanceID", "agents.Registry.FindActiveByHeddleSessionID",
+			"agents.Registry.FindActiveByNativeActorKey", "agents.Registry.List", "agents.Registry.Load",
+			"checkpoints.Store.List", "live.Store.EventPage", "live.Store.Events", "live.Store.List", "live.Store.Snapshot",
 			"workers.Runtime.EventCursorFromStart", "workers.Runtime.EventCursorNow", "workers.Runtime.ListWorkers",
 			"workers.Runtime.ReadEvents", "workers.Runtime.Status", "workers.Runtime.Summary",
 			"workers.Runtime.TranscriptProjection", "workers.Runtime.WorkerDetail",

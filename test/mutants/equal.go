@@ -35,7 +35,7 @@ var equals = []equal{
 	{"agents/liveness.go", `boot != nil && bootID != nil`, `true && bootID != nil`, linux},
 	{"agents/liveness.go", `!rx.OneMachine() && w.Status`, `!rx.OneMachine() &&`, onServer},
 	{"agents/liveness.go", `pid > math.MaxInt32`, `pid >= math.MaxInt32`, "no process has that number"},
-	{"agents/reap.go", `w.TTL == nil && own != nil && w.PIDNS`, `w.TTL == nil && true && w.PIDNS`, linux},
+	{"agents/reap.go", `s.TTL == nil && own != nil && s.PIDNS`, `s.TTL == nil && true && s.PIDNS`, linux},
 	{
 		"agents/reap.go", `AND a.thread = ? AND a.session_id > ?`, `AND a.thread = ? AND a.session_id >= ?`,
 		"the last of a page is judged twice",
@@ -71,7 +71,7 @@ var equals = []equal{
 		"checkpoints/recover.go", `run_id > ? ORDER BY`, `run_id >= ? ORDER BY`,
 		"the last of a page is judged twice",
 	},
-	{"checkpoints/recover.go", `return freed && !c.PausedAgain`, `return true && !c.PausedAgain`, oneWriter},
+	{"checkpoints/recover.go", `counts = freed && !c.PausedAgain`, `counts = true && !c.PausedAgain`, oneWriter},
 	{"runs/recover.go", `if !found || run.Status`, `if false || run.Status`, "what is not there has no status"},
 	{"runs/recover.go", `len(batch) < endedAtATime`, `len(batch) <= endedAtATime`, "a batch of one more"},
 	{"runs/append_rows.go", `known && p.turns && tx`, `true && p.turns && tx`, noRow},

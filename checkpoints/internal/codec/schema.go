@@ -1,6 +1,9 @@
 package codec
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // The types of the original's document (car-workflow 0.27.0), which decide what can be read. Later
 // versions add stage kinds and result kinds; a document with one of those is kept, and answered
@@ -17,104 +20,125 @@ const (
 	no        = "false"
 	zero      = "0"
 	zeroFloat = "0.0"
+	noMetrics = `{"actions_failed":0,"actions_succeeded":0,"duration_ms":0.0,"retries":0,` +
+		`"tool_calls":0,"turns":0}`
+	noCost = `{"actions_executed":0,"actions_skipped":0,"retries":0,"tool_calls":0,` +
+		`"total_duration_ms":0.0}`
 )
 
 func documentTypes() *structure {
 	workflow, stage, result := &structure{name: "struct Workflow"}, &structure{name: "struct Stage"},
 		&structure{name: "struct StageResult"}
 	approvalField := define("struct ApprovalField",
-		field{name: "name", of: text},
-		field{name: "label", of: text, missing: emptyText},
-		field{name: "field_type", of: text, missing: `"text"`},
-		field{name: "options", of: list(text), missing: emptyList, dropped: emptyList},
-		field{name: "required", of: boolean, missing: no},
+		needs(text, "name"),
+		fills(text, emptyText, "label"),
+		fills(text, `"text"`, "field_type"),
+		drops(list(text), emptyList, "options"),
+		fills(boolean, no, "required"),
 	)
 	precondition := define("struct Precondition",
-		field{name: "key", of: text},
-		field{name: "operator", of: text, missing: `"eq"`},
-		field{name: "value", of: anything, missing: null},
-		field{name: "description", of: text, missing: emptyText},
+		needs(text, "key"),
+		fills(text, `"eq"`, "operator"),
+		fills(anything, null, "value"),
+		fills(text, emptyText, "description"),
 	)
 	proposal := proposalTypes(precondition)
 	step := stepTypes(workflow, proposal, precondition, approvalField)
 	compensation := &tagged{
 		name: "CompensationHandler", words: []string{"proposal", "stage_ref"},
 		variants: []*structure{
-			define("struct ProposalStep", field{name: "proposal", of: proposal.read}),
-			define("struct variant CompensationHandler::StageRef", field{name: "stage_id", of: text}),
+			define("struct ProposalStep", needs(proposal.read, "proposal")),
+			define("struct variant CompensationHandler::StageRef", needs(text, "stage_id")),
 		},
 	}
 	stage.define(
-		field{name: "id", of: text},
-		field{name: "name", of: text},
-		field{name: "step", of: step.read},
-		field{name: "compensation", of: optional(compensation.read), missing: null, dropped: null},
-		field{name: "timeout_ms", of: optional(u64), missing: null, dropped: null},
-		field{name: "metadata", of: anyMap, missing: emptyMap},
+		needs(text, "id", "name"),
+		needs(step.read, "step"),
+		drops(optional(compensation.read), null, "compensation"),
+		drops(optional(u64), null, "timeout_ms"),
+		fills(anyMap, emptyMap, "metadata"),
 	)
 	edge := define("struct Edge",
-		field{name: "from", of: text},
-		field{name: "to", of: text},
-		field{name: "conditions", of: list(precondition.read), missing: emptyList},
-		field{name: "label", of: text, missing: emptyText},
+		needs(text, "from", "to"),
+		fills(list(precondition.read), emptyList, "conditions"),
+		fills(text, emptyText, "label"),
 	)
 	workflow.define(
-		field{name: "id", of: text},
-		field{name: "name", of: text},
-		field{name: "start", of: text},
-		field{name: "goal", of: optional(text), missing: null, dropped: null},
-		field{name: "stages", of: list(stage.read)},
-		field{name: "edges", of: list(edge.read)},
-		field{name: "max_iterations", of: u32, missing: "100"},
-		field{name: "metadata", of: anyMap, missing: emptyMap},
+		needs(text, "id", "name", "start"),
+		drops(optional(text), null, "goal"),
+		needs(list(stage.read), "stages"),
+		needs(list(edge.read), "edges"),
+		fills(u32, "100", "max_iterations"),
+		fills(anyMap, emptyMap, "metadata"),
 	)
 	paused := &structure{name: "struct PausedWorkflow"}
 	output := outputTypes(paused, result)
 	result.define(
-		field{name: "stage_id", of: text},
-		field{name: "stage_name", of: text},
-		field{name: "status", of: stageStatus},
-		field{name: "output", of: output.read},
-		field{name: "duration_ms", of: float},
-		field{name: "error", of: optional(text), missing: null, dropped: null},
+		needs(text, "stage_id", "stage_name"),
+		needs(stageStatus, "status"),
+		needs(output.read, "output"),
+		needs(float, "duration_ms"),
+		drops(optional(text), null, "error"),
 	)
 	paused.define(
-		field{name: "run_id", of: text},
-		field{name: "workflow", of: workflow.read},
-		field{name: "paused_stage_id", of: text},
-		field{name: "prompt", of: text},
-		field{name: "fields", of: list(approvalField.read)},
-		field{name: "output_key", of: text},
-		field{name: "wf_state", of: anyMap},
-		field{name: "stage_results", of: list(result.read)},
-		field{name: "completed_stage_ids", of: list(text)},
-		field{name: "iterations", of: u32},
-		field{name: "prior_duration_ms", of: float, missing: zeroFloat},
-		field{name: "created_at", of: instant},
+		needs(text, "run_id"),
+		needs(workflow.read, "workflow"),
+		needs(text, "paused_stage_id", "prompt"),
+		needs(list(approvalField.read), "fields"),
+		needs(text, "output_key"),
+		needs(anyMap, "wf_state"),
+		needs(list(result.read), "stage_results"),
+		needs(list(text), "completed_stage_ids"),
+		needs(u32, "iterations"),
+		fills(float, zeroFloat, "prior_duration_ms"),
+		needs(instant, "created_at"),
 	)
 	return paused
 }
 
 var stageStatus = word("succeeded", "failed", "skipped", "compensated")
 
-func define(name string, fields ...field) *structure {
+func define(name string, groups ...[]field) *structure {
 	st := &structure{name: name}
-	st.define(fields...)
+	st.define(groups...)
 	return st
 }
 
 // define gives a structure its fields; those that contain each other are named before they are defined.
-func (st *structure) define(fields ...field) {
-	st.fields = fields
-	for i := range fields {
+func (st *structure) define(groups ...[]field) {
+	st.fields = slices.Concat(groups...)
+	for i := range st.fields {
 		st.sorted = append(st.sorted, i)
 	}
-	slices.SortFunc(st.sorted, func(a, b int) int {
-		if fields[a].name < fields[b].name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(st.sorted, func(a, b int) int { return cmp.Compare(st.fields[a].name, st.fields[b].name) })
+}
+
+// needs are members that must be there.
+func needs(of shape, names ...string) []field { return fills(of, required, names...) }
+
+// fills are members that stand for a default if they are absent.
+func fills(of shape, missing string, names ...string) (fields []field) {
+	for _, name := range names {
+		fields = append(fields, field{name: name, of: of, missing: missing})
+	}
+	return fields
+}
+
+// drops are such members, which the original leaves out if they have the default.
+func drops(of shape, missing string, names ...string) []field {
+	fields := fills(of, missing, names...)
+	for i := range fields {
+		fields[i].dropped = missing
+	}
+	return fields
+}
+
+// inLists are members that a list in place of the struct must have all the same.
+func inLists(fields []field) []field {
+	for i := range fields {
+		fields[i].inLists = true
+	}
+	return fields
 }
 
 // stepTypes are the kinds of a stage.
@@ -124,46 +148,43 @@ func stepTypes(workflow, proposal, precondition, approvalField *structure) *tagg
 		words: []string{"pattern", "proposal", "sub_workflow", "approval", "loop_until", "for_each", "dedup"},
 	}
 	agent := define("struct AgentSpec",
-		field{name: "name", of: text},
-		field{name: "system_prompt", of: text},
-		field{name: "tools", of: list(text)},
-		field{name: "max_turns", of: u32},
-		field{name: "metadata", of: anyMap},
-		field{name: "cache_control", of: boolean, missing: no},
+		needs(text, "name", "system_prompt"),
+		needs(list(text), "tools"),
+		needs(u32, "max_turns"),
+		needs(anyMap, "metadata"),
+		fills(boolean, no, "cache_control"),
 	)
 	pattern := word("swarm_parallel", "swarm_sequential", "swarm_debate", "pipeline", "supervisor", "delegator",
 		"map_reduce",
 		"vote", "fleet", "adversarial_review", "tournament")
 	step.variants = []*structure{
 		define("struct PatternStep",
-			field{name: "pattern", of: pattern},
-			field{name: "task", of: text},
-			field{name: "agents", of: list(agent.read)},
-			field{name: "config", of: anyMap, missing: emptyMap},
+			needs(pattern, "pattern"),
+			needs(text, "task"),
+			needs(list(agent.read), "agents"),
+			fills(anyMap, emptyMap, "config"),
 		),
-		define("struct ProposalStep", field{name: "proposal", of: proposal.read}),
-		define("struct SubWorkflowStep", field{name: "workflow", of: workflow.read}),
+		define("struct ProposalStep", needs(proposal.read, "proposal")),
+		define("struct SubWorkflowStep", needs(workflow.read, "workflow")),
 		define("struct ApprovalStep",
-			field{name: "prompt", of: text},
-			field{name: "fields", of: list(approvalField.read), missing: emptyList},
-			field{name: "output_key", of: text},
+			needs(text, "prompt"),
+			fills(list(approvalField.read), emptyList, "fields"),
+			needs(text, "output_key"),
 		),
 		define("struct LoopUntilStep",
-			field{name: "body", of: step.read},
-			field{name: "until", of: list(precondition.read), missing: emptyList},
-			field{name: "max_iterations", of: u32},
+			needs(step.read, "body"),
+			fills(list(precondition.read), emptyList, "until"),
+			needs(u32, "max_iterations"),
 		),
 		define("struct ForEachStep",
-			field{name: "items_from", of: text},
-			field{name: "body", of: step.read},
-			field{name: "max_concurrent", of: usize, missing: zero},
+			needs(text, "items_from"),
+			needs(step.read, "body"),
+			fills(usize, zero, "max_concurrent"),
 		),
 		define("struct DedupStep",
-			field{name: "items_from", of: text},
-			field{name: "into", of: text},
-			field{name: "store", of: text},
-			field{name: "hash_fields", of: list(text), missing: emptyList, dropped: emptyList},
-			field{name: "ttl_secs", of: optional(u64), missing: null, dropped: null},
+			needs(text, "items_from", "into", "store"),
+			drops(list(text), emptyList, "hash_fields"),
+			drops(optional(u64), null, "ttl_secs"),
 		),
 	}
 	return step
@@ -172,33 +193,31 @@ func stepTypes(workflow, proposal, precondition, approvalField *structure) *tagg
 // proposalTypes are the original's actions, as a stage proposes them.
 func proposalTypes(precondition *structure) *structure {
 	assumption := define("struct StateAssumption",
-		field{name: "key", of: text},
-		field{name: "expected_value", of: optional(anything), missing: null, dropped: null},
-		field{name: "read_version", of: optional(u64), missing: null, dropped: null},
+		needs(text, "key"),
+		drops(optional(anything), null, "expected_value"),
+		drops(optional(u64), null, "read_version"),
 	)
 	action := define("struct Action",
-		field{name: "id", of: text, missing: madeUp},
-		field{name: "type", of: word("tool_call", "state_write", "state_read", "assertion")},
-		field{name: "tool", of: optional(text), missing: null, dropped: null},
-		field{name: "parameters", of: anyMap, missing: emptyMap},
-		field{name: "preconditions", of: list(precondition.read), missing: emptyList},
-		field{name: "expected_effects", of: anyMap, missing: emptyMap},
-		field{name: "state_dependencies", of: list(text), missing: emptyList},
-		field{name: "read_set", of: list(text), missing: emptyList},
-		field{name: "write_set", of: list(text), missing: emptyList},
-		field{name: "assumptions", of: list(assumption.read), missing: emptyList},
-		field{name: "idempotent", of: boolean, missing: no},
-		field{name: "max_retries", of: u32, missing: "3"},
-		field{name: "failure_behavior", of: word("abort", "retry", "skip"), missing: `"abort"`},
-		field{name: "timeout_ms", of: optional(u64), missing: null, dropped: null},
-		field{name: "metadata", of: anyMap, missing: emptyMap},
+		fills(text, madeUp, "id"),
+		needs(word("tool_call", "state_write", "state_read", "assertion"), "type"),
+		drops(optional(text), null, "tool"),
+		fills(anyMap, emptyMap, "parameters"),
+		fills(list(precondition.read), emptyList, "preconditions"),
+		fills(anyMap, emptyMap, "expected_effects"),
+		fills(list(text), emptyList, "state_dependencies", "read_set", "write_set"),
+		fills(list(assumption.read), emptyList, "assumptions"),
+		fills(boolean, no, "idempotent"),
+		fills(u32, "3", "max_retries"),
+		fills(word("abort", "retry", "skip"), `"abort"`, "failure_behavior"),
+		drops(optional(u64), null, "timeout_ms"),
+		fills(anyMap, emptyMap, "metadata"),
 	)
 	return define("struct ActionProposal",
-		field{name: "id", of: text, missing: madeUp},
-		field{name: "source", of: text, missing: `"unknown"`},
-		field{name: "actions", of: list(action.read)},
-		field{name: "timestamp", of: instant, missing: madeUp},
-		field{name: "context", of: anyMap, missing: emptyMap},
+		fills(text, madeUp, "id"),
+		fills(text, `"unknown"`, "source"),
+		needs(list(action.read), "actions"),
+		fills(instant, madeUp, "timestamp"),
+		fills(anyMap, emptyMap, "context"),
 	)
 }
 
@@ -213,40 +232,36 @@ func outputTypes(paused, stageResult *structure) *tagged {
 	}
 	agent := agentOutput()
 	finding := define("struct ReviewFinding",
-		field{name: "criterion", of: text},
-		field{name: "passed", of: boolean},
-		field{name: "evidence", of: text},
-		field{name: "severity", of: text},
+		needs(text, "criterion"),
+		needs(boolean, "passed"),
+		needs(text, "evidence", "severity"),
 	)
 	output.variants = []*structure{
 		define("struct variant StageOutput::Pattern",
-			field{name: "outputs", of: list(agent.read)},
-			field{name: "final_answer", of: text},
+			needs(list(agent.read), "outputs"),
+			needs(text, "final_answer"),
 		),
-		define("struct variant StageOutput::Proposal", field{name: "result", of: proposalResult().read}),
+		define("struct variant StageOutput::Proposal", needs(proposalResult().read, "result")),
 		define("struct variant StageOutput::SubWorkflow",
-			field{name: "result", of: workflowResult(paused, stageResult).read}),
-		define("struct variant StageOutput::Approval", field{name: "response", of: anything}),
+			needs(workflowResult(paused, stageResult).read, "result")),
+		define("struct variant StageOutput::Approval", needs(anything, "response")),
 		define("struct variant StageOutput::Review",
-			field{name: "passed", of: boolean},
-			field{name: "blocker_count", of: usize},
-			field{name: "findings", of: list(finding.read)},
-			field{name: "reviewer", of: agent.read},
-			field{name: "inconclusive", of: boolean, missing: no},
+			needs(boolean, "passed"),
+			needs(usize, "blocker_count"),
+			needs(list(finding.read), "findings"),
+			needs(agent.read, "reviewer"),
+			fills(boolean, no, "inconclusive"),
 		),
 		define("struct variant StageOutput::Loop",
-			field{name: "iterations", of: u32},
-			field{name: "satisfied", of: boolean},
-			field{name: "iterations_output", of: list(output.read)},
+			needs(u32, "iterations"),
+			needs(boolean, "satisfied"),
+			needs(list(output.read), "iterations_output"),
 		),
 		define("struct variant StageOutput::ForEach",
-			field{name: "items", of: list(text)},
-			field{name: "outputs", of: list(output.read)},
+			needs(list(text), "items"),
+			needs(list(output.read), "outputs"),
 		),
-		define("struct variant StageOutput::Dedup",
-			field{name: "total", of: usize},
-			field{name: "unseen", of: usize},
-		),
+		define("struct variant StageOutput::Dedup", needs(usize, "total", "unseen")),
 		define("unit variant StageOutput::Empty"),
 	}
 	return output
@@ -254,88 +269,75 @@ func outputTypes(paused, stageResult *structure) *tagged {
 
 func agentOutput() *structure {
 	evidence := define("struct Evidence",
-		field{name: "kind", of: word("self_assessment", "tool_result", "state_change", "external_verification",
-			"stop_reason", "evaluator")},
-		field{name: "description", of: text},
-		field{name: "data", of: optional(anything), missing: null, inLists: true},
+		needs(word("self_assessment", "tool_result", "state_change", "external_verification",
+			"stop_reason", "evaluator"), "kind"),
+		needs(text, "description"),
+		inLists(fills(optional(anything), null, "data")),
 	)
 	metrics := define("struct OutcomeMetrics",
-		field{name: "turns", of: u32, missing: zero},
-		field{name: "tool_calls", of: u32, missing: zero},
-		field{name: "duration_ms", of: float, missing: zeroFloat},
-		field{name: "retries", of: u32, missing: zero},
-		field{name: "actions_succeeded", of: u32, missing: zero},
-		field{name: "actions_failed", of: u32, missing: zero},
+		fills(u32, zero, "turns", "tool_calls"),
+		fills(float, zeroFloat, "duration_ms"),
+		fills(u32, zero, "retries", "actions_succeeded", "actions_failed"),
 	)
 	outcome := define("struct AgentOutcome",
-		field{name: "status", of: word("success", "partial_success", "give_up", "timeout", "failure", "done")},
-		field{name: "summary", of: text, missing: emptyText},
-		field{name: "evidence", of: list(evidence.read), missing: emptyList},
-		field{
-			name: "metrics", of: metrics.read,
-			missing: `{"actions_failed":0,"actions_succeeded":0,"duration_ms":0.0,"retries":0,"tool_calls":0,"turns":0}`,
-		},
-		field{name: "timestamp", of: instant, missing: madeUp},
+		needs(word("success", "partial_success", "give_up", "timeout", "failure", "done"), "status"),
+		fills(text, emptyText, "summary"),
+		fills(list(evidence.read), emptyList, "evidence"),
+		fills(metrics.read, noMetrics, "metrics"),
+		fills(instant, madeUp, "timestamp"),
 	)
 	tokens := define("struct TokenAccounting",
-		field{name: "input_tokens", of: u64, missing: zero},
-		field{name: "output_tokens", of: u64, missing: zero},
-		field{name: "cost_usd", of: float, missing: zeroFloat},
+		fills(u64, zero, "input_tokens", "output_tokens"),
+		fills(float, zeroFloat, "cost_usd"),
 	)
 	return define("struct AgentOutput",
-		field{name: "name", of: text},
-		field{name: "answer", of: text},
-		field{name: "turns", of: u32},
-		field{name: "tool_calls", of: u32},
-		field{name: "duration_ms", of: float},
-		field{name: "error", of: optional(text), missing: null, inLists: true},
-		field{name: "outcome", of: optional(outcome.read), missing: null, dropped: null},
-		field{name: "tokens", of: optional(tokens.read), missing: null, dropped: null},
-		field{name: "tools_used", of: list(text), missing: emptyList, dropped: emptyList},
+		needs(text, "name", "answer"),
+		needs(u32, "turns", "tool_calls"),
+		needs(float, "duration_ms"),
+		inLists(fills(optional(text), null, "error")),
+		drops(optional(outcome.read), null, "outcome"),
+		drops(optional(tokens.read), null, "tokens"),
+		drops(list(text), emptyList, "tools_used"),
 	)
 }
 
 func proposalResult() *structure {
 	action := define("struct ActionResult",
-		field{name: "action_id", of: text},
-		field{name: "status", of: word("proposed", "validated", "rejected", "executing", "succeeded", "failed",
-			"skipped")},
-		field{name: "output", of: optional(anything), missing: null, dropped: null},
-		field{name: "error", of: optional(text), missing: null, dropped: null},
-		field{name: "state_changes", of: anyMap, missing: emptyMap},
-		field{name: "duration_ms", of: optional(float), missing: null, dropped: null},
-		field{name: "timestamp", of: instant, missing: madeUp},
+		needs(text, "action_id"),
+		needs(word("proposed", "validated", "rejected", "executing", "succeeded", "failed", "skipped"), "status"),
+		drops(optional(anything), null, "output"),
+		drops(optional(text), null, "error"),
+		fills(anyMap, emptyMap, "state_changes"),
+		drops(optional(float), null, "duration_ms"),
+		fills(instant, madeUp, "timestamp"),
 	)
 	cost := define("struct CostSummary",
-		field{name: "tool_calls", of: u32},
-		field{name: "actions_executed", of: u32},
-		field{name: "actions_skipped", of: u32},
-		field{name: "total_duration_ms", of: float},
-		field{name: "retries", of: u32},
+		needs(u32, "tool_calls", "actions_executed", "actions_skipped"),
+		needs(float, "total_duration_ms"),
+		needs(u32, "retries"),
 	)
 	return define("struct ProposalResult",
-		field{name: "proposal_id", of: text},
-		field{name: "results", of: list(action.read), missing: emptyList},
-		field{name: "cost", of: cost.read, missing: `{"actions_executed":0,"actions_skipped":0,"retries":0,"tool_calls":0,"total_duration_ms":0.0}`},
+		needs(text, "proposal_id"),
+		fills(list(action.read), emptyList, "results"),
+		fills(cost.read, noCost, "cost"),
 	)
 }
 
 func workflowResult(paused, stageResult *structure) *structure {
 	compensation := define("struct CompensationResult",
-		field{name: "for_stage_id", of: text},
-		field{name: "status", of: stageStatus},
-		field{name: "duration_ms", of: float},
-		field{name: "error", of: optional(text), missing: null, dropped: null},
+		needs(text, "for_stage_id"),
+		needs(stageStatus, "status"),
+		needs(float, "duration_ms"),
+		drops(optional(text), null, "error"),
 	)
 	return define("struct WorkflowResult",
-		field{name: "workflow_id", of: text},
-		field{name: "workflow_name", of: text},
-		field{name: "status", of: word("completed", "failed", "compensated", "partially_compensated", "paused")},
-		field{name: "stages", of: list(stageResult.read)},
-		field{name: "compensations", of: list(compensation.read)},
-		field{name: "duration_ms", of: float},
-		field{name: "timestamp", of: instant},
-		field{name: "final_state", of: anyMap, missing: emptyMap},
-		field{name: "paused", of: optional(paused.read), missing: null, dropped: null},
+		needs(text, "workflow_id", "workflow_name"),
+		needs(word("completed", "failed", "compensated", "partially_compensated", "paused"), "status"),
+		needs(list(stageResult.read), "stages"),
+		needs(list(compensation.read), "compensations"),
+		needs(float, "duration_ms"),
+		needs(instant, "timestamp"),
+		fills(anyMap, emptyMap, "final_state"),
+		drops(optional(paused.read), null, "paused"),
 	)
 }
