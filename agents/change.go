@@ -2,7 +2,6 @@ package agents
 
 import (
 	"slices"
-	"time"
 
 	"selvedge/db"
 )
@@ -14,7 +13,7 @@ func (r *Registry) SaveTx(tx *db.Tx, e Entry) error {
 	return r.writeTx(tx, opSave, e.SessionID, func(scope int64) error { return save(tx, scope, e.started(tx)) })
 }
 
-// started is the entry with a start: one that nobody gave a start begins now.
+// started is the entry with a start: one without begins now.
 func (e Entry) started(tx *db.Tx) *Entry {
 	if e.StartedAt.IsZero() && !e.kept.yearOne {
 		e.StartedAt = tx.Now()
@@ -39,19 +38,14 @@ const opStatus = "update agent status"
 
 // UpdateStatusTx is UpdateStatus inside a transaction.
 func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
-	return r.writeTx(tx, opStatus, id, func(scope int64) error {
-		if err := checkID(id); err != nil {
-			return err
-		}
-		if err := status.check(id); err != nil {
-			return err
-		}
-		s, err := lockedEntry(tx, scope, id)
-		if err != nil || s == nil {
-			return err
-		}
-		return end(tx, s, status)
-	})
+	err := tx.Of(r.db)
+	if err == nil {
+		err = status.check(id)
+	}
+	if err != nil {
+		return named(opStatus, id, err)
+	}
+	return r.changeTx(tx, opStatus, id, func(_ int64, s *stored) error { return end(tx, s, status) })
 }
 
 // end sets the status, and the time of the end as UpdateStatus says.
@@ -59,7 +53,8 @@ func end(tx *db.Tx, s *stored, status Status) error {
 	e := s.Entry
 	e.Status, e.CompletedAt = status, nil
 	if status != Active {
-		e.CompletedAt = now(tx)
+		now := tx.Now()
+		e.CompletedAt = &now
 	}
 	if err := e.check(); err != nil {
 		return err
@@ -67,24 +62,11 @@ func end(tx *db.Tx, s *stored, status Status) error {
 	return replace(tx, s, &e)
 }
 
-// now is the transaction's time as entries have it.
-func now(tx *db.Tx) *time.Time {
-	t := tx.Now()
-	return &t
-}
-
 const opUpdate = "update agent"
 
 // UpdateEntryTx is UpdateEntry inside a transaction.
 func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e Entry, ok bool, err error) {
-	err = r.writeTx(tx, opUpdate, id, func(scope int64) error {
-		if err := checkID(id); err != nil {
-			return err
-		}
-		s, err := lockedEntry(tx, scope, id)
-		if err != nil || s == nil {
-			return err
-		}
+	err = r.changeTx(tx, opUpdate, id, func(scope int64, s *stored) (err error) {
 		e, err = change(tx, scope, s, update, nil)
 		ok = err == nil
 		return err
@@ -92,8 +74,8 @@ func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e E
 	return e, ok, err
 }
 
-// change stores what update makes of the entry, under the id that it has then; under a lease, where
-// that is not over by then.
+// change stores what update makes of the entry, under the id that it has then; under a lease, if that
+// is not over by then.
 func change(tx *db.Tx, scope int64, s *stored, update func(*Entry), under *Lease) (Entry, error) {
 	e := s.Entry
 	e.ContextQueries = slices.Clone(e.ContextQueries) // s keeps what the rows hold
@@ -170,5 +152,9 @@ func addQuery(tx *db.Tx, scope int64, id string, w *stored, q ContextQuery) erro
 			return err
 		}
 	}
-	return appendQuery(tx, w.ID, probe.ContextQueries[0])
+	var count int
+	if err := tx.Get(&count, sqlCountQueries, w.ID); err != nil {
+		return err
+	}
+	return appendQueries(tx, w.ID, count, probe.ContextQueries)
 }

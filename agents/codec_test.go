@@ -87,7 +87,7 @@ func TestEncode_FloatsUseShortestFloat32(t *testing.T) {
 		"nan":  "nan", "-nan": "nan", "inf": "inf", "-inf": "-inf", "1e39": "inf", "0x10": "16.0", "1_0.5": "10.5",
 	} {
 		e := decode(t, head+"probe_confidence = "+in+"\n"+foot)
-		e.SessionID = "agent-b" // so that the document is written anew
+		e.SessionID = "agent-b" // so that the document is written again
 		if got := string(e.TOML()); !strings.Contains(got, "\nprobe_confidence = "+want+"\n") {
 			t.Errorf("%s is written as\n%s", in, got)
 		}

@@ -20,7 +20,7 @@ const (
 
 var statuses = []Status{Active, Abandoned, Complete, Merged}
 
-// An Entry is one agent session in the registry. Nil pointers are values that nobody gave.
+// An Entry is one agent session in the registry. Nil pointers are values that are not known.
 //
 // An entry that was read remembers what its fields can't say: keys that a later program added,
 // comments and order of the document it was imported from, second 60. Copying the value keeps that
@@ -29,13 +29,13 @@ type Entry struct {
 	SessionID            string  `db:"session_id"`              // [a-z0-9-]+, the entry's key
 	ClientInstanceID     *string `db:"client_instance_id"`      // of the client program that runs the session
 	NativeActorKey       *string `db:"native_actor_key"`        // the harness's own name for this actor
-	NativeParentActorKey *string `db:"native_parent_actor_key"` // and for the actor that started it; see ActorChainForSession
+	NativeParentActorKey *string `db:"native_parent_actor_key"` // and for the actor that started it
 	NativeInstanceKey    *string `db:"native_instance_key"`
 	HeddleSessionID      *string `db:"heddle_session_id"`
 	ThreadID             *string `db:"thread_id"`
 	Thread               string  `db:"thread"`        // the line of work that this agent writes to
-	PID                  *uint32 `db:"pid"`           // process whose death ends the session; nil: nobody can tell
-	BootID               *string `db:"boot_id"`       // see CurrentBootID; nil counts as the current start of the machine
+	PID                  *uint32 `db:"pid"`           // whose death ends the session; nil: not known
+	BootID               *string `db:"boot_id"`       // see CurrentBootID; nil counts as the current one
 	LivenessPath         *string `db:"liveness_path"` // a note; nothing looks at the file
 	HeartbeatAt          *time.Time
 	AnchorState          *string `db:"anchor_state"`
@@ -75,7 +75,7 @@ type kept struct {
 	pidNS      *int64  // namespace of that pid; nil: not known
 }
 
-// A UsageSummary counts what an agent used; nil where nobody counted.
+// A UsageSummary counts what an agent used; nil is not counted.
 type UsageSummary struct {
 	InputTokens     *uint64 `json:"input_tokens,omitempty"`
 	OutputTokens    *uint64 `json:"output_tokens,omitempty"`
@@ -84,8 +84,8 @@ type UsageSummary struct {
 	CostMicrosUSD   *uint64 `json:"cost_micros_usd,omitempty"` // millionths of a US dollar
 }
 
-// Usage is UsageSummary with the agent's provider and model, in the words that all stores have. It
-// sums the agent's runs up.
+// Usage is UsageSummary with the agent's provider and model, as all stores report usage. It is the
+// sum over the agent's runs.
 func (e Entry) Usage() db.Usage {
 	u := e.UsageSummary
 	return usage.OfAgent(e.Provider, e.Model, u.InputTokens, u.OutputTokens, u.ReasoningTokens, u.CostMicrosUSD)
@@ -110,13 +110,6 @@ type ActorChainNode struct {
 	Provider             *string `json:"provider,omitempty"`
 	Model                *string `json:"model,omitempty"`
 	Harness              *string `json:"harness,omitempty"`
-}
-
-func nodeOf(e *Entry) ActorChainNode {
-	return ActorChainNode{
-		SessionID: e.SessionID, NativeActorKey: e.NativeActorKey, NativeParentActorKey: e.NativeParentActorKey,
-		Thread: e.Thread, Status: e.Status, Provider: e.Provider, Model: e.Model, Harness: e.Harness,
-	}
 }
 
 // wasRead makes the entry one that was read: its pid belongs to the namespace ns, and a zero start is meant.

@@ -74,7 +74,7 @@ func (q *ContextQuery) fields() []field {
 	return []field{{"path", &q.Path}, {"scope", &q.Scope}, {"queried_at", &q.QueriedAt}}
 }
 
-// time is the time that the field holds; nil for other fields, and for a time that nobody gave.
+// time is the time that the field holds; nil for other fields, and for a time that is not set.
 func (f field) time() *time.Time {
 	switch v := f.holds.(type) {
 	case *time.Time:

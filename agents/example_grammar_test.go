@@ -149,7 +149,7 @@ func ExampleRegistry_FollowAll() {
 	// Output: agent-b abandoned
 }
 
-// From the present state on, which comes first; with 0 in place of 1, only what is yet to come.
+// From the present state on, which comes first; for 0 instead of 1, only what is yet to come.
 func ExampleRegistry_CursorBefore() {
 	ctx := context.Background()
 	registry, done := atWork(1)
@@ -253,7 +253,7 @@ func leaseOf(ctx context.Context, registry *agents.Registry, o db.LeaseTerms) *a
 	return lease
 }
 
-// A program died while it had a thread. Whoever comes next abandons its agent, and none of those that live.
+// A program died while it had a thread. The next one abandons its agent, and none of those that live.
 func ExampleRegistry_Recover() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "agents")
@@ -292,7 +292,7 @@ func leave(path string) {
 	}
 }
 
-// One program takes a thread for another and leaves; who knows the epoch goes on under the lease.
+// One program takes a thread for another and leaves; the other goes on under the lease by its epoch.
 func ExampleRegistry_Reattach() {
 	ctx := context.Background()
 	registry, done := atWork(0)

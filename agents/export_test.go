@@ -51,9 +51,15 @@ func LeaseOf(r *Registry, id, thread string, epoch int64) *Lease {
 	return (&Lease{registry: r, id: id, thread: thread, epoch: epoch}).handle(nil, db.LeaseColumns{})
 }
 
+func (r *Registry) read(ctx context.Context, why string, fn func(rx *db.Rx, scope int64) error) error {
+	return r.db.Read(ctx, why, func(rx *db.Rx) error {
+		return r.readTx(rx, why, "", func(scope int64) error { return fn(rx, scope) })
+	})
+}
+
 // CountAside tells how many entries of a registry were put aside.
 func CountAside(ctx context.Context, r *Registry) (n int, err error) {
-	err = r.read(ctx, "count", "", func(rx *db.Rx, scope int64) error {
+	err = r.read(ctx, "count", func(rx *db.Rx, scope int64) error {
 		return rx.Get(&n, `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL`, scope)
 	})
 	return n, err
@@ -61,7 +67,7 @@ func CountAside(ctx context.Context, r *Registry) (n int, err error) {
 
 // Ended gives a page of what pruning looks at.
 func Ended(ctx context.Context, r *Registry, after db.Ended, limit int) (list []db.Ended, err error) {
-	err = r.read(ctx, "look", "", func(rx *db.Rx, scope int64) (err error) {
+	err = r.read(ctx, "look", func(rx *db.Rx, scope int64) (err error) {
 		list, err = endedAgents(rx, scope, after, limit)
 		return err
 	})

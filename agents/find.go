@@ -24,8 +24,10 @@ var (
 WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT NULL
 	AND started_at <= ? AND (started_at < ? OR session_id > ?)
 ORDER BY started_at DESC, session_id LIMIT ?`
+	sqlIsActive = sqlBySession + ` AND a.status = 'active'`
 	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
-	sqlParentOf = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + ` AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlParentOf = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + `
+	AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
@@ -54,7 +56,14 @@ func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKe
 }
 
 func (r *Registry) newest(ctx context.Context, why, query, key string) (Entry, bool, error) {
-	return transact.Find(ctx, r.look, why, func(rx *db.Rx) (e Entry, ok bool, err error) {
+	return r.one(ctx, r.look, why, query, key)
+}
+
+// one gives the first entry of a query of the scope and the key.
+func (r *Registry) one(ctx context.Context, in func(context.Context, string, func(*db.Rx) error) error,
+	why, query, key string,
+) (Entry, bool, error) {
+	return transact.Find(ctx, in, why, func(rx *db.Rx) (e Entry, ok bool, err error) {
 		err = r.readTx(rx, why, "", func(scope int64) (err error) {
 			e, ok, err = findOne(rx, query, scope, key)
 			return err
@@ -112,7 +121,7 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 				paths.resolve(c.Path) != canonical {
 				continue
 			}
-			if e, ok, err = r.active(ctx, why, c.ID); ok || err != nil {
+			if e, ok, err = r.one(ctx, r.db.Read, why, sqlIsActive, c.ID); ok || err != nil {
 				return e, ok, err
 			}
 		}
@@ -120,15 +129,6 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 			return Entry{}, false, nil
 		}
 	}
-}
-
-// active gives the entry with the id if it is active.
-func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool, err error) {
-	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) (err error) {
-		e, ok, err = findOne(rx, sqlBySession, scope, id)
-		return err
-	})
-	return e, ok && e.Status == Active, err
 }
 
 // A resolver follows the links of many paths, of which most lie in few folders: those are resolved
@@ -231,7 +231,11 @@ func (r *Registry) ActorChainForSessionTx(rx *db.Rx, id string) (chain []ActorCh
 		seen := map[string]bool{}
 		for err == nil && s != nil && !seen[s.SessionID] {
 			seen[s.SessionID] = true
-			chain = append(chain, nodeOf(&s.Entry))
+			chain = append(chain, ActorChainNode{
+				SessionID: s.SessionID, NativeActorKey: s.NativeActorKey,
+				NativeParentActorKey: s.NativeParentActorKey, Thread: s.Thread, Status: s.Status,
+				Provider: s.Provider, Model: s.Model, Harness: s.Harness,
+			})
 			if s.NativeParentActorKey == nil {
 				break
 			}

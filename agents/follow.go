@@ -10,15 +10,15 @@ import (
 	"selvedge/internal/transact"
 )
 
-// A Change is an agent as it stands after its entry was written.
+// A Change is the state of an agent after its entry was written.
 type Change struct {
 	Entry  Entry
 	Epoch  int64 // of its reservation of the thread; 0: it has none
 	Leased bool  // the reservation ends with its lease; see Lease
 }
 
-// A Followed is what a follower of agents is told: how an agent stands since its entry was written,
-// a new status, which comes behind that, or that an agent left the registry.
+// A Followed is what a follower of agents receives: the state of an agent after its entry was
+// written, then its new status if it has one, or that an agent left the registry.
 type Followed = db.Followed[string, Change]
 
 const opFollow = "follow agents"
@@ -29,16 +29,15 @@ var stream = db.Stream[string, Change]{
 	Read: readChange,
 }
 
-// Follow tells how an agent stands, and then tells it anew whenever its entry was written, by
-// whichever process: when it was saved or updated, got another status, reserved its thread or gave
-// it back. It tells states, not events: of several writes between two looks the last one is told.
-// Heartbeats under a lease and logged queries are none. That an agent died is told once somebody
-// abandons it, as Recover does. The cursor is one of Follow, FollowAll or [Registry.CursorBefore];
-// "" is the beginning.
+// Follow reports the state of an agent, and again after each write of its entry, by any process:
+// when it was saved or updated, got another status, or reserved or released its thread. It reports
+// states, not events: of several writes between two polls, the last one. Heartbeats under a lease
+// and logged queries are not writes. The death of an agent is reported once a call abandons it, such
+// as Recover. The cursor is one of Follow, FollowAll or [Registry.CursorBefore]; "" is the beginning.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
-// db.ErrClosed, db.ErrNotFound for an agent that is not there, or db.ErrCursorExpired when it left
-// the registry, removed or put aside. A cursor of another agent is db.ErrInvalid.
+// It ends when the caller leaves the loop, or with an error: the cause of ctx once that ends,
+// db.ErrClosed, db.ErrNotFound for a missing agent, or db.ErrCursorExpired when the agent left the
+// registry, removed or put aside. A cursor of another agent is db.ErrInvalid.
 func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
 		at, err := r.placeOf(rx, id, cursor)
@@ -46,13 +45,13 @@ func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Foll
 	})
 }
 
-// FollowAll tells of the agents that pass the filter, from when they pass on, also where they then
-// don't any more, what Follow tells of one, from this call on. An agent that left the registry is a
-// gap with Gone. Each item has the cursor of its own agent, for [Registry.Follow]. The loop may be
-// run once; it ends as that of Follow does.
+// FollowAll reports what Follow does, of all agents that pass the filter, from this call on. Once
+// an agent has passed, it is followed until it leaves the registry, which is a gap with Gone. Each
+// item has the cursor of its own agent, for [Registry.Follow]. The loop may be run once; it ends as
+// that of Follow does.
 //
-// After a commit it looks at all agents of the scope, no more than a fifth of the time, and once
-// for all who follow with this filter. An agent that came and went between two looks is not told.
+// After a commit it polls all agents of the scope, at most a fifth of the time, and once for all
+// followers with this filter. An agent that came and went between two polls is not reported.
 func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	where, args, err := f.where()
 	if err != nil {
@@ -71,9 +70,8 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 		}})
 }
 
-// CursorBefore gives the cursor with which an agent's present state comes first; with 0 writes it
-// is the one behind that, for what is yet to come. db.ErrNotFound: there is no such agent.
-// db.ErrInvalid: writes is negative.
+// CursorBefore returns the cursor before an agent's present state; for 0 writes, the one behind it.
+// db.ErrNotFound: there is no such agent. db.ErrInvalid: writes is negative.
 func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (string, error) {
 	return transact.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
 		return r.CursorBeforeTx(rx, id, writes)
@@ -109,31 +107,27 @@ func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at db.Place, err error
 			return at, err
 		}
 	}
-	scope, ok, err := rx.Scope(r.scope)
-	if err != nil {
-		return at, err
-	}
 	var key int64
-	if ok {
-		ok, err = rx.Find(&key, sqlKeyOf, scope, id)
+	found, other := false, false
+	scope, there, err := rx.Scope(r.scope)
+	if err == nil && there {
+		found, err = rx.Find(&key, sqlKeyOf, scope, id)
 	}
 	switch {
 	case err != nil:
 		return at, err
-	case ok && (cursor == "" || at.Key == key):
+	case found && (cursor == "" || at.Key == key):
 		at.Key = key
 		return at, nil
 	case cursor == "":
 		return at, db.ErrNotFound
 	}
-	_, other, err := entryEnd(rx, at.Key)
-	switch {
-	case err != nil:
-		return at, err
-	case other:
-		return at, db.NotThisCursor(cursor)
+	if _, other, err = entryEnd(rx, at.Key); err == nil {
+		if err = errLeftRegistry(); other {
+			err = db.NotThisCursor(cursor)
+		}
 	}
-	return at, errLeftRegistry()
+	return at, err
 }
 
 func errLeftRegistry() error { return db.CursorExpired("the agent left the registry") }
@@ -153,7 +147,7 @@ func entryEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
 	return end, found, err
 }
 
-// readChange reads how an agent stands, where that was written behind the place.
+// readChange reads the state of an agent if it was written behind the place.
 func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Change], err error) {
 	s, err := findEntry(rx, sqlByKey, at.Key)
 	if err == nil && s == nil {

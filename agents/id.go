@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// GenerateID makes an id that nobody else has: "agent-" and twenty characters of a to z and 2 to 7,
+// GenerateID makes an id that no other agent has: "agent-" and twenty characters of a to z and 2 to 7,
 // 96 random bits.
 func GenerateID() string {
 	var random [12]byte

@@ -9,9 +9,10 @@ import (
 // its rows.
 type entryStore struct{ scope string }
 
+var sqlByRow = sqlRow + `WHERE a.id = ?`
+
 const (
 	sqlRowOf     = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
-	sqlByRow     = sqlRow + `WHERE a.id = ?`
 	sqlUntouched = `SELECT a.changes = 1 AND NOT EXISTS (
 		SELECT 1 FROM agent_reservations AS r WHERE r.agent_id = a.id) FROM agents AS a WHERE a.id = ?`
 	sqlRemoveRow = `DELETE FROM agents WHERE id = ?`

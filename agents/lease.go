@@ -36,17 +36,14 @@ func (l *Lease) handle(rx *db.Rx, c db.LeaseColumns) *Lease {
 
 const opLease = "lease thread"
 
-// TryLeaseThread is TryReserveThread with a lease, whose terms need a TTL. Detached, it is for
-// programs that reserve for another one and leave: where that can be told, the death of the entry's
-// own process ends it too. The lease is nil when the thread is somebody else's.
+// TryLeaseThread is TryReserveThread with a lease, whose terms need a TTL. A detached lease is for
+// programs that reserve a thread for another one and leave; the death of the entry's own process
+// ends it too, if that is known. The lease is nil if another agent has the thread.
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms,
 	build Builder,
 ) (*Lease, ReserveOutcome, error) {
-	if err := checkTerms(o); err != nil {
-		return nil, ReserveOutcome{}, named(opLease, "", err)
-	}
-	out, lease, err := r.reserve(ctx, opLease, thread, &o, build)
-	return lease, out, err
+	a, err := r.reserve(ctx, opLease, thread, &o, build)
+	return a.lease, a.outcome, err
 }
 
 // TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed.
@@ -54,24 +51,13 @@ func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.Lease
 func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease,
 	ReserveOutcome, error,
 ) {
-	if err := checkTerms(o); err != nil {
-		return nil, ReserveOutcome{}, named(opLease, "", err)
-	}
-	a, err := r.attempt(tx, opLease, thread, &o, build)
-	err = a.end(opLease, err)
+	a, err := r.reserveTx(tx, opLease, thread, &o, build)
 	return a.lease, a.outcome, err
 }
 
-func checkTerms(o db.LeaseTerms) error {
-	if o.TTL <= 0 {
-		return invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
-	}
-	return nil
-}
-
-// Reattach gives the handle of a lease that was made before: by this process, when it could not be
-// told whether it was made, or detached, by whichever. Any other, and one that is over, is
-// db.ErrLeaseLost. A process that has closed the file has given up what it held.
+// Reattach returns the handle of a lease that was made before: one of this process, when the outcome
+// was unknown, or a detached one of any process. Any other, and one that is over, is
+// db.ErrLeaseLost. A process that has closed the file has released what it held.
 func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (*Lease, error) {
 	return transact.Get(ctx, r.db.Read, opReattach, func(rx *db.Rx) (*Lease, error) {
 		return r.ReattachTx(rx, id, thread, epoch)
@@ -91,7 +77,8 @@ func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease
 }
 
 var (
-	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + sqlLease + `
+	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id,
+	` + sqlLease + `
 FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
 	AND ` + db.Same("r.thread", "?2")
 	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + db.Same("thread", "?2")
@@ -125,11 +112,12 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 	if holds, err := rx.HoldsLease(w.LeaseColumns); err != nil || !holds {
 		return false, err
 	}
-	judged, err := liveness(rx, w) // nobody may revive what others were told is dead
+	judged, err := liveness(rx, w) // what was reported as dead stays dead
 	return judged == Alive, err
 }
 
-// lockReservation locks the row of a thread's reservation: whoever takes the thread away deletes it.
+// lockReservation locks the row of a thread's reservation. A call that takes the thread away deletes
+// that row.
 func (r *Registry) lockReservation(tx *db.Tx, thread string,
 	lock func(query string, args ...any) error,
 ) error {
@@ -183,20 +171,19 @@ func (l *Lease) Update(ctx context.Context, update func(*Entry)) (Entry, error) 
 
 // UpdateTx is Update inside a transaction.
 func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
-	err = l.registry.writeTx(tx, opUpdate, l.id, func(scope int64) error {
-		s, err := lockedEntry(tx, scope, l.id) // which is changed by all who take the thread away
-		holds := false
-		if err == nil && s != nil && s.Thread == l.thread {
+	holds := false
+	err = l.registry.changeTx(tx, opUpdate, l.id, func(scope int64, s *stored) (err error) {
+		if s.Thread == l.thread {
 			holds, err = l.heldBy(&tx.Rx, s)
 		}
-		if err == nil && !holds {
-			err = l.lost()
-		}
-		if err == nil {
+		if holds && err == nil {
 			e, err = change(tx, scope, s, update, l)
 		}
 		return err
 	})
+	if err == nil && !holds {
+		err = named(opUpdate, l.id, l.lost())
+	}
 	return e, err
 }
 
@@ -213,7 +200,7 @@ func (l *Lease) LogContextQueryTx(tx *db.Tx, q ContextQuery) error {
 
 const opRelease = "release thread"
 
-// Release ends the agent with the status Complete, Abandoned or Merged, and gives the thread back.
+// Release ends the agent with the status Complete, Abandoned or Merged, and frees the thread.
 func (l *Lease) Release(ctx context.Context, status Status) error {
 	return l.registry.db.WriteEnd(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
 }

@@ -167,7 +167,7 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
-	// has the process registered anew
+	// registers the process again
 	if _, _, err := r.TryLeaseThread(ctx, "other", minute, onThread("other", os.Getpid())); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 	}
 }
 
-// The heartbeat is in time, and on its way while somebody looks who is not.
+// The heartbeat is in time, and not committed yet when another process reads.
 func TestWhatWasCalledDeadIsNotAliveAgain(t *testing.T) {
 	boot := db.BootTime{Boot: "first", Since: time.Hour}
 	beating, read, looked := make(chan struct{}), make(chan struct{}, 1), make(chan error)
@@ -312,7 +312,7 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 	}
 }
 
-// Containers: the pid is another namespace's, whose processes nobody here can see.
+// Containers: the pid is of another namespace, and its processes can't be seen here.
 func TestAPIDOfAnotherNamespaceSaysNothing(t *testing.T) {
 	if db.PIDNamespace() == nil {
 		t.Fatal("this system has no namespaces: run the test on Linux")

@@ -40,7 +40,7 @@ func (f *fixture) lease(t *testing.T, thread string, o db.LeaseTerms) *agents.Le
 	return lease
 }
 
-// owner tells whose the thread is: "" when the caller could have it, which is undone.
+// owner names the agent that has the thread: "" when the caller could have it, which is undone.
 func (f *fixture) owner(t *testing.T, thread string) string {
 	t.Helper()
 	declined := errors.New("declined")

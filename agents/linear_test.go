@@ -23,9 +23,9 @@ type leaseCall struct {
 	thread string
 }
 
-// A threadState is what the model knows of a thread: who has it, and which processes are gone.
+// A threadState is what the model knows of a thread: its holder, and which processes are gone.
 type threadState struct {
-	holder string // "" where nobody has it, or nobody who lives
+	holder string // "" where no agent has it, or none that lives
 	dead   string // " p1 p2 "
 }
 
@@ -129,7 +129,7 @@ func TestLeases_LinearizableUnderKillsAndStops(t *testing.T) {
 	const processes, calls = 4, 40
 	const threads = 3
 	r := startRacers(t, processes)
-	r.path = dbtest.Rough(t, r.path) // for those who come after the killed
+	r.path = dbtest.Rough(t, r.path) // for those that come after the killed
 	h := &history{begun: time.Now()}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

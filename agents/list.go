@@ -32,8 +32,7 @@ const (
 )
 
 // Page gives a page of the entries that pass the filter, the newest start first; entries that
-// started at the same nanosecond go by id. It only looks: stale entries are left out and nothing is
-// put aside.
+// started at the same nanosecond go by id. Stale entries are left out, and nothing is put aside.
 func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (db.Page[Entry], error) {
 	return transact.Get(ctx, r.db.Read, opList, func(rx *db.Rx) (db.Page[Entry], error) {
 		return r.PageTx(rx, f, at)
@@ -53,7 +52,8 @@ func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	return db.AllPages(func(at db.At) (db.Page[Entry], error) { return r.Page(ctx, f, at) })
 }
 
-// Get gives the entry with the id. ErrNotFound: there is none, or it is stale. It only looks, as Page does.
+// Get gives the entry with the id, and puts nothing aside. ErrNotFound: there is none, or it is
+// stale.
 func (r *Registry) Get(ctx context.Context, id string) (Entry, error) {
 	return transact.Get(ctx, r.db.Read, opGet, func(rx *db.Rx) (Entry, error) { return r.GetTx(rx, id) })
 }
@@ -63,14 +63,10 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 	if err := checkID(id); err != nil {
 		return Entry{}, named(opGet, id, err)
 	}
-	found := false
-	err = r.readTx(rx, opGet, id, func(scope int64) (err error) {
+	err = r.findTx(rx, opGet, id, func(scope int64) (found bool, err error) {
 		e, found, err = findOne(rx, sqlIsFresh, scope, id, staleBefore(rx.Now()))
-		return err
+		return found, err
 	})
-	if err == nil && !found {
-		err = named(opGet, id, db.ErrNotFound)
-	}
 	return e, err
 }
 
@@ -99,7 +95,8 @@ func (r *Registry) FindTx(rx *db.Rx, prefix string, limit int) (ids []string, er
 }
 
 const (
-	sqlFindIDs = `SELECT a.session_id FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlFindIDs = `SELECT a.session_id FROM agents a
+	WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.session_id >= ? AND a.session_id < ? ORDER BY a.session_id LIMIT ?`
 
 	sqlPageSince  = ` AND a.started_at >= ?`

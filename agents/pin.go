@@ -9,7 +9,8 @@ import (
 const (
 	opPin       = "pin agent"
 	sqlFindKept = `SELECT session_id FROM agents WHERE scope = ?1 AND session_id = ?2 AND put_aside_at IS NULL
-UNION ALL SELECT session_id FROM agents WHERE scope = ?1 AND session_id = ?2 AND put_aside_at IS NOT NULL LIMIT 1`
+UNION ALL SELECT session_id FROM agents WHERE scope = ?1 AND session_id = ?2 AND put_aside_at IS NOT NULL
+LIMIT 1`
 )
 
 // Pin keeps the entries of an agent, whatever the limits of retention say, until Unpin: also those that
@@ -21,15 +22,9 @@ func (r *Registry) Pin(ctx context.Context, id string) error {
 
 // PinTx is Pin inside a transaction.
 func (r *Registry) PinTx(tx *db.Tx, id string) error {
-	found := false
-	err := r.readTx(&tx.Rx, opPin, id, func(scope int64) (err error) {
-		var kept string
-		found, err = tx.Find(&kept, sqlFindKept, scope, id)
-		return err
+	err := r.findTx(&tx.Rx, opPin, id, func(scope int64) (bool, error) {
+		return tx.Find(new(string), sqlFindKept, scope, id)
 	})
-	if err == nil && !found {
-		err = named(opPin, id, db.ErrNotFound)
-	}
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { dbtest.Main(m, map[string]dbtest.Program{"racer": race}) }
 
 // race is a process that does as it is told, a line a call, on the file args[0]: its answers are
-// lines too. Its lease clock is in the file args[1], where whoever started it can move it.
+// lines too. Its lease clock is in the file args[1], where the program that started it can move it.
 func race(args []string) error {
 	d, err := db.Open(ctx, args[0], db.Options{BootTime: func() db.BootTime { return readClock(args[1]) }})
 	if err != nil {

@@ -60,7 +60,7 @@ func TestAReapingThatIsRunAgainCountsEachOnce(t *testing.T) {
 	})
 }
 
-// What was ended, or taken under its id by one who lives, since the look stays as it is.
+// An agent that ended since the read, or whose id a living one took, stays as it is.
 func TestReapingJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 	path := dbtest.Path(t)
 	other := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})

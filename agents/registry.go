@@ -54,7 +54,7 @@ var (
 		` ORDER BY a.started_at DESC, a.session_id`
 )
 
-// readTx runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
+// readTx runs fn on the scope. A scope without rows is empty: fn is not run.
 func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error) error {
 	if err := rx.Of(r.db); err != nil {
 		return named(why, id, err)
@@ -65,6 +65,20 @@ func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error)
 		err = fn(scope)
 	}
 	return named(why, id, err)
+}
+
+// findTx is readTx for a function that reports whether there is what it looks for; if not,
+// ErrNotFound.
+func (r *Registry) findTx(rx *db.Rx, why, id string, fn func(scope int64) (bool, error)) error {
+	found := false
+	err := r.readTx(rx, why, id, func(scope int64) (err error) {
+		found, err = fn(scope)
+		return err
+	})
+	if err == nil && !found {
+		err = named(why, id, db.ErrNotFound)
+	}
+	return err
 }
 
 func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error) error {
@@ -79,9 +93,17 @@ func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error
 	return named(why, id, err)
 }
 
-func (r *Registry) read(ctx context.Context, why, id string, fn func(rx *db.Rx, scope int64) error) error {
-	return r.db.Read(ctx, why, func(rx *db.Rx) error {
-		return r.readTx(rx, why, id, func(scope int64) error { return fn(rx, scope) })
+// changeTx runs fn on the entry with the id, locked, if there is one.
+func (r *Registry) changeTx(tx *db.Tx, why, id string, fn func(scope int64, s *stored) error) error {
+	return r.writeTx(tx, why, id, func(scope int64) error {
+		if err := checkID(id); err != nil {
+			return err
+		}
+		s, err := lockedEntry(tx, scope, id)
+		if err != nil || s == nil {
+			return err
+		}
+		return fn(scope, s)
 	})
 }
 
@@ -91,14 +113,13 @@ func (r *Registry) write(ctx context.Context, why, id string, fn func(tx *db.Tx,
 	})
 }
 
-// look is a read that puts aside the stale entries that it met.
+// look is a read that puts aside the stale entries that it finds.
 func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) error) error {
 	met := false
 	err := r.db.Read(ctx, why, func(rx *db.Rx) error {
 		met = false
 		err := r.readTx(rx, why, "", func(scope int64) error {
-			return rx.Get(&met, sqlStaleThere, scope,
-				staleBefore(rx.Now()))
+			return rx.Get(&met, sqlStaleThere, scope, staleBefore(rx.Now()))
 		})
 		if err != nil {
 			return err
@@ -118,7 +139,7 @@ const asideAtOnce = 500
 // whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
-	if !tx.SingleWriter() { // whoever changes something waits for the disk, and may be in the way of others
+	if !tx.SingleWriter() { // a change waits for the disk, and may delay other writers
 		there := false
 		if err := tx.Get(&there, sqlStaleThere, scope, before); err != nil || !there {
 			return false, err
@@ -165,14 +186,11 @@ func hintFor(err error) string {
 }
 
 func stale(s *stored, now time.Time) bool {
-	if s.Status == Active {
-		return false
-	}
 	end := s.Started
 	if s.Completed != nil {
 		end = *s.Completed
 	}
-	return end <= staleBefore(now)
+	return s.Status != Active && end <= staleBefore(now)
 }
 
 // save inserts the record or replaces the one with its id.
@@ -199,8 +217,8 @@ func save(tx *db.Tx, scope int64, e *Entry) error {
 // the next look.
 const mostTaken = 100
 
-// lockedEntry gives the entry with its row locked: whoever changes an entry, or what belongs to it,
-// locks or changes that first.
+// lockedEntry gives the entry with its row locked. A call that changes an entry, or what belongs to
+// it, locks or changes that row first.
 func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 	if tx.SingleWriter() {
 		return findEntry(&tx.Rx, sqlBySession, scope, id)
@@ -228,8 +246,8 @@ func replace(tx *db.Tx, s *stored, e *Entry) error {
 	return rewrite(tx, s, e, over)
 }
 
-// isOver reports whether the entry's lease is over, which nobody else changes any more. It comes
-// behind the caller's function, so that renewals don't wait for that.
+// isOver reports whether the entry's lease is over, and locks it. Call it after the caller's
+// function, so that renewals don't wait for that.
 func isOver(tx *db.Tx, s *stored) (bool, error) {
 	if s.TTL == nil {
 		return false, nil
@@ -275,7 +293,7 @@ func relock(tx *db.Tx, s *stored) error {
 		db.LeaseColumns
 	}
 	there, err := tx.FindLocked(&now, sqlLockLease, *s.Epoch)
-	if err == nil && !there { // who takes it away locks or changes the entry first
+	if err == nil && !there { // a call that removes it locks or changes the entry first
 		err = fmt.Errorf("%w: epoch %d is gone", db.ErrConflict, *s.Epoch)
 	}
 	s.LeasePIDBorn, s.LeaseColumns = now.PIDBorn, now.LeaseColumns

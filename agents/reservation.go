@@ -5,42 +5,39 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
-// A Reservation says who has a thread.
+// A Reservation tells which agent has a thread.
 type Reservation struct {
 	Thread string
 	Holder Entry
 	Since  time.Time // when it was reserved
 	Epoch  int64     // greater than that of every earlier reservation
 	Leased bool      // it ends with its lease; see Lease
-	Live   Liveness  // Dead: the next who tries gets the thread
+	Live   Liveness  // Dead: the next attempt gets the thread
 }
 
 const opReservation = "look up reservation"
 
-// Reservation tells who has reserved the thread; ok is false when nobody has. An agent that is
+// Reservation tells which agent has reserved the thread; ok is false if none has. An agent that is
 // active on a thread without having reserved it (see Save) is not named here, but holds it against
 // TryReserveThread all the same.
 //
-// What it calls Dead stays so: a lease that a look finds over is judged again in the writer's turn,
-// since a heartbeat that was in time may just be on its way. A handle that only reads can't do
-// that.
+// What it calls Dead stays so. A lease that a read finds over is judged again in a write, because a
+// timely heartbeat may not be committed yet. A read-only handle can't do that.
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
-	look := func(rx *db.Rx) error {
-		held, ok, err = r.ReservationTx(rx, thread)
-		return err
+	look := func(rx *db.Rx) (Reservation, bool, error) { return r.ReservationTx(rx, thread) }
+	held, ok, err = transact.Find(ctx, r.db.Read, opReservation, look)
+	if err != nil || !ok || !held.Leased || held.Live != Dead || r.db.ReadOnly() {
+		return held, ok, err
 	}
-	err = r.db.Read(ctx, opReservation, look)
-	if err == nil && ok && held.Leased && held.Live == Dead && !r.db.ReadOnly() {
-		err = r.db.WriteLocked(ctx, opReservation, func(tx *db.Tx) error {
-			if err := r.lockReservation(tx, thread, tx.Lock); err != nil {
-				return named(opReservation, "", err)
-			}
-			return look(&tx.Rx)
-		})
-	}
-	return held, ok, err
+	return transact.Find(ctx, r.db.WriteLocked, opReservation, func(tx *db.Tx) (Reservation, bool, error) {
+		if err := r.lockReservation(tx, thread, tx.Lock); err != nil {
+			return held, false, named(opReservation, "", err)
+		}
+		return look(&tx.Rx)
+	})
 }
 
 // ReservationTx is Reservation inside a transaction. In a read, a lease that is Dead may be alive

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/transact"
 )
 
 // A Builder makes the entry for an id that the registry generated. It may choose another id, thread
@@ -16,10 +17,10 @@ type Builder func(id string) (Entry, error)
 // A ReserveOutcome is the answer to a reservation: exactly one of the two is set.
 type ReserveOutcome struct {
 	Reserved  *Entry `json:"reserved,omitempty"`   // the thread is the caller's
-	LiveOwner *Entry `json:"live_owner,omitempty"` // somebody else, unchanged, has it
+	LiveOwner *Entry `json:"live_owner,omitempty"` // another agent, unchanged, has it
 }
 
-// A ReservedError says that a thread is somebody else's. It is a db.ErrConflict.
+// A ReservedError says that another agent has a thread. It is a db.ErrConflict.
 type ReservedError struct {
 	Thread string
 	Owner  Entry
@@ -40,8 +41,7 @@ const opReserve = "reserve thread"
 // TryReserveThreadTx is TryReserveThread inside a transaction. What it puts aside and abandons
 // stays so where build fails and the caller commits all the same.
 func (r *Registry) TryReserveThreadTx(tx *db.Tx, thread string, build Builder) (ReserveOutcome, error) {
-	a, err := r.attempt(tx, opReserve, thread, nil, build)
-	err = a.end(opReserve, err)
+	a, err := r.reserveTx(tx, opReserve, thread, nil, build)
 	return a.outcome, err
 }
 
@@ -53,30 +53,35 @@ type attempt struct {
 	more    bool  // there are more stale entries to put aside
 }
 
-// end is the error of the attempt.
-func (a *attempt) end(why string, err error) error {
+// end gives the attempt, or its error.
+func (a attempt) end(why string, err error) (attempt, error) {
 	if err == nil && a.failed != nil {
 		err = named(why, "", a.failed)
 	}
 	if err != nil {
-		a.outcome, a.lease = ReserveOutcome{}, nil
+		return attempt{}, err
 	}
-	return err
+	return a, nil
+}
+
+func (r *Registry) reserveTx(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (attempt,
+	error,
+) {
+	a, err := r.attempt(tx, why, thread, o, build)
+	return a.end(why, err)
 }
 
 // reserve is an attempt in a transaction of its own.
 func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms,
 	build Builder,
-) (ReserveOutcome, *Lease, error) {
-	var a attempt
-	err := r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
-		a, err = r.attempt(tx, why, thread, o, build)
-		return err
+) (attempt, error) {
+	a, err := transact.Get(ctx, r.db.Write, why, func(tx *db.Tx) (attempt, error) {
+		return r.attempt(tx, why, thread, o, build)
 	})
-	if err := a.end(why, err); err != nil {
-		return ReserveOutcome{}, nil, err
+	if a, err = a.end(why, err); err == nil {
+		err = r.putAsideRest(ctx, why, a.more)
 	}
-	return a.outcome, a.lease, r.putAsideRest(ctx, why, a.more)
+	return a, err
 }
 
 // attempt is TryReserveThread, with a lease where one is wanted.
@@ -84,6 +89,9 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 	err error,
 ) {
 	err = r.writeTx(tx, why, "", func(scope int64) error {
+		if o != nil && o.TTL <= 0 {
+			return invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
+		}
 		if a.more, err = putAside(tx, scope); err != nil {
 			return err
 		}
@@ -103,7 +111,10 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 		})
 		if errors.Is(a.failed, errTaken) {
 			a.outcome.Reserved, a.lease, a.failed = nil, nil, nil
-			a.outcome.LiveOwner, err = r.holder(tx, scope, thread)
+			holder, there, wrong := findOne(&tx.Rx, sqlHolder, scope, thread)
+			if err = wrong; there {
+				a.outcome.LiveOwner = &holder
+			}
 		}
 		return err
 	})
@@ -112,8 +123,7 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 
 var (
 	errUndone = errors.New("undone")
-	// errTaken: the thread's row is there already. Where there is one writer at a time, nobody's claim
-	// comes between.
+	// errTaken: the thread's row is there already. It can't happen where there is one writer at a time.
 	errTaken = errors.New("the thread was reserved meanwhile")
 )
 
@@ -243,16 +253,6 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 
 var sqlHolder = sqlRow + `WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
 
-// holder gives the agent that has reserved the thread.
-func (r *Registry) holder(tx *db.Tx, scope int64, thread string) (*Entry, error) {
-	s, err := findEntry(&tx.Rx, sqlHolder, scope, thread)
-	if err != nil || s == nil {
-		return nil, err
-	}
-	owner := s.Entry
-	return &owner, nil
-}
-
 const opFindOrCreate = "find or create agent"
 
 // FindOrCreateActiveEntryTx is FindOrCreateActiveEntry inside a transaction.
@@ -302,6 +302,7 @@ var (
 	sqlIDTaken = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ?
 		AND put_aside_at IS NULL)`
 
-	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `)
+	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` +
+		db.LeaseColumnNames + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 )

@@ -57,14 +57,15 @@ var (
 	// sqlRow reads entries a and their reservations r; what follows it selects and orders them.
 	// PostgreSQL may answer EXISTS for all agents at once, from all queries that there are; the LIMIT
 	// makes it look for each.
-	sqlRow = `SELECT a.id, a.scope, a.session_id, a.` + strings.ReplaceAll(entryColumns, ", ", ", a.") + `, a.changes,
+	sqlRow = `SELECT a.id, a.scope, a.session_id, a.` + strings.ReplaceAll(entryColumns, ", ", ", a.") + `,
+	a.changes,
 	coalesce((SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id LIMIT 1), 0) AS queried,
 	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + sqlLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 
 	insertMarks = strings.Repeat("?, ", strings.Count(entryColumns, ",")+3) + "?"
-	sqlInsert   = `INSERT INTO agents (scope, session_id, ` + entryColumns + `, checksum) VALUES (` + insertMarks +
-		`) ON CONFLICT DO NOTHING RETURNING id`
+	sqlInsert   = `INSERT INTO agents (scope, session_id, ` + entryColumns + `, checksum) VALUES (` +
+		insertMarks + `) ON CONFLICT DO NOTHING RETURNING id`
 	sqlInsertAs = `INSERT INTO agents (scope, session_id, ` + entryColumns + `, checksum, id) VALUES (` +
 		insertMarks + `, ?)`
 	sqlReplace = `UPDATE agents SET ` + strings.ReplaceAll(entryColumns, ",", " = ?,") + ` = ?, checksum = ?,
@@ -72,7 +73,8 @@ FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 )
 
 // sqlLease are the columns of a reservation's lease.
-const sqlLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns, r.lease_wall_until`
+const sqlLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns,
+	r.lease_wall_until`
 
 // columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. What a
 // column can't hold goes into exact as text. The last value is the checksum of the others, with
@@ -122,10 +124,7 @@ func (s *stored) convert() error {
 		ToolCalls: s.ToolCalls, CostMicrosUSD: countOf(s.Cost),
 	}
 	e.kept = kept{document: s.Document, documentOf: e.SessionID}
-	if s.Confidence != nil {
-		f := float32(*s.Confidence)
-		e.ProbeConfidence = &f
-	}
+	e.ProbeConfidence = converted(s.Confidence, func(f float64) float32 { return float32(f) })
 	if s.Precedence != nil {
 		if err := json.Unmarshal([]byte(*s.Precedence), &e.AttachPrecedence); err != nil {
 			return fmt.Errorf("%w: attach_precedence of agent %s: %w", db.ErrCorrupt, e.SessionID, err)
@@ -143,20 +142,16 @@ func (s *stored) convert() error {
 	return nil
 }
 
-func timeOf(nanos *int64) *time.Time {
-	if nanos == nil {
-		return nil
-	}
-	t := db.Time(*nanos)
-	return &t
-}
+func timeOf(nanos *int64) *time.Time { return converted(nanos, db.Time) }
 
-func countOf(n *int64) *uint64 {
-	if n == nil {
+func countOf(n *int64) *uint64 { return converted(n, func(n int64) uint64 { return uint64(n) }) }
+
+func converted[T, U any](p *T, convert func(T) U) *U {
+	if p == nil {
 		return nil
 	}
-	u := uint64(*n)
-	return &u
+	v := convert(*p)
+	return &v
 }
 
 // exactValues are the values that their columns can't hold, as text, by column.
@@ -169,8 +164,7 @@ func (x exactValues) time(e *Entry, name string, t *time.Time) *int64 {
 	if text := exactTime(*t, e.kept.exact[name]); text != nil {
 		x[name] = *text
 	}
-	nanos := db.Nanos(*t)
-	return &nanos
+	return converted(t, db.Nanos)
 }
 
 // exactTime is the text of a time that an INTEGER of nanoseconds can't hold; nil for one that it can.

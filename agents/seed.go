@@ -12,15 +12,15 @@ import (
 // call, they name it. The other calls of the old registry, which need no other form, are ReapDead,
 // the FindActive calls and ActorChainForSession.
 
-// Save puts an entry into the registry, in place of one with the same id. Nothing else is looked
-// at: neither whether another agent is active on the thread, nor who wrote the entry before. An
-// entry without a start begins now.
+// Save stores an entry, and replaces one with the same id. It checks neither whether another agent
+// is active on the thread, nor which program wrote the entry before. An entry without a start begins
+// now.
 func (r *Registry) Save(ctx context.Context, e Entry) error {
 	return r.db.Write(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
 }
 
 // Load gives the entry with the id; ok is false when there is none. An entry that ended seven days
-// ago or earlier is put aside in this call: no later one sees it. [Registry.Get] only looks.
+// ago or earlier is put aside in this call: no later one sees it. [Registry.Get] puts none aside.
 func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err error) {
 	old := false
 	err = r.db.Read(ctx, opLoad, func(rx *db.Rx) error {
@@ -32,7 +32,7 @@ func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err e
 	}
 	err = r.write(ctx, opLoad, id, func(tx *db.Tx, scope int64) error {
 		n, err := tx.Exec(sqlPutAsideOne, db.Nanos(tx.Now()), staleBefore(tx.Now()), scope, id)
-		ok = n == 0 // somebody brought it back meanwhile, or was faster
+		ok = n == 0 // another call brought it back meanwhile, or put it aside
 		return err
 	})
 	if err != nil || !ok {
@@ -73,14 +73,14 @@ func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
 	})
 }
 
-// Delete takes the entry with the id out, whatever its status, and with it what it had reserved. A
-// missing one is fine, as it was with the old registry.
+// Delete removes the entry with the id, whatever its status, and its reservation. A missing one is
+// no error, as in the old registry.
 func (r *Registry) Delete(ctx context.Context, id string) error {
 	return r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, id) })
 }
 
 // UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A
-// missing entry is fine. Stale entries that no call met yet can be brought back by it.
+// missing entry is no error. It can bring back a stale entry that no call has put aside yet.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
 	write := r.db.WriteEnd
 	if status == Active {
@@ -112,16 +112,16 @@ func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuer
 // met before it, by id, and are dead are abandoned; that stays so when build fails. An id of
 // build's own that another agent has is a db.ErrConflict, and nothing is built.
 //
-// However many processes try at once, one gets the thread and each of the others is told whose it is.
+// However many processes try at once, one gets the thread and the others learn its agent.
 // [Registry.TryLeaseThread] gives a reservation that ends by itself.
 func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome,
 	error,
 ) {
-	out, _, err := r.reserve(ctx, opReserve, thread, nil, build)
-	return out, err
+	a, err := r.reserve(ctx, opReserve, thread, nil, build)
+	return a.outcome, err
 }
 
-// CreateGeneratedEntryForThread is TryReserveThread for callers to whom an owner is an error: a
+// CreateGeneratedEntryForThread is TryReserveThread with another owner as an error, a
 // *ReservedError.
 func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry,
 	error,
@@ -140,7 +140,7 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 	return *out.Reserved, nil
 }
 
-// CreateGeneratedEntry adds what build makes for a new id. Nobody is asked about its thread.
+// CreateGeneratedEntry adds what build makes for a new id, whichever agent has its thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
 	return transact.Get(ctx, r.db.Write, opCreate, func(tx *db.Tx) (Entry, error) {
 		return r.CreateGeneratedEntryTx(tx, build)
@@ -148,7 +148,7 @@ func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e E
 }
 
 // FindOrCreateActiveEntry gives update the first active entry, by id, that matches, and stores what
-// it makes of it; nobody asks whether the agent lives. If none matches, what build makes for a new
+// it makes of it, whether the agent lives or not. If none matches, what build makes for a new
 // id is added, and created is true. Stale entries are put aside, also when build fails. The three
 // functions run inside the transaction, as a Builder does.
 func (r *Registry) FindOrCreateActiveEntry(

@@ -102,15 +102,6 @@ func readQueries(rx *db.Rx, agent int64) ([]ContextQuery, error) {
 	return list, nil
 }
 
-// appendQuery adds a query behind those that the record in the row has.
-func appendQuery(tx *db.Tx, row int64, q ContextQuery) error {
-	var count int
-	if err := tx.Get(&count, sqlCountQueries, row); err != nil {
-		return err
-	}
-	return appendQueries(tx, row, count, []ContextQuery{q})
-}
-
 // appendQueries adds queries from the given position on.
 func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error {
 	for i, q := range list {
@@ -137,7 +128,6 @@ func replaceQueries(tx *db.Tx, agent int64, old, now []ContextQuery) error {
 }
 
 func (q ContextQuery) equal(other ContextQuery) bool {
-	scopes := q.Scope == nil && other.Scope == nil || q.Scope != nil && other.Scope != nil &&
-		*q.Scope == *other.Scope
-	return scopes && q.Path == other.Path && q.timeText("", q.QueriedAt) == other.timeText("", other.QueriedAt)
+	return q.Path == other.Path && valueOf(q.Scope) == valueOf(other.Scope) &&
+		q.timeText("", q.QueriedAt) == other.timeText("", other.QueriedAt)
 }

@@ -34,7 +34,7 @@ type tomlTable struct {
 	made   madeBy
 }
 
-// madeBy is how a table came to be, on which it depends who may add to it (toml.io/en/v1.0.0#table).
+// madeBy is how a table was made. It decides what may add to it (toml.io/en/v1.0.0#table).
 type madeBy int
 
 const (
@@ -110,11 +110,8 @@ func (b *documentBuilder) expression(n *unstable.Node) error {
 	if parts.Next() {
 		b.line = b.lineOf(b.parser.Raw(parts.Node().Raw))
 	}
-	switch n.Kind {
-	case unstable.Table:
-		return b.header(key)
-	case unstable.ArrayTable:
-		return b.arrayHeader(key)
+	if n.Kind == unstable.Table || n.Kind == unstable.ArrayTable {
+		return b.header(key, n.Kind == unstable.ArrayTable)
 	}
 	return b.keyValue(b.current, key, n.Value())
 }
@@ -149,7 +146,8 @@ func (b *documentBuilder) walk(path []string) (*tomlTable, error) {
 	return at, nil
 }
 
-func (b *documentBuilder) header(path []string) error {
+// header begins the table of [path], or another one of the array [[path]].
+func (b *documentBuilder) header(path []string, array bool) error {
 	parent, err := b.walk(path[:len(path)-1])
 	if err != nil {
 		return err
@@ -157,35 +155,23 @@ func (b *documentBuilder) header(path []string) error {
 	last := path[len(path)-1]
 	v := parent.values[last]
 	switch {
+	case v == nil && array:
+		v = &tomlValue{kind: unstable.Array, line: b.line, open: true}
+		parent.add(last, v)
 	case v == nil:
 		v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
 		parent.add(last, v)
-	case v.kind == unstable.Table && v.table.made == byPath:
+	case !array && v.kind == unstable.Table && v.table.made == byPath:
 		v.table.made = byHeader
-	default:
+	case !array || !v.open:
 		return b.fail(duplicateKey)
+	}
+	if array {
+		item := &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
+		v.items = append(v.items, item)
+		v = item
 	}
 	b.current = v.table
-	return nil
-}
-
-func (b *documentBuilder) arrayHeader(path []string) error {
-	parent, err := b.walk(path[:len(path)-1])
-	if err != nil {
-		return err
-	}
-	last := path[len(path)-1]
-	v := parent.values[last]
-	switch {
-	case v == nil:
-		v = &tomlValue{kind: unstable.Array, line: b.line, open: true}
-		parent.add(last, v)
-	case !v.open:
-		return b.fail(duplicateKey)
-	}
-	item := &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
-	v.items = append(v.items, item)
-	b.current = item.table
 	return nil
 }
 

@@ -36,31 +36,21 @@ func (e Entry) encode() []byte { return e.encodeWith(nil) }
 // encodeWith follows the original's layout: keys in the order of the struct, empty lists among
 // them, then the tables. from, which may be nil, is the document whose unknown keys are to be kept.
 func (e Entry) encodeWith(from *tomlTable) []byte {
-	var dst []byte
-	fields := e.fields()
-	for _, f := range fields {
-		if f.name != "context_queries" || len(e.ContextQueries) == 0 {
-			dst = appendField(dst, f, e.timeText)
-		}
-	}
-	dst = appendUnknown(dst, from, fields)
-
+	dst := appendFields(nil, e.fields(), e.timeText, from)
 	dst = append(dst, "\n[usage_summary]\n"...)
-	usage := e.UsageSummary.fields()
-	for _, f := range usage {
-		dst = appendField(dst, f, nil)
-	}
-	dst = appendUnknown(dst, from.tableAt("usage_summary", 0), usage)
-
+	dst = appendFields(dst, e.UsageSummary.fields(), nil, from.tableAt("usage_summary", 0))
 	for i, q := range e.ContextQueries {
 		dst = append(dst, "\n[[context_queries]]\n"...)
-		fields := q.fields()
-		for _, f := range fields {
-			dst = appendField(dst, f, q.timeText)
-		}
-		dst = appendUnknown(dst, from.tableAt("context_queries", i), fields)
+		dst = appendFields(dst, q.fields(), q.timeText, from.tableAt("context_queries", i))
 	}
 	return dst
+}
+
+func appendFields(dst []byte, fields []field, text timeWriter, from *tomlTable) []byte {
+	for _, f := range fields {
+		dst = appendField(dst, f, text)
+	}
+	return appendUnknown(dst, from, fields)
 }
 
 // tableAt is the table at key, or the i-th table of the array there; nil where there is none.
@@ -92,6 +82,9 @@ func appendField(dst []byte, f field, text timeWriter) []byte {
 	case []string:
 		dst = appendStrings(dst, v)
 	case []ContextQuery:
+		if len(v) > 0 {
+			return dst[:start]
+		}
 		dst = append(dst, "[]"...)
 	default:
 		return dst[:start]
@@ -175,7 +168,7 @@ func appendString(dst []byte, s string) []byte {
 		return r < 0x20 && r != '\t' && r != '\n' ||
 			r == 0x7f
 	})
-	double, single := longestRun(s, '"'), longestRun(s, '\'')
+	double, single := longestRun(s, `"`), longestRun(s, `'`)
 	lead := ""
 	if newline {
 		lead = "\n"
@@ -228,18 +221,12 @@ func appendEscaped(dst []byte, s string, quotes int) []byte {
 	return dst
 }
 
-// longestRun is how many c at most stand in a row.
-func longestRun(s string, c byte) int {
-	longest, row := 0, 0
-	for i := range len(s) {
-		if s[i] != c {
-			row = 0
-			continue
-		}
-		row++
-		longest = max(longest, row)
+// longestRun is how many c stand in a row, up to three.
+func longestRun(s, c string) (n int) {
+	for n < 3 && strings.Contains(s, strings.Repeat(c, n+1)) {
+		n++
 	}
-	return longest
+	return n
 }
 
 // floatText is f as the original writes it: positional, in the shortest digits that give the same float32.

@@ -75,7 +75,7 @@ type player struct {
 	cause          int               // the rule that made the models differ last
 	names          map[string]string // aliases of generated ids
 	generated      string            // the id that the builder got in this call
-	given          string            // what it takes in place of that; "": nothing
+	given          string            // what it takes instead; "": nothing
 }
 
 func newPlayer(t *testing.T) *player {
@@ -89,7 +89,7 @@ func newPlayer(t *testing.T) *player {
 	return p
 }
 
-// of knows by whom a transcript was recorded; see testdata/legacy/agents/README.md.
+// of knows which program recorded a transcript; see testdata/legacy/agents/README.md.
 func (p *player) of(t replay.Transcript) *player {
 	made := strings.Contains(t.Name, "transcripts-made/")
 	p.original.NullIsThere, p.ours.NullIsThere = made, made

@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -43,13 +44,12 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 }
 
 // Claim takes the run that waits under the id, for this process to resume it. ok is false when none
-// waits: there is no such run, or somebody else was faster. Of any number of calls, in any number
-// of processes, one gets it. An older claim on the run, of a time before it paused again, ends with
-// that.
+// waits: there is no such run, or another call was faster. Of any number of calls, in any number of
+// processes, one gets it. An older claim on the run, from before it paused again, ends with that.
 //
-// A run whose document can't be read is ErrCorrupt, each time, and stays where it is. So does one
-// that was imported, and that the old program went on with after something was done to it here:
-// that is ErrConflict until somebody decides with migrate imports resolve.
+// A run whose document can't be read is ErrCorrupt, each time, and stays where it is. So does an
+// imported run that the old program continued after it was changed here: that is ErrConflict until
+// an operator decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
 	return transact.Find(ctx, s.db.WriteLocked, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
 		return s.claimBy(tx, runID, tx.ExecAndCommit)
@@ -66,7 +66,7 @@ const (
 const (
 	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints'
 		AND entity_id = c.run_id AND decided_at IS NULL)`
-	// Whoever claims, takes a claim away, or decides against one, locks the rows of the run, or changes them.
+	// A call that claims, takes a claim away, or decides against one, locks or changes the rows of the run.
 	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
 	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
 	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes,
@@ -77,8 +77,8 @@ FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	sqlStillPaused = `SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state
-	// violate UNIQUE. A row that came after those that were locked is nobody's yet: it is claimed as
-	// it was found, or not.
+	// violate UNIQUE. A row that came after the lock is not locked: it is claimed as it was found, or
+	// not.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?,
     changes = changes + 1
@@ -107,7 +107,7 @@ const claimsOfRow = 1<<claimBits - 1
 
 // epoch is that of the next claim on the row. It is no less than the number that was drawn, counted
 // from the row's own on, so that one that was undone is not given again. What is drawn later than
-// eight million numbers behind the row's begins anew.
+// eight million numbers behind the row's begins again.
 func (p *paused) epoch() int64 {
 	return max(p.Next, p.ID<<claimBits+max(p.Drawn-p.ID, 0)%(claimsOfRow/2))
 }
@@ -143,7 +143,10 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, true, corrupt(err)
 	}
 	if found.Contested != nil {
-		return nil, true, contested(runID, *found.Contested)
+		return nil, true, &db.Error{
+			Op: opClaim, Entity: "checkpoint", ID: runID, Err: fmt.Errorf("%w: %s", db.ErrConflict, *found.Contested),
+			Hint: "decide whose version counts: migrate imports resolve, with --take old or --take ours",
+		}
 	}
 	lease, err := tx.GrantLease(db.LeaseTerms{TTL: s.ttl})
 	if err != nil {
@@ -168,14 +171,6 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, true, err
 	}
 	return c.handle(&tx.Rx, lease), true, nil
-}
-
-// contested is the error of a claim on a run over which there is a conflict with the old program.
-func contested(runID, reason string) error {
-	return &db.Error{
-		Op: opClaim, Entity: "checkpoint", ID: runID, Err: fmt.Errorf("%w: %s", db.ErrConflict, reason),
-		Hint: "decide whose version counts: migrate imports resolve, with --take old or --take ours",
-	}
 }
 
 // handle completes a claim with the columns that were granted or read in rx.
@@ -265,8 +260,8 @@ func (c *Claim) renew(tx *db.Tx, exec change, was, now db.LeaseColumns) error {
 }
 
 // under runs fn on the claim's row where the claim holds; fn reports whether it found the row
-// unchanged. Since nobody else can renew it any more, its end is judged by what the clock says once
-// the rows of the run are locked: whoever was told meanwhile that the claim is over was told right.
+// unchanged. No other call can renew it any more, so its end is judged by the clock as it stands once
+// the rows of the run are locked. An answer that the claim was over, given meanwhile, stays right.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
 		return tx.Lock(sqlLockRun, scope, c.runID)
@@ -313,7 +308,7 @@ func (c *Claim) DecideTx(tx *db.Tx, d Decision) error {
 	return c.under(tx, opComplete, func(row *claimed) (bool, error) { return row.end(tx, Completed, d) })
 }
 
-// Release gives the run back without having resumed it: it waits again, for anybody.
+// Release ends the claim without having resumed the run, which waits again.
 func (c *Claim) Release(ctx context.Context) error {
 	return c.store.db.WriteEnd(ctx, opRelease, c.ReleaseTx)
 }
@@ -323,9 +318,9 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 	return c.under(tx, opRelease, func(row *claimed) (bool, error) { return row.rearm(tx) })
 }
 
-// Reattach gives the handle of a claim that this process made before, when it could not be told
-// whether it was made. Any other, and one that has ended, is ErrLeaseLost. A process that has
-// closed the file has given up what it held.
+// Reattach returns the handle of a claim that this process made when the outcome was unknown. Any
+// other, and one that has ended, is ErrLeaseLost. A process that has closed the file has released
+// what it held.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Claim, error) {
 	return transact.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (*Claim, error) {
 		return s.ReattachTx(rx, runID, epoch)
@@ -350,6 +345,7 @@ const sqlDocument = `SELECT document FROM checkpoint_documents WHERE checkpoint 
 
 const (
 	sqlFindClaim   = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
+	sqlProcess     = `SELECT pid || ' (' || program || ')' FROM owners WHERE id = ?`
 	sqlRemoveClaim = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed'`
 )
 
@@ -363,35 +359,22 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 		if ok, err := tx.FindLocked(&found, sqlFindClaim, scope, runID); err != nil || !ok {
 			return err
 		}
-		foreign, err := heldElsewhere(tx, found.Owner)
-		if err != nil {
-			return err
+		if found.Owner != nil {
+			own, err := tx.Owns(*found.Owner)
+			foreign := false
+			if err == nil && !own {
+				foreign, err = tx.OwnerAlive(*found.Owner)
+			}
+			if err != nil {
+				return err
+			}
+			if foreign {
+				var process string
+				err := tx.Get(&process, sqlProcess, *found.Owner)
+				return cmp.Or(err, fmt.Errorf("%w: process %s holds the claim", db.ErrLeaseLost, process))
+			}
 		}
-		if foreign {
-			return fmt.Errorf("%w: process %s holds the claim", db.ErrLeaseLost, processOf(tx, *found.Owner))
-		}
-		_, err = end(tx, found.ID, Completed, Decision{}, sqlRemoveClaim, found.ID)
+		_, err := end(tx, found.ID, Completed, Decision{}, sqlRemoveClaim, found.ID)
 		return err
 	})
-}
-
-// heldElsewhere reports whether another process that lives holds a claim with this owner.
-func heldElsewhere(tx *db.Tx, owner *int64) (bool, error) {
-	if owner == nil {
-		return false, nil
-	}
-	if own, err := tx.Owns(*owner); own || err != nil {
-		return false, err
-	}
-	return tx.OwnerAlive(*owner)
-}
-
-// processOf names an owner for a person.
-func processOf(tx *db.Tx, owner int64) string {
-	var name string
-	if ok, err := tx.Find(&name, `SELECT pid || ' (' || program || ')' FROM owners WHERE id = ?`,
-		owner); err != nil || !ok {
-		return fmt.Sprintf("number %d", owner)
-	}
-	return name
 }

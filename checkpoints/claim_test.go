@@ -222,7 +222,7 @@ func TestRecover_TakesOnlyWhatDeadHeld(t *testing.T) {
 	check(t, theirs.Complete(ctx))
 	living.Signal(syscall.SIGCONT)
 	living.Wait()
-	wantRecovered(t, store, 3) // mine, the imported one, and that of the one who left
+	wantRecovered(t, store, 3) // mine, the imported one, and that of the process that left
 }
 
 func TestAClaimThatWasMadeSinceRecoveryLookedStays(t *testing.T) {

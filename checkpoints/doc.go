@@ -18,7 +18,7 @@
 // # Caveats
 //
 // Exactly once is about the claim, not about what the resumed run does: a process that dies after
-// an effect and before Complete leaves a claim that recovery gives to somebody else. Pass
+// an effect and before Complete leaves a claim that recovery makes claimable again. Pass
 // [Claim.Epoch], which grows with every claim, to systems that can refuse an older one.
 //
 // A claim belongs to its process, not to a goroutine or a Store: [Store.Complete] and

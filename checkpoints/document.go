@@ -33,11 +33,10 @@ func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
 // ErrInvalid.
 func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte) error {
 	r, err := readable(runID, document)
-	if err != nil {
-		return failed(opSave, runID, err)
+	if err == nil {
+		err = s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) })
 	}
-	return failed(opSave, runID, s.db.WriteLocked(ctx, opSave,
-		func(tx *db.Tx) error { return s.put(tx, r, document) }))
+	return failed(opSave, runID, err)
 }
 
 // SaveDocumentTx is SaveDocument inside a transaction.
@@ -115,28 +114,25 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 // can't be read. A Ref without a state means the one that waits, or else the claimed one.
 // ErrNotFound: there is none.
 func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
-	err = s.find(rx, opLoad, ref.RunID, func(scope int64) (there bool, err error) {
-		states := []State{ref.State}
-		if ref.State == "" {
-			states = []State{Paused, Claimed}
+	err = s.find(rx, opLoad, ref.RunID, func(scope int64) (bool, error) {
+		inState, err := ref.State.condition()
+		if err != nil {
+			return false, err
 		}
-		for i := 0; i < len(states) && !there && err == nil; i++ {
-			var found stored
-			there, err = rx.Find(&found, sqlStored, scope, ref.RunID, string(states[i]))
-			document = found.Document
-		}
-		return there, err
+		return rx.Find(&document, sqlDocumentOf+inState+sqlWaitingFirst, scope, ref.RunID)
 	})
 	return document, err
 }
 
 const (
-	sqlRemove      = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state IN ('paused', 'claimed')`
-	sqlRemoveState = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
+	sqlDocumentOf = `SELECT d.document FROM checkpoints AS c
+	JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.scope = ? AND c.run_id = ?`
+	sqlRemove = `DELETE FROM checkpoints AS c WHERE scope = ? AND run_id = ?
+	AND state IN ('paused', 'claimed')`
 )
 
-// Delete takes a checkpoint away, whoever has claimed it; a claim that is taken away so is lost.
-// Without a state it takes all that the run has. ErrNotFound: there is none.
+// Delete removes a checkpoint, claimed or not; the claim is lost then. Without a state it removes
+// all that the run has. ErrNotFound: there is none.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
 	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
 }
@@ -144,14 +140,11 @@ func (s *Store) Delete(ctx context.Context, ref Ref) error {
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
 	return s.find(&tx.Rx, opDelete, ref.RunID, func(scope int64) (bool, error) {
-		if _, err := ref.State.condition(); err != nil {
+		inState, err := ref.State.condition()
+		if err != nil {
 			return false, err
 		}
-		query, args := sqlRemove, []any{scope, ref.RunID}
-		if ref.State != "" {
-			query, args = sqlRemoveState, append(args, string(ref.State))
-		}
-		n, err := tx.Exec(query, args...)
+		n, err := tx.Exec(sqlRemove+inState, scope, ref.RunID)
 		return n > 0, err
 	})
 }

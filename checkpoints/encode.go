@@ -163,9 +163,8 @@ func (w *writer) raw(value json.RawMessage) {
 	w.out = append(w.out, bytes.TrimSpace(value)...)
 }
 
-// deepest is the level from which on values keep their own line breaks: members that nobody knows
-// may be nested to any depth, and the blanks before a line grow with it, as do the calls on the
-// stack.
+// deepest is the level from which on values keep their own line breaks: unknown members may be nested
+// to any depth, and the blanks before a line grow with it, as do the calls on the stack.
 const deepest = 128
 
 // pretty writes a document that was accepted with its own tokens and this writer's line breaks.
@@ -180,20 +179,8 @@ func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 		w.out = append(w.out, text[start:s.Pos()]...)
 		return
 	}
-	s.Enter()
 	w.open(c)
-	for first := true; ; first = false {
-		var key []byte
-		var more bool
-		if c == '{' {
-			key, more, _ = s.NextKey(first)
-		} else {
-			more, _ = s.NextElement(first)
-		}
-		if !more {
-			w.close(c + 2) // in ASCII the closing character stands two behind the opening one
-			return
-		}
+	for key := range elements(s) {
 		w.item()
 		inner := of
 		if c == '{' {
@@ -202,4 +189,5 @@ func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 		}
 		w.prettyAt(text, s, inner)
 	}
+	w.close(c + 2) // in ASCII the closing character stands two behind the opening one
 }

@@ -173,7 +173,7 @@ func ExampleStore_FollowAll() {
 	// Output: deploy-2 paused
 }
 
-// From the present state on, which comes first; with 0 in place of 1, only what is yet to come.
+// From the present state on, which comes first; for 0 instead of 1, only what is yet to come.
 func ExampleStore_CursorBefore() {
 	ctx := context.Background()
 	store, done := waiting(1)
@@ -262,7 +262,7 @@ func ExampleStore_Unpin() {
 	// Output: 1 0 <nil>
 }
 
-// A program died with a claim. Whoever comes next makes the run wait again, and none whose holder lives.
+// A program died with a claim. The next one makes the run wait again, and none whose holder lives.
 func ExampleStore_Recover() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "checkpoints")
@@ -305,7 +305,7 @@ func leave(path string) {
 	}
 }
 
-// The answer to a claim was lost on its way; who knows the epoch goes on under it.
+// The answer to a claim was lost on its way; the program goes on under it by its epoch.
 func ExampleStore_Reattach() {
 	ctx := context.Background()
 	store, done := waiting(1)

@@ -8,9 +8,8 @@ import (
 	"selvedge/internal/transact"
 )
 
-// A Followed is what a follower of checkpoints is told: how a checkpoint stands since it was saved,
-// claimed or given back, its new state, which comes behind that, or that it is gone. It is of a
-// run.
+// A Followed is what a follower of checkpoints receives, by run: a checkpoint after it was saved,
+// claimed or released, then its new state if it has one, or that it is gone.
 type Followed = db.Followed[string, Summary]
 
 const opFollow = "follow checkpoints"
@@ -22,27 +21,26 @@ var stream = db.Stream[string, Summary]{
 	Read: readChange,
 }
 
-// Follow tells how a checkpoint stands, and then tells it anew whenever it was saved, claimed or
-// given back, by whichever process. It tells states, not events: of several changes between two
-// looks the last one is told. The cursor is one of Follow, FollowAll or [Store.CursorBefore], and
-// then says which checkpoint of the run it is, whatever the state in ref; "" is the beginning.
+// Follow reports a checkpoint, and again whenever it was saved, claimed or released, by any process.
+// It reports states, not events: of several changes between two polls, the last one. The cursor is
+// one of Follow, FollowAll or [Store.CursorBefore], and then says which checkpoint of the run it is,
+// whatever the state in ref; "" is the beginning.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
-// db.ErrClosed, db.ErrNotFound for a checkpoint that is not there, or db.ErrCursorExpired when it
-// is gone: completed, removed, or dropped because the run paused again and that was claimed. A run
-// that pauses again has another checkpoint then. A cursor of another run is db.ErrInvalid.
+// It ends when the caller leaves the loop, or with an error: the cause of ctx once that ends,
+// db.ErrClosed, db.ErrNotFound for a missing checkpoint, or db.ErrCursorExpired when it is gone:
+// completed, removed, or dropped because the next pause of the run was claimed. That pause has
+// another checkpoint. A cursor of another run is db.ErrInvalid.
 func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) { return s.placeOf(rx, ref, cursor) })
 }
 
-// FollowAll tells of the checkpoints that pass the filter, from when they pass on, also where they
-// then don't any more, what Follow tells of one, from this call on. One that was completed or
-// removed is a gap with Gone. Each item has the cursor of its own checkpoint, for [Store.Follow].
-// The loop may be run once; it ends as that of Follow does.
+// FollowAll reports what Follow does, of all checkpoints that pass the filter, from this call on.
+// Once a checkpoint has passed, it is followed until it is completed or removed, which is a gap with
+// Gone. Each item has the cursor of its own checkpoint, for [Store.Follow]. The loop may be run
+// once; it ends as that of Follow does.
 //
-// After a commit it looks at all checkpoints of the scope, no more than a fifth of the time, and
-// once for all who follow with this filter. A checkpoint that came and went between two looks is
-// not told.
+// After a commit it polls all checkpoints of the scope, at most a fifth of the time, and once for
+// all followers with this filter. A checkpoint that came and went between two polls is not reported.
 func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
@@ -61,9 +59,8 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 		}})
 }
 
-// CursorBefore gives the cursor with which a checkpoint's present state comes first; with 0 changes
-// it is the one behind that, for what is yet to come. db.ErrNotFound: there is none. db.ErrInvalid:
-// changes is negative.
+// CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one behind
+// it. db.ErrNotFound: there is none. db.ErrInvalid: changes is negative.
 func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (string, error) {
 	return transact.Get(ctx, s.db.Read, opFollow, func(rx *db.Rx) (string, error) {
 		return s.CursorBeforeTx(rx, ref, changes)
@@ -136,7 +133,7 @@ func rowEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
 	return end, found, err
 }
 
-// readChange reads how a checkpoint stands, where that changed behind the place.
+// readChange reads a checkpoint if it changed behind the place.
 func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Summary], err error) {
 	var row summaryRow
 	found, err := rx.Find(&row, sqlByKey, at.Key)

@@ -15,14 +15,15 @@ type Ending string
 // The endings that the history has. A claim that was released, recovered or removed is not in it.
 const (
 	Completed Ending = "completed" // its holder said that the run was resumed to its next pause or its end
-	// nobody said so, but the run had paused again, and that pause was claimed or waits
+	// its holder did not, but the run had paused again, and that pause was claimed or waits
 	Superseded Ending = "superseded"
 )
 
-// A Decision is what a person said to a run that waited, in the caller's words. The zero value says nothing.
+// A Decision is what a person said to a run that waited, in the caller's words. The zero value is
+// none.
 type Decision struct {
 	Decision string // such as "approved"
-	By       string // who decided
+	By       string // the person
 }
 
 // A Past is a claim that is over. It stays in the history until [Store.Prune] takes it.
@@ -67,8 +68,8 @@ func (s *Store) History(ctx context.Context, f HistoryFilter) iter.Seq2[Past, er
 
 const (
 	sqlHistory = `SELECT id, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at,
-	created_at_text, claimed_at,
-    completed_at, epoch, owner_pid, owner_program FROM checkpoint_history WHERE scope = ?`
+	created_at_text, claimed_at, completed_at, epoch, owner_pid, owner_program
+FROM checkpoint_history WHERE scope = ?`
 	sqlHistoryOrder = ` ORDER BY completed_at DESC, id DESC LIMIT ?`
 	sqlHistoryOfRun = ` AND run_id = ?`
 	sqlHistoryAfter = ` AND (completed_at, id) < (?, ?)`
@@ -93,23 +94,16 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 				return db.NotThisCursor(at.After)
 			}
 		}
-		query, args := sqlHistory, []any{scope}
+		query, args, behind := sqlHistory, []any{scope}, []any{place[1], place[2]}
+		after, order := sqlHistoryAfter, sqlHistoryOrder
 		if f.RunID != "" {
-			query, args = query+sqlHistoryOfRun, append(args, f.RunID)
+			query, args, behind = query+sqlHistoryOfRun, append(args, f.RunID), behind[1:]
+			after, order = sqlRunAfter, sqlRunOrder
 		}
-		switch {
-		case at.After == "":
-		case f.RunID != "":
-			query, args = query+sqlRunAfter, append(args, place[2])
-		default:
-			query, args = query+sqlHistoryAfter, append(args, place[1], place[2])
+		if at.After != "" {
+			query, args = query+after, append(args, behind...)
 		}
-		if f.RunID != "" {
-			query += sqlRunOrder
-		} else {
-			query += sqlHistoryOrder
-		}
-		entries := db.Each(rx, (*pastRow).past, query, append(args, room.Items+1)...)
+		entries := db.Each(rx, (*pastRow).past, query+order, append(args, room.Items+1)...)
 		page, err = db.FillPage(room, entries, (*Past).weight,
 			func(one *Past) string {
 				return rx.Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
@@ -153,13 +147,12 @@ func (r *pastRow) past() (Past, error) {
 
 const (
 	sqlPastClaim = `SELECT scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size,
-	claimed_at, epoch,
-    (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid,
-    (SELECT program FROM owners AS o WHERE o.id = c.owner_id) AS owner_program
+	claimed_at, epoch, (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid,
+	(SELECT program FROM owners AS o WHERE o.id = c.owner_id) AS owner_program
 FROM checkpoints AS c WHERE id = ? AND state = 'claimed'`
 	sqlKeep = `INSERT INTO checkpoint_history (scope, run_id, ending, decision, decided_by, paused_stage_id,
-	prompt, created_at,
-    created_at_text, saved_at, size, claimed_at, completed_at, epoch, owner_pid, owner_program, checksum)
+	prompt, created_at, created_at_text, saved_at, size,
+	claimed_at, completed_at, epoch, owner_pid, owner_program, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
@@ -174,15 +167,15 @@ func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...
 		return false, err
 	}
 	columns := []any{
-		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), c.PausedStageID, c.Prompt, c.CreatedAt,
-		c.CreatedAtText,
-		c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), c.Epoch, c.OwnerPid, c.OwnerProgram,
+		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), c.PausedStageID, c.Prompt,
+		c.CreatedAt, c.CreatedAtText, c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), c.Epoch,
+		c.OwnerPid, c.OwnerProgram,
 	}
 	_, err = tx.Exec(sqlKeep, append(columns, db.Checksum(columns...))...)
 	return true, err
 }
 
-// said is NULL for what nobody said.
+// said is NULL for "".
 func said(text string) *string {
 	if text == "" {
 		return nil

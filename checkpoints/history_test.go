@@ -49,7 +49,7 @@ type world struct {
 type modelRun struct {
 	Paused    string // prompt of the document that waits; "" for none
 	Claimed   string // prompt of the claimed document; "" for none
-	Process   int    // who claimed it
+	Process   int    // that claimed it
 	Epoch     int64  // of the claim; 0: nobody was told
 	LastEpoch int64
 }

@@ -26,16 +26,16 @@ type Summary struct {
 	RunID string
 	State State
 	// PausedStageID, Prompt and CreatedAt are out of the document: the stage that the run waits at,
-	// what the person is asked, and since when. Empty where Problem is set.
+	// what the person is asked, and since when. Empty if Problem is set.
 	PausedStageID string
 	Prompt        string
 	CreatedAt     time.Time
 	SavedAt       time.Time // when the document was saved or imported
 	Size          int64     // bytes of the document
 	Problem       string    // why the document can't be read; "" if it can
-	Claim         *Holder   // who resumes the run; nil while it waits
-	// Contested says what the old program did to the run since it was imported: nobody can claim it
-	// (ErrConflict) before somebody decides whose version counts; "" where nothing is to be decided.
+	Claim         *Holder   // the process that resumes the run; nil while it waits
+	// Contested says what the old program did to the run since it was imported: a claim is ErrConflict
+	// until an operator decides which version counts; "" if there is nothing to decide.
 	Contested string
 
 	createdAtText string // as it was written, where CreatedAt can't hold it (second 60)
@@ -59,12 +59,12 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// A Holder is who has a claim.
+// A Holder is the process that has a claim.
 type Holder struct {
 	ClaimedAt time.Time
 	Epoch     int64         // 0: the claim was imported
-	Owner     int64         // the process, in the table owners; 0: nobody's, the claim was imported
-	Pid       int           // of the process; 0: nobody's
+	Owner     int64         // the process, in the table owners; 0: the claim was imported
+	Pid       int           // of the process; 0: the claim was imported
 	Program   string        // of the process
 	Alive     bool          // the process still runs
 	TTL       time.Duration // how long the claim lasts without a renewal; 0: as long as the process
@@ -125,7 +125,7 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 			return false, err
 		}
 		var row summaryRow
-		query := sqlSummaries + ` AND c.run_id = ?` + inState + ` ORDER BY c.state DESC LIMIT 1`
+		query := sqlSummaries + ` AND c.run_id = ?` + inState + sqlWaitingFirst
 		if found, err = rx.Find(&row, query, scope, ref.RunID); found {
 			summary, err = row.summary(rx)
 		}
@@ -159,10 +159,9 @@ const sqlFindRuns = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND r
 
 const (
 	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text,
-	c.saved_at, c.size, c.problem,
-    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns,
-    c.lease_wall_until, c.changes, o.pid, o.program,
-    ` + sqlContested + ` AS contested
+	c.saved_at, c.size, c.problem, c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until,
+	c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program,
+	` + sqlContested + ` AS contested
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 `
 	sqlSummaries = sqlSummary + `WHERE c.scope = ?`
@@ -186,10 +185,8 @@ func (s State) condition() (string, error) {
 	switch s {
 	case "":
 		return "", nil
-	case Paused:
-		return ` AND c.state = 'paused'`, nil
-	case Claimed:
-		return ` AND c.state = 'claimed'`, nil
+	case Paused, Claimed:
+		return ` AND c.state = '` + string(s) + `'`, nil
 	}
 	return "", fmt.Errorf("%w: %q is no state of a checkpoint", db.ErrInvalid, s)
 }
@@ -240,8 +237,7 @@ func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	one := Summary{
 		RunID: r.RunID, State: r.State, PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
 		CreatedAt: r.created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size,
-		Problem:   deref(r.Problem),
-		Contested: deref(r.Contested),
+		Problem: deref(r.Problem), Contested: deref(r.Contested),
 	}
 	if r.ClaimedAt == nil {
 		return one, nil
@@ -261,10 +257,9 @@ func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	return one, err
 }
 
-func deref[T any](p *T) T {
-	var zero T
-	if p == nil {
-		return zero
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *p
+	return v
 }

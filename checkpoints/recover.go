@@ -20,22 +20,21 @@ const (
 	sqlClaimsBehind = sqlClaims + ` AND scope = ? AND run_id > ? ORDER BY run_id LIMIT ?`
 )
 
-// Recover makes claims claimable again whose processes are gone (killed, crashed, on a machine that
-// was restarted) or whose time is over, and tells how many there were. It is safe at any time, by
-// anybody: claims that are being worked on stay, those of this process too, whichever handle made
-// them. So do those that an import brought, of which nobody knows whether the program that made
-// them still runs: see [Store.RecoverOrphaned].
+// Recover makes runs wait again whose claims are over, because the process is gone (killed, crashed,
+// on a machine that was restarted) or the time has passed, and counts them. It is safe at any time,
+// from any process: claims of living processes stay, those of this process too, whichever handle
+// made them. So do imported claims, because the program that made them may still run: see
+// [Store.RecoverOrphaned].
 //
 // A claim on a run that has paused again meanwhile is dropped and not counted. One whose document
-// can't be read waits again, where List and Load show it, and is not counted either: nobody can
-// claim it. It goes from run to run, and lets other writers in when it has worked for some
-// milliseconds: they may see that it has been at one and not yet at the next. When ctx ends in
-// between, what was recovered stays so.
+// can't be read waits again, where List and Load show it, and is not counted either, because it
+// can't be claimed. Recover works in short transactions: what was recovered before an error stays
+// so.
 func (s *Store) Recover(ctx context.Context) (rearmed int, err error) { return s.recover(ctx, isOver) }
 
-// RecoverOrphaned is what the old store has, for a program that starts: besides what
-// [Store.Recover] takes it takes this process's own claims, also those that are being worked on,
-// and those that an import brought. Claims of other living processes stay.
+// RecoverOrphaned is the call of the old store, for a program that starts: besides what
+// [Store.Recover] takes, it takes this process's own claims, also those in use, and imported ones.
+// Claims of other living processes stay.
 func (s *Store) RecoverOrphaned(ctx context.Context) (rearmed int, err error) {
 	return s.recover(ctx, isOrphaned)
 }

@@ -11,8 +11,8 @@ import (
 const (
 	sqlIDs     = `SELECT id FROM checkpoints ORDER BY id`
 	sqlRestate = `SELECT c.scope, c.state, c.run_id, c.paused_stage_id, c.prompt, c.created_at,
-	c.created_at_text, c.saved_at, c.size, c.checksum, c.problem,
-    d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ?`
+	c.created_at_text, c.saved_at, c.size, c.checksum, c.problem, d.document
+FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ?`
 	sqlSay = `UPDATE checkpoints
 	SET paused_stage_id = ?, prompt = ?, created_at = ?, created_at_text = ?, size = ?, checksum = ?,
 	problem = ?, row_checksum = ?
@@ -29,16 +29,15 @@ func Restate(ctx context.Context, d *db.DB) error {
 		return rx.Select(&ids, sqlIDs)
 	})
 	for some := range slices.Chunk(ids, group) {
-		if err == nil {
-			err = d.Write(ctx, op, func(tx *db.Tx) error {
-				for _, id := range some {
-					if err := restate(tx, id); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+		if err != nil {
+			break
 		}
+		err = d.Write(ctx, op, func(tx *db.Tx) (err error) {
+			for i := 0; i < len(some) && err == nil; i++ {
+				err = restate(tx, some[i])
+			}
+			return err
+		})
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 
 	"selvedge/checkpoints/internal/codec"
@@ -77,29 +78,39 @@ type parts struct {
 
 func partsOf(text []byte) parts {
 	s := serdejson.NewScanner(text)
-	c := s.Peek()
-	if c != '{' && c != '[' {
+	p := parts{open: s.Peek()}
+	if p.open != '{' && p.open != '[' {
 		return parts{}
 	}
-	p := parts{open: c}
-	s.Enter()
-	for first := true; ; first = false {
-		var key []byte
-		var more bool
-		if c == '{' {
-			key, more, _ = s.NextKey(first)
-		} else {
-			more, _ = s.NextElement(first)
-		}
-		if !more {
-			return p
-		}
-		if c == '{' {
+	for key := range elements(s) {
+		if p.open == '{' {
 			p.keys = append(p.keys, serdejson.Unquote(key))
 		}
 		start := s.Pos()
 		s.Ignore()
 		p.values = append(p.values, bytes.TrimSpace(text[start:s.Pos()]))
+	}
+	return p
+}
+
+// elements enters the object or array before which s stands, and gives the keys of its members, nil
+// for an element. The body of the loop reads the value.
+func elements(s *serdejson.Scanner) iter.Seq[[]byte] {
+	return func(yield func(key []byte) bool) {
+		object := s.Peek() == '{'
+		s.Enter()
+		for first := true; ; first = false {
+			var key []byte
+			var more bool
+			if object {
+				key, more, _ = s.NextKey(first)
+			} else {
+				more, _ = s.NextElement(first)
+			}
+			if !more || !yield(key) {
+				return
+			}
+		}
 	}
 }
 

@@ -57,49 +57,29 @@ func rowOf(runID string, text []byte) row {
 
 // header reads the members of an accepted document that lists show.
 func header(text []byte) (stage, prompt, created string) {
-	s := serdejson.NewScanner(text)
-	if s.Peek() == '[' { // a list for the struct
+	p := partsOf(text)
+	if p.open == '[' { // a list for the struct
 		canonical, _ := codec.Canonical(text)
-		s = serdejson.NewScanner(canonical)
+		p = partsOf(canonical)
 	}
-	s.Peek()
-	s.Enter()
-	for first := true; ; first = false {
-		key, more, _ := s.NextKey(first)
-		if !more {
-			return stage, prompt, created
-		}
-		var into *string
-		switch {
-		case serdejson.KeyIs(key, "paused_stage_id"):
-			into = &stage
-		case serdejson.KeyIs(key, "prompt"):
-			into = &prompt
-		case serdejson.KeyIs(key, "created_at"):
-			into = &created
-		default:
-			s.Ignore()
-			continue
-		}
-		value, _ := s.Value()
-		*into = serdejson.Unquote(value)
+	member := func(name string) string {
+		value, _ := p.find(name)
+		return serdejson.Unquote(value)
 	}
+	return member("paused_stage_id"), member("prompt"), member("created_at")
 }
 
 const (
-	sqlPut = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text,
-	saved_at, size, checksum, problem, row_checksum, state, claimed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	putColumns = `scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size,
+	checksum, problem, row_checksum, state, claimed_at`
+	sqlPut = `INSERT INTO checkpoints (` + putColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, run_id, state) DO UPDATE
 	SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
-    created_at = excluded.created_at, created_at_text = excluded.created_at_text,
-    saved_at = excluded.saved_at,
-    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem,
-    row_checksum = excluded.row_checksum,
-    changes = checkpoints.changes + 1
+	created_at = excluded.created_at, created_at_text = excluded.created_at_text,
+	saved_at = excluded.saved_at, size = excluded.size, checksum = excluded.checksum,
+	problem = excluded.problem, row_checksum = excluded.row_checksum, changes = checkpoints.changes + 1
 RETURNING id`
-	sqlAdd = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text,
-	saved_at, size, checksum, problem, row_checksum, state, claimed_at, id)
+	sqlAdd = `INSERT INTO checkpoints (` + putColumns + `, id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
@@ -113,8 +93,7 @@ func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
 		return 0, err
 	}
 	if err = tx.Get(&id, sqlPut, r.columns(scope)...); err == nil {
-		text = nonNil(text)
-		_, err = tx.Exec(sqlPutDocument, id, text, db.Checksum(id, text))
+		_, err = tx.Exec(sqlPutDocument, documentColumns(id, text)...)
 	}
 	return id, err
 }
@@ -124,8 +103,12 @@ func (r row) add(tx *db.Tx, id, scope int64, text []byte) error {
 	if err := tx.Queue(sqlAdd, append(r.columns(scope), id)...); err != nil {
 		return err
 	}
+	return tx.Queue(sqlPutDocument, documentColumns(id, text)...)
+}
+
+func documentColumns(id int64, text []byte) []any {
 	text = nonNil(text)
-	return tx.Queue(sqlPutDocument, id, text, db.Checksum(id, text))
+	return []any{id, text, db.Checksum(id, text)}
 }
 
 func (r *row) columns(scope int64) []any {

@@ -12,9 +12,9 @@ import (
 // name it. The other calls of the old store, which need no other form, are Claim and
 // RecoverOrphaned.
 
-// Save keeps a paused run: it waits from then on and can be claimed. One that waits already is
+// Save stores a paused run: it waits from then on and can be claimed. One that waits already is
 // replaced; a claim on the run stays as it is, so that a resumed run can pause again. A run without
-// a time of its pause pauses now.
+// CreatedAt pauses now.
 func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	if p.CreatedAt.IsZero() {
 		return s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.SaveTx(tx, p) })
@@ -34,17 +34,17 @@ func (s *Store) Load(ctx context.Context, runID string) (*PausedWorkflow, bool, 
 	})
 }
 
-// Complete ends the run's claim by id, without a handle. A run that is not claimed is fine. A claim
-// that another living process holds is ErrLeaseLost; one of this process, of a dead one or from an
-// import goes. [Claim.Complete] is fenced.
+// Complete ends the run's claim by id, without a handle. A run that is not claimed is no error. A
+// claim that another living process holds is ErrLeaseLost; one of this process, of a dead one or
+// from an import ends. [Claim.Complete] is fenced.
 func (s *Store) Complete(ctx context.Context, runID string) error {
 	return s.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
 }
 
 const opRemove = "remove checkpoint"
 
-// Remove forgets the run, whether it waits, is claimed by anybody, or both. A run that is not there is fine.
-// [Store.Delete] says so.
+// Remove removes the run, whether it waits, is claimed, or both. A missing run is no error; for
+// [Store.Delete] it is.
 func (s *Store) Remove(ctx context.Context, runID string) error {
 	return s.db.Reclaim(ctx, opRemove, func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
 }

@@ -209,7 +209,7 @@ func (p *player) value(document []byte, ok bool, err error) (any, error) {
 	return json.RawMessage(canonical), err
 }
 
-// export brings the folder up to the store: record files are written anew, the rest stays.
+// export brings the folder up to the store: record files are written again, the rest stays.
 func (p *player) export() {
 	out := filepath.Join(p.t.TempDir(), "export")
 	_, err := legacy.Export(ctx, p.db, legacy.Checkpoints, out, legacy.Options{})

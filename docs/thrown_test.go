@@ -179,10 +179,12 @@ func (x *thrower) keep(r db.Renewal) error {
 func (x *thrower) renew(change func(*db.Leased)) error {
 	ttl := int64(time.Minute)
 	l := db.Leased{
-		Noun:  "lease",
-		Lock:  func(*db.Tx, func(string, ...any) error) error { return nil },
-		Held:  func(*db.Rx, string) (db.LeaseColumns, error) { return db.LeaseColumns{TTL: &ttl}, nil },
-		Renew: func(*db.Tx, func(string, ...any) (int64, error), db.LeaseColumns, db.LeaseColumns) error { return nil },
+		Noun: "lease",
+		Lock: func(*db.Tx, func(string, ...any) error) error { return nil },
+		Held: func(*db.Rx, string) (db.LeaseColumns, error) { return db.LeaseColumns{TTL: &ttl}, nil },
+		Renew: func(*db.Tx, func(string, ...any) (int64, error), db.LeaseColumns, db.LeaseColumns) error {
+			return nil
+		},
 		Named: func(_ string, err error) error { return err },
 	}
 	change(&l)

@@ -133,7 +133,7 @@ func drops(of shape, missing string, names ...string) []field {
 	return fields
 }
 
-// inLists are members that a list in place of the struct must have all the same.
+// inLists are members that a list which stands for the struct must have all the same.
 func inLists(fields []field) []field {
 	for i := range fields {
 		fields[i].inLists = true
@@ -155,8 +155,7 @@ func stepTypes(workflow, proposal, precondition, approvalField *structure) *tagg
 		fills(boolean, no, "cache_control"),
 	)
 	pattern := word("swarm_parallel", "swarm_sequential", "swarm_debate", "pipeline", "supervisor", "delegator",
-		"map_reduce",
-		"vote", "fleet", "adversarial_review", "tournament")
+		"map_reduce", "vote", "fleet", "adversarial_review", "tournament")
 	step.variants = []*structure{
 		define("struct PatternStep",
 			needs(pattern, "pattern"),
@@ -177,10 +176,7 @@ func stepTypes(workflow, proposal, precondition, approvalField *structure) *tagg
 			needs(u32, "max_iterations"),
 		),
 		define("struct ForEachStep",
-			needs(text, "items_from"),
-			needs(step.read, "body"),
-			fills(usize, zero, "max_concurrent"),
-		),
+			needs(text, "items_from"), needs(step.read, "body"), fills(usize, zero, "max_concurrent")),
 		define("struct DedupStep",
 			needs(text, "items_from", "into", "store"),
 			drops(list(text), emptyList, "hash_fields"),
@@ -226,21 +222,15 @@ func outputTypes(paused, stageResult *structure) *tagged {
 	output := &tagged{
 		name: "StageOutput",
 		words: []string{
-			"pattern", "proposal", "sub_workflow", "approval", "review", "loop", "for_each", "dedup",
-			"empty",
+			"pattern", "proposal", "sub_workflow", "approval", "review", "loop", "for_each", "dedup", "empty",
 		},
 	}
 	agent := agentOutput()
 	finding := define("struct ReviewFinding",
-		needs(text, "criterion"),
-		needs(boolean, "passed"),
-		needs(text, "evidence", "severity"),
-	)
+		needs(text, "criterion"), needs(boolean, "passed"), needs(text, "evidence", "severity"))
 	output.variants = []*structure{
 		define("struct variant StageOutput::Pattern",
-			needs(list(agent.read), "outputs"),
-			needs(text, "final_answer"),
-		),
+			needs(list(agent.read), "outputs"), needs(text, "final_answer")),
 		define("struct variant StageOutput::Proposal", needs(proposalResult().read, "result")),
 		define("struct variant StageOutput::SubWorkflow",
 			needs(workflowResult(paused, stageResult).read, "result")),
@@ -258,9 +248,7 @@ func outputTypes(paused, stageResult *structure) *tagged {
 			needs(list(output.read), "iterations_output"),
 		),
 		define("struct variant StageOutput::ForEach",
-			needs(list(text), "items"),
-			needs(list(output.read), "outputs"),
-		),
+			needs(list(text), "items"), needs(list(output.read), "outputs")),
 		define("struct variant StageOutput::Dedup", needs(usize, "total", "unseen")),
 		define("unit variant StageOutput::Empty"),
 	}
@@ -287,9 +275,7 @@ func agentOutput() *structure {
 		fills(instant, madeUp, "timestamp"),
 	)
 	tokens := define("struct TokenAccounting",
-		fills(u64, zero, "input_tokens", "output_tokens"),
-		fills(float, zeroFloat, "cost_usd"),
-	)
+		fills(u64, zero, "input_tokens", "output_tokens"), fills(float, zeroFloat, "cost_usd"))
 	return define("struct AgentOutput",
 		needs(text, "name", "answer"),
 		needs(u32, "turns", "tool_calls"),

@@ -3,6 +3,7 @@ package codec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"selvedge/internal/chrono"
@@ -241,12 +242,16 @@ func (r *reader) variant(words []string) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	for i, w := range words {
-		if serdejson.KeyIs(quoted, w) {
-			return i, true
-		}
+	return r.find(words, quoted)
+}
+
+// find gives the place of a word.
+func (r *reader) find(words []string, quoted []byte) (int, bool) {
+	at := slices.IndexFunc(words, func(w string) bool { return serdejson.KeyIs(quoted, w) })
+	if at < 0 {
+		return 0, r.fail("unknown variant `%s`, expected %s", serdejson.Unquote(quoted), serdejson.OneOf(words))
 	}
-	return 0, r.fail("unknown variant `%s`, expected %s", serdejson.Unquote(quoted), serdejson.OneOf(words))
+	return at, true
 }
 
 func (r *reader) wordInObject(words []string) (int, bool) {
@@ -313,14 +318,9 @@ func (r *reader) heldWord(words []string) (int, bool) {
 	if members != 1 {
 		return 0, r.fail("invalid value: map, expected map with a single key")
 	}
-	for i, w := range words {
-		if !serdejson.KeyIs(name, w) {
-			continue
-		}
-		if c := string(serdejson.AppendCanonical(nil, inner)); c != null && c != emptyMap {
-			return 0, r.fail("invalid type: %s, expected unit", serdejson.Unexpected(inner))
-		}
-		return i, true
+	at, ok := r.find(words, name)
+	if c := string(serdejson.AppendCanonical(nil, inner)); ok && c != null && c != emptyMap {
+		return 0, r.fail("invalid type: %s, expected unit", serdejson.Unexpected(inner))
 	}
-	return 0, r.fail("unknown variant `%s`, expected %s", serdejson.Unquote(name), serdejson.OneOf(words))
+	return at, ok
 }

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"slices"
 
 	"selvedge/internal/serdejson"
 )
@@ -21,7 +22,7 @@ type field struct {
 	missing string
 	// dropped is the JSON that the original leaves out when it writes; "" if it always writes the member.
 	dropped string
-	// inLists is set where a list in place of the struct must have the member all the same.
+	// inLists is set if a list that stands for the struct must have the member all the same.
 	inLists bool
 }
 
@@ -45,17 +46,12 @@ func (st *structure) read(r *reader) bool {
 	return r.mismatch(st.name)
 }
 
-// values are the canonical forms of a structure's members by place; nil where one was absent. An
-// empty one that is not nil stands for a member that was only checked.
-type values [][]byte
-
 func (st *structure) readObject(r *reader) bool {
 	if !r.s.Enter() {
 		return false
 	}
 	var room [16][]byte
-	got := values(room[:len(st.fields)])
-	next := 0
+	got := room[:len(st.fields)]
 	for first := true; ; first = false {
 		key, more, ok := r.s.NextKey(first)
 		if !ok {
@@ -64,14 +60,19 @@ func (st *structure) readObject(r *reader) bool {
 		if !more {
 			return st.finish(r, got)
 		}
-		i := st.find(key, next)
+		i := st.find(key)
 		if i < 0 {
-			if !r.skip() {
+			// Inside a tagged enum the original reads it into memory, elsewhere it only looks for its end.
+			if r.loose {
+				_, ok = r.s.Value()
+			} else {
+				ok = r.s.Ignore()
+			}
+			if !ok {
 				return false
 			}
 			continue
 		}
-		next = i + 1
 		if got[i] != nil {
 			r.s.SeekKeyEnd()
 			r.reason = "duplicate field `" + st.fields[i].name + "`"
@@ -83,30 +84,9 @@ func (st *structure) readObject(r *reader) bool {
 	}
 }
 
-// find gives the place of a key, or -1. Writers keep the order, so the search begins where the last
-// one ended.
-func (st *structure) find(key []byte, next int) int {
-	n := len(st.fields)
-	for range n {
-		if next >= n {
-			next = 0
-		}
-		if serdejson.KeyIs(key, st.fields[next].name) {
-			return next
-		}
-		next++
-	}
-	return -1
-}
-
-// skip passes an unknown member. Inside a tagged enum the original reads it into memory, elsewhere
-// it only looks for its end.
-func (r *reader) skip() bool {
-	if r.loose {
-		_, ok := r.s.Value()
-		return ok
-	}
-	return r.s.Ignore()
+// find gives the place of a key, or -1.
+func (st *structure) find(key []byte) int {
+	return slices.IndexFunc(st.fields, func(f field) bool { return serdejson.KeyIs(key, f.name) })
 }
 
 // member reads a value and gives its canonical form.
@@ -129,7 +109,7 @@ func (st *structure) readArray(r *reader) bool {
 
 // readElements stands behind the bracket or, in a tagged enum, behind the tag.
 func (st *structure) readElements(r *reader, first bool) bool {
-	got := make(values, len(st.fields))
+	got := make([][]byte, len(st.fields))
 	for i := range st.fields {
 		more, ok := r.s.NextElement(first && i == 0)
 		if !ok {
@@ -173,7 +153,7 @@ func (r *reader) tooMany(read int) bool {
 	return r.s.PeekFail("trailing characters")
 }
 
-func (st *structure) finishArray(r *reader, got values, n int) bool {
+func (st *structure) finishArray(r *reader, got [][]byte, n int) bool {
 	for _, f := range st.fields[n:] {
 		if f.missing == required || f.inLists {
 			return r.fail("invalid length %d, expected %s with %s", n, st.name,
@@ -184,8 +164,9 @@ func (st *structure) finishArray(r *reader, got values, n int) bool {
 	return st.finish(r, got)
 }
 
-// finish looks for what is missing and writes the rest.
-func (st *structure) finish(r *reader, got values) bool {
+// finish looks for what is missing and writes the rest. The members are in canonical form by place:
+// nil is absent, and an empty one was only checked.
+func (st *structure) finish(r *reader, got [][]byte) bool {
 	for i, f := range st.fields {
 		if got[i] == nil && f.missing == required {
 			return r.fail("missing field `%s`", f.name)
@@ -224,55 +205,40 @@ type tagged struct {
 }
 
 func (t *tagged) read(r *reader) bool {
-	var read func(*structure, *reader) bool // the variant's members
-	start, tag, ok := 0, 0, false
 	c := r.s.Peek()
 	from := r.s.Pos()
+	find, read := t.tagInObject, (*structure).readObject // the tag, and the variant's members
 	switch c {
 	case '{':
-		start = from
-		read = (*structure).readObject
-		tag, ok = t.tagInObject(r)
 	case '[':
+		find = t.tagInArray
 		read = func(variant *structure, r *reader) bool { return variant.readElements(r, false) }
-		start, tag, ok = t.tagInArray(r)
 	default:
 		return r.mismatch("internally tagged enum " + t.name)
 	}
+	start, tag, ok := find(r)
 	if !ok {
 		return false
 	}
 	end := r.s.Pos()
 	r.s.Seek(start)
-	content, ok := r.loosely(func(r *reader) bool { return read(t.variants[tag], r) })
+	loose, check := r.loose, r.check
+	r.loose, r.check = true, check || r.plain // the original reads the members after the whole enum
+	content, ok := r.member(func(r *reader) bool { return read(t.variants[tag], r) })
+	r.loose, r.check = loose, check
 	r.s.Seek(end)
 	switch {
-	case !ok || r.check:
+	case !ok || check:
 	case r.plain:
 		r.out = append(r.out, bytes.TrimSpace(r.document[from:end])...)
-	default:
-		r.out = t.withTag(r.out, tag, content)
+	default: // with the tag in its place among the members, in byte order
+		object := []byte(`{"type":"` + t.words[tag] + `"`)
+		if len(content) > 2 {
+			object = append(object, ',')
+		}
+		r.out = serdejson.AppendCanonical(r.out, append(object, content[1:]...))
 	}
 	return ok
-}
-
-// loosely reads the variant's members, which the original does after the whole enum.
-func (r *reader) loosely(variant shape) ([]byte, bool) {
-	loose, check := r.loose, r.check
-	r.loose, r.check = true, check || r.plain
-	defer func() { r.loose, r.check = loose, check }()
-	return r.member(variant)
-}
-
-// withTag adds the variant's members with the tag in its place among them, in byte order.
-func (t *tagged) withTag(dst []byte, tag int, content []byte) []byte {
-	object := append([]byte(`{"type":"`+t.words[tag]+`"`), ',')
-	if len(content) > 2 {
-		object = append(object, content[1:]...)
-	} else {
-		object[len(object)-1] = '}'
-	}
-	return serdejson.AppendCanonical(dst, object)
 }
 
 // tagInArray reads an enum to its end, whose tag is its first element. It gives the place behind the tag too.
@@ -301,36 +267,33 @@ func (t *tagged) tagInArray(r *reader) (rest, tag int, ok bool) {
 	}
 }
 
-// tagInObject reads an enum to its end.
-func (t *tagged) tagInObject(r *reader) (int, bool) {
+// tagInObject reads an enum to its end, and gives its place.
+func (t *tagged) tagInObject(r *reader) (start, tag int, ok bool) {
+	start, tag = r.s.Pos(), -1
 	if !r.s.Enter() {
-		return 0, false
+		return 0, 0, false
 	}
-	tag := -1
 	for first := true; ; first = false {
 		key, more, ok := r.s.NextKey(first)
-		if !ok {
-			return 0, false
-		}
-		if !more {
-			if tag < 0 {
-				return 0, r.fail("missing field `type`")
-			}
-			return tag, true
-		}
-		if !serdejson.KeyIs(key, "type") {
+		switch {
+		case !ok:
+			return 0, 0, false
+		case !more && tag < 0:
+			return 0, 0, r.fail("missing field `type`")
+		case !more:
+			return start, tag, true
+		case !serdejson.KeyIs(key, "type"):
 			if _, ok := r.s.Value(); !ok {
-				return 0, false
+				return 0, 0, false
 			}
 			continue
-		}
-		if tag >= 0 {
+		case tag >= 0:
 			r.s.SeekKeyEnd()
 			r.reason = "duplicate field `type`"
-			return 0, r.settle('}')
+			return 0, 0, r.settle('}')
 		}
 		if tag, ok = t.variant(r); !ok {
-			return 0, r.settle('}')
+			return 0, 0, r.settle('}')
 		}
 	}
 }
