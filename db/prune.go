@@ -1,7 +1,9 @@
 package db
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -22,9 +24,15 @@ type Pruning struct {
 	Weigh func(rx *Rx, thing Ended) (int64, error)
 	// Remove removes an item that ended and still is ended, or a part of one that is larger than
 	// share. It reports what it did and how much of the share it used. A transaction starts with
-	// Share.
+	// Share. An item that a foreign key holds stays: its error joins that of Prune, which goes on.
 	Remove func(tx *Tx, thing Ended, share int64) (Removal, int64, error)
 	Share  int64
+
+	// Excess, unless it is nil, holds the items beyond the limits by age and by count, which the
+	// store found by its indexes, in any order; an item may occur twice. Prune then calls Ended only
+	// for a limit by bytes.
+	Excess []Ended
+	Total  int // with Excess: how many items have ended
 }
 
 // An Ended is an item that has ended, as retention sees it.
@@ -36,6 +44,10 @@ type Ended struct {
 	At    int64  `db:"ended_at"` // Unix nanoseconds of its end
 	Bytes int64  `db:"bytes"`    // that it holds, about
 	Held  bool   `db:"held"`     // somebody holds it, or needs it: it stays
+
+	// Progress is for Remove, which may keep there what it needs to go on after Partial. It points
+	// to nil in the first transaction, and what a transaction that is undone stored is lost.
+	Progress *any `db:"-"`
 }
 
 // A Removal is the outcome of one removal.
@@ -62,7 +74,7 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 	if err := policy.Check(); err != nil {
 		return done, err
 	}
-	planned, ended, scope, err := d.plan(ctx, p, policy)
+	planned, ended, err := d.plan(ctx, p, policy)
 	if err != nil {
 		return done, err
 	}
@@ -83,39 +95,69 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 		}
 		planned = nil
 	}
+	var refused error
+	var progress any // of the first that is planned
 	for len(planned) > 0 && err == nil {
 		var went []Ended
 		var looked int
+		var next any
 		err = d.Reclaim(ctx, p.Op, func(tx *Tx) (err error) {
-			went, looked, err = p.removeSome(tx, scope, planned)
+			next = progress
+			went, looked, err = p.removeSome(tx, planned, &next)
 			return err
 		})
+		if stuck, ok := errors.AsType[*referredTo](err); ok {
+			refused = errors.Join(refused, stuck.error)
+			planned, progress, err = slices.Delete(planned, stuck.at, stuck.at+1), nil, nil
+			continue
+		}
 		if err == nil {
-			planned = planned[looked:]
+			planned, progress = planned[looked:], next
 			for _, thing := range went {
 				gone(thing)
 			}
 		}
 	}
 	done.Remaining = ended - done.Removed
+	if refused != nil {
+		err = errors.Join(refused, err)
+	}
 	return done, err
 }
 
-// plan lists everything that has ended, in short reads, and returns what the policy does not keep,
-// newest first.
-func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, scope int64,
-	err error,
-) {
+// referredTo is the error for an item that a foreign key holds.
+type referredTo struct {
+	error
+	at int // among those that are planned
+}
+
+func (e *referredTo) Unwrap() error { return e.error }
+
+// plan lists what has ended, in short reads, and returns what the policy does not keep, newest first.
+func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, err error) {
 	counts := map[string]int{}
+	known := map[int64]bool{} // of Excess
+	for _, thing := range p.Excess {
+		if stays := thing.Held || slices.Contains(policy.Pinned, thing.ID); !stays && !known[thing.Key] {
+			known[thing.Key] = true
+			planned = append(planned, thing)
+		}
+	}
+	slices.SortFunc(planned, newestFirst)
+	if err := d.weigh(ctx, p, planned); err != nil {
+		return nil, 0, err
+	}
+	ranked := p.Excess == nil
 	var bytes int64
 	early := p.Weigh != nil && policy.Bytes > 0 // else only what goes is weighed
-	for after, more := (Ended{Key: math.MaxInt64, At: math.MaxInt64}), true; more; {
+	after, more := Ended{Key: math.MaxInt64, At: math.MaxInt64}, ranked || policy.Bytes > 0
+	for more {
 		var page []Ended
 		var pinned []bool
 		var now time.Time
-		err := d.Read(ctx, p.Op, func(rx *Rx) (err error) {
-			var there bool
-			if scope, there, err = rx.Scope(p.Scope); err != nil || !there {
+		err := d.Read(ctx, p.Op, func(rx *Rx) error {
+			scope, there, err := rx.Scope(p.Scope)
+			if err != nil || !there {
 				return err
 			}
 			now = rx.Now()
@@ -134,14 +176,17 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 			return nil
 		})
 		if err != nil {
-			return nil, 0, 0, err
+			return nil, 0, err
 		}
 		first := len(planned)
 		for i, thing := range page {
 			ended++
 			counts[thing.Of]++
+			if known[thing.Key] {
+				continue
+			}
 			stays := pinned[i] || thing.Held || slices.Contains(policy.Pinned, thing.ID)
-			over := policy.beyondCount(counts[thing.Of]) || policy.beyondAge(now, thing.At)
+			over := ranked && (policy.beyondCount(counts[thing.Of]) || policy.beyondAge(now, thing.At))
 			if !over || stays { // what another limit removes takes none of the bytes
 				bytes += thing.Bytes
 				over = over || policy.beyondBytes(bytes)
@@ -150,20 +195,40 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 				planned = append(planned, thing)
 			}
 		}
-		if p.Weigh != nil && !early {
-			err := d.Read(ctx, p.Op, func(rx *Rx) error { return p.weigh(rx, planned[first:]) })
-			if err != nil {
-				return nil, 0, 0, err
+		if !early {
+			if err := d.weigh(ctx, p, planned[first:]); err != nil {
+				return nil, 0, err
 			}
 		}
 		if more = len(page) == endedAtOnce; more {
 			after = page[len(page)-1]
 		}
 	}
-	return planned, ended, scope, nil
+	if !ranked {
+		ended = p.Total
+		slices.SortFunc(planned, newestFirst)
+	}
+	return planned, ended, nil
+}
+
+func newestFirst(a, b Ended) int {
+	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
+}
+
+// weigh sets the bytes of the items, in short reads.
+func (d *DB) weigh(ctx context.Context, p Pruning, things []Ended) error {
+	for part := range slices.Chunk(things, endedAtOnce) {
+		if err := d.Read(ctx, p.Op, func(rx *Rx) error { return p.weigh(rx, part) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p Pruning) weigh(rx *Rx, things []Ended) (err error) {
+	if p.Weigh == nil {
+		return nil
+	}
 	for i := range things {
 		if things[i].Bytes, err = p.Weigh(rx, things[i]); err != nil {
 			return err
@@ -189,8 +254,12 @@ func (p Policy) beyondAge(now time.Time, ended int64) bool {
 }
 
 // removeSome removes the first planned items, as far as the share of a transaction goes. looked is
-// how many are done.
-func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended, looked int, err error) {
+// how many are done, and progress that of the next one.
+func (p Pruning) removeSome(tx *Tx, planned []Ended, progress *any) (went []Ended, looked int, err error) {
+	scope, _, err := tx.Rx.Scope(p.Scope)
+	if err != nil {
+		return nil, 0, err
+	}
 	began := time.Now()
 	for share := p.Share; looked < len(planned) && share > 0 && (looked == 0 || time.Since(began) < pruneTurn); {
 		thing := planned[looked]
@@ -200,7 +269,11 @@ func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended,
 			looked++
 			continue
 		}
+		thing.Progress = progress
 		did, took, err := p.Remove(tx, thing, share)
+		if IsConstraint(err) {
+			err = &referredTo{wrap(p.Op, err), looked}
+		}
 		if err != nil {
 			return nil, 0, err
 		}
@@ -210,6 +283,7 @@ func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended,
 		if did == Removed {
 			went = append(went, thing)
 		}
+		*progress = nil
 		share -= took + 1
 		looked++
 	}

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -88,15 +87,19 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 
 // named says of a refused removal what stands in its way.
 func named(run RunRef, err error) error {
-	if db.IsConstraint(err) {
-		return (&referred{run: run, err: err}).named()
+	if !db.IsConstraint(err) {
+		return err
 	}
-	return err
+	return &db.Error{
+		Op: opDelete, Entity: "run", ID: run.RunID,
+		Hint: "remove the row that refers to the run first, or let it go with the run (ON DELETE CASCADE)",
+		Err:  fmt.Errorf("%w: a row of a table of yours refers to the run: %w", db.ErrConflict, err),
+	}
 }
 
 const (
 	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`
-	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns + ` AND ` + loose
+	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedOrCancelled + ` AND ` + loose
 	sqlLeave     = `INSERT INTO run_leavings (run) VALUES (?)`
 	sqlLeft      = `SELECT run FROM run_leavings ORDER BY run LIMIT 1`
 	sqlLeftLine  = `SELECT id, bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
@@ -104,100 +107,12 @@ const (
 	sqlNothing   = `DELETE FROM run_leavings WHERE run = ?`
 )
 
-// A removal removes ended runs in short transactions: first their rows, so that nobody sees them
-// any more, then their records, which may be many, some at a time.
-type removal struct {
-	store   *Store
-	planned []removable
-	known   map[int64]bool
-	at      detachment // of the first one that is planned
+// runsAtATime is how many rows of runs one transaction of retention removes.
+var runsAtATime int64 = 200 // a variable for tests
 
-	removed int
-	gone    func(removable) // hears of each that went, after the commit
-}
-
-type removable struct {
-	Key         int64   `db:"key"`
-	RunID       string  `db:"run_id"`
-	AgentID     string  `db:"agent_id"`
-	EndedAt     int64   `db:"ended_at"`
-	EndedAtText *string `db:"ended_at_text"`
-	bytes       int64   // of its records, where the policy was asked
-}
-
-// plan adds runs that are to go.
-func (r *removal) plan(runs []removable) {
-	if r.known == nil {
-		r.known = map[int64]bool{}
-	}
-	for _, run := range runs {
-		if !r.known[run.Key] {
-			r.known[run.Key] = true
-			r.planned = append(r.planned, run)
-		}
-	}
-}
-
-// A transaction removes the rows of at most runsAtATime runs, and takes about writerHeld at most.
-// The longest hold of the writer is to be 50 ms, the commit included.
-var ( // for tests
-	runsAtATime = 200
-	writerHeld  = 5 * time.Millisecond
-)
-
-// run removes what was planned. Runs to which a row of the user's refers stay, and are in the error.
-func (r *removal) run(ctx context.Context) error {
-	var refused error
-	for len(r.planned) > 0 {
-		var done int
-		var gone []removable
-		var next detachment
-		err := r.store.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
-			done, next, gone, err = r.removeSome(tx)
-			return err
-		})
-		if stuck := new(referred); errors.As(err, &stuck) {
-			refused = errors.Join(refused, stuck.named())
-			r.planned = append(r.planned[:stuck.at:stuck.at], r.planned[stuck.at+1:]...)
-			continue
-		}
-		if err != nil {
-			return errors.Join(refused, err)
-		}
-		r.planned, r.at = r.planned[done:], next
-		r.removed += len(gone)
-		for _, run := range gone {
-			if r.gone != nil {
-				r.gone(run)
-			}
-		}
-	}
-	return errors.Join(refused, r.store.dropLeavings(ctx))
-}
-
-func (r *removal) removeSome(tx *db.Tx) (done int, next detachment, gone []removable, err error) {
-	began := time.Now()
-	for i, run := range r.planned[:min(len(r.planned), runsAtATime)] {
-		if i > 0 && time.Since(began) > writerHeld {
-			return i, next, gone, nil
-		}
-		done = i + 1
-		if over, err := tx.Find(new(int64), sqlStillOver, run.Key); err != nil {
-			return done, next, gone, err
-		} else if !over { // somebody else removed it, took it up, or pinned it
-			continue
-		}
-		var more bool
-		next, more, err = r.at.of(run.Key).step(tx)
-		if db.IsConstraint(err) {
-			return done, next, gone, &referred{at: i, run: RunRef{RunID: run.RunID}, err: err}
-		} else if err != nil || more {
-			return i, next, gone, err
-		}
-		gone = append(gone, run)
-	}
-	return done, next, gone, nil
-}
+// writerHeld is how long a transaction takes, about. The longest hold of the writer is to be 50 ms,
+// the commit included.
+const writerHeld = 5 * time.Millisecond
 
 // keysAtOnce is how many of a run's keys one transaction takes from it.
 var keysAtOnce int64 = 500 // a variable for tests
@@ -314,24 +229,6 @@ func spend(tx *db.Tx, key, limit int64) (int64, error) {
 		return 0, err
 	}
 	return tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, limit)
-}
-
-// referred: the run can't be removed, because of a foreign key of the user's.
-type referred struct {
-	at  int
-	run RunRef
-	err error
-}
-
-func (e *referred) Error() string { return e.err.Error() }
-func (e *referred) Unwrap() error { return e.err }
-
-func (e *referred) named() error {
-	return &db.Error{
-		Op: opDelete, Entity: "run", ID: e.run.RunID,
-		Hint: "remove the row that refers to the run first, or let it go with the run (ON DELETE CASCADE)",
-		Err:  fmt.Errorf("%w: a row of a table of yours refers to the run: %w", db.ErrConflict, e.err),
-	}
 }
 
 // dropLeavings removes the records of runs that are gone, those that somebody else left too.

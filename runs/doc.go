@@ -29,8 +29,9 @@
 // that one is dead. [Store.AdoptOrphans] ends this process's own open runs too: call it before the
 // first run, or [Store.Recover] at any time.
 //
-// Retention never removes an open run, and works in short transactions. Cancelled runs and pending
-// cancellations, which only [Unknown] records give, are neither removed nor adopted.
+// Retention never removes an open run, and works in short transactions. A cancelled end and a
+// pending cancellation, which only [Unknown] records give, are not adopted. [Store.Prune] takes a
+// cancelled run for an ended one, [Store.GC] for an open one.
 //
 // A run without a started record is in no list and is neither removed nor adopted. A run holds
 // 16,777,215 lines, the last of them its end.

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -28,108 +29,116 @@ func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 
 const (
 	sqlScopeUsed = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
-	// What retention counts and takes.
-	endedRuns = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
+	// What GC counts and removes; run_agents.ended is how many of them an agent has. Prune takes
+	// cancelled runs too.
+	endedRuns        = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
+	endedOrCancelled = `ended_at IS NOT NULL AND started_at IS NOT NULL AND (? OR status <> 'cancelled')`
 	// What a pin or a lease keeps has its rank and its bytes all the same. An incomplete run may have
-	// been taken up again; that its lease is over [Store.Recover] finds.
+	// been resumed; [Store.Recover] finds that its lease is over.
 	loose = `NOT EXISTS (SELECT 1 FROM retention_pins AS p
-    WHERE p.scope = runs.scope AND p.store = '` + db.StoreRuns + `' AND p.id = runs.run_id AND p.owner = runs.agent_id)
+    WHERE p.scope = runs.scope AND p.store = '` + db.StoreRuns + `' AND p.id = runs.run_id
+	AND p.owner = runs.agent_id)
 AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
 	AND l.kind = '` + leaseKind + `' AND l.name = CAST(runs.key AS TEXT))`
 
-	removableColumns = `SELECT key, run_id, agent_id, ended_at, ended_at_text FROM `
+	endedColumns = `SELECT key, run_id AS id, agent_id AS owner, agent_id AS of, ended_at, NOT (` + loose +
+		`) AS held`
 
 	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ?
 	AND (? OR agent_id > ?)
 ORDER BY agent_id LIMIT ` + db.BoundLimit
 	// The oldest of an agent: its list from the other end.
-	sqlOldestOfAgent = removableColumns + `(SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
-    ORDER BY started_at, run_id DESC LIMIT ` + db.BoundLimit + `) AS runs WHERE ` + loose
-	sqlEndedBefore = removableColumns + `runs WHERE scope = ? AND (ended_at, key) > (?, ?) AND ended_at < ? AND ` + endedRuns + ` AND ` + loose + `
+	sqlOldestOfAgent = endedColumns + ` FROM (SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedOrCancelled + `
+    ORDER BY started_at, run_id DESC LIMIT ` + db.BoundLimit + `) AS runs`
+	sqlEndedBefore = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) > (?, ?) AND ended_at < ?
+	AND ` + endedRuns + `
 ORDER BY ended_at, key LIMIT ` + db.BoundLimit
-	sqlEndedAt = removableColumns + `runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns + ` AND ` + loose
+	sqlEndedAt = endedColumns + `, ended_at_text FROM runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns
 )
 
-// A plan is made in short reads: a long one would keep the WAL from starting anew. Each looks at so
+// A plan is made in short reads: a long one would keep the WAL from restarting. Each looks at so
 // many agents, or runs.
 var (
 	agentsAtOnce = 500
 	runsAtOnce   = 5000
 )
 
-// planCount plans to remove the oldest runs of each agent that has more ended ones than keep.
-func (r *removal) planCount(ctx context.Context, keep int64) error {
-	last, first := "", true // "" is an agent too
-	for more := true; more; {
+// beyondCount returns the oldest runs of each agent that has more ended ones than keep, the
+// cancelled ones included.
+func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []db.Ended) (over []db.Ended,
+	err error,
+) {
+	more := map[string]int64{} // cancelled runs by agent, which run_agents does not count
+	most := int64(0)
+	for _, run := range cancelled {
+		more[run.Of]++
+		most = max(most, more[run.Of])
+	}
+	for last, first, full := "", true, true; full; first = false { // "" is an agent too
 		var agents []struct {
 			ID    string `db:"agent_id"`
 			Ended int64  `db:"ended"`
 		}
-		var planned []removable
-		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
+		var planned []db.Ended
+		err := s.read(ctx, func(rx *db.Rx, scope int64) error {
 			agents, planned = nil, nil
-			if err := rx.Select(&agents, sqlFullAgents, scope, keep, last, first, last, agentsAtOnce); err != nil {
-				return err
-			}
-			for _, agent := range agents {
-				var runs []removable
-				if err := rx.Select(&runs, sqlOldestOfAgent, scope, agent.ID, agent.Ended-keep); err != nil {
-					return err
+			err := rx.Select(&agents, sqlFullAgents, scope, keep-most, last, first, last, agentsAtOnce)
+			for i := 0; i < len(agents) && err == nil; i++ {
+				var runs []db.Ended
+				if excess := agents[i].Ended + more[agents[i].ID] - keep; excess > 0 {
+					err = rx.Select(&runs, sqlOldestOfAgent, scope, agents[i].ID, len(cancelled) > 0, excess)
 				}
 				planned = append(planned, runs...)
 			}
-			return nil
+			return err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.plan(planned)
-		if more = len(agents) == agentsAtOnce; more {
-			last, first = agents[len(agents)-1].ID, false
+		over = append(over, planned...)
+		if full = len(agents) == agentsAtOnce; full {
+			last = agents[len(agents)-1].ID
 		}
 	}
-	return nil
+	return over, nil
 }
 
-// planAge plans to remove the runs that ended before a time.
-func (r *removal) planAge(ctx context.Context, cutoff time.Time) error {
-	var after removable
-	for at, more := int64(math.MinInt64), true; more; at = after.EndedAt {
-		var planned []removable
-		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
-			planned = nil
-			return rx.Select(&planned, sqlEndedBefore, scope, at, after.Key, db.Nanos(cutoff), runsAtOnce)
+// beyondAge returns the runs that ended before a time, without cancelled ones.
+func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []db.Ended, err error) {
+	after := db.Ended{At: math.MinInt64}
+	for more := true; more; {
+		var page []db.Ended
+		err := s.read(ctx, func(rx *db.Rx, scope int64) error {
+			page = nil
+			return rx.Select(&page, sqlEndedBefore, scope, after.At, after.Key, db.Nanos(cutoff), runsAtOnce)
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.plan(planned)
-		if more = len(planned) == runsAtOnce; more {
-			after = planned[len(planned)-1]
+		over = append(over, page...)
+		if more = len(page) == runsAtOnce; more {
+			after = page[len(page)-1]
 		}
 	}
 	if holdsNanos(cutoff) {
-		return nil
+		return over, nil
 	}
 	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
-	var runs []removable
-	err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
+	var runs []struct {
+		db.Ended
+		Text *string `db:"ended_at_text"`
+	}
+	err = s.read(ctx, func(rx *db.Rx, scope int64) error {
 		runs = nil
 		return rx.Select(&runs, sqlEndedAt, scope, db.Nanos(cutoff))
 	})
-	if err != nil {
-		return err
-	}
 	for _, run := range runs {
-		ended, _, err := timeOf(db.Nanos(cutoff), run.EndedAtText)
-		if err != nil {
-			return err
-		}
-		if ended.Before(cutoff) {
-			r.plan([]removable{run})
+		ended, _, failed := timeOf(run.At, run.Text)
+		if err = cmp.Or(err, failed); err == nil && ended.Before(cutoff) {
+			over = append(over, run.Ended)
 		}
 	}
-	return nil
+	return over, err
 }
 
 // read runs fn in a short read on the store's scope; one that nobody wrote to has no runs.

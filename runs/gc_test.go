@@ -175,6 +175,76 @@ func TestGCLeavesCancelledRuns(t *testing.T) {
 	}
 }
 
+// Each limit takes cancelled runs as it takes the others: by their rank, their end and their bytes.
+func TestPrune_CancelledRunsFallUnderEachLimit(t *testing.T) {
+	clock := dbtest.NewClock(start.Add(10 * day))
+	s := runs.NewStore(dbtest.Open(t, db.Options{Now: clock.Now}), runs.Options{})
+	at := func(days int) time.Time { return start.Add(time.Duration(days) * day) }
+	end := func(agent, run string, days int) {
+		must(t, s.AppendRecords(t.Context(), agent, run, []runs.Record{
+			started(run, agent, at(days)), cancelled(at(days).Format(time.RFC3339)),
+		}))
+	}
+	end("a", "1-cancelled", 1)
+	ofAgent(t, s, "a", "2-ended", at(2), at(2))
+	end("a", "3-cancelled", 3)
+	ofAgent(t, s, "a", "4-ended", at(4), at(4))
+	end("b", "5-cancelled", 5) // the only ends of their agent
+	end("b", "6-cancelled", 6)
+	ofAgent(t, s, "b", "pending", at(0), at(0))
+	must(t, s.AppendRecords(t.Context(), "b", "asked", []runs.Record{
+		started("asked", "b", at(0)), laterRecord("cancellation_requested"),
+	}))
+	must(t, s.Pin(t.Context(), runs.RunRef{AgentID: "b", RunID: "pending"}))
+	all := []string{"6-cancelled", "5-cancelled", "4-ended", "3-cancelled", "2-ended", "1-cancelled"}
+	weight := map[string]int64{}
+	dry := func(policy db.Policy) (gone []string, done db.Pruned) {
+		policy.DryRun = true
+		policy.Each = func(g db.Gone) {
+			gone, weight[g.ID] = append(gone, g.ID), g.Bytes
+		}
+		done, err := s.Prune(t.Context(), policy)
+		must(t, err)
+		if done.Removed != len(gone) || done.Remaining != 7-len(gone) {
+			t.Errorf("under %+v it would do %+v", policy, done)
+		}
+		slices.Sort(gone)
+		return gone, done
+	}
+	dry(db.Policy{Age: db.KeepNone})
+	for name, c := range map[string]struct {
+		policy db.Policy
+		left   int // of the newest
+	}{
+		"age":             {db.Policy{Age: 10*day - 3*day}, 4},
+		"bytes":           {db.Policy{Bytes: weight[all[0]] + weight[all[1]] + weight[all[2]]}, 3},
+		"a byte less":     {db.Policy{Bytes: weight[all[0]] + weight[all[1]] + weight[all[2]] - 1}, 2},
+		"none by age":     {db.Policy{Age: db.KeepNone}, 0},
+		"none by bytes":   {db.Policy{Bytes: db.KeepNone}, 0},
+		"age and bytes":   {db.Policy{Age: 10*day - 3*day, Bytes: 1 << 30}, 4},
+		"no limit at all": {db.Policy{}, 6},
+	} {
+		want := slices.Sorted(slices.Values(all[c.left:]))
+		if gone, _ := dry(c.policy); !slices.Equal(gone, want) {
+			t.Errorf("%s: %q would go, not %q", name, gone, want)
+		}
+	}
+	if gone, _ := dry(db.Policy{Count: 1}); !slices.Equal(gone, []string{
+		"1-cancelled", "2-ended", "3-cancelled", "5-cancelled",
+	}) {
+		t.Errorf("%q would go by count", gone)
+	}
+	done, err := s.Prune(t.Context(), db.Policy{Count: 3, Age: 10*day - 2*day})
+	must(t, err)
+	if done.Removed != 1 || done.Remaining != 6 || names(list(t, s, "a")) != "a/4-ended a/3-cancelled a/2-ended " {
+		t.Errorf("it did %+v and left %s", done, names(list(t, s, "a")))
+	}
+	if done, err = s.Prune(t.Context(), db.Policy{Age: db.KeepNone}); err != nil || done.Removed != 5 ||
+		done.Remaining != 1 || names(list(t, s, "b")) != "b/asked b/pending " {
+		t.Errorf("it did %+v, %v, and left %s", done, err, names(list(t, s, "b")))
+	}
+}
+
 func cancelled(at string) runs.Unknown {
 	raw := `{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"cancelled","cancellation":{}},"ended_at":"` + at + `"}`
 	return runs.Unknown{Kind: "ended", Raw: []byte(raw)}

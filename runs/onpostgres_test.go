@@ -31,6 +31,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestBegin_RunHasOneHolder,
 		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun,
 		TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds,
+		TestPrune_CancelledRunsFallUnderEachLimit,
 		TestAppend_RepeatAfterSuccessDoesNothing,
 		TestTranscripts,
 	)

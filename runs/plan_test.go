@@ -63,10 +63,19 @@ func TestPlans(t *testing.T) {
 		{
 			"the oldest runs of an agent", sqlOldestOfAgent,
 			"CO-ROUTINE runs\nSEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND " +
-				"started_at>?)\nSCAN runs\nCORRELATED SCALAR SUBQUERY 2\n" + pin + "\nCORRELATED SCALAR SUBQUERY 3\n" +
+				"started_at>?)\nSCAN runs\nCORRELATED SCALAR SUBQUERY 1\n" + pin + "\nCORRELATED SCALAR SUBQUERY 2\n" +
 				lease,
 		},
-		{"the newest ends", sqlNewestEnded, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)"},
+		{
+			"the newest ends", sqlNewestEnded,
+			"SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)\nCORRELATED SCALAR SUBQUERY 1\n" + pin +
+				"\nCORRELATED SCALAR SUBQUERY 2\n" + lease,
+		},
+		{
+			"how many runs have a start", sqlCountOthers,
+			"SCAN CONSTANT ROW\nSCALAR SUBQUERY 1\nSEARCH runs USING COVERING INDEX runs_by_start (scope=? AND " +
+				"started_at>?)\nSCALAR SUBQUERY 2\nSEARCH runs USING COVERING INDEX runs_open (scope=? AND started_at>?)",
+		},
 		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
 		{"what a run waits for", sqlWaits, "COMPOUND QUERY\nLEFT-MOST SUBQUERY\nSEARCH checkpoints USING " +
 			"COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)\n" +

@@ -1,18 +1,20 @@
 package runs
 
 import (
+	"cmp"
 	"context"
-	"math"
+	"errors"
 	"slices"
 	"time"
 
 	"selvedge/db"
 )
 
-// Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by
-// agents. Runs that are pinned or held stay. It works in short transactions, and what it removed
-// before an error stays removed; run again, it goes on. A run to which a row of a table of the
-// user's refers stays, and then it is ErrConflict.
+// Prune removes the ended runs that the policy does not keep: by the time of their end, by agent
+// and start, and by the bytes of their records in the scope. Cancelled runs are ended ones. Runs
+// that are pinned or held stay. It works in short transactions; what it removed before an error
+// stays removed, and the next call continues. A run to which a row of a table of the user's refers
+// stays: the error is then ErrConflict, and the others are removed.
 //
 // Under a policy with an Age it also ends, as incomplete, the open runs that nobody holds, whose
 // process is not known to live, that wait for nobody and to which nobody has written for longer
@@ -22,57 +24,112 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	if err := policy.Check(); err != nil {
 		return done, err
 	}
-	r := removal{store: s}
-	if policy.Count != 0 || policy.Age == db.KeepNone || policy.Bytes == db.KeepNone {
+	var now time.Time
+	var ended, others int
+	err = s.read(ctx, func(rx *db.Rx, scope int64) error {
+		now = rx.Now()
+		return errors.Join(rx.Get(&ended, sqlCountEnded, scope), rx.Get(&others, sqlCountOthers, scope))
+	})
+	var cancelled []db.Ended
+	if err == nil && others > ended { // or their cancellation is pending
+		cancelled, err = s.cancelled(ctx)
+	}
+	var excess []db.Ended
+	none := policy.Age == db.KeepNone || policy.Bytes == db.KeepNone
+	if err == nil && (none || policy.Count != 0) {
 		keep := max(policy.Count, 0)
-		if policy.Age == db.KeepNone || policy.Bytes == db.KeepNone {
+		if none {
 			keep = 0
 		}
-		err = r.planCount(ctx, int64(keep))
+		excess, err = s.beyondCount(ctx, int64(keep), cancelled)
 	}
-	var ended int
 	if err == nil && policy.Age > 0 {
-		var now time.Time
-		if err = s.read(ctx, func(rx *db.Rx, _ int64) error { now = rx.Now(); return nil }); err == nil {
-			err = r.planAge(ctx, now.Add(-policy.Age))
+		var old []db.Ended
+		old, err = s.beyondAge(ctx, now.Add(-policy.Age))
+		excess = append(excess, old...)
+		for _, run := range cancelled {
+			if run.At < db.Nanos(now.Add(-policy.Age)) {
+				excess = append(excess, run)
+			}
 		}
-	}
-	if err == nil && policy.Bytes > 0 {
-		err = r.planBytes(ctx, policy.Bytes)
-	}
-	if err == nil {
-		r.planned = slices.DeleteFunc(r.planned,
-			func(run removable) bool { return slices.Contains(policy.Pinned, run.RunID) })
-		err = r.weigh(ctx)
-	}
-	if err == nil {
-		err = s.read(ctx, func(rx *db.Rx, scope int64) error { return rx.Get(&ended, sqlCountEnded, scope) })
 	}
 	if err != nil {
 		return done, err
 	}
-	r.gone = func(run removable) {
-		done.Removed++
-		done.Bytes += run.bytes
-		if !policy.DryRun {
-			s.db.CountPruned(run.bytes)
-		}
-		if policy.Each != nil {
-			policy.Each(db.Gone{Of: run.AgentID, ID: run.RunID, Bytes: run.bytes})
-		}
-	}
-	if policy.DryRun {
-		for _, run := range r.planned {
-			r.gone(run)
-		}
-	} else {
-		err = r.run(ctx)
-	}
+	done, err = s.remove(ctx, db.Pruning{
+		Ended: func(rx *db.Rx, scope int64, after db.Ended, limit int) (page []db.Ended, err error) {
+			err = rx.Select(&page, sqlNewestEnded, scope, after.At, after.Key, limit)
+			for _, run := range cancelled {
+				if newestFirst(after, run) < 0 {
+					page = append(page, run)
+				}
+			}
+			slices.SortFunc(page, newestFirst)
+			return page[:min(limit, len(page))], err
+		},
+		Weigh:  func(rx *db.Rx, run db.Ended) (int64, error) { return traceBytes(rx, run.Key) },
+		Excess: excess, Total: ended + len(cancelled),
+	}, policy, true)
 	if err == nil && policy.Age > 0 {
 		done.Ended, err = s.endSilent(ctx, policy)
+		done.Remaining += done.Ended
 	}
-	done.Remaining = ended - done.Removed + done.Ended
 	return done, err
+}
+
+func newestFirst(a, b db.Ended) int {
+	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
+}
+
+// remove removes ended runs in short transactions: first their rows, so that nobody sees them any
+// more, then their records, which may be many, some at a time.
+func (s *Store) remove(ctx context.Context, p db.Pruning, policy db.Policy, cancelled bool) (db.Pruned, error) {
+	p.Op, p.Store, p.Scope, p.Share = opGC, db.StoreRuns, s.scope, runsAtATime
+	p.Excess = append([]db.Ended{}, p.Excess...) // also where there is none
+	p.Remove = func(tx *db.Tx, run db.Ended, _ int64) (db.Removal, int64, error) {
+		over, err := tx.Find(new(int64), sqlStillOver, run.Key, cancelled)
+		if err != nil || !over { // somebody else removed it, resumed it, or pinned it
+			return db.Kept, 0, err
+		}
+		at, _ := (*run.Progress).(detachment)
+		next, more, err := at.of(run.Key).step(tx)
+		switch {
+		case err != nil:
+			return db.Kept, 0, named(RunRef{RunID: run.ID}, err)
+		case more:
+			*run.Progress = next
+			return db.Partial, 0, nil
+		}
+		return db.Removed, 0, nil
+	}
+	done, err := db.Prune(ctx, s.db, p, policy)
+	if !policy.DryRun && (err == nil || db.IsConstraint(err)) {
+		err = errors.Join(err, s.dropLeavings(ctx))
+	}
+	return done, err
+}
+
+// cancelled returns the cancelled runs, in short reads of the whole file: no index knows them.
+func (s *Store) cancelled(ctx context.Context) (all []db.Ended, err error) {
+	for after, more := int64(0), true; more; {
+		var page []db.Ended
+		var last *int64
+		err := s.read(ctx, func(rx *db.Rx, scope int64) error {
+			err := rx.Get(&last, sqlStretch, after, runsAtOnce)
+			if page = nil; err == nil && last != nil {
+				err = rx.Select(&page, sqlCancelled, scope, after, *last)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if more = last != nil; more {
+			after = *last
+		}
+	}
+	return all, nil
 }
 
 // endSilent ends the open runs that are older than the policy's age and that nobody will end.
@@ -116,83 +173,23 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 }
 
 const (
-	sqlCountEnded  = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
-	sqlNewestEnded = removableColumns + `runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
+	sqlCountEnded = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
+	// sqlCountOthers counts the ended runs too, and those that are cancelled or about to be, by two
+	// indexes.
+	sqlCountOthers = `SELECT (SELECT count(*) FROM runs WHERE scope = ?1 AND started_at IS NOT NULL)
+	- (SELECT count(*) FROM runs WHERE scope = ?1 AND status = 'in_progress' AND started_at IS NOT NULL)`
+	sqlStretch   = `SELECT max(key) FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS some`
+	sqlCancelled = endedColumns + ` FROM runs WHERE +scope = ? AND key > ? AND key <= ? AND status = 'cancelled'
+	AND started_at IS NOT NULL`
+	sqlNewestEnded = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
 ORDER BY ended_at DESC, key DESC LIMIT ` + db.BoundLimit
 	sqlLastWritten = `SELECT recorded_at FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
-	sqlLoose       = `SELECT 1 FROM runs WHERE key = ? AND ` + loose
 	// The last record has the sum, but for runs that began before it was kept.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
     + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)), 0) FROM run_records
     WHERE id > ? AND id < ?`
 )
-
-// planBytes plans to remove what is behind so many bytes of ended runs, the newest end first.
-func (r *removal) planBytes(ctx context.Context, keep int64) error {
-	after := removable{EndedAt: math.MaxInt64, Key: math.MaxInt64}
-	for more := true; more; {
-		var page []removable
-		var left int64
-		var last removable
-		more = false // where nobody wrote to the scope, nothing is read
-		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
-			var runs []removable
-			if err := rx.Select(&runs, sqlNewestEnded, scope, after.EndedAt, after.Key, weighedAtOnce); err != nil {
-				return err
-			}
-			page, left = nil, keep
-			if more = len(runs) == weighedAtOnce; more {
-				last = runs[len(runs)-1]
-			}
-			for _, run := range runs {
-				if left >= 0 && !r.known[run.Key] {
-					n, err := traceBytes(rx, run.Key)
-					if err != nil {
-						return err
-					}
-					left -= n
-				}
-				if left >= 0 {
-					continue
-				}
-				if free, err := rx.Find(new(int64), sqlLoose, run.Key); err != nil {
-					return err
-				} else if free {
-					page = append(page, run)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		keep, after = left, last
-		r.plan(page)
-	}
-	return nil
-}
-
-// weighedAtOnce is how many runs one read weighs.
-var weighedAtOnce = 200
-
-// weigh notes the bytes of what is planned.
-func (r *removal) weigh(ctx context.Context) error {
-	for part := range slices.Chunk(r.planned, weighedAtOnce) {
-		err := r.store.read(ctx, func(rx *db.Rx, _ int64) (err error) {
-			for i := range part {
-				if part[i].bytes, err = traceBytes(rx, part[i].Key); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // traceBytes is how many bytes the records of a run hold.
 func traceBytes(rx *db.Rx, key int64) (n int64, err error) {

@@ -11,9 +11,9 @@ import (
 
 // What retention plans, page by page, is what it would plan at once.
 func TestRetentionIsPlannedInShortReads(t *testing.T) {
-	agents, ended, weighed := agentsAtOnce, runsAtOnce, weighedAtOnce
-	agentsAtOnce, runsAtOnce, weighedAtOnce = 2, 2, 2
-	t.Cleanup(func() { agentsAtOnce, runsAtOnce, weighedAtOnce = agents, ended, weighed })
+	agents, ended := agentsAtOnce, runsAtOnce
+	agentsAtOnce, runsAtOnce = 2, 2
+	t.Cleanup(func() { agentsAtOnce, runsAtOnce = agents, ended })
 	clock := dbtest.NewClock(noon.Add(24 * time.Hour))
 	s := NewStore(dbtest.Open(t, db.Options{Now: clock.Now}), Options{})
 	for a := range 5 {

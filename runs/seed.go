@@ -162,14 +162,16 @@ func (s *Store) GC(ctx context.Context) (removed int, err error) {
 		return 0, err
 	}
 	// Each limit looks at everything: a run that is also too old takes its rank all the same.
-	r := removal{store: s}
-	if err = r.planCount(ctx, int64(min(s.retention.MaxPerAgent, 1<<62))); err == nil {
-		err = r.planAge(ctx, cutoff)
+	excess, err := s.beyondCount(ctx, int64(min(s.retention.MaxPerAgent, 1<<62)), nil)
+	if err != nil {
+		return 0, err
 	}
-	if err == nil {
-		err = r.run(ctx)
+	old, err := s.beyondAge(ctx, cutoff)
+	if err != nil {
+		return 0, err
 	}
-	return r.removed, err
+	done, err := s.remove(ctx, db.Pruning{Excess: append(excess, old...)}, db.Policy{}, false)
+	return done.Removed, err
 }
 
 const (
