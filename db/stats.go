@@ -80,9 +80,6 @@ func (d *DB) Work() Work {
 	return w
 }
 
-// CountPruned adds to [Work.PrunedBytes] what a store removed in its own Prune.
-func (d *DB) CountPruned(bytes int64) { d.work.pruned.Add(bytes) }
-
 // work is what package db itself counts.
 type work struct{ wait, longest, pruned atomic.Int64 }
 

@@ -269,15 +269,16 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 		n.in(fmt.Sprint("model_turn ", i))
 		record := modelTurnOf(members)
 		n.append(runs.Batch{AgentID: "a", RunID: "r"}, record)
-		compare("v_usage", members, record.Usage())
-		compare("v_model_turns", members, record.Usage())
+		said := runs.TraceRecord{Record: record, Line: record.Raw}.Usage()
+		compare("v_usage", members, said)
+		compare("v_model_turns", members, said)
 
 		n.in(fmt.Sprint("turn ", i))
 		n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, members))
 		for record, err := range n.runs.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
 			n.must(err)
-			compare("v_usage", members, record.Record.(runs.Turn).Usage())
-			compare("v_turns", members, record.Record.(runs.Turn).Usage())
+			compare("v_usage", members, record.Usage())
+			compare("v_turns", members, record.Usage())
 		}
 	}
 	events, err := os.ReadFile("../testdata/legacy/live/events.jsonl")
@@ -304,13 +305,17 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 }
 
 func TestUsage_ChangedTurnCountsNothing(t *testing.T) {
-	turn := turnLine(newNight(t), `"cost_usd":1`).(runs.Turn)
-	if !turn.Usage().Counted() {
-		t.Error("the turn of the line counts nothing")
-	}
-	turn.Index = 7
-	if u := turn.Usage(); u.Counted() {
-		t.Errorf("another turn counts %v", *u.CostUSD)
+	n := newNight(t)
+	n.in("turn")
+	turn := turnLine(n, `"cost_usd":1`).(runs.Turn)
+	other := turn
+	other.Index = 7
+	n.append(runs.Batch{AgentID: "a", RunID: "r"}, turn, other)
+	for record, err := range n.runs.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+		n.must(err)
+		if counted := record.Usage().Counted(); counted != (record.Record.(runs.Turn).Index != 7) {
+			t.Errorf("turn %s: counted is %v", record.Line, counted)
+		}
 	}
 }
 

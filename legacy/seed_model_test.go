@@ -239,7 +239,7 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 			s.started = r.StartedAt
 		case runs.Ended:
 			s.end("completed", r.EndedAt, jsonOf(r).(map[string]any)["ended_at"])
-			if r.Termination.Incomplete() {
+			if r.Termination.Outcome == nil {
 				s.status = "incomplete"
 			}
 		case runs.Turn:

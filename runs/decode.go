@@ -203,7 +203,7 @@ func (f *fields) cliOutcome(i int) *CliOutcome {
 		f.Keep(err)
 		return nil
 	}
-	o := &CliOutcome{Kind: CliOutcomeKind(cliOutcomeWords[kind])}
+	o := &CliOutcome{Kind: cliOutcomeWords[kind]}
 	if o.Kind != CliExited {
 		f.Keep(c.unit())
 		return o
@@ -281,7 +281,7 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 		f := evidenceStructure.takeText(m.text)
 		var e Evidence
 		if i := f.word(0, evidenceWords); f.Err == nil {
-			e.Kind = EvidenceKind(evidenceWords[i])
+			e.Kind = evidenceWords[i]
 		}
 		e.Description = f.Text(1)
 		e.Data = rawMember(f.Values[2])

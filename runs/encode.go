@@ -86,7 +86,7 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 		dst = style(append(dst, `,"output":`...), t.Output)
 	}
 	if o := t.CliOutcome; o != nil {
-		dst = appendText(dst, `,"cli_outcome":{"kind":`, string(o.Kind))
+		dst = appendText(dst, `,"cli_outcome":{"kind":`, o.Kind)
 		if o.Kind == CliExited {
 			dst = strconv.AppendInt(append(dst, `,"code":`...), o.Code, 10)
 		}
@@ -124,7 +124,7 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, `{"kind":`, string(ev.Kind))
+		dst = appendText(dst, `{"kind":`, ev.Kind)
 		dst = appendText(dst, `,"description":`, ev.Description)
 		dst = append(dst, `,"data":`...)
 		if nothing(ev.Data) {
@@ -243,7 +243,7 @@ func (c *checker) turn(t Turn) {
 	c.raw("parameters", t.Parameters, 1)
 	c.raw("output", t.Output, 1)
 	if t.CliOutcome != nil {
-		c.word("cli_outcome.kind", string(t.CliOutcome.Kind), cliOutcomeWords)
+		c.word("cli_outcome.kind", t.CliOutcome.Kind, cliOutcomeWords)
 	}
 	c.word("verifier_verdict", t.VerifierVerdict.String(), verdictWords)
 	if p := t.PolicyRejected; p != nil {
@@ -266,7 +266,7 @@ func (c *checker) ended(e Ended) {
 	c.word("outcome.status", string(o.Status), outcomeWords)
 	c.texts("outcome.summary", o.Summary)
 	for _, ev := range o.Evidence {
-		c.word("evidence.kind", string(ev.Kind), evidenceWords)
+		c.word("evidence.kind", ev.Kind, evidenceWords)
 		c.texts("evidence.description", ev.Description)
 		c.raw("evidence.data", ev.Data, 5)
 	}

@@ -310,7 +310,7 @@ func ExampleStore_Reattach() {
 
 // What each turn of a model cost. The view v_usage has the same for all records of the file, and no
 // use twice.
-func ExampleUnknown_Usage() {
+func ExampleTraceRecord_Usage() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
@@ -326,8 +326,8 @@ func ExampleUnknown_Usage() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if turn, ok := record.Record.(runs.Unknown); ok && turn.Usage().CostUSD != nil {
-			fmt.Println(*turn.Usage().InputTokens, *turn.Usage().OutputTokens, *turn.Usage().CostUSD)
+		if u := record.Usage(); u.CostUSD != nil {
+			fmt.Println(*u.InputTokens, *u.OutputTokens, *u.CostUSD)
 		}
 	}
 	// Output: 100 20 0.25

@@ -10,6 +10,12 @@ import (
 // HandleOf is the file of a store, for tests.
 func HandleOf(s *Store) *db.DB { return s.db }
 
+// Scope is the name of the store's scope.
+func (s *Store) Scope() string { return s.scope }
+
+// Retention is what GC keeps.
+func (s *Store) Retention() RetentionConfig { return s.retention }
+
 // DecodeSeed reads a line as the seed version of the original does.
 func DecodeSeed(line []byte) (Record, error) { return decodeSeed(line) }
 

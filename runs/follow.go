@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/usage"
 )
 
 // A TraceRecord is a record of a trace, and where it stands.
@@ -14,6 +15,15 @@ type TraceRecord struct {
 	Sequence int64  // its place in the trace, from 1; imported lines that are no records leave theirs out
 	Record   Record // those of later versions are Unknown
 	Line     []byte // as an export writes it, without a line feed
+}
+
+// Usage is what a turn, or the model_turn of later versions, says that a model used; other records
+// count nothing. To add up a run that has model_turns, leave its turns out: both count the same.
+func (r TraceRecord) Usage() db.Usage {
+	if kind := r.Record.RecordKind(); kind != "turn" && kind != "model_turn" {
+		return db.Usage{}
+	}
+	return usage.Of(r.Line)
 }
 
 // A Followed is what a follower of runs is told: a record, a new status, or that a run is gone. A

@@ -119,7 +119,7 @@ func configOf(dir tree.Folder) (found config, err error) {
 		gone := carDir.Lacks(configFile)
 		return config{problem: carDir.Why(configFile, err), unread: !gone, gone: gone}, nil
 	}
-	if found.limits, err = ParseRetention(found.text); err != nil {
+	if found.limits, err = parseRetention(found.text); err != nil {
 		found.problem = "can't be understood: " + err.Error()
 	}
 	return found, nil

@@ -133,7 +133,7 @@ const (
 // withLimits is a config.toml that says these limits and else what text says, byte for byte. An
 // error says why there is none.
 func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
-	now, err := ParseRetention(text)
+	now, err := parseRetention(text)
 	if err != nil {
 		if limits == DefaultRetention() {
 			return text, nil // which the original takes then
@@ -148,7 +148,7 @@ func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
 		{keyPerAgent, int64(limits.MaxPerAgent), DefaultMaxRunsPerAgent},
 		{keyAgeDays, limits.MaxAgeDays, DefaultMaxAgeDays},
 	})...)
-	if now, err = ParseRetention(edited); err != nil || now != limits || !sameButLimits(text, edited) {
+	if now, err = parseRetention(edited); err != nil || now != limits || !sameButLimits(text, edited) {
 		return nil, errors.New("is written in a way that is not understood well enough to be changed")
 	}
 	return edited, nil

@@ -36,10 +36,10 @@ func TestASettingsFileIsChangedInItsLimitsAlone(t *testing.T) {
 		if err != nil || string(got) != c.want {
 			t.Errorf("%q became\n%q, %v, want\n%q", c.text, got, err, c.want)
 		}
-		if said, err := ParseRetention(got); err != nil || said != wanted {
+		if said, err := parseRetention(got); err != nil || said != wanted {
 			t.Errorf("%q says %+v, %v", got, said, err)
 		}
-		before, err := ParseRetention([]byte(c.text))
+		before, err := parseRetention([]byte(c.text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -130,7 +130,7 @@ func (m *seedModel) summarize(f traceFile) (s modelSummary, ok bool) {
 			s.TurnCount++
 		case runs.Ended:
 			s.Status = "completed"
-			if record.Termination.Incomplete() {
+			if record.Termination.Outcome == nil {
 				s.Status = "incomplete"
 			}
 			s.EndedAt, s.ended = r.text("ended_at"), record.EndedAt

@@ -2,11 +2,7 @@ package runs
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
-
-	"selvedge/db"
-	"selvedge/internal/usage"
 )
 
 // A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for any other.
@@ -94,25 +90,6 @@ func (Ended) RecordKind() string { return "ended" }
 // RecordKind is the word that the record itself says.
 func (u Unknown) RecordKind() string { return u.Kind }
 
-// Usage is what the record says that a model used, as turns and the model_turn of later versions
-// do. Who adds up the turns of a run leaves those of kind turn out where there are model_turns,
-// which count the same.
-func (t Turn) Usage() db.Usage {
-	line := t.from.Line // only a line that was decoded has such members
-	if line == nil || !stillSays(t, line) {
-		return db.Usage{}
-	}
-	return usage.Of(line)
-}
-
-// Usage is that of a model_turn; other kinds count nothing.
-func (u Unknown) Usage() db.Usage {
-	if u.Kind != "model_turn" {
-		return db.Usage{}
-	}
-	return usage.Of(u.Raw)
-}
-
 // Termination says how a run ended. The zero value is an incomplete run: it stopped without an
 // outcome, as a crashed or adopted run does.
 type Termination struct {
@@ -121,9 +98,6 @@ type Termination struct {
 	Status  OutcomeStatus
 	Outcome *AgentOutcome
 }
-
-// Incomplete reports whether the run ended without an outcome.
-func (t Termination) Incomplete() bool { return t.Outcome == nil }
 
 // AgentOutcome is the agent's own account of its run.
 type AgentOutcome struct {
@@ -151,7 +125,9 @@ type OutcomeMetrics struct {
 
 // Evidence is one reason to believe an outcome.
 type Evidence struct {
-	Kind        EvidenceKind
+	// Kind is self_assessment, tool_result, state_change, external_verification, stop_reason or
+	// evaluator.
+	Kind        string
 	Description string
 	// Data is any JSON value; nil and null are the same, and written as null.
 	Data json.RawMessage
@@ -159,8 +135,8 @@ type Evidence struct {
 
 // CliOutcome is how a command line ended.
 type CliOutcome struct {
-	Kind CliOutcomeKind
-	Code int64 // the exit code; only CliExited has one
+	Kind string // CliExited, CliKilled or CliTimeout
+	Code int64  // the exit code; only CliExited has one
 }
 
 // PolicyRejection names the policy rule that stopped an action.
@@ -181,25 +157,11 @@ const (
 	OutcomeDone           OutcomeStatus = "done"
 )
 
-// EvidenceKind says where a piece of evidence comes from.
-type EvidenceKind string
-
+// The kinds of a [CliOutcome].
 const (
-	EvidenceSelfAssessment       EvidenceKind = "self_assessment"
-	EvidenceToolResult           EvidenceKind = "tool_result"
-	EvidenceStateChange          EvidenceKind = "state_change"
-	EvidenceExternalVerification EvidenceKind = "external_verification"
-	EvidenceStopReason           EvidenceKind = "stop_reason"
-	EvidenceEvaluator            EvidenceKind = "evaluator"
-)
-
-// CliOutcomeKind says whether a command exited by itself.
-type CliOutcomeKind string
-
-const (
-	CliExited  CliOutcomeKind = "exited"
-	CliKilled  CliOutcomeKind = "killed"
-	CliTimeout CliOutcomeKind = "timeout"
+	CliExited  = "exited" // by itself
+	CliKilled  = "killed"
+	CliTimeout = "timeout"
 )
 
 // Verdict is a verifier's word on a turn. It is a number, unlike the other words, so that a Turn
@@ -211,34 +173,3 @@ const (
 	VerdictPass
 	VerdictFail
 )
-
-// MarshalText gives the word of a trace.
-func (v Verdict) MarshalText() ([]byte, error) {
-	if v > VerdictFail {
-		return nil, fmt.Errorf("verdict %d is none of pass, fail, not_run", uint8(v))
-	}
-	return []byte(v.String()), nil
-}
-
-// UnmarshalText reads the word of a trace.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	parsed, err := ParseVerdict(string(text))
-	if err == nil {
-		*v = parsed
-	}
-	return err
-}
-
-// Equal reports whether both records say the same: whether their lines in a trace are the same.
-func (s Started) Equal(other Started) bool { return sameLine(s, other) }
-
-// Equal reports whether both records say the same: whether their lines in a trace are the same.
-func (t Turn) Equal(other Turn) bool { return sameLine(t, other) }
-
-// Equal reports whether both records say the same: whether their lines in a trace are the same.
-func (e Ended) Equal(other Ended) bool { return sameLine(e, other) }
-
-// Equal reports whether both hold the same bytes.
-func (u Unknown) Equal(other Unknown) bool {
-	return u.Kind == other.Kind && string(u.Raw) == string(other.Raw)
-}

@@ -30,24 +30,24 @@ func DefaultRetention() RetentionConfig {
 	return RetentionConfig{MaxPerAgent: DefaultMaxRunsPerAgent, MaxAgeDays: DefaultMaxAgeDays}
 }
 
-// FromCarDir reads carDir/config.toml as [ParseRetention] does. A file that is missing or can't be
+// FromCarDir reads carDir/config.toml as parseRetention does. A file that is missing or can't be
 // read gives both defaults.
 func FromCarDir(carDir string) RetentionConfig {
 	text, err := readConfig(joinPath(carDir, "config.toml"))
 	if err != nil {
 		return DefaultRetention()
 	}
-	limits, err := ParseRetention(text)
+	limits, err := parseRetention(text)
 	if err != nil {
 		return DefaultRetention()
 	}
 	return limits
 }
 
-// ParseRetention reads the table [runs] of a config.toml; other tables and keys don't matter, and
+// parseRetention reads the table [runs] of a config.toml; other tables and keys don't matter, and
 // what the table does not say is the default. A text that is no TOML, or has a limit of another
 // type, is an error.
-func ParseRetention(config []byte) (RetentionConfig, error) {
+func parseRetention(config []byte) (RetentionConfig, error) {
 	if !utf8.Valid(config) {
 		return RetentionConfig{}, errors.New("it is not UTF-8")
 	}

@@ -206,8 +206,7 @@ func newRow(r Record) recordRow {
 			row.output = r.Output
 		}
 		if o := r.CliOutcome; o != nil {
-			kind := string(o.Kind)
-			row.cliKind = &kind
+			row.cliKind = &o.Kind
 			if o.Kind == CliExited {
 				row.cliCode = &o.Code
 			}
@@ -250,11 +249,11 @@ func (r *recordRow) turn() (Record, error) {
 	}
 	t.Index = uint64(*r.turnIndex)
 	var err error
-	if t.VerifierVerdict, err = ParseVerdict(*r.verdict); err != nil {
+	if t.VerifierVerdict, err = parseVerdict(*r.verdict); err != nil {
 		return nil, fmt.Errorf("%w: %w", db.ErrCorrupt, err)
 	}
 	if r.cliKind != nil {
-		t.CliOutcome = &CliOutcome{Kind: CliOutcomeKind(*r.cliKind)}
+		t.CliOutcome = &CliOutcome{Kind: *r.cliKind}
 		if r.cliCode != nil {
 			t.CliOutcome.Code = *r.cliCode
 		}

@@ -70,11 +70,11 @@ func (s *runState) add(ref RunRef, r Record) {
 		s.StartedAt, s.StartedAtText = timeColumns(r.StartedAt, r.startedAtText)
 	case Ended:
 		s.Outcome, s.Status, s.Summary = nil, string(StatusIncomplete), nil
-		if !r.Termination.Incomplete() {
+		if outcome := r.Termination.Outcome; outcome != nil {
 			word := string(r.Termination.status())
 			s.Outcome, s.Status = &word, string(StatusCompleted)
-			if summary := r.Termination.Outcome.Summary; summary != "" {
-				s.Summary = &summary
+			if outcome.Summary != "" {
+				s.Summary = &outcome.Summary
 			}
 		}
 		s.EndedAt, s.EndedAtText = timeColumns(r.EndedAt, r.endedAtText)

@@ -53,12 +53,6 @@ func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
 // Root is the folder of the old tree that this store stands for, or "".
 func (s *Store) Root() string { return s.root }
 
-// Scope is the name of the store's scope.
-func (s *Store) Scope() string { return s.scope }
-
-// Retention is what GC keeps.
-func (s *Store) Retention() RetentionConfig { return s.retention }
-
 // A RunRef names a run the way the calls that write it do. A started record inside the run may name
 // other ids; summaries show those.
 type RunRef struct {

@@ -48,8 +48,8 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// ParseVerdict reads the word of a trace.
-func ParseVerdict(word string) (Verdict, error) {
+// parseVerdict reads the word of a trace.
+func parseVerdict(word string) (Verdict, error) {
 	for i, w := range verdictWords {
 		if w == word {
 			return verdictsByWord[i], nil

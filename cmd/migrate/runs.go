@@ -221,7 +221,7 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 			}
 		case runs.Ended:
 			why = ""
-			if !r.Termination.Incomplete() {
+			if r.Termination.Outcome != nil {
 				why = r.Termination.Outcome.Summary
 			}
 		}
@@ -261,7 +261,7 @@ func describeLine(line runs.TraceRecord) []string {
 			cut(value(r.Prompt), textWidth),
 		}
 	case runs.Ended:
-		if r.Termination.Incomplete() {
+		if r.Termination.Outcome == nil {
 			return []string{"ended", "", "incomplete", ""}
 		}
 		return []string{

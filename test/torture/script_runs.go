@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -281,7 +282,11 @@ func lookForTurns(run, name string, n, size int) func(context.Context, *session)
 		if err != nil {
 			return "", err
 		}
-		equal := slices.EqualFunc(n, want, func(a runs.Record, b runs.Turn) bool { return a.(runs.Turn).Equal(b) })
+		equal := slices.EqualFunc(n, want, func(a runs.Record, b runs.Turn) bool {
+			one, errOne := a.MarshalJSON()
+			two, errTwo := b.MarshalJSON()
+			return errOne == nil && errTwo == nil && bytes.Equal(one, two)
+		})
 		switch {
 		case len(n) == 0:
 			return absent, nil
