@@ -40,6 +40,11 @@ func listedAgents(_ *testing.T, d *db.DB, scope string) things[string, agents.Fi
 		},
 		unlisted: true,
 		prune:    r.Prune, pins: r,
+		big: func(ctx context.Context, n int, text string) (string, error) {
+			e := nthEntry(n)
+			e.BaseState = text
+			return nth(n), r.Save(ctx, e)
+		},
 	}
 }
 
@@ -51,15 +56,14 @@ func followedAgents(_ *testing.T, d *db.DB, scope string) followed[string, agent
 		addTx:  func(tx *db.Tx, n int) error { return r.SaveTx(tx, nthEntry(n)) },
 		remove: r.Delete,
 		end:    func(ctx context.Context, id string) error { return r.UpdateStatus(ctx, id, agents.Complete) },
-		ended:  string(agents.Complete),
+		began:  string(agents.Active), ended: string(agents.Complete),
 		append: func(tx *db.Tx, id string, texts ...string) error {
 			_, _, err := r.UpdateEntryTx(tx, id, func(e *agents.Entry) { e.BaseState = texts[len(texts)-1] })
 			return err
 		},
 		follow: r.Follow,
-		followAll: func(ctx context.Context) iter.Seq2[agents.Followed,
-			error] {
-			return r.FollowAll(ctx, agents.Filter{})
+		followAll: func(ctx context.Context, status string) iter.Seq2[agents.Followed, error] {
+			return r.FollowAll(ctx, agents.Filter{Statuses: statuses[agents.Status](status)})
 		},
 		before: r.CursorBefore,
 		says:   func(_ context.Context, c agents.Change) string { return c.Entry.BaseState },

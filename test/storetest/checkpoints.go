@@ -42,6 +42,11 @@ func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.
 		of:    func(c checkpoints.Summary) checkpoints.Ref { return checkpoints.Ref{RunID: c.RunID} },
 		began: func(c checkpoints.Summary) time.Time { return c.CreatedAt }, unit: time.Nanosecond,
 		pins: checkpointPins{s},
+		big: func(ctx context.Context, n int, text string) (checkpoints.Ref, error) {
+			p := pausedRun(nth(n))
+			p.Prompt = text
+			return checkpoints.Ref{RunID: nth(n)}, s.Save(ctx, p)
+		},
 	}
 }
 
@@ -73,7 +78,7 @@ func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, 
 		end: func(ctx context.Context, id string) error {
 			_, _, err := s.Claim(ctx, id)
 			return err
-		}, ended: string(checkpoints.Claimed),
+		}, began: string(checkpoints.Paused), ended: string(checkpoints.Claimed),
 		append: func(tx *db.Tx, id string, texts ...string) error {
 			p := pausedRun(id)
 			p.Prompt = texts[len(texts)-1]
@@ -82,8 +87,8 @@ func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, 
 		follow: func(ctx context.Context, id, cursor string) iter.Seq2[checkpoints.Followed, error] {
 			return s.Follow(ctx, ref(id), cursor)
 		},
-		followAll: func(ctx context.Context) iter.Seq2[checkpoints.Followed, error] {
-			return s.FollowAll(ctx, checkpoints.Filter{})
+		followAll: func(ctx context.Context, status string) iter.Seq2[checkpoints.Followed, error] {
+			return s.FollowAll(ctx, checkpoints.Filter{State: checkpoints.State(status)})
 		},
 		before: func(ctx context.Context, id string, n int64) (string,
 			error,

@@ -17,6 +17,10 @@ import (
 type holds struct {
 	// add makes a thing that can be taken; nil: any name can be taken.
 	add func(ctx context.Context, name string) error
+	// begin makes a thing and takes it; nil: nothing is made as it is taken.
+	begin func(ctx context.Context, name string) (h holding, won bool, err error)
+	// status is how a thing stands; nil: nothing but its holder is known of it.
+	status func(ctx context.Context, name string) (string, error)
 	// take takes a thing; won is false where somebody else has it.
 	take     func(ctx context.Context, name string) (h holding, won bool, err error)
 	takeTx   func(tx *db.Tx, name string) (h holding, won bool, err error)
@@ -38,6 +42,7 @@ func holdLaws(open func(d *db.DB, scope string) holds, name string) []law {
 	l := holders{open, name}
 	return []law{
 		{"of those who take one wins", l.oneWins},
+		{"what was begun is held", l.begun},
 		{"epochs grow, and who was replaced is refused", l.fenced},
 		{"a holding is taken up again by its epoch", l.reattached},
 		{"a function that fails takes nothing", l.undone},
@@ -115,6 +120,27 @@ func (l holders) oneWins(t *testing.T, at place) {
 			t.Errorf("%s was won %d times", name, won)
 		}
 	}
+}
+
+func (l holders) begun(t *testing.T, at place) {
+	s := l.open(at.d, at.scope)
+	if s.begin == nil {
+		return
+	}
+	h, won, err := s.begin(t.Context(), "a")
+	must(t, err)
+	must(t, holdsOn(t, at.d, h))
+	for _, d := range at.both() {
+		s := l.open(d, at.scope)
+		if _, again, err := s.begin(t.Context(), "a"); !won || again || err != nil {
+			t.Errorf("begun %v, and begun again %v: %v", won, again, err)
+		}
+		if _, taken, err := s.take(t.Context(), "a"); taken || err != nil {
+			t.Errorf("what was begun was taken %v: %v", taken, err)
+		}
+	}
+	must(t, h.release(t.Context()))
+	s.mustTake(t, "a")
 }
 
 func (l holders) fenced(t *testing.T, at place) {
@@ -298,11 +324,22 @@ func (l holders) closed(t *testing.T, at place) {
 	d := at.open(t)
 	s := l.added(t, d, at.scope, "a")
 	h := s.mustTake(t, "a")
+	before := ""
+	if s.status != nil {
+		var err error
+		before, err = s.status(t.Context(), "a")
+		must(t, err)
+	}
 	must(t, d.Close())
 	wants(t, "a write on the closed handle", holdsOn(t, d, h), db.ErrClosed)
 	s = l.open(at.shared.Again(t, d), at.scope)
 	if n, err := s.recover(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d were recovered, not 1: %v", n, err)
+	}
+	if s.status != nil {
+		after, err := s.status(t.Context(), "a")
+		must(t, err)
+		equal(t, "the status behind a recovery", after, before)
 	}
 	if next, won, err := s.take(t.Context(), "a"); err != nil || !won || next.epoch <= h.epoch {
 		t.Errorf("behind epoch %d, %d was won: %v, %v", h.epoch, next.epoch, won, err)

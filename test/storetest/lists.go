@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,8 +34,8 @@ type things[R, F, G, T any] struct {
 	lister[R, F, G, T]
 
 	add   func(ctx context.Context, n int) (R, error) // adds thing n, which has not ended
-	addTx func(tx *db.Tx, n int) (R, error)           // nil: the store has no such form
-	name  func(ref R) string                          // what Find goes by
+	addTx func(tx *db.Tx, n int) (R, error)
+	name  func(ref R) string // what Find goes by
 	of    func(item T) R
 	// newest: the list shows the newest first. Else it is in the order of adding, which is that of
 	// names where one store has promised it.
@@ -50,6 +51,8 @@ type things[R, F, G, T any] struct {
 	prune    func(ctx context.Context, policy db.Policy) (db.Pruned, error)
 	unlisted bool
 	pins     pinner[R] // nil: nothing is pinned
+	// big adds thing n, whose item in the list holds text; nil: no item is large.
+	big func(ctx context.Context, n int, text string) (R, error)
 }
 
 // A pinner is docs/grammar.md's part on pins.
@@ -69,6 +72,9 @@ func (open lists[R, F, G, T]) laws() []law {
 		{"a scope where nothing was written has empty lists", open.empty},
 		{"limits are 50, and 1 to 1000", open.limits},
 		{"pages of any size give the list", open.pages},
+		{"a page ends at a MiB", open.weighed},
+		{"a page is one snapshot", open.torn},
+		{"no transaction is open in the caller's loop", open.looped},
 		{"a cursor belongs to its list", open.cursors},
 		{"a page goes on where its last thing was removed", open.goesOn},
 		{"what begins with a prefix is found", open.finds},
@@ -150,15 +156,31 @@ func (open lists[R, F, G, T]) missing(t *testing.T, at place) {
 	}))
 	for what, err := range answers {
 		wants(t, what, err, db.ErrNotFound)
+		named(t, what, err, "get ", "show ", "summarize ")
 	}
 	for what, err := range removals {
 		if s.forgives {
 			must(t, err)
 		} else {
 			wants(t, what, err, db.ErrNotFound)
+			named(t, what, err, "delete ")
 		}
 	}
 	must(t, second(s.Get(t.Context(), stays)))
+}
+
+// named wants an error to name its operation, by one of these verbs, and to help a person. The
+// errors that workers kept from their original name none.
+func named(t *testing.T, what string, err error, verbs ...string) {
+	t.Helper()
+	var e *db.Error
+	ours := func(verb string) bool { return strings.HasPrefix(e.Op, verb) }
+	if !errors.As(err, &e) || e.Op != "call runtime" && !slices.ContainsFunc(verbs, ours) {
+		t.Errorf("%s calls itself otherwise than %q: %v", what, verbs, err)
+	}
+	if db.Hint(err) == "" {
+		t.Errorf("%s has no hint: %v", what, err)
+	}
 }
 
 func (open lists[R, F, G, T]) empty(t *testing.T, at place) {
@@ -188,38 +210,153 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	var filter F
 	for _, limit := range []int{-1, db.MaxLimit + 1} {
-		wants(t, fmt.Sprint("a page of ", limit), second(s.Page(t.Context(), filter, db.At{Limit: limit})),
-			db.ErrInvalid)
-		err := second(s.Find(t.Context(), "", limit))
-		wants(t, fmt.Sprint("to find ", limit), err, db.ErrInvalid)
-		var named *db.Error
-		if !errors.As(err, &named) || !strings.HasPrefix(named.Op, "find ") || db.Hint(err) == "" {
-			t.Errorf("to find %d gave %v, with the hint %q", limit, err, db.Hint(err))
+		answers := map[string]error{
+			"list": second(s.Page(t.Context(), filter, db.At{Limit: limit})),
+			"find": second(s.Find(t.Context(), "", limit)),
+		}
+		must(t, at.d.Read(t.Context(), "storetest", func(rx *db.Rx) error {
+			answers["list in a transaction"] = second(s.PageTx(rx, filter, db.At{Limit: limit}))
+			answers["find in a transaction"] = second(s.FindTx(rx, "", limit))
+			return nil
+		}))
+		for what, err := range answers {
+			wants(t, fmt.Sprintf("%s with the limit %d", what, limit), err, db.ErrInvalid)
+			named(t, what, err, what[:len("list ")-1]+" ")
 		}
 	}
-	if s.addTx == nil {
-		s.fill(t, db.DefaultLimit+1)
-	} else {
-		must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
-			for n := 0; n <= db.DefaultLimit && err == nil; n++ {
-				_, err = s.addTx(tx, n)
-			}
-			return err
-		}))
-	}
-	for limit, want := range map[int]int{
-		0: db.DefaultLimit, db.DefaultLimit: db.DefaultLimit,
-		db.MaxLimit: db.DefaultLimit + 1,
-	} {
+	const all = db.MaxLimit + 1
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
+		for n := 0; n < all && err == nil; n++ {
+			_, err = s.addTx(tx, n)
+		}
+		return err
+	}))
+	for limit, want := range map[int]int{0: db.DefaultLimit, 1: 1, db.DefaultLimit: db.DefaultLimit, db.MaxLimit: db.MaxLimit} {
 		page, err := s.Page(t.Context(), filter, db.At{Limit: limit})
 		must(t, err)
 		found, err := s.Find(t.Context(), "", limit)
 		must(t, err)
-		if len(page.Items) != want || len(found) != want || (page.Next == "") != (want > db.DefaultLimit) {
+		if len(page.Items) != want || len(found) != want || page.Next == "" {
 			t.Errorf("the limit %d gives %d items, next %q, and finds %d", limit, len(page.Items), page.Next,
 				len(found))
 		}
 	}
+	names := s.list(t, db.MaxLimit)
+	if distinct := slices.Compact(slices.Sorted(slices.Values(names))); len(distinct) != all {
+		t.Errorf("two pages have %d of %d items", len(distinct), all)
+	}
+	same(t, "all of many", s.all(t), names)
+}
+
+// all is the whole list, as All gives it.
+func (s *things[R, F, G, T]) all(t *testing.T) (names []string) {
+	t.Helper()
+	var filter F
+	for item, err := range s.All(t.Context(), filter) {
+		must(t, err)
+		names = append(names, s.name(s.of(item)))
+	}
+	return names
+}
+
+// mebibyteTexts are texts of which two fit on a page, and one is larger than any page.
+func mebibyteTexts() []string {
+	text := strings.Repeat("0123456789abcdef", db.MaxPageBytes/16)
+	return []string{text[:len(text)/8*3], text[:len(text)/8*3], text[:len(text)/8*3], text + text[:len(text)/8]}
+}
+
+// pagesOf gives how many items the pages of a list have that is as heavy as the texts.
+func pagesOf(texts []string) (counts []string) {
+	n, sum := 0, 0
+	for _, text := range texts {
+		if n > 0 && sum+len(text) > db.MaxPageBytes {
+			counts, n, sum = append(counts, fmt.Sprint(n)), 0, 0
+		}
+		n, sum = n+1, sum+len(text)
+	}
+	return append(counts, fmt.Sprint(n))
+}
+
+func (open lists[R, F, G, T]) weighed(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if s.big == nil {
+		return
+	}
+	texts := mebibyteTexts()
+	for n, text := range texts {
+		must(t, second(s.big(t.Context(), n, text)))
+	}
+	var counts []string
+	var filter F
+	for at := (db.At{}); ; {
+		page, err := s.Page(t.Context(), filter, at)
+		must(t, err)
+		counts = append(counts, fmt.Sprint(len(page.Items)))
+		if at.After = page.Next; at.After == "" {
+			break
+		}
+	}
+	same(t, "how many items the pages of large items have", counts, pagesOf(s.sorted(texts)))
+}
+
+// torn writes and removes four things at a time, of which a page has all or none.
+func (open lists[R, F, G, T]) torn(t *testing.T, at place) {
+	const together, rounds = 4, 20
+	writer, s := open(t, at.d, at.scope), open(t, at.both()[len(at.both())-1], at.scope)
+	round := func() error {
+		var refs []R
+		err := at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
+			refs = make([]R, together)
+			for n := 0; n < together && err == nil; n++ {
+				refs[n], err = writer.addTx(tx, n)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
+			for _, ref := range refs {
+				err = errors.Join(err, writer.DeleteTx(tx, ref))
+			}
+			return err
+		})
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < rounds && err == nil; i++ {
+			err = round()
+		}
+		done <- err
+	}()
+	var filter F
+	for {
+		page, err := s.Page(t.Context(), filter, db.At{})
+		must(t, err)
+		if n := len(page.Items); n != 0 && n != together {
+			t.Errorf("a page has %d of %d things that come and go together", n, together)
+		}
+		select {
+		case err := <-done:
+			must(t, err)
+			return
+		default:
+		}
+	}
+}
+
+func (open lists[R, F, G, T]) looped(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	s.fill(t, 3)
+	var filter F
+	for item, err := range s.All(t.Context(), filter) {
+		must(t, err)
+		if err := s.Delete(t.Context(), s.of(item)); err != nil {
+			t.Fatalf("a delete in the caller's loop: %v", err)
+		}
+	}
+	same(t, "what the loop left", s.list(t, 10), nil)
 }
 
 func (open lists[R, F, G, T]) pages(t *testing.T, at place) {
@@ -228,13 +365,7 @@ func (open lists[R, F, G, T]) pages(t *testing.T, at place) {
 	for limit := 1; limit <= 6; limit++ {
 		same(t, fmt.Sprint("the list in pages of ", limit), s.list(t, limit), want)
 	}
-	var all []T
-	var filter F
-	for item, err := range s.All(t.Context(), filter) {
-		must(t, err)
-		all = append(all, item)
-	}
-	same(t, "all of the list", s.namesOf(all), want)
+	same(t, "all of the list", s.all(t), want)
 }
 
 func (open lists[R, F, G, T]) cursors(t *testing.T, at place) {
@@ -246,19 +377,41 @@ func (open lists[R, F, G, T]) cursors(t *testing.T, at place) {
 	must(t, err)
 	for what, cursor := range map[string]string{
 		"a word": "x", "half of a cursor": page.Next[:len(page.Next)/2],
-		"a cursor and a half": page.Next + page.Next[len(page.Next)/2:],
+		"a cursor and a half":        page.Next + page.Next[len(page.Next)/2:],
+		"the cursor of another list": foreignCursor(t, at.d),
 	} {
 		wants(t, what, second(s.Page(t.Context(), filter, db.At{After: cursor})), db.ErrInvalid)
 	}
 	wants(t, "the cursor of another scope's list",
 		second(other.Page(t.Context(), filter, db.At{After: page.Next})), db.ErrInvalid)
-	for _, d := range at.both() { // it is text to be kept, and any handle takes it
+	if !plainText.MatchString(page.Next) {
+		t.Errorf("the cursor is no plain text: %q", page.Next)
+	}
+	for _, d := range at.both() { // any handle takes it
 		s := open(t, d, at.scope)
 		if next, err := s.Page(t.Context(), filter, db.At{After: page.Next}); err != nil || len(next.Items) != 1 ||
 			next.Next != "" {
 			t.Errorf("the second page is %+v: %v", next, err)
 		}
 	}
+}
+
+// plainText passes through files, addresses and shells as it is.
+var plainText = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// foreignCursor is a cursor of another list of the same file.
+func foreignCursor(t *testing.T, d *db.DB) string {
+	t.Helper()
+	const scope = "another list"
+	for _, name := range []string{"a", "b"} {
+		if _, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{Scope: scope}); err != nil &&
+			!errors.Is(err, db.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+	page, err := d.Reservations(t.Context(), db.ReservationFilter{Scope: scope}, db.At{Limit: 1})
+	must(t, err)
+	return page.Next
 }
 
 func (open lists[R, F, G, T]) goesOn(t *testing.T, at place) {
@@ -271,7 +424,13 @@ func (open lists[R, F, G, T]) goesOn(t *testing.T, at place) {
 	rest, err := s.Page(t.Context(), filter, db.At{After: page.Next})
 	must(t, err)
 	same(t, "what comes behind the removed one", s.namesOf(rest.Items), want[2:])
-	same(t, "what is left", s.list(t, db.MaxLimit), slices.Delete(want, 1, 2))
+	same(t, "what is left", s.list(t, db.MaxLimit), slices.Delete(slices.Clone(want), 1, 2))
+	added, err := s.add(t.Context(), 5)
+	must(t, err)
+	rest, err = s.Page(t.Context(), filter, db.At{After: page.Next})
+	must(t, err)
+	same(t, "what comes behind beside a new one", slices.DeleteFunc(s.namesOf(rest.Items),
+		func(name string) bool { return name == s.name(added) }), want[2:])
 }
 
 func (open lists[R, F, G, T]) finds(t *testing.T, at place) {
@@ -347,10 +506,8 @@ func (open lists[R, F, G, T]) undone(t *testing.T, at place) {
 						return err
 					}
 				}
-				if s.addTx != nil {
-					if _, err := s.addTx(tx, 7); err != nil {
-						return err
-					}
+				if _, err := s.addTx(tx, 7); err != nil {
+					return err
 				}
 				return leave()
 			})
@@ -379,15 +536,12 @@ func (open lists[R, F, G, T]) within(t *testing.T, at place) {
 			return err
 		}
 		wants(t, "to get what the transaction removed", second(s.GetTx(&tx.Rx, refs[0])), db.ErrNotFound)
-		want := []string{s.name(refs[1])}
-		if s.addTx != nil {
-			ref, err := s.addTx(tx, 7)
-			if err != nil {
-				return err
-			}
-			must(t, second(s.GetTx(&tx.Rx, ref)))
-			want = append(want, s.name(ref))
+		ref, err := s.addTx(tx, 7)
+		if err != nil {
+			return err
 		}
+		must(t, second(s.GetTx(&tx.Rx, ref)))
+		want := []string{s.name(refs[1]), s.name(ref)}
 		got, err := s.listTx(&tx.Rx)
 		slices.Sort(got)
 		slices.Sort(want)
@@ -441,8 +595,9 @@ func (open lists[R, F, G, T]) foreign(t *testing.T, at place) {
 		answers["page"] = second(s.PageTx(&tx.Rx, filter, db.At{}))
 		answers["find"] = second(s.FindTx(&tx.Rx, "", 0))
 		answers["delete"] = s.DeleteTx(tx, refs[0])
-		if s.addTx != nil {
-			answers["add"] = second(s.addTx(tx, 7))
+		answers["add"] = second(s.addTx(tx, 7))
+		if s.pins != nil {
+			answers["pin"], answers["unpin"] = s.pins.PinTx(tx, refs[0]), s.pins.UnpinTx(tx, refs[0])
 		}
 		return nil
 	}))
@@ -506,7 +661,7 @@ func (open lists[R, F, G, T]) snapshot(t *testing.T, at place) {
 
 func (open lists[R, F, G, T]) times(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
-	if s.began == nil || s.addTx == nil {
+	if s.began == nil {
 		return
 	}
 	var ref R
@@ -598,16 +753,15 @@ func (open lists[R, F, G, T]) pinned(t *testing.T, at place) {
 	answers := map[string]error{"a pin": s.pins.Pin(t.Context(), gone)}
 	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
 		answers["a pin in a transaction"] = s.pins.PinTx(tx, gone)
-		return nil
+		return s.pins.UnpinTx(tx, gone)
 	}))
 	for what, err := range answers {
 		wants(t, what+" of what is missing", err, db.ErrNotFound)
-		var named *db.Error
-		if errors.As(err, &named) && !strings.HasPrefix(named.Op, "pin ") && named.Op != "call runtime" {
-			t.Errorf("%s calls itself %q", what, named.Op)
-		}
+		named(t, what, err, "pin ")
 	}
-	must(t, s.pins.Unpin(t.Context(), gone))
+	if err := s.pins.Unpin(t.Context(), gone); err != nil {
+		t.Errorf("to unpin what is missing: %v", err)
+	}
 	kept := refs[0]
 	must(t, s.pins.Pin(t.Context(), kept))
 	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.pins.PinTx(tx, kept) }))
@@ -622,16 +776,28 @@ func (open lists[R, F, G, T]) pinned(t *testing.T, at place) {
 	for _, ref := range refs[:2] {
 		must(t, s.end(t.Context(), ref))
 	}
-	all := db.Policy{Age: time.Nanosecond, Count: db.KeepNone, Bytes: db.KeepNone}
-	for _, removed := range []int{1, 0} { // the pin keeps it from every Prune
-		done, err := s.prune(t.Context(), all)
+	for i, limit := range []db.Policy{
+		{Age: db.KeepNone}, {Count: db.KeepNone}, {Bytes: db.KeepNone}, {Age: time.Nanosecond, Count: 1, Bytes: 1},
+	} {
+		done, err := s.prune(t.Context(), limit)
 		must(t, err)
-		if done.Removed != removed {
-			t.Errorf("beside a pin %d were removed, not %d", done.Removed, removed)
+		if want := max(0, 1-i); done.Removed != want { // the other one goes at once
+			t.Errorf("beside a pin %+v removed %d, not %d", limit, done.Removed, want)
 		}
 	}
-	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.pins.UnpinTx(tx, kept) }))
-	done, err := s.prune(t.Context(), all)
+	must(t, s.Delete(t.Context(), kept))
+	again, err := s.add(t.Context(), 0)
+	must(t, err)
+	must(t, s.end(t.Context(), again))
+	if s.name(again) == s.name(kept) { // else a name is never used again
+		done, err := s.prune(t.Context(), db.Policy{Age: db.KeepNone})
+		must(t, err)
+		if done.Removed != 0 {
+			t.Error("what took a pinned name was removed")
+		}
+		must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.pins.UnpinTx(tx, kept) }))
+	}
+	done, err := s.prune(t.Context(), db.Policy{Age: db.KeepNone})
 	must(t, err)
 	if done.Removed != 1 {
 		t.Errorf("without its pin %d were removed", done.Removed)

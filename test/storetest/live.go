@@ -44,6 +44,9 @@ func listedLive(_ *testing.T, d *db.DB, scope string) things[string, live.Filter
 			return second(s.Append(ctx, ref, live.Batch{Events: []live.Event{live.AgentEnd("")}}))
 		},
 		prune: s.Prune, pins: s,
+		big: func(ctx context.Context, n int, text string) (string, error) {
+			return nth(n), second(s.CreateRunWithID(ctx, nth(n), "session", text))
+		},
 	}
 }
 
@@ -58,7 +61,7 @@ func followedLive(_ *testing.T, d *db.DB, scope string) followed[string, live.Ru
 		end: func(ctx context.Context, ref string) error {
 			_, _, err := s.MarkCancelled(ctx, ref)
 			return err
-		}, ended: string(live.Cancelled),
+		}, began: string(live.Created), ended: string(live.Cancelled), heavy: true,
 		append: func(tx *db.Tx, ref string, texts ...string) error {
 			return second(s.AppendTx(tx, ref, live.Batch{Events: eventsOf(texts...)}))
 		},
@@ -72,9 +75,13 @@ func followedLive(_ *testing.T, d *db.DB, scope string) followed[string, live.Ru
 			return second(s.AppendTx(tx, ref, live.Batch{Events: eventsOf(texts...), Key: key}))
 		},
 		follow: s.Follow,
-		followAll: func(ctx context.Context) iter.Seq2[live.Followed,
-			error] {
-			return s.FollowAll(ctx, live.Filter{})
+		only: func(ctx context.Context, ref, text string) error {
+			one := uint64(1)
+			s := live.NewStore(d, live.Options{Scope: scope, MaxEventsPerRun: &one})
+			return second(s.Append(ctx, ref, live.Batch{Events: eventsOf(text)}))
+		},
+		followAll: func(ctx context.Context, status string) iter.Seq2[live.Followed, error] {
+			return s.FollowAll(ctx, live.Filter{Statuses: statuses[live.RunStatus](status)})
 		},
 		before: s.CursorBefore, page: s.EventsPage,
 		says: func(_ context.Context, r live.RunEventRecord) string {
@@ -100,6 +107,13 @@ func heldLive(d *db.DB, scope string) holds {
 	return holds{
 		add: func(ctx context.Context, name string) error {
 			return second(s.CreateRunWithID(ctx, name, "session", ""))
+		},
+		begin: func(ctx context.Context, name string) (holding, bool, error) {
+			return held(s.Begin(ctx, live.Start{ID: name, SessionID: "session"}))
+		},
+		status: func(ctx context.Context, name string) (string, error) {
+			run, err := s.Get(ctx, name)
+			return string(run.Status), err
 		},
 		take:   func(ctx context.Context, name string) (holding, bool, error) { return held(s.Resume(ctx, name)) },
 		takeTx: func(tx *db.Tx, name string) (holding, bool, error) { return held(s.ResumeTx(tx, name)) },

@@ -74,6 +74,11 @@ func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.F
 				batchOf(ref, endedRun(ref)))
 		},
 		prune: s.Prune, pins: s,
+		big: func(ctx context.Context, n int, text string) (runs.RunRef, error) {
+			started := startedRun(nthRun(n))
+			started.Intent = text
+			return nthRun(n), s.WriteStarted(ctx, started)
+		},
 	}
 }
 
@@ -86,16 +91,17 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 		},
 		addTx: func(tx *db.Tx, n int) error { return freeRunTx(tx, s, nthRun(n)) },
 		remove: func(ctx context.Context, ref runs.RunRef) error {
-			r, err := s.Resume(ctx, ref)
-			if err != nil {
-				return err
+			if r, err := s.Resume(ctx, ref); err == nil { // what a process writes to can't be deleted
+				if err := r.Release(ctx); err != nil {
+					return err
+				}
 			}
-			return errors.Join(r.Release(ctx), s.Delete(ctx, ref))
+			return s.Delete(ctx, ref)
 		},
 		end: func(ctx context.Context, ref runs.RunRef) error {
 			return s.Append(ctx,
 				batchOf(ref, endedRun(ref)))
-		}, ended: string(runs.StatusCompleted),
+		}, began: string(runs.StatusInProgress), ended: string(runs.StatusCompleted), heavy: true,
 		append: func(tx *db.Tx, ref runs.RunRef, texts ...string) error {
 			return s.AppendTx(tx, batchOf(ref, turnsOf(texts...)...))
 		},
@@ -114,9 +120,8 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 			return s.AppendTx(tx, b)
 		},
 		follow: s.Follow,
-		followAll: func(ctx context.Context) iter.Seq2[runs.Followed,
-			error] {
-			return s.FollowAll(ctx, runs.Filter{})
+		followAll: func(ctx context.Context, status string) iter.Seq2[runs.Followed, error] {
+			return s.FollowAll(ctx, runs.Filter{Statuses: statuses[runs.RunStatus](status)})
 		},
 		before: s.CursorBefore, page: s.TracePage,
 		says: func(_ context.Context, r runs.TraceRecord) string {
@@ -141,6 +146,13 @@ func heldRuns(d *db.DB, scope string) holds {
 	}
 	return holds{
 		add: func(ctx context.Context, name string) error { return freeRun(ctx, d, s, ref(name)) },
+		begin: func(ctx context.Context, name string) (holding, bool, error) {
+			return held(s.Begin(ctx, startedRun(ref(name))))
+		},
+		status: func(ctx context.Context, name string) (string, error) {
+			run, err := s.Get(ctx, ref(name))
+			return string(run.Status), err
+		},
 		take: func(ctx context.Context, name string) (holding, bool,
 			error,
 		) {

@@ -5,5 +5,13 @@ import "fmt"
 // stores are all that there are, each with what it has of the grammar.
 var stores = []store{ofRuns, ofLive, ofAgents, ofCheckpoints, ofWorkers, ofRuntimes, ofReservations}
 
+// statuses are those of a filter; "" is any.
+func statuses[S ~string](status string) []S {
+	if status == "" {
+		return nil
+	}
+	return []S{S(status)}
+}
+
 // nth names thing n. The names are in the order of the numbers, and begin alike.
 func nth(n int) string { return fmt.Sprintf("thing-%06d", n) }

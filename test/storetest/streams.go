@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,11 +19,11 @@ type followed[R comparable, X any] struct {
 	// states: what is told is how a thing stands; append makes it say the last text. Else each item is told.
 	states bool
 
-	add    func(ctx context.Context, n int) (R, error)
-	addTx  func(tx *db.Tx, n int) error // one to which nothing comes
-	remove func(ctx context.Context, ref R) error
-	end    func(ctx context.Context, ref R) error // its status is ended then
-	ended  string
+	add          func(ctx context.Context, n int) (R, error)
+	addTx        func(tx *db.Tx, n int) error // one to which nothing comes
+	remove       func(ctx context.Context, ref R) error
+	end          func(ctx context.Context, ref R) error
+	began, ended string // its status before and after
 	// append writes items that say texts.
 	append func(tx *db.Tx, ref R, texts ...string) error
 	// spoil is an append of several items of which one can't be kept; nil: items come one by one.
@@ -32,8 +33,14 @@ type followed[R comparable, X any] struct {
 	// keyed is an append under a key of the caller's; nil: there is none.
 	keyed func(tx *db.Tx, ref R, key string, texts ...string) error
 
-	follow    func(ctx context.Context, ref R, cursor string) iter.Seq2[db.Followed[R, X], error]
-	followAll func(ctx context.Context) iter.Seq2[db.Followed[R, X], error]
+	// only is an append of one item, with which all before it go; nil: items go with their thing alone.
+	only func(ctx context.Context, ref R, text string) error
+	// heavy: an item is as large as its text.
+	heavy bool
+
+	follow func(ctx context.Context, ref R, cursor string) iter.Seq2[db.Followed[R, X], error]
+	// followAll follows the things with a status; "" is all.
+	followAll func(ctx context.Context, status string) iter.Seq2[db.Followed[R, X], error]
 	before    func(ctx context.Context, ref R, n int64) (cursor string, err error)
 	page      func(ctx context.Context, ref R, at db.At) (db.Page[db.Followed[R, X]], error)
 	// says is what append wrote; "" for items that the store adds of itself.
@@ -50,6 +57,8 @@ func (open streams[R, X]) laws() []law {
 		{"a follower ends with its thing, its context and its handle", open.ends},
 		{"the cursor at the end is that of the last that was told", open.atEnd},
 		{"who follows all gets what comes from then on", open.all},
+		{"a filter takes a thing from when it passes", open.filters},
+		{"what takes a removed thing's name has nothing of it", open.replaced},
 		{"who follows more than a thousand is told of each once", open.many},
 		{"a transaction of another file appends nothing", open.foreign},
 	}
@@ -60,6 +69,8 @@ func (open streams[R, X]) laws() []law {
 		{"a follower gets what is there and what comes", open.follows},
 		{"a follower goes on from any cursor", open.resumes},
 		{"the pages of a stream are what a follower gets", open.paged},
+		{"a page of a stream ends at a MiB", open.weighed},
+		{"what went unread is a gap", open.gaps},
 		{"sequences are dense, whoever writes", open.dense},
 		{"a batch is kept whole or not at all", open.whole},
 		{"a repeat does nothing", open.repeats},
@@ -180,6 +191,11 @@ func (open streams[R, X]) resumes(t *testing.T, at place) {
 			same(t, fmt.Sprint("the last ", n), rest, want[4-n:])
 		}
 	}
+	own, _ := s.take(t, ref, "", 1)
+	for n := 2; own[len(own)-1] != "d"; n++ {
+		own, _ = s.take(t, ref, "", n)
+	}
+	same(t, "what is behind the beginning", dropOwn(own), want)
 	end, err := s.before(t.Context(), ref, 0)
 	must(t, err)
 	s.write(t, at.d, ref, "e")
@@ -257,7 +273,9 @@ func (open streams[R, X]) cursors(t *testing.T, at place) {
 	s.write(t, at.d, other, "a")
 	end, err := s.before(t.Context(), ref, 1)
 	must(t, err)
-	for what, cursor := range map[string]string{"a word": "x", "half of a cursor": end[:len(end)/2]} {
+	for what, cursor := range map[string]string{
+		"a word": "x", "half of a cursor": end[:len(end)/2], "the cursor of a list": foreignCursor(t, at.d),
+	} {
 		wants(t, what, s.failure(t, ref, cursor), db.ErrInvalid)
 	}
 	wants(t, "another thing's cursor", s.failure(t, other, end), db.ErrInvalid)
@@ -273,6 +291,105 @@ func (open streams[R, X]) cursors(t *testing.T, at place) {
 	if s.page != nil {
 		wants(t, "the page of a thing that is gone", second(s.page(t.Context(), ref, db.At{})), db.ErrNotFound)
 	}
+	s.added(t, 0)
+	wants(t, "the cursor of a thing that was replaced", s.failure(t, ref, end), db.ErrCursorExpired)
+}
+
+// replaced gives a thing the name of one that was removed.
+func (open streams[R, X]) replaced(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, _ := s.added(t, 0)
+	s.write(t, at.d, ref, "a")
+	must(t, s.remove(t.Context(), ref))
+	ref, _ = s.added(t, 0)
+	s.write(t, at.d, ref, "b")
+	for f, err := range s.follow(patient(t), ref, "") {
+		must(t, err)
+		switch text := s.told(t, f); text {
+		case "a":
+			t.Error("it has what the removed one had")
+		case "b":
+			return
+		}
+	}
+}
+
+func (open streams[R, X]) filters(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	for n, status := range []string{s.began, s.ended} {
+		ctx, cancel := context.WithCancel(patient(t))
+		defer cancel()
+		followed := s.followAll(ctx, status)
+		ref, _ := s.added(t, 2*n)
+		other, _ := s.added(t, 2*n+1)
+		s.write(t, at.d, other, "another")
+		s.write(t, at.d, ref, "a")
+		if status == s.ended {
+			must(t, s.end(t.Context(), ref))
+		}
+		ended, removed := status == s.ended, false
+		for f, err := range followed {
+			if err != nil {
+				t.Fatalf("where what is %s is followed, and the thing ended: %v, removed: %v: %v", status, ended, removed, err)
+			}
+			switch now := f.What == db.StatusChanged && f.Status == s.ended; {
+			case f.Of != ref && status == s.ended:
+				t.Errorf("where what is %s is followed, %q of another was told", status, s.told(t, f))
+			case f.Of != ref:
+			case !ended:
+				must(t, s.end(t.Context(), ref))
+				ended = true
+			case !removed && (now || status == s.ended):
+				must(t, s.remove(t.Context(), ref))
+				removed = true
+			}
+			if f.Gone {
+				break
+			}
+		}
+	}
+}
+
+// gaps appends something with which what was there before goes unread.
+func (open streams[R, X]) gaps(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if s.only == nil {
+		return
+	}
+	ref, cursor := s.added(t, 0)
+	s.write(t, at.d, ref, "a", "b")
+	must(t, s.only(t.Context(), ref, "c"))
+	told, cursors := s.take(t, ref, cursor, 2)
+	if !strings.HasPrefix(told[0], "gap: ") || told[1] != "c" {
+		t.Errorf("behind what went it was told %q", told)
+	}
+	rest, _ := s.take(t, ref, cursors[0], 1)
+	same(t, "what is behind the gap", rest, []string{"c"})
+	page, err := s.page(t.Context(), ref, db.At{After: cursor})
+	must(t, err)
+	if len(page.Items) != 2 || page.Items[0].What != db.Gap || page.Items[0].Gone {
+		t.Errorf("the page behind what went is %+v", page.Items)
+	}
+}
+
+func (open streams[R, X]) weighed(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if !s.heavy {
+		return
+	}
+	ref, cursor := s.added(t, 0)
+	texts := mebibyteTexts()
+	s.write(t, at.d, ref, texts...)
+	var counts []string
+	for at := (db.At{After: cursor}); ; {
+		page, err := s.page(t.Context(), ref, at)
+		must(t, err)
+		counts = append(counts, fmt.Sprint(len(page.Items)))
+		if at.After = page.Next; at.After == "" {
+			break
+		}
+	}
+	same(t, "how many items the pages of large items have", counts, pagesOf(texts))
 }
 
 func (open streams[R, X]) ends(t *testing.T, at place) {
@@ -314,6 +431,31 @@ func (open streams[R, X]) ends(t *testing.T, at place) {
 			}
 		}
 		wants(t, what, ended, c.want)
+	}
+	for what, c := range map[string]struct {
+		end  func(d *db.DB, cancel context.CancelCauseFunc)
+		want error
+	}{
+		"the context ends":     {func(_ *db.DB, cancel context.CancelCauseFunc) { cancel(why) }, why},
+		"the handle is closed": {func(d *db.DB, _ context.CancelCauseFunc) { must(t, d.Close()) }, db.ErrClosed},
+	} {
+		d := at.open(t)
+		s := open(t, d, at.scope)
+		ctx, cancel := context.WithCancelCause(patient(t))
+		defer cancel(nil)
+		followed := s.followAll(ctx, "")
+		ref, _ := s.added(t, 0)
+		s.write(t, d, ref, "a")
+		var ended error
+		for f, err := range followed {
+			if ended != nil {
+				t.Errorf("where all are followed, %s: after the error came %+v, %v", what, f, err)
+			}
+			if ended = err; err == nil && f.What == db.Written {
+				c.end(d, cancel)
+			}
+		}
+		wants(t, "where all are followed, "+what, ended, c.want)
 	}
 }
 
@@ -358,7 +500,7 @@ func (open streams[R, X]) many(t *testing.T, at place) {
 	for n := 999; n < 1002; n++ {
 		add(n)
 	}
-	followed := s.followAll(patient(t))
+	followed := s.followAll(patient(t), "")
 	for _, ref := range watched {
 		s.write(t, d, ref, "a")
 	}
@@ -394,7 +536,7 @@ func (open streams[R, X]) all(t *testing.T, at place) {
 	ctx, cancel := context.WithCancelCause(patient(t))
 	defer cancel(nil)
 	why := errors.New("enough")
-	followed := s.followAll(ctx)
+	followed := s.followAll(ctx, "")
 	stranger, _ := elsewhere.added(t, 0)
 	elsewhere.write(t, at.d, stranger, "not told")
 	s.write(t, at.d, old, "a", "b")

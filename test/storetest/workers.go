@@ -49,6 +49,10 @@ func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRe
 				nil))
 		},
 		prune: workers.NewRuntimes(d, scope).Prune, pins: workers.NewRuntimes(d, scope),
+		big: func(ctx context.Context, _ int, text string) (workers.WorkerRef, error) {
+			w, err := r.CreateWorker(ctx, workers.ToolsLess(workers.TaskIntent(text), workers.RuntimeDefaultProfile()))
+			return w.WorkerRef, err
+		},
 	}
 }
 
@@ -152,6 +156,7 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 		add: func(ctx context.Context, n int) (workers.RuntimeID, error) {
 			r, err := workers.Open(ctx, d, runtimeOptions(scope, n))
 			if err == nil {
+				delete(open, workers.RuntimeID(nth(n)))
 				_, err = r.CreateWorker(ctx, request())
 			}
 			return workers.RuntimeID(nth(n)), err
@@ -164,7 +169,7 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 				_, err = r.StopRuntime(ctx)
 			}
 			return err
-		}, ended: string(workers.RuntimeStopped),
+		}, began: string(workers.RuntimeRunning), ended: string(workers.RuntimeStopped),
 		append: func(tx *db.Tx, id workers.RuntimeID, texts ...string) error {
 			r, err := workers.OpenTx(tx, d, there(id))
 			for i := 0; i < len(texts) && err == nil; i++ {
@@ -186,8 +191,22 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 			}
 			return r.Follow(ctx, cursor)
 		},
-		followAll: func(ctx context.Context) iter.Seq2[workers.Followed, error] {
-			return all.FollowAll(ctx, workers.RuntimeFilter{})
+		only: func(ctx context.Context, id workers.RuntimeID, text string) error {
+			r, err := opened(ctx, id)
+			if err != nil {
+				return err
+			}
+			now, err := r.EventCursorNow(ctx)
+			if err == nil {
+				_, err = r.PruneEvents(ctx, now)
+			}
+			if err == nil {
+				_, err = r.SendInput(ctx, firstWorker(id), workers.UserInput(text))
+			}
+			return err
+		},
+		followAll: func(ctx context.Context, status string) iter.Seq2[workers.Followed, error] {
+			return all.FollowAll(ctx, workers.RuntimeFilter{Status: workers.RuntimeStatus(status)})
 		},
 		before: func(ctx context.Context, id workers.RuntimeID, n int64) (string, error) {
 			r, err := opened(ctx, id)
