@@ -5,6 +5,7 @@ package checkpoints_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,6 +174,78 @@ func TestPostgres_HolderWaitingPastEndLosesClaim(t *testing.T) {
 			if err := <-done; !errors.Is(err, db.ErrLeaseLost) {
 				t.Errorf("the call gives %v", err)
 			}
+		})
+	}
+}
+
+// A recovery in the caller's WriteLocked judged a claim that its holder renewed, or that another
+// recovery gave to another holder, before it came to the row.
+func TestPostgres_RecoverSparesClaimChangedSince(t *testing.T) {
+	var address string
+	var now atomic.Int64
+	open := func(ttl time.Duration) (*db.DB, *checkpoints.Store) {
+		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "server", Since: time.Hour + time.Duration(now.Load())}
+		}})
+		return d, checkpoints.NewStore(d, checkpoints.Options{ClaimTTL: ttl})
+	}
+	for name, c := range map[string]struct {
+		ttl    time.Duration
+		change func(tx *db.Tx, store *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error)
+	}{
+		"renewed": {time.Minute, func(tx *db.Tx, _ *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error) {
+			now.Add(int64(40 * time.Second))
+			err := claim.RenewTx(tx)
+			now.Add(int64(40 * time.Second))
+			return claim, err
+		}},
+		"claimed again": {0, func(tx *db.Tx, store *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error) {
+			n, err := store.RecoverTx(tx)
+			if err != nil || n != 1 {
+				return nil, fmt.Errorf("%d recovered: %w", n, err)
+			}
+			claim, ok, err := store.ClaimTx(tx, "claimed again")
+			if !ok {
+				err = errors.Join(err, errors.New("it can't be claimed"))
+			}
+			return claim, err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address = dbtest.Postgres(t)
+			writer, store := open(c.ttl)
+			save(t, store, name)
+			claim := mustClaim(t, store, name)
+			if c.ttl == 0 { // its process's last handle: what it held is nobody's
+				check(t, writer.Close())
+				writer, store = open(c.ttl)
+			}
+			other, recovers := open(c.ttl)
+			t.Cleanup(func() { check(t, errors.Join(writer.Close(), other.Close())) })
+			type answer struct {
+				n   int
+				err error
+			}
+			done := make(chan answer, 1)
+			check(t, writer.WriteLocked(t.Context(), "change it", func(tx *db.Tx) (err error) {
+				if claim, err = c.change(tx, store, claim); err != nil {
+					return err
+				}
+				go func() {
+					var got answer
+					got.err = other.WriteLocked(t.Context(), "recover", func(tx *db.Tx) (err error) {
+						got.n, err = recovers.RecoverTx(tx)
+						return err
+					})
+					done <- got
+				}()
+				dbtest.AwaitPostgresWaits(t, address, 1)
+				return nil
+			}))
+			if got := dbtest.Receive(t, "the end of the recovery", done); got.n != 0 || got.err != nil {
+				t.Errorf("%d recovered: %v", got.n, got.err)
+			}
+			check(t, claim.Hold(t.Context(), "work", func(*db.Tx) error { return nil }))
 		})
 	}
 }
