@@ -143,7 +143,16 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 
 // size is how many bytes an entry takes, about.
 func (e *Entry) size() int {
-	size := 500 + len(e.kept.document)
+	size := 500 + len(e.kept.document) + len(e.SessionID) + len(e.Thread) + len(e.BaseState)
+	for _, text := range []*string{
+		e.ClientInstanceID, e.NativeActorKey, e.NativeParentActorKey, e.NativeInstanceKey, e.HeddleSessionID,
+		e.ThreadID, e.BootID, e.LivenessPath, e.AnchorState, e.AnchorRoot, e.ReservationToken, e.Path, e.Provider,
+		e.Model, e.Harness, e.ThinkingLevel, e.ReportFlushState, e.AttachReason, e.WinningAttachRule, e.ProbeSource,
+	} {
+		if text != nil {
+			size += len(*text)
+		}
+	}
 	for _, q := range e.ContextQueries {
 		size += 60 + len(q.Path)
 	}
