@@ -88,9 +88,9 @@ damage: ## flip 2,000 bits of a file with data of all stores, and count which ar
 MUTANTSFLAGS ?=
 
 .PHONY: mutants
-mutants: ## change the code of leases, claims, adoption, cursors and caps a line at a time: nine in ten must fail a test
+mutants: ## change the code of leases, claims, adoption, cursors and caps a line at a time: nine in ten must fail a test, in a file or on a server
 	go build $(BUILD) -o bin/mutants ./test/mutants
-	bin/mutants $(MUTANTSFLAGS)
+	tools/postgres run bin/mutants $(MUTANTSFLAGS)
 
 .PHONY: datasette
 datasette: ## install Datasette into bin/datasette, and ask it for pages of a file

@@ -659,3 +659,19 @@ func TestKeepEndsWithItsCallerAndItsFile(t *testing.T) {
 		t.Errorf("closed: %v", err)
 	}
 }
+
+func TestKeep_EndsWhileRenewalIsStuck(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	stuck := make(chan struct{})
+	kept, stop := d.KeepLease(t.Context(), db.Renewal{
+		TTL: 100 * time.Millisecond, Until: db.ReadBootTime().Add(100 * time.Millisecond),
+		Renew: func(context.Context) error { <-stuck; return nil },
+		Named: func(err error) error { return fmt.Errorf("the lease: %w", err) },
+	})
+	dbtest.Receive(t, "the end of the context", kept.Done())
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.HasPrefix(err.Error(), "the lease: ") {
+		t.Errorf("the cause is %v", err)
+	}
+	close(stuck)
+	stop()
+}

@@ -98,6 +98,50 @@ func TestHealth_NamesLongReadAndWALShrinks(t *testing.T) {
 	}
 }
 
+// From 56 MB on a write waits for the gap that an open read keeps the WAL from.
+func TestWrite_LargeWALWaitsForGap(t *testing.T) {
+	db.WithGapPatience(t, time.Minute)
+	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 2})
+	reading, enough, ended := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	go func() {
+		ended <- d.Read(t.Context(), "read slowly", func(rx *db.Rx) error {
+			err := rx.Get(new(int), "SELECT count(*) FROM numbers")
+			close(reading)
+			<-enough
+			return err
+		})
+	}()
+	<-reading
+	body := strings.Repeat("x", 1<<20)
+	go func() {
+		err := d.Write(t.Context(), "write much", func(tx *db.Tx) (err error) {
+			for i := 0; i < 60 && err == nil; i++ {
+				_, err = tx.Exec("INSERT INTO numbers (name, n) VALUES (?, 1)", body)
+			}
+			return err
+		})
+		if err == nil {
+			err = d.Write(t.Context(), "write more", insert("more", 1))
+		}
+		ended <- err
+	}()
+	dbtest.Await(t, "the WAL is large", func() bool { return sizeOf(t, d.Path()+"-wal") > 56<<20 })
+	select {
+	case err := <-ended:
+		t.Errorf("nobody waited for the gap: %v", err)
+	case <-time.After(time.Second):
+	}
+	close(enough)
+	for range 2 {
+		if err := dbtest.Receive(t, "the end", ended); err != nil {
+			t.Error(err)
+		}
+	}
+	if restarts := d.Work().WALRestarts; restarts == 0 {
+		t.Error("the WAL was never restarted")
+	}
+}
+
 func TestMovesOfTheWALAndTheirFailuresAreCounted(t *testing.T) {
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
 	body := strings.Repeat("x", 1<<20)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -654,6 +655,19 @@ func TestAWriteThatWaitsForNothingIsShared(t *testing.T) {
 	}
 	if n := count(t, d, "name = 'many'"); n != len(calls) {
 		t.Errorf("%d of %d rows", n, len(calls))
+	}
+}
+
+func TestWrite_LastOfGroupFailsAlone(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	ends := together(t, d, insert("kept", 1), insert("kept", 2), func(tx *db.Tx) error {
+		return errors.Join(insert("undone", 3)(tx), errors.New("no"))
+	})
+	if want := []string{"nil", "nil", "call 2: no"}; !slices.Equal(ends, want) {
+		t.Errorf("they ended with %q, not %q", ends, want)
+	}
+	if kept, undone := count(t, d, "name = 'kept'"), count(t, d, "name = 'undone'"); kept != 2 || undone != 0 {
+		t.Errorf("%d are kept, and %d of the one that failed", kept, undone)
 	}
 }
 

@@ -7,7 +7,7 @@ import "strings"
 type equal struct{ file, was, became, why string }
 
 const (
-	oneWriter = "the look and the change are one transaction, and there is one writer; another engine needs it"
+	rowLocked = "the row is locked from the look to the change, on a server too"
 	linux     = "Linux always says it; other systems may not"
 	noRow     = "no row has that number"
 	firstLine = "the first record of a run has a place above 0"
@@ -30,7 +30,7 @@ var equals = []equal{
 		"db/reserve.go", `if err == nil && ok && row.Epoch == l.epoch {`,
 		`if err == nil && true && row.Epoch == l.epoch {`, "without a row the epoch is 0, which none is",
 	},
-	{"agents/lease.go", `err = l.lost()`, ``, oneWriter},
+	{"agents/lease.go", `err = l.lost()`, ``, rowLocked},
 	{"agents/liveness.go", `pidNS != nil && own != nil && *pidNS`, `pidNS != nil && true && *pidNS`, linux},
 	{"agents/liveness.go", `boot != nil && bootID != nil`, `true && bootID != nil`, linux},
 	{"agents/liveness.go", `!rx.OneMachine() && w.Status`, `!rx.OneMachine() &&`, onServer},
@@ -48,20 +48,7 @@ var equals = []equal{
 		"checkpoints/claim.go", `run_id = ? AND state = 'claimed'`, `AND (1 OR (state = 'claimed'))`,
 		"a claim comes before what waits in the index, and what waits is not removed as a claim",
 	},
-	{"checkpoints/claim.go", `err = c.lost()`, ``, oneWriter},
-	{
-		"checkpoints/claim.go", `AND state = 'paused' RETURNING`, `AND (1 OR (state = 'paused')) RETURNING`,
-		oneWriter,
-	},
-	{
-		"checkpoints/claim.go", `AND epoch IS NOT DISTINCT FROM ?`, `(1 OR (epoch IS NOT DISTINCT FROM ?))`,
-		oneWriter,
-	},
-	{
-		"checkpoints/claim.go", `AND lease_until IS NOT DISTINCT FROM ?`,
-		`(1 OR (lease_until IS NOT DISTINCT FROM ?))`, oneWriter,
-	},
-	{"checkpoints/claim.go", `return n > 0, err`, `return n >= 0, err`, oneWriter},
+	{"checkpoints/claim.go", `err = c.lost()`, ``, rowLocked},
 	{
 		"checkpoints/claim.go", `if err == nil && ok && row.Epoch != nil`,
 		`if err == nil && true && row.Epoch != nil`, "without a row the epoch is nil",
@@ -71,7 +58,6 @@ var equals = []equal{
 		"checkpoints/recover.go", `run_id > ? ORDER BY`, `run_id >= ? ORDER BY`,
 		"the last of a page is judged twice",
 	},
-	{"checkpoints/recover.go", `counts = freed && !c.PausedAgain`, `counts = true && !c.PausedAgain`, oneWriter},
 	{"runs/recover.go", `if !found || run.Status`, `if false || run.Status`, "what is not there has no status"},
 	{"runs/recover.go", `len(batch) < endedAtATime`, `len(batch) <= endedAtATime`, "a batch of one more"},
 	{"runs/append_rows.go", `known && p.turns && tx`, `true && p.turns && tx`, noRow},

@@ -1,5 +1,6 @@
 // Command mutants changes the code of the fences, one line at a time, and says which changes no
-// test notices. `make mutants` runs it; it fails where less than nine in ten are noticed.
+// test notices, in a file or on a server. `make mutants` runs it on both; it fails where less than
+// nine in ten are noticed.
 //
 // All mutants are built into the tests at once, in copies of the sources that an overlay of the go
 // command puts in their place, and an environment variable says which one is on. Each test is first
@@ -36,6 +37,10 @@ func main() {
 	}
 }
 
+// serverVariable has the address of the PostgreSQL server on which tests run too: tools/postgres run
+// sets it.
+const serverVariable = "SELVEDGE_POSTGRES"
+
 // enough is the share of mutants that the tests have to notice.
 const enough = 0.9
 
@@ -69,6 +74,11 @@ func mutants(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	r := &run{root: root, dir: dir, slowest: *slowest, jobs: *jobs, out: out}
+	if os.Getenv(serverVariable) != "" {
+		r.tags = "postgres"
+	} else {
+		r.say("%s is not set: what only a server's tests notice lives\n", serverVariable)
+	}
 	fencePattern, err := regexp.Compile(*only)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ type run struct {
 	mutants   []*mutant
 	slowest   time.Duration // a test that takes longer is left out
 	jobs      int
+	tags      string // of the tests: postgres where there is a server for them
 	out       io.Writer
 
 	rapid map[string]bool // suites whose tests draw: what they fail with is not to be kept
@@ -112,8 +113,8 @@ func (r *run) suites() (names []string) {
 
 func (r *run) build(ctx context.Context) error {
 	for _, suite := range r.suites() {
-		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", r.overlay(), "-o",
-			r.binary(suite), suite)
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-tags", r.tags, "-overlay", r.overlay(),
+			"-o", r.binary(suite), suite)
 		build.Dir = r.root
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("the tests of %s with all mutants in them: %w\n%s", suite, err, out)
@@ -174,7 +175,7 @@ func (r *run) survey(ctx context.Context) error {
 
 // leftOut are tests that judge something else than a fence (recorded answers, plans, memory), or
 // mount a disk that would stay behind.
-var leftOut = regexp.MustCompile(`^Test(Transcripts|Trees|RandomTrees|TheJudge|TheReplay|MemoryStaysFlat|NoStatementGoes|Histories)|Falsified|FullDisk|Freed`)
+var leftOut = regexp.MustCompile(`^Test(Postgres.*(Unseen|Storm|Histories)|Transcripts|Trees|RandomTrees|TheJudge|TheReplay|MemoryStaysFlat|NoStatementGoes|Histories)|Falsified|FullDisk|Freed`)
 
 func (r *run) look(ctx context.Context, suite, name string, i int) {
 	notes := filepath.Join(r.dir, fmt.Sprintf("reached-%s-%d", filepath.Base(r.binary(suite)), i))
