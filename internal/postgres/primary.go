@@ -17,7 +17,7 @@ const (
 	// scoutPatience is for how long they are waited for.
 	scoutPatience = 2 * time.Second
 	// knownFor is how long an answer is good enough for a read over an idle connection.
-	knownFor = 3 * scoutPatience // how long an answer is good enough for a read over an idle connection
+	knownFor = 3 * scoutPatience
 	// silentFor is after how many rounds without an answer it is asked whether the only host of an
 	// address still lives.
 	silentFor = 5
