@@ -207,9 +207,7 @@ func (a *app) reservedNames(kind string) finder {
 }
 
 func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
-	err = d.Read(ctx, "complete", func(rx *db.Rx) error {
-		return rx.Select(&names, `SELECT name FROM scopes ORDER BY name`)
-	})
+	names, err = scopeNames(ctx, d)
 	return slices.DeleteFunc(names, func(name string) bool {
 		return name == "" || !strings.HasPrefix(name, prefix)
 	}), err

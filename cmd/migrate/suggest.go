@@ -125,11 +125,11 @@ func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) str
 		return ""
 	}
 	var relations []db.Relation
-	if readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) {
-		relations,
-			err = rx.Relations()
+	readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) {
+		relations, err = rx.Relations()
 		return err
-	}); readErr != nil {
+	})
+	if readErr != nil {
 		return ""
 	}
 	var names []string
@@ -146,8 +146,8 @@ func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) str
 		}
 	}
 	if near := nearest(word, names); near != "" {
-		if line := a.retyped(sql, regexp.MustCompile(`\b`+word+`\b`).ReplaceAllLiteralString(sql,
-			near)); line != "" {
+		better := regexp.MustCompile(`\b`+word+`\b`).ReplaceAllLiteralString(sql, near)
+		if line := a.retyped(sql, better); line != "" {
 			return "did you mean: " + line
 		}
 	}
@@ -166,22 +166,17 @@ func (a *app) nothingListed(ctx context.Context) {
 		note = "note: nothing is there, or passes"
 	}
 	if a.scope != "" && a.file != nil {
-		var scopes []string
-		if err := a.file.Read(ctx, "scopes",
-			func(rx *db.Rx) error {
-				return rx.Select(&scopes,
-					`SELECT name FROM scopes ORDER BY name`)
-			}); err == nil && !slices.Contains(scopes, a.scope) {
+		scopes, err := scopeNames(ctx, a.file)
+		if err == nil && !slices.Contains(scopes, a.scope) {
 			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope,
 				(&app{path: a.path}).commandLine("scopes", "list"))
 			if near := nearest(a.scope, scopes); near != "" {
 				line := a.retyped("--scope="+a.scope, "--scope="+near)
 				// its name may stand elsewhere in the line, too
 				if i := slices.Index(a.args, "--scope"); i >= 0 && i+1 < len(a.args) {
-					from := *a
-					from.args = slices.Clone(a.args)
-					from.args[i+1] = near
-					line = from.retyped("--scope", "--scope")
+					words := slices.Clone(a.args)
+					words[i+1] = near
+					line = a.shellLine(words)
 				}
 				if line == "" {
 					line = (&app{path: a.path, scope: near}).commandLine(strings.Fields(a.op())...)
@@ -191,6 +186,14 @@ func (a *app) nothingListed(ctx context.Context) {
 		}
 	}
 	if note != "" {
-		a.afterwards = append(a.afterwards, note)
+		a.noteBelow("%s", note)
 	}
+}
+
+// scopeNames are the scopes of a file, by name.
+func scopeNames(ctx context.Context, d *db.DB) (names []string, err error) {
+	err = d.Read(ctx, "scopes", func(rx *db.Rx) error {
+		return rx.Select(&names, `SELECT name FROM scopes ORDER BY name`)
+	})
+	return names, err
 }
