@@ -19,10 +19,10 @@ type Recovery struct {
 }
 
 // Recover gives back, in every store and every scope, what only the dead held: it is Recover of
-// checkpoints, runs, live runs and agents, and RecoverReservations. It ends no run: the next
-// holder resumes it. It is safe at any time, from anywhere: what a process that lives or is stopped holds
+// checkpoints, runs, live runs and agents, and RecoverReservations. It ends no run: the next holder
+// resumes it. It is safe at any time, from anywhere: what a process that lives or is stopped holds
 // stays, this one's too, whichever handle took it. Workers hold nothing that dies with a process. A
-// program calls it when it starts, and where it finds that something is held.
+// program calls it when it starts, and when it finds that something is held.
 //
 // It gives the scopes in which there was something to do. What can't be recovered keeps nobody from
 // what can: the error then joins all that were met. It works in short transactions, and what it did
@@ -36,7 +36,10 @@ func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
 			if s.recovered == nil {
 				continue
 			}
-			n, failed := s.open(d, scope).(recoverer).Recover(ctx)
+			held := s.open(d, scope).(interface {
+				Recover(context.Context) (int, error)
+			})
+			n, failed := held.Recover(ctx)
 			*s.recovered(&one) = n
 			if err = errors.Join(err, failed); failed != nil && ctx.Err() != nil {
 				break

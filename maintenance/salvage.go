@@ -50,11 +50,10 @@ func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report 
 	got, err := db.Salvage(ctx, from, to, o)
 	report = Report{got, byStore(got.Tables, func(t db.SalvagedTable) string { return t.Table },
 		func(s *StoreReport, name string, t db.SalvagedTable) {
-			lost := new(int64) // of the first table
-			if len(s.Tables) > 0 {
-				lost = s.Lost
+			if len(s.Tables) == 0 {
+				s.Lost = new(int64)
 			}
-			*s = StoreReport{name, s.Taken + t.Taken, s.Aside + t.Aside, sum(lost, t.Lost), append(s.Tables, t)}
+			*s = StoreReport{name, s.Taken + t.Taken, s.Aside + t.Aside, sum(s.Lost, t.Lost), append(s.Tables, t)}
 		})}
 	report.Notes = append(report.Notes, notes...)
 	return report, err

@@ -25,23 +25,16 @@ type store struct {
 	read func(c *deep, scope string)
 }
 
-// What open gives prunes, and in the stores with recovered also recovers.
-type (
-	pruner interface {
-		Prune(context.Context, db.Policy) (db.Pruned, error)
-	}
-	recoverer interface {
-		Recover(context.Context) (int, error)
-	}
-)
+// A pruner is what open gives of a store. Those with recovered have Recover, too.
+type pruner interface {
+	Prune(context.Context, db.Policy) (db.Pruned, error)
+}
 
 // stores are all that there are, in the order in which they are recovered.
 var stores = []store{
 	{
 		name: db.StoreCheckpoints, tables: []string{"checkpoint"}, read: (*deep).checkpoints,
-		open: func(d *db.DB, scope string) any {
-			return checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
-		},
+		open:      func(d *db.DB, s string) any { return checkpoints.NewStore(d, checkpoints.Options{Scope: s}) },
 		recovered: func(r *Recovery) *int { return &r.Checkpoints },
 	},
 	{
