@@ -1,6 +1,3 @@
-// Package chrono reads and writes times as chrono 0.4 does for DateTime<Utc>, the library of
-// several of the originals: reading is laxer than RFC 3339, writing is UTC with as many digits as
-// needed in groups of three.
 package chrono
 
 import (
@@ -75,9 +72,9 @@ func appendPadded(dst []byte, n, width int) []byte {
 	return append(dst, digits[i:]...)
 }
 
-// Parse reads a time. A time.Time has no second 60: it becomes the last nanosecond of second 59, so
-// that it still sorts before the next minute, and its own spelling is in exact, which is empty for
-// every other time.
+// Parse reads a time. A time.Time has no second 60. Such a time becomes the last nanosecond of second
+// 59, so that it still sorts before the next minute, and exact is its text; exact is "" for any
+// other time.
 func Parse(s string) (t time.Time, exact string, err error) {
 	t, leapNanos, reason := scanTime(s)
 	if reason != "" {
@@ -89,7 +86,7 @@ func Parse(s string) (t time.Time, exact string, err error) {
 	return t, "", nil
 }
 
-// Text is how to write t: exact, as Parse gave it, where it still stands for t, else t itself.
+// Text is t as text: exact, as Parse returned it, if it still means t; else Format(t).
 func Text(t time.Time, exact string) string { return string(AppendText(nil, t, exact)) }
 
 // AppendText is Text, appended to dst.
@@ -108,8 +105,8 @@ func InRange(t time.Time) bool {
 	return minYear <= year && year <= maxYear
 }
 
-// scanTime follows chrono's relaxed reader step by step, blanks included. leapNanos is the fraction
-// of a second 60, or -1.
+// scanTime follows the steps of chrono's relaxed reader, with its blanks. leapNanos is the fraction of
+// a second 60, or -1.
 func scanTime(s string) (t time.Time, leapNanos int, reason string) {
 	in := timeScanner{rest: s}
 	year := in.within(in.year(), math.MinInt32, math.MaxInt32)
@@ -159,7 +156,7 @@ func daysIn(year, month int64) int64 {
 	return 31
 }
 
-// timeScanner eats a time from the left; after its first failure it does nothing more.
+// timeScanner reads a time from the left. After its first failure it does nothing.
 type timeScanner struct {
 	rest   string
 	reason string
@@ -218,7 +215,7 @@ func (in *timeScanner) digits(width int) int64 {
 	return n
 }
 
-// within refuses a number before what stands behind it is looked at.
+// within refuses a number before what follows is read.
 func (in *timeScanner) within(n, smallest, largest int64) int64 {
 	if n < smallest || n > largest {
 		in.fail(timeOutOfRange)
@@ -226,7 +223,7 @@ func (in *timeScanner) within(n, smallest, largest int64) int64 {
 	return n
 }
 
-// year has four digits at most, or a sign and then any number of them.
+// year has at most four digits, or a sign and then any number of digits.
 func (in *timeScanner) year() int64 {
 	in.trim()
 	if in.rest != "" && (in.rest[0] == '-' || in.rest[0] == '+') {
@@ -254,7 +251,7 @@ func (in *timeScanner) separator() {
 	}
 }
 
-// fraction reads up to nine digits after a point; further ones are cut, not rounded.
+// fraction reads up to nine digits after a point. More digits are cut off, not rounded.
 func (in *timeScanner) fraction() int {
 	if in.reason != "" || !strings.HasPrefix(in.rest, ".") {
 		return 0

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// AppendCanonical writes a value that a scanner has accepted as the originals write a free-form
-// value that they have read: without blanks, object keys in byte order, the last of equal keys,
-// strings with the fewest escapes, integers beyond 64 bits as floats, floats in their shortest form
-// (1.0, 1e+16, 1e-6). Two values are the same to the originals if their canonical forms are.
+// AppendCanonical writes a value that a scanner has accepted as the originals write a free-form value:
+// without blanks, object keys in byte order, the last of equal keys, strings with the fewest
+// escapes, integers beyond 64 bits as floats, floats in their shortest form (1.0, 1e+16, 1e-6). Two
+// values are the same to the originals if their canonical forms are.
 func AppendCanonical(dst, raw []byte) []byte {
 	s := Scanner{data: raw, levels: math.MaxInt}
 	return s.canonical(dst)
 }
 
-// canonicalMember is a member that has been written: its key, and where it stands with its value.
+// canonicalMember is a member that has been written: its key, and where it is with its value.
 type canonicalMember struct {
 	key        string
 	start, end int
@@ -50,7 +50,7 @@ func (s *Scanner) canonical(dst []byte) []byte {
 	}
 }
 
-// fewestEscapes reports whether a string is certainly written as AppendQuoted would write it.
+// fewestEscapes reports whether a string is certainly as AppendQuoted would write it.
 func fewestEscapes(text []byte) bool {
 	for {
 		i := bytes.IndexByte(text, '\\')
@@ -64,7 +64,7 @@ func fewestEscapes(text []byte) bool {
 	}
 }
 
-// canonicalObject writes the members as they come, and again in order where they came in another one.
+// canonicalObject writes the members as they come. If they are not in order, it writes them again.
 func (s *Scanner) canonicalObject(dst []byte) []byte {
 	var few [8]canonicalMember
 	members := few[:0]

@@ -2,11 +2,11 @@ package serdejson
 
 import "unicode/utf8"
 
-// NotUTF8 is what the originals say of bytes that are no text.
+// NotUTF8 is the originals' error for bytes that are not text.
 const NotUTF8 = "stream did not contain valid UTF-8"
 
-// Check says why the originals would not read text as one JSON value that stands inside that many
-// arrays and objects; "" if they would.
+// Check says why the originals would not read text as one JSON value; "" if they would. above is how
+// many arrays and objects the value is in.
 func Check(text []byte, above int) (reason string) {
 	if !utf8.Valid(text) {
 		return NotUTF8
@@ -20,7 +20,7 @@ func Check(text []byte, above int) (reason string) {
 	return s.reason
 }
 
-// NewScannerInside gives a scanner for a text that stands inside that many arrays and objects.
+// NewScannerInside returns a scanner for a text that is inside that many arrays and objects.
 func NewScannerInside(text []byte, above int) *Scanner {
 	return &Scanner{data: text, levels: maxLevels - above}
 }

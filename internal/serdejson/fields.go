@@ -2,21 +2,21 @@ package serdejson
 
 import "fmt"
 
-// A DecodeError says why a text is not what an original reads, in the words of its library, so that
-// both programs' reports can be laid side by side.
+// A DecodeError says why an original does not accept a text, in the words of its library, so that the
+// reports of both programs can be compared.
 type DecodeError struct{ Reason string }
 
 func (e *DecodeError) Error() string { return e.Reason }
 
-// Errorf is a *DecodeError.
+// Errorf returns a *DecodeError.
 func Errorf(format string, args ...any) error {
 	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// Fields are the values of a struct's fields by place; nil where one is absent. The first error
-// stays and stops the rest, so that a reader takes field after field and asks once.
+// Fields are the values of a struct's fields by position; nil if one is absent. The first error stays,
+// and later reads do nothing: so a caller reads all fields and checks Err once.
 type Fields struct {
-	Names  []string // of the fields, in order of declaration: twelve at most
+	Names  []string // of the fields, in order of declaration; at most twelve
 	Values [12][]byte
 	Err    error
 }
@@ -35,7 +35,7 @@ func (f *Fields) Keep(err error) {
 	}
 }
 
-// Need is a field that must be there; nil after an error.
+// Need is a required field; nil after an error.
 func (f *Fields) Need(i int) []byte {
 	if f.Values[i] == nil {
 		f.Fail("missing field `%s`", f.Names[i])
@@ -46,7 +46,7 @@ func (f *Fields) Need(i int) []byte {
 	return f.Values[i]
 }
 
-// Given is a field that may be absent or null; nil then, and after an error.
+// Given is an optional field; nil if it is absent or null, and after an error.
 func (f *Fields) Given(i int) []byte {
 	if f.Err != nil || len(f.Values[i]) == 0 || f.Values[i][0] == 'n' {
 		return nil
@@ -54,7 +54,7 @@ func (f *Fields) Given(i int) []byte {
 	return f.Values[i]
 }
 
-// Text is a string that must be there.
+// Text is a required string.
 func (f *Fields) Text(i int) string {
 	text := f.Need(i)
 	if text == nil {
@@ -65,7 +65,7 @@ func (f *Fields) Text(i int) string {
 	return s
 }
 
-// OptionalText is a string, or nil where there is none.
+// OptionalText is an optional string.
 func (f *Fields) OptionalText(i int) *string {
 	text := f.Given(i)
 	if text == nil {
@@ -76,7 +76,7 @@ func (f *Fields) OptionalText(i int) *string {
 	return &s
 }
 
-// Uint is a whole number up to largest that must be there, of the original's type of that name.
+// Uint is a required whole number up to largest. typeName is the original's type.
 func (f *Fields) Uint(i int, largest uint64, typeName string) uint64 {
 	text := f.Need(i)
 	if text == nil {

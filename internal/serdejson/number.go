@@ -8,7 +8,7 @@ import (
 
 // A Number is a JSON number as the originals hold it: the first of uint64, int64 and float64 that fits.
 type Number struct {
-	Kind  byte // 'u', 'i' or 'f': which of the others holds it
+	Kind  byte // 'u', 'i' or 'f': which of the others is set
 	Uint  uint64
 	Int   int64
 	Float float64
@@ -17,7 +17,7 @@ type Number struct {
 // IsNumber reports whether a value that a scanner has accepted is a number.
 func IsNumber(text []byte) bool { return text[0] == '-' || isDigit(text[0]) }
 
-// ParseNumber takes a number that a scanner has accepted.
+// ParseNumber reads a number that a scanner has accepted.
 func ParseNumber(text []byte) Number {
 	if text[0] != '-' {
 		if u, err := strconv.ParseUint(string(text), 10, 64); err == nil {

@@ -12,35 +12,35 @@ import (
 // maxLevels is the number of nested arrays and objects that the originals read.
 const maxLevels = 127
 
-// A Scanner stands somewhere in a document. It hands out spans of it and copies nothing. After a
-// failure its methods answer false, and Reason says why. The document must be valid UTF-8.
+// A Scanner has a position in a document, which must be valid UTF-8. It returns parts of the document
+// and copies nothing. After a failure its methods return false, and Reason says why.
 type Scanner struct {
 	data    []byte
 	pos     int
-	keyEnd  int  // behind the last key, before its colon
-	levels  int  // arrays and objects that may still be opened
-	lenient bool // inside what the originals skip: numbers and surrogates are not looked at
+	keyEnd  int  // after the last key, before its colon
+	levels  int  // how many more levels of arrays and objects may be opened
+	lenient bool // in what the originals skip: numbers and surrogates are not checked
 	reason  string
 }
 
-// NewScanner gives a scanner at the beginning of data.
+// NewScanner returns a scanner at the beginning of data.
 func NewScanner(data []byte) *Scanner { return &Scanner{data: data, levels: maxLevels} }
 
-// NewSkimmer gives a scanner for a document that was accepted. It reads all of it as Ignore does,
-// for what the originals skip may be nested deeper than they read, and hold numbers and surrogates
-// that they refuse elsewhere.
+// NewSkimmer returns a scanner for a document that was accepted. It reads all of it as Ignore does,
+// since what the originals skip may be nested deeper than what they read, and may hold numbers and
+// surrogates that they refuse elsewhere.
 func NewSkimmer(data []byte) *Scanner {
 	return &Scanner{data: data, levels: math.MaxInt, lenient: true}
 }
 
-// Reason is the first failure, in the words of the originals and with line and column; "" when
-// there was none.
+// Reason is the first failure, in the words of the originals with line and column; "" if there was
+// none.
 func (s *Scanner) Reason() string { return s.reason }
 
-// Pos is where the scanner stands, an offset in the document.
+// Pos is the scanner's position, in bytes from the beginning of the document.
 func (s *Scanner) Pos() int { return s.pos }
 
-// Seek goes to another place at the same depth.
+// Seek goes to another position at the same depth.
 func (s *Scanner) Seek(pos int) { s.pos = pos }
 
 // SeekKeyEnd goes back to the end of the key that NextKey read last.
@@ -64,7 +64,7 @@ func position(data []byte, at int) string {
 	return fmt.Sprintf(" at line %d column %d", 1+bytes.Count(data[:start], []byte{'\n'}), at-start)
 }
 
-// Peek skips blanks and returns the next character, 0 at the end. (A NUL in the input is no JSON either.)
+// Peek skips blanks and returns the next character, 0 at the end. (A NUL is not JSON either.)
 func (s *Scanner) Peek() byte {
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; c {
@@ -106,8 +106,8 @@ func (s *Scanner) Value() ([]byte, bool) {
 	return s.data[start:s.pos], ok
 }
 
-// Ignore skips a value as the originals skip members that they don't know: to any depth, and
-// without a look at what numbers and surrogates mean.
+// Ignore skips a value as the originals skip members that they don't know: to any depth, without
+// checking numbers and surrogates.
 func (s *Scanner) Ignore() bool {
 	defer func(was bool) { s.lenient = was }(s.lenient)
 	s.lenient = true
@@ -125,12 +125,7 @@ func (s *Scanner) Ignore() bool {
 			if len(open) == 0 {
 				return true
 			}
-			more, ok := false, false
-			if open[len(open)-1] == '{' {
-				_, more, ok = s.NextKey(first)
-			} else {
-				more, ok = s.NextElement(first)
-			}
+			more, ok := s.next(open[len(open)-1], first)
 			if !ok {
 				return false
 			}
@@ -161,12 +156,7 @@ func (s *Scanner) nested(open byte) bool {
 		return false
 	}
 	for first := true; ; first = false {
-		more, ok := false, false
-		if open == '{' {
-			_, more, ok = s.NextKey(first)
-		} else {
-			more, ok = s.NextElement(first)
-		}
+		more, ok := s.next(open, first)
 		if !ok || !more {
 			return ok
 		}
@@ -176,7 +166,16 @@ func (s *Scanner) nested(open byte) bool {
 	}
 }
 
-// Enter opens the array or object at pos.
+// next is NextKey in an object, and NextElement in an array.
+func (s *Scanner) next(open byte, first bool) (more, ok bool) {
+	if open == '[' {
+		return s.NextElement(first)
+	}
+	_, more, ok = s.NextKey(first)
+	return more, ok
+}
+
+// Enter opens the array or object at the position.
 func (s *Scanner) Enter() bool {
 	if s.levels == 0 {
 		return s.PeekFail("recursion limit exceeded")
@@ -191,7 +190,8 @@ func (s *Scanner) leave() {
 	s.pos++
 }
 
-// NextKey stands behind '{' or a member's value. It reads the next key and its colon, or the closing brace.
+// NextKey reads the next key and its colon, or the closing brace. The position must be after '{' or
+// after a member's value.
 func (s *Scanner) NextKey(first bool) (key []byte, more, ok bool) {
 	c := s.Peek()
 	switch {
@@ -233,7 +233,7 @@ func (s *Scanner) NextKey(first bool) (key []byte, more, ok bool) {
 	return key, true, true
 }
 
-// NextElement stands behind '[' or an element. It steps over the comma, or over the closing bracket.
+// NextElement skips the comma or the closing bracket. The position must be after '[' or an element.
 func (s *Scanner) NextElement(first bool) (more, ok bool) {
 	c := s.Peek()
 	switch {
@@ -305,7 +305,7 @@ func (s *Scanner) number() bool {
 }
 
 // exponent skips what follows the significant digits. The originals refuse an exponent at the digit
-// that is too much for 32 bits, unless the number is 0 all the same.
+// that exceeds 32 bits, unless the number is 0 anyway.
 func (s *Scanner) exponent(significant []byte) bool {
 	s.pos++
 	negative := false

@@ -6,7 +6,7 @@ import (
 	"unicode/utf16"
 )
 
-// Unquote reads a string that the scanner has accepted.
+// Unquote reads a string that a scanner has accepted.
 func Unquote(text []byte) string {
 	inner := text[1 : len(text)-1]
 	next := bytes.IndexByte(inner, '\\')
@@ -46,7 +46,7 @@ func Unquote(text []byte) string {
 	return out.String()
 }
 
-// KeyIs compares a key as it stands in the input; keys with escapes are rare, so only they are decoded.
+// KeyIs compares a key as it is in the input. Only keys with escapes, which are rare, are decoded.
 func KeyIs(key []byte, name string) bool {
 	if len(key) == len(name)+2 {
 		return string(key[1:len(key)-1]) == name
@@ -54,8 +54,8 @@ func KeyIs(key []byte, name string) bool {
 	return len(key) > len(name)+2 && bytes.IndexByte(key, '\\') >= 0 && Unquote(key) == name
 }
 
-// AppendQuoted writes a string as serde_json does: only what must be escaped is, with short forms
-// where there are some and lower-case hex where not.
+// AppendQuoted writes a string as serde_json does: it escapes only what it must, in a short form if
+// there is one, else in lower-case hex.
 func AppendQuoted(dst []byte, s string) []byte {
 	const hexDigits = "0123456789abcdef"
 	dst = append(append(dst, '"'), s...)

@@ -55,7 +55,7 @@ func quoteDebug(s string) string {
 	return out.String()
 }
 
-// OneOf lists the words that were possible.
+// OneOf lists the allowed words.
 func OneOf(words []string) string {
 	if len(words) == 2 {
 		return "`" + words[0] + "` or `" + words[1] + "`"
@@ -63,7 +63,7 @@ func OneOf(words []string) string {
 	return "one of `" + strings.Join(words, "`, `") + "`"
 }
 
-// Count is a number of things.
+// Count is a number with its noun.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

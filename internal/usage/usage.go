@@ -1,8 +1,7 @@
-// Package usage reads what records say of the use of models. The view v_usage reads the same
-// (migrations/sqlite/views); a test of docs/ holds the two to each other.
 package usage
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -10,13 +9,13 @@ import (
 	"selvedge/db"
 )
 
-// reported is the source of a cost that the record says itself.
+// reported is the source of a cost that a record states itself.
 const reported = "reported"
 
 type object map[string]json.RawMessage
 
-// Of reads a record: a model_turn or turn of a trace, a turn_end or agent_end of a live run. They
-// count in members of their own, under the names of several versions.
+// Of reads a record: a model_turn or turn of a trace, a turn_end or agent_end of a live run. Their
+// counts have the names of several versions.
 func Of(record []byte) (u db.Usage) {
 	var said object
 	if json.Unmarshal(record, &said) != nil {
@@ -26,23 +25,23 @@ func Of(record []byte) (u db.Usage) {
 	if counts == nil {
 		counts = said.object("usage")
 	}
-	u.Provider = either(said.text("provider"), meta.text("provider"))
-	u.RequestModel = either(said.text("request_model"), meta.text("request_model"))
-	u.ResponseModel = either(said.text("response_model"), said.text("model_id"), meta.text("response_model"))
-	u.InputTokens = either(counts.count("input_tokens"), counts.count("prompt_tokens"))
-	u.CacheReadInputTokens = either(counts.count("cache_read_input_tokens"), counts.count("cache_read_tokens"))
-	u.CacheWriteInputTokens = either(counts.count("cache_write_input_tokens"),
+	u.Provider = cmp.Or(said.text("provider"), meta.text("provider"))
+	u.RequestModel = cmp.Or(said.text("request_model"), meta.text("request_model"))
+	u.ResponseModel = cmp.Or(said.text("response_model"), said.text("model_id"), meta.text("response_model"))
+	u.InputTokens = cmp.Or(counts.count("input_tokens"), counts.count("prompt_tokens"))
+	u.CacheReadInputTokens = cmp.Or(counts.count("cache_read_input_tokens"), counts.count("cache_read_tokens"))
+	u.CacheWriteInputTokens = cmp.Or(counts.count("cache_write_input_tokens"),
 		counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"))
-	u.OutputTokens = either(counts.count("output_tokens"), counts.count("completion_tokens"))
-	u.ReasoningOutputTokens = either(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"))
+	u.OutputTokens = cmp.Or(counts.count("output_tokens"), counts.count("completion_tokens"))
+	u.ReasoningOutputTokens = cmp.Or(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"))
 	u.InputTokens = withCached(u, counts.count("total_tokens"))
-	if u.CostUSD = either(said.number("cost_usd"), counts.number("cost_usd")); u.CostUSD != nil {
+	if u.CostUSD = cmp.Or(said.number("cost_usd"), counts.number("cost_usd")); u.CostUSD != nil {
 		u.CostSource = reported
 	}
 	return u
 }
 
-// OfAgent gives what the registry says of an agent, its cost in millionths of a dollar.
+// OfAgent is the usage in an agent's entry. micros is the cost in millionths of a dollar.
 func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) db.Usage {
 	u := db.Usage{
 		Provider: provider, RequestModel: model, InputTokens: input, OutputTokens: output,
@@ -55,8 +54,8 @@ func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) 
 	return u
 }
 
-// withCached gives the tokens read with those of caches. Some records say these apart from the
-// rest, and some within: the total tells.
+// withCached is the number of input tokens, with those of caches. Some records count these separately
+// and some include them: the total shows which.
 func withCached(u db.Usage, total *uint64) *uint64 {
 	if u.InputTokens == nil || u.OutputTokens == nil || total == nil {
 		return u.InputTokens
@@ -72,15 +71,6 @@ func withCached(u db.Usage, total *uint64) *uint64 {
 	}
 	all := *u.InputTokens + cached
 	return &all
-}
-
-func either[T any](said ...*T) *T {
-	for _, one := range said {
-		if one != nil {
-			return one
-		}
-	}
-	return nil
 }
 
 func (o object) object(name string) (inner object) {
@@ -104,7 +94,7 @@ func (o object) number(name string) *float64 {
 	return nil
 }
 
-// count reads a number that counts: whole, and not below 0.
+// count reads a whole number that is not negative.
 func (o object) count(name string) *uint64 {
 	if n, err := strconv.ParseUint(string(o[name]), 10, 64); err == nil {
 		return &n
