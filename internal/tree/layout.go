@@ -92,7 +92,7 @@ type Options struct {
 	// FollowLinks follows links that lead out of the tree. By default they are reported, and what they
 	// lead to is not read.
 	FollowLinks bool
-	// OtherFolder allows importing a folder in place of another one that was imported under its name
+	// OtherFolder allows importing a folder instead of another one that was imported under its name
 	// before. By default that is ErrOtherFolder.
 	OtherFolder bool
 	// BatchBytes is about how much of a tree is written in one transaction; 0 means 4 MiB.
