@@ -32,7 +32,7 @@ func TestNothingAboveTheEngineNamesItsWays(t *testing.T) {
 	used := map[string]bool{}
 	for _, room := range []string{
 		"agents", "checkpoints", "runs", "workers",
-		"internal/workers", "legacy", "maintenance", "db",
+		"legacy", "maintenance", "db",
 	} {
 		err := filepath.WalkDir(filepath.Join("..", room), func(path string, e fs.DirEntry, err error) error {
 			if err != nil {

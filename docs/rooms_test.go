@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,7 +18,7 @@ import (
 
 const module = "selvedge/"
 
-// stores are what STORE stands for, and what "every store" is.
+// stores are what "every store" stands for.
 var stores = func() (rooms []string) {
 	for _, store := range db.Stores() {
 		if store == db.StoreLive {
@@ -30,10 +29,9 @@ var stores = func() (rooms []string) {
 	return rooms
 }()
 
-// A room is a row of the table in architecture.md, or of one store where the row is one of STORE.
+// A room is a folder of a row of the table in architecture.md.
 type room struct {
 	folder     string
-	store      string // whose the room is, if it is one store's
 	everything bool
 	allowed    []string // folders
 }
@@ -55,19 +53,14 @@ func readRooms(t *testing.T) (rooms []room, written []string) {
 		may := strings.TrimSpace(cells[3])
 		for _, span := range spans.FindAllStringSubmatch(cells[1], -1) {
 			written = append(written, span[1])
-			for _, r := range expanded(span[1]) {
-				r.everything = may == "everything"
-				for _, allowed := range spans.FindAllStringSubmatch(may, -1) {
-					r.allowed = append(r.allowed, ownOr(allowed[1], r.store)...)
-				}
-				if strings.Contains(may, "its store") {
-					r.allowed = append(r.allowed, r.store)
-				}
-				if strings.Contains(may, "every store") {
-					r.allowed = append(r.allowed, stores...)
-				}
-				rooms = append(rooms, r)
+			r := room{folder: span[1], everything: may == "everything"}
+			for _, allowed := range spans.FindAllStringSubmatch(may, -1) {
+				r.allowed = append(r.allowed, allowed[1])
 			}
+			if strings.Contains(may, "every store") {
+				r.allowed = append(r.allowed, stores...)
+			}
+			rooms = append(rooms, r)
 		}
 	}
 	slices.SortFunc(rooms, func(a, b room) int { return len(a.folder) - len(b.folder) })
@@ -75,31 +68,6 @@ func readRooms(t *testing.T) (rooms []room, written []string) {
 		t.Fatalf("architecture.md has %d rooms", len(rooms))
 	}
 	return rooms, written
-}
-
-func expanded(folder string) (list []room) {
-	if !strings.Contains(folder, "STORE") {
-		if slices.Contains(stores, folder) {
-			return []room{{folder: folder, store: folder}}
-		}
-		return []room{{folder: folder}}
-	}
-	for _, store := range stores {
-		list = append(list, room{folder: strings.ReplaceAll(folder, "STORE", path.Base(store)), store: store})
-	}
-	return list
-}
-
-// ownOr is the folder that a cell names: with STORE the one of the store whose row it is, and of
-// all for other rooms.
-func ownOr(folder, of string) (list []string) {
-	if of != "" {
-		return []string{strings.ReplaceAll(folder, "STORE", path.Base(of))}
-	}
-	for _, r := range expanded(folder) {
-		list = append(list, r.folder)
-	}
-	return list
 }
 
 func within(folder, pkg string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
@@ -168,11 +136,7 @@ func TestPackagesImportOnlyWhatTheirRoomMay(t *testing.T) {
 func TestRoomsOfTheArchitectureAreThere(t *testing.T) {
 	_, written := readRooms(t)
 	for _, folder := range written {
-		there := slices.ContainsFunc(expanded(folder), func(r room) bool {
-			info, err := os.Stat(filepath.Join("..", r.folder))
-			return err == nil && info.IsDir()
-		})
-		if !there {
+		if info, err := os.Stat(filepath.Join("..", folder)); err != nil || !info.IsDir() {
 			t.Errorf("architecture.md names the room %s/, which is not there", folder)
 		}
 	}
@@ -182,8 +146,7 @@ func TestForbiddenImportsAreNoticed(t *testing.T) {
 	rooms, _ := readRooms(t)
 	for pkg, imported := range map[string]string{
 		"runs": "agents", "runs/live": "runs", "db": "runs", "migrations": "db", "workers": "runs",
-		"legacy":                  "cmd/migrate",
-		"legacy/internal/workers": "agents", "internal/tree": "legacy", "elsewhere": "db", "internal/x": "db",
+		"legacy": "cmd/migrate", "internal/tree": "legacy", "elsewhere": "db", "internal/x": "db",
 	} {
 		if len(forbidden(rooms, pkg, []string{imported})) == 0 {
 			t.Errorf("nobody noticed that %s imports %s", pkg, imported)
@@ -191,8 +154,7 @@ func TestForbiddenImportsAreNoticed(t *testing.T) {
 	}
 	for pkg, imported := range map[string]string{
 		"runs": "internal/tree", "agents": "internal/tree", "runs/live": "internal/tree", "db": "migrations",
-		"internal/x": "internal/y", "cmd/migrate": "runs",
-		"legacy/internal/workers": "internal/workers",
+		"internal/x": "internal/y", "cmd/migrate": "runs", "legacy": "workers",
 	} {
 		if wrong := forbidden(rooms, pkg, []string{imported}); len(wrong) > 0 {
 			t.Error(wrong)

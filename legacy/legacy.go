@@ -8,9 +8,9 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/tree"
-	"selvedge/legacy/internal/workers"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/workers"
 )
 
 // Kind is a kind of tree: how one of the old programs lays out its files.
@@ -53,7 +53,7 @@ func (k Kind) layout() (tree.Layout, error) {
 	case Checkpoints:
 		return checkpoints.Layout(), nil
 	case Workers:
-		return workers.Layout{}, nil
+		return workers.Layout(), nil
 	case Live:
 		return live.Layout(), nil
 	}

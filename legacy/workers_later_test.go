@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"selvedge/db"
-	written "selvedge/internal/workers"
 	"selvedge/workers"
 )
 
@@ -133,9 +132,9 @@ func wantNote(t *testing.T, r *workers.Runtime, words ...string) {
 	var notes []string
 	for _, d := range list {
 		switch {
-		case d.Code == "import.later_version" && d.Severity == workers.SeverityInfo:
+		case d.Code == "import.later_version" && d.Severity == "info":
 			notes = append(notes, d.Message)
-		case d.Severity == workers.SeverityError:
+		case d.Severity == "error":
 			t.Errorf("a fault: %s: %s", d.Code, d.Message)
 		}
 	}
@@ -186,14 +185,21 @@ func TestImport_LaterWorkersLeaveAsTheyCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, exported = exportedWorkers(t, d, "")
-	s, wrong, err := written.ReadWorkerSnapshot([]byte(exported[second+"worker.json"]))
-	if err != nil || wrong != "" || s.Status != "stopped" || s.Worker.WorkerID != "worker-00000002" {
-		t.Errorf("%+v, %q, %v", s, wrong, err)
+	var s struct {
+		SchemaVersion          uint32                      `json:"schema_version"`
+		WorkerRef              workers.WorkerRef           `json:"worker_ref"`
+		WorkerID               workers.WorkerID            `json:"worker_id"`
+		Status                 workers.WorkerStatus        `json:"status" serde:"running|stopped|cancelled"`
+		Request                workers.CreateWorkerRequest `json:"request"`
+		NextTranscriptSequence uint64                      `json:"next_transcript_sequence"`
+		LastEventID            uint64                      `json:"last_event_id"`
 	}
-	if _, wrong, err := written.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil ||
-		wrong != "" {
-		t.Errorf("%q, %v", wrong, err)
+	err := workers.ParseRecord([]byte(exported[second+"worker.json"]), &s)
+	if err != nil || s.SchemaVersion != 1 || s.Status != "stopped" || s.WorkerID != "worker-00000002" ||
+		s.WorkerRef.WorkerID != s.WorkerID {
+		t.Errorf("%+v, %v", s, err)
 	}
+	readRuntimeDocument(t, exported[at+"runtime.json"])
 	for path, words := range map[string][]string{second +
 		"worker.json": {"initial_input", "execution", "digest"}, at + "runtime.json": {"config_bundles"}} {
 		for _, word := range words {

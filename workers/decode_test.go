@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	files "selvedge/internal/workers"
+	"selvedge/internal/serdejson"
 	"selvedge/workers"
 )
 
@@ -45,7 +45,8 @@ func TestTexts_ReadAndRefusedLikeOriginal(t *testing.T) {
 		{"intent", `{"kind":"assistant","more":1e999}`, "number out of range"},
 		{"intent", `{"kind":"assistant","more":` + deep + `}`, "recursion limit exceeded"},
 
-		{"request", `{"intent":["assistant"],"profile":["named","v"],"config_bundle":["b"],"requested_capabilities":[["read"],{"name":"x","y":1e999}]}`, ""},
+		{"request", `{"intent":["assistant"],"profile":["named","v"],"config_bundle":["b"],` +
+			`"requested_capabilities":[["read"],{"name":"x","y":1e999}]}`, ""},
 		{
 			"request", `{"intent":["assistant"],"profile":["named","v"],"config_bundle":[]}`,
 			"invalid length 0, expected struct ConfigBundleRef with 1 element",
@@ -60,7 +61,8 @@ func TestTexts_ReadAndRefusedLikeOriginal(t *testing.T) {
 			line, `{"id":1,"kind":["runtime_started",null],"message":"m"}`,
 			"invalid length 1, expected 0 elements in sequence",
 		},
-		{line, `{"id":1,"worker_ref":{"runtime_id":"r","worker_id":"w","more":"\udc00"},"kind":{"kind":"worker_created"},"message":"m"}`, ""},
+		{line, `{"id":1,"worker_ref":{"runtime_id":"r","worker_id":"w","more":"\udc00"},` +
+			`"kind":{"kind":"worker_created"},"message":"m"}`, ""},
 		{line, `{"id":1,"kind":{"kind":"runtime_started"},"message":"m","more":[01]}`, "invalid number"},
 		{
 			line, `{"id":1,"kind":{"kind":"runtime_started","more":"\udc00"},"message":"m"}`,
@@ -82,11 +84,11 @@ func TestTexts_ReadAndRefusedLikeOriginal(t *testing.T) {
 		case "request":
 			err = json.Unmarshal([]byte(c.text), new(workers.CreateWorkerRequest))
 		case line:
-			_, _, err = files.ReadEventLine([]byte(c.text))
+			err = workers.ParseRecord([]byte(c.text), new(workers.RuntimeEvent))
 		case document:
-			_, _, err = files.ReadRuntimeSnapshot([]byte(c.text))
+			err = workers.ParseRecord([]byte(c.text), new(workers.RuntimeSnapshot))
 		}
-		var refusal *workers.DecodeError
+		var refusal *serdejson.DecodeError
 		switch {
 		case c.refusal == "" && err != nil:
 			t.Errorf("%s %s is refused: %v", c.of, c.text, err)

@@ -110,7 +110,7 @@ func ExampleRuntimes_Page() {
 	_, all, done := building(0)
 	defer done()
 
-	page, err := all.Page(context.Background(), workers.RuntimeFilter{Status: workers.RuntimeRunning}, db.At{})
+	page, err := all.Page(context.Background(), workers.RuntimeFilter{Status: workers.Running}, db.At{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func ExampleRuntime_All() {
 	if _, err := r.CancelWorker(ctx, workers.NewWorkerRef("build", "worker-00000001"), nil); err != nil {
 		log.Fatal(err)
 	}
-	for w, err := range r.All(ctx, workers.WorkerFilter{Status: workers.WorkerRunning}) {
+	for w, err := range r.All(ctx, workers.WorkerFilter{Status: workers.Running}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -6,10 +6,9 @@ import (
 	"iter"
 
 	"selvedge/db"
-	"selvedge/internal/workers"
 )
 
-// A Followed is what a follower of runtimes is told: an event of the log, a new status of the
+// A Followed is what a follower of runtimes receives: an event of the log, a new status of the
 // runtime, or a gap where events were pruned or the runtime was removed.
 type Followed = db.Followed[RuntimeID, RuntimeEvent]
 
@@ -17,20 +16,18 @@ const opFollow = "follow runtimes"
 
 // stream is how runtimes are followed. Positions are places in the log.
 var stream = db.Stream[RuntimeID, RuntimeEvent]{
-	Op: opFollow, Name: "runtime", Born: workers.Running, Table: "worker_runtimes", Key: "key", End: logEnd,
+	Op: opFollow, Name: "runtime", Born: Running, Table: "worker_runtimes", Key: "key", End: logEnd,
 	Read: readStretch,
 }
 
-// Follow delivers the events of the log that stand behind a cursor, first those that are there and
-// then each as it comes, by whichever process, in the order of the log, none twice and none left
-// out without a gap, and each new status of the runtime. The cursor is one of Follow,
-// [Runtimes.FollowAll], [Runtime.EventsPage] or [Runtime.CursorBefore]; "" is the beginning. No
-// transaction is open while the caller's loop runs, and nothing is read while nothing comes to the
-// runtime.
+// Follow delivers the events behind a cursor and each new status of the runtime: first what is
+// there, then what comes, from any process. Events come in the order of the log. None comes twice,
+// and none is left out without a gap. The cursor is one of Follow, [Runtimes.FollowAll],
+// [Runtime.EventsPage] or [Runtime.CursorBefore]; "" is the beginning. No transaction is open while
+// the caller's loop runs, and nothing is read while the runtime does not change.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
-// db.ErrClosed, or db.ErrCursorExpired when the runtime was removed. A cursor of another runtime is
-// db.ErrInvalid.
+// It ends when the caller leaves the loop, or with an error: the cause of ctx, db.ErrClosed, or
+// db.ErrCursorExpired when the runtime was removed. A cursor of another runtime is db.ErrInvalid.
 func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
 		_, at, err := r.placeIn(rx, opFollow, cursor)
@@ -38,15 +35,12 @@ func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed,
 	})
 }
 
-// CursorBefore gives the cursor with which the last events of the log come first, at most that many
-// of those that are kept; 0 events is the end, for what is yet to come. db.ErrInvalid: events is
-// negative.
-func (r *Runtime) CursorBefore(ctx context.Context, events int64) (cursor string, err error) {
-	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		cursor, err = r.CursorBeforeTx(rx, events)
-		return err
+// CursorBefore returns the cursor before the last events of the log, at most that many; for 0, the
+// cursor at its end. db.ErrInvalid: events is negative.
+func (r *Runtime) CursorBefore(ctx context.Context, events int64) (string, error) {
+	return call(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
+		return r.CursorBeforeTx(rx, events)
 	})
-	return cursor, err
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
@@ -63,22 +57,19 @@ func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
 	}
 	at.Seen = max(row.FirstPosition, row.NextPosition-events) - 1
 	if events == 0 {
-		at.Status = row.Status
+		at.Status = string(row.Status)
 	}
 	return stream.Cursor(rx, at), nil
 }
 
 const opEvents = "read events"
 
-// EventsPage gives a page of the log, in its order, whatever the runtime's limits. Its cursors are
-// those of [Runtime.Follow], which goes on behind the last item; where events behind the cursor
-// were pruned, the first item is a gap.
-func (r *Runtime) EventsPage(ctx context.Context, at db.At) (page db.Page[Followed], err error) {
-	err = r.db.Read(ctx, opEvents, func(rx *db.Rx) error {
-		page, err = r.EventsPageTx(rx, at)
-		return err
+// EventsPage returns a page of the log, in its order. The runtime's limits do not apply. Its cursors
+// are those of [Runtime.Follow]. If events behind the cursor were pruned, the first item is a gap.
+func (r *Runtime) EventsPage(ctx context.Context, at db.At) (db.Page[Followed], error) {
+	return call(ctx, r.db.Read, opEvents, func(rx *db.Rx) (db.Page[Followed], error) {
+		return r.EventsPageTx(rx, at)
 	})
-	return page, err
 }
 
 // EventsPageTx is EventsPage inside a transaction.
@@ -88,22 +79,18 @@ func (r *Runtime) EventsPageTx(rx *db.Rx, at db.At) (page db.Page[Followed], err
 		return page, err
 	}
 	if at.After == "" {
-		place.Seen = row.FirstPosition - 1 // what was pruned before is not asked for
+		place.Seen = row.FirstPosition - 1 // earlier events were pruned before this call
 	}
 	return stream.Page(rx, place, at)
 }
 
-// EachEvent gives the events of the log that are kept one by one, read in pages: no transaction is
-// open while the caller's loop runs, and events that come meanwhile are seen. After an error there
-// is nothing more. db.ErrCursorExpired: events that were not read yet were pruned meanwhile, or the
-// runtime was removed.
+// EachEvent iterates over the events of the log, page by page, and over those that come meanwhile. No
+// transaction is open while the caller's loop runs. An error ends the iteration.
+// db.ErrCursorExpired: events that were not read yet were pruned, or the runtime was removed.
 func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] {
 	return func(yield func(RuntimeEvent, error) bool) {
-		for f, err := range db.AllPages(func(at db.At) (db.Page[Followed],
-			error,
-		) {
-			return r.EventsPage(ctx, at)
-		}) {
+		pages := func(at db.At) (db.Page[Followed], error) { return r.EventsPage(ctx, at) }
+		for f, err := range db.AllPages(pages) {
 			if err == nil && f.What == db.Gap {
 				err = db.CursorExpired(f.Reason)
 			}
@@ -114,8 +101,9 @@ func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] 
 	}
 }
 
-// placeIn is the runtime's row, and the place in its log that a cursor points at; "" is the beginning.
-func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow, at db.Place, err error) {
+// placeIn returns the runtime's row, and the place in its log that a cursor points at; "" is the
+// beginning.
+func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at db.Place, err error) {
 	if err := rx.Of(r.db); err != nil {
 		return nil, at, err
 	}
@@ -126,7 +114,7 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow
 		}
 	}
 	if at.Key != r.key {
-		_, other, err := workers.RuntimeByKey(rx, at.Key)
+		_, other, err := runtimeByKey(rx, at.Key)
 		switch {
 		case err != nil:
 			return nil, at, err
@@ -135,8 +123,8 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow
 		}
 		return nil, at, errRemoved()
 	}
-	row, found, err := workers.RuntimeByKey(rx, r.key)
-	if err == nil && !found && cursor == "" { // behind a cursor it is who reads on that finds nothing
+	row, found, err := runtimeByKey(rx, r.key)
+	if err == nil && !found && cursor == "" { // with a cursor, the stream reports it
 		err = r.gone(op)
 	}
 	return row, at, err
@@ -145,39 +133,39 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow
 func errRemoved() error { return db.CursorExpired("the runtime was removed") }
 
 func logEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
-	row, found, err := workers.RuntimeByKey(rx, key)
+	row, found, err := runtimeByKey(rx, key)
 	if err != nil || !found {
 		return db.Place{}, false, err
 	}
-	return db.Place{Key: key, Seen: row.NextPosition - 1, Status: row.Status}, true, nil
+	return db.Place{Key: key, Seen: row.NextPosition - 1, Status: string(row.Status)}, true, nil
 }
 
-// readStretch reads what stands behind a place.
+// readStretch reads the events behind a place.
 func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RuntimeID, RuntimeEvent], err error) {
-	row, found, err := workers.RuntimeByKey(rx, at.Key)
+	row, found, err := runtimeByKey(rx, at.Key)
 	if err == nil && !found {
 		err = errRemoved()
 	}
 	if err != nil {
 		return got, err
 	}
-	got.Of, got.Status, got.Seen = RuntimeID(row.RuntimeID), row.Status, at.Seen
+	got.Of, got.Status, got.Seen = row.RuntimeID, string(row.Status), at.Seen
 	if at.Seen < row.FirstPosition-1 {
 		got.Lost = "events that come next were pruned"
 	}
-	for event, err := range row.EachEvent(rx, at.Seen+1, int64(room.Items)+1) {
+	for event, err := range row.eachEvent(rx, at.Seen+1, int64(room.Items)+1) {
 		if err != nil {
 			return got, err
 		}
-		if got.More = !room.Take(event.Weight()); got.More {
+		if got.More = !room.Take(event.weight()); got.More {
 			return got, nil
 		}
-		got.Seen = event.Place()
-		e, err := event.Event(row.RuntimeID)
+		got.Seen = event.place()
+		e, err := event.event(row.RuntimeID)
 		if err != nil {
-			return got, corrupted("read events", err)
+			return got, err
 		}
-		got.Items = append(got.Items, db.Placed[RuntimeEvent]{Position: got.Seen, Item: eventOf(e)})
+		got.Items = append(got.Items, db.Placed[RuntimeEvent]{Position: got.Seen, Item: e})
 	}
 	got.Seen = max(at.Seen, row.NextPosition-1) // an imported log may end before its next place
 	return got, nil

@@ -125,14 +125,14 @@ func TestRuntimesOfAScope(t *testing.T) {
 	if got := list(workers.RuntimeFilter{}); !slices.Equal(got, []string{"a", "ab", "b"}) {
 		t.Errorf("the runtimes are %v", got)
 	}
-	if got := list(workers.RuntimeFilter{Status: workers.RuntimeStopped}); !slices.Equal(got,
+	if got := list(workers.RuntimeFilter{Status: workers.Stopped}); !slices.Equal(got,
 		[]string{"ab", "b"}) {
 		t.Errorf("those that stopped are %v", got)
 	}
 	if got := must(all.Find(ctx, "a", 0))(t); !slices.Equal(got, []workers.RuntimeID{"a", "ab"}) {
 		t.Errorf("a finds %v", got)
 	}
-	if s := must(all.Get(ctx, "ab"))(t); s.Status != workers.RuntimeStopped {
+	if s := must(all.Get(ctx, "ab"))(t); s.Status != workers.Stopped {
 		t.Errorf("ab is %+v", s)
 	}
 	for what, err := range map[string]error{
@@ -167,7 +167,7 @@ func TestFollowAll_FilterTakesRuntimesOnceTheyPass(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	runs, stops := open(t, d, workers.RuntimeOptions{RuntimeID: "a runs"}),
 		open(t, d, workers.RuntimeOptions{RuntimeID: "b stops"})
-	stopped := workers.NewRuntimes(d, "").FollowAll(ctx, workers.RuntimeFilter{Status: workers.RuntimeStopped})
+	stopped := workers.NewRuntimes(d, "").FollowAll(ctx, workers.RuntimeFilter{Status: workers.Stopped})
 	must(runs.CreateWorker(ctx, taskRequest("not told")))(t)
 	must(stops.StopRuntime(ctx))(t)
 	for item, err := range stopped {
@@ -266,7 +266,7 @@ func TestCallsJoinATransactionOfTheCallers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := must(r.Summary(ctx))(t); s.WorkerCount != 0 || s.Status != workers.RuntimeStopped {
+	if s := must(r.Summary(ctx))(t); s.WorkerCount != 0 || s.Status != workers.Stopped {
 		t.Errorf("it ended as %+v", s)
 	}
 }
@@ -296,7 +296,7 @@ func TestARepeatedInputIsSaidOnce(t *testing.T) {
 	if ack := must(r.RepeatInput(ctx, w, input, batches[0]))(t); ack.EventID != first.EventID {
 		t.Errorf("behind the runtime's end the repeat gave %+v", ack)
 	}
-	if _, err := r.RepeatInput(ctx, w, input, batches[0]+1<<40); !isKind(err, workers.KindRuntimeStopped) {
+	if _, err := r.RepeatInput(ctx, w, input, batches[0]+1<<40); !isKind(err, "RuntimeStopped") {
 		t.Errorf("behind the runtime's end one that was not kept gave %v", err)
 	}
 }
@@ -312,7 +312,8 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	name := "name"
 	r := open(t, d, workers.RuntimeOptions{Scope: "s", RuntimeID: "r", DisplayName: &name})
 	q := workers.CreateWorkerRequest{
-		Intent: workers.RoleIntent("reviewer").For("p"), Profile: workers.NamedProfile("n"),
+		Intent:                workers.WorkerIntent{Kind: "role", Role: "reviewer", Purpose: new("p")},
+		Profile:               workers.NamedProfile("n"),
 		ConfigBundle:          &workers.ConfigBundleRef{ID: "b"},
 		RequestedCapabilities: []workers.CapabilityRequest{workers.NamedCapability("read")},
 		WorkspaceRefs:         []workers.WorkspaceRef{{Name: "w", Reference: "x"}},
@@ -335,8 +336,9 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 func TestAFullLogRefusesEventsAndChangesNothing(t *testing.T) {
 	ctx := t.Context()
 	for name, full := range map[string]string{
-		"places": `UPDATE worker_runtimes SET next_event_position = 1099511627774, next_event_id = 1099511627774, checksum = NULL`,
-		"ids":    `UPDATE worker_runtimes SET next_event_id = -2, events_in_order = 0, checksum = NULL`,
+		"places": `UPDATE worker_runtimes SET next_event_position = 1099511627774, next_event_id = 1099511627774,
+			checksum = NULL`,
+		"ids": `UPDATE worker_runtimes SET next_event_id = -2, events_in_order = 0, checksum = NULL`,
 	} {
 		d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 		r := open(t, d, workers.RuntimeOptions{})

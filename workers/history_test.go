@@ -139,7 +139,7 @@ func inputter(args []string) error {
 		}
 		said, err := obey(ctx, d, r, c, batches)
 		if refused, ok := errors.AsType[*workers.RuntimeError](err); ok &&
-			refused.Kind == workers.KindInvalidRequest {
+			refused.Kind == "InvalidRequest" {
 			said, err = answer{Refused: true}, nil
 		}
 		if err != nil {

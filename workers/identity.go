@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -9,13 +10,12 @@ import (
 // A RuntimeID names a runtime inside its scope. It is compared as it is.
 type RuntimeID string
 
-// NewRuntimeID makes an id of value, which is kept as it is; ok is false where it is blank.
+// NewRuntimeID returns value as an id, unchanged; ok is false if it is blank.
 func NewRuntimeID(value string) (id RuntimeID, ok bool) {
 	return RuntimeID(value), strings.TrimSpace(value) != ""
 }
 
-// generatedRuntimeID is a UUIDv7 behind a prefix: two
-// processes that share a file must not meet.
+// generatedRuntimeID is a UUIDv7 behind a prefix: processes that share a file must not use the same.
 func generatedRuntimeID() RuntimeID {
 	return RuntimeID("runtime-mem-" + uuid.Must(uuid.NewV7()).String())
 }
@@ -23,18 +23,23 @@ func generatedRuntimeID() RuntimeID {
 // A WorkerID names a worker inside its runtime.
 type WorkerID string
 
-// NewWorkerID makes an id of value, which is kept as it is; ok is false where it is blank.
+// NewWorkerID returns value as an id, unchanged; ok is false if it is blank.
 func NewWorkerID(value string) (id WorkerID, ok bool) {
 	return WorkerID(value), strings.TrimSpace(value) != ""
 }
 
-// A WorkerRef is what a worker is addressed by. A runtime refuses those that belong to another one.
+// generatedWorkerID is the id of the worker of that number.
+func generatedWorkerID(sequence uint64) WorkerID {
+	return WorkerID(fmt.Sprintf("worker-%08x", sequence))
+}
+
+// A WorkerRef names a worker. A runtime refuses the refs of another one.
 type WorkerRef struct {
 	RuntimeID RuntimeID `json:"runtime_id"`
 	WorkerID  WorkerID  `json:"worker_id"`
 }
 
-// NewWorkerRef puts both halves together.
+// NewWorkerRef joins the two ids.
 func NewWorkerRef(runtime RuntimeID, worker WorkerID) WorkerRef {
 	return WorkerRef{RuntimeID: runtime, WorkerID: worker}
 }

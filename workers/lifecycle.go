@@ -1,75 +1,81 @@
 package workers
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/internal/workers"
 )
 
-const (
-	opStop        = "stop worker"
-	opCancel      = "cancel worker"
-	opStopRuntime = "stop runtime"
+// An ending is a way in which a worker ends.
+type ending struct {
+	op     string
+	status WorkerStatus
+	kind   RuntimeEventKind
+	reason string // without one of the caller's
+}
 
-	defaultStopped   = "worker stopped"
-	defaultCancelled = "worker cancelled"
+var (
+	stopping   = ending{"stop worker", Stopped, workerStopped, "worker stopped"}
+	cancelling = ending{"cancel worker", Cancelled, workerCancelled, "worker cancelled"}
 )
+
+const opStopRuntime = "stop runtime"
 
 // StopWorkerTx is StopWorker inside a transaction of the caller's.
 func (r *Runtime) StopWorkerTx(tx *db.Tx, worker WorkerRef, reason *string) (WorkerLifecycleAck, error) {
-	return r.end(tx, opStop, worker, WorkerStopped, reason)
+	return r.endTx(tx, stopping, worker, reason)
 }
 
 // CancelWorkerTx is CancelWorker inside a transaction of the caller's.
 func (r *Runtime) CancelWorkerTx(tx *db.Tx, worker WorkerRef, reason *string) (WorkerLifecycleAck, error) {
-	return r.end(tx, opCancel, worker, WorkerCancelled, reason)
+	return r.endTx(tx, cancelling, worker, reason)
 }
 
-func (r *Runtime) end(tx *db.Tx, op string, worker WorkerRef, as WorkerStatus,
-	reason *string,
-) (ack WorkerLifecycleAck, err error) {
-	if reason != nil && !utf8.ValidString(*reason) {
+func (r *Runtime) end(ctx context.Context, how ending, worker WorkerRef, reason *string) (WorkerLifecycleAck,
+	error,
+) {
+	return call(ctx, r.db.WriteEnd, how.op, func(tx *db.Tx) (WorkerLifecycleAck, error) {
+		return r.endTx(tx, how, worker, reason)
+	})
+}
+
+func (r *Runtime) endTx(tx *db.Tx, how ending, worker WorkerRef, reason *string) (ack WorkerLifecycleAck,
+	err error,
+) {
+	if reason == nil {
+		reason = &how.reason
+	}
+	if !utf8.ValidString(*reason) {
 		return ack, invalidRequest("the reason is not valid UTF-8")
 	}
-	row, w, err := r.both(tx, op, worker)
+	row, w, err := r.both(tx, how.op, worker)
 	if err != nil {
 		return ack, err
 	}
-	if err := r.ensureRunning(row); err != nil {
-		return ack, err
-	}
-	if err := r.ensureOwn(worker); err != nil {
-		return ack, err
-	}
-	if w == nil {
-		return ack, workerNotFound(worker)
-	}
-	ack = WorkerLifecycleAck{WorkerRef: worker, Status: WorkerStatus(w.Status), EventID: uint64(w.LastEventID)}
-	if !ack.Status.IsActive() {
-		return ack, nil
-	}
-	kind, message := EventWorkerStopped, defaultStopped
-	if as == WorkerCancelled {
-		kind, message = EventWorkerCancelled, defaultCancelled
-	}
-	if reason != nil {
-		message = *reason
-	}
-	if row, err = r.row(&tx.Rx, op); err != nil { // whole: its counts change
-		return ack, err
-	}
-	event, err := row.Push(tx, &w.Key, string(kind), message)
+	err = cmp.Or(r.ensureRunning(row), r.ensureOwn(worker), ensureFound(w, worker))
 	if err != nil {
 		return ack, err
 	}
-	w.LastEventID = int64(event)
-	if err := row.EndWorker(tx, w, string(as)); err != nil {
-		return ack, err
+	if w.Status == Running {
+		if row, err = r.row(&tx.Rx, how.op); err != nil { // whole: its counts change
+			return ack, err
+		}
+		event, err := row.push(tx, &w.Key, how.kind, *reason)
+		if err != nil {
+			return ack, err
+		}
+		w.LastEventID = int64(event)
+		if err := row.endWorker(tx, w, how.status); err != nil {
+			return ack, err
+		}
+		if err := row.save(tx); err != nil {
+			return ack, err
+		}
 	}
-	ack.Status, ack.EventID = as, event
-	return ack, row.Save(tx)
+	return WorkerLifecycleAck{worker, w.Status, uint64(w.LastEventID)}, nil
 }
 
 // StopRuntimeTx is StopRuntime inside a transaction of the caller's.
@@ -78,22 +84,22 @@ func (r *Runtime) StopRuntimeTx(tx *db.Tx) (event uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if RuntimeStatus(row.Status) == RuntimeStopped {
+	if row.Status == Stopped {
 		return lastBefore(row.NextEventID), nil
 	}
-	if err := row.StopWorkers(tx); err != nil {
+	if err := row.stopWorkers(tx); err != nil {
 		return 0, err
 	}
 	now := db.Nanos(tx.Now())
-	row.Status, row.StoppedAt = workers.Stopped, &now
-	event, err = row.Push(tx, nil, string(EventRuntimeStopped), fmt.Sprintf("runtime %s stopped", r.id))
+	row.Status, row.StoppedAt = Stopped, &now
+	event, err = row.push(tx, nil, runtimeStopped, fmt.Sprintf("runtime %s stopped", r.id))
 	if err != nil {
 		return 0, err
 	}
-	return event, row.Save(tx)
+	return event, row.save(tx)
 }
 
-// lastBefore is the id before the next one; 0 where none was given.
+// lastBefore is the id before the next one; 0 if none was given.
 func lastBefore(next int64) uint64 {
 	if next == 0 {
 		return 0

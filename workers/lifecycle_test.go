@@ -30,7 +30,7 @@ func firstEndStays(t *testing.T, first, second ending, want workers.WorkerStatus
 	for _, e := range must(r.ReadEvents(ctx, cursor, 10))(t).Events {
 		ends[e.Kind]++
 	}
-	if ends[workers.EventWorkerStopped]+ends[workers.EventWorkerCancelled] != 1 || ends[kind] != 1 {
+	if ends["worker_stopped"]+ends["worker_cancelled"] != 1 || ends[kind] != 1 {
 		t.Errorf("the log has %v", ends)
 	}
 	s := must(r.Summary(ctx))(t)

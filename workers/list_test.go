@@ -20,8 +20,8 @@ func TestPages_AgreeWithIterator(t *testing.T) {
 		}
 	}
 	for filter, want := range map[workers.WorkerStatus]int{
-		"": 7, workers.WorkerRunning: 3,
-		workers.WorkerStopped: 4, workers.WorkerCancelled: 0,
+		"": 7, workers.Running: 3,
+		workers.Stopped: 4, workers.Cancelled: 0,
 	} {
 		var paged, iterated []string
 		page := db.At{Limit: 2}
@@ -96,7 +96,7 @@ func TestTexts_UnholdableAreRefused(t *testing.T) {
 	_, created := r.CreateWorker(ctx, taskRequest(wrong))
 	_, intent := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.WorkerIntent{Kind: "other"}})
 	for _, err := range []error{sent, kind, stopped, created, intent} {
-		if !isKind(err, workers.KindInvalidRequest) || !errors.Is(err, db.ErrInvalid) {
+		if !isKind(err, "InvalidRequest") || !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the error is %v", err)
 		}
 	}

@@ -1,20 +1,19 @@
 package workers
 
-// TranscriptRole is who said an entry of a transcript.
-type TranscriptRole string
+import (
+	"fmt"
+	"slices"
 
-const (
-	RoleUser   TranscriptRole = "user"
-	RoleSystem TranscriptRole = "system"
+	"selvedge/internal/serdejson"
 )
 
-// A TranscriptEntry is what was said to a worker.
+// A TranscriptEntry is something that was said to a worker.
 type TranscriptEntry struct {
-	Sequence  uint64         `json:"sequence"` // from 1; imported transcripts may have gaps
-	WorkerRef WorkerRef      `json:"worker_ref"`
-	Role      TranscriptRole `json:"role"`
-	Content   string         `json:"content"`
-	EventID   uint64         `json:"event_id"` // of the event that accepted it
+	Sequence  uint64    `json:"sequence"` // from 1; imported transcripts may have gaps
+	WorkerRef WorkerRef `json:"worker_ref"`
+	Role      string    `json:"role" serde:"user|system"`
+	Content   string    `json:"content"`
+	EventID   uint64    `json:"event_id"` // of the event that accepted it
 }
 
 // A TranscriptQuery asks for a part of a transcript.
@@ -38,17 +37,37 @@ type TranscriptProjection struct {
 	NextStart  *uint64           `json:"next_start"` // nil when nothing is left
 }
 
-// RuntimeEventKind is what happened. An imported log may hold other words.
+// RuntimeEventKind says what happened: runtime_started, runtime_stopped, worker_created,
+// worker_input_accepted, worker_stopped or worker_cancelled. An imported log may hold other words.
 type RuntimeEventKind string
 
 const (
-	EventRuntimeStarted      RuntimeEventKind = "runtime_started"
-	EventRuntimeStopped      RuntimeEventKind = "runtime_stopped"
-	EventWorkerCreated       RuntimeEventKind = "worker_created"
-	EventWorkerInputAccepted RuntimeEventKind = "worker_input_accepted"
-	EventWorkerStopped       RuntimeEventKind = "worker_stopped"
-	EventWorkerCancelled     RuntimeEventKind = "worker_cancelled"
+	runtimeStarted      = "runtime_started"
+	runtimeStopped      = "runtime_stopped"
+	workerCreated       = "worker_created"
+	workerInputAccepted = "worker_input_accepted"
+	workerStopped       = "worker_stopped"
+	workerCancelled     = "worker_cancelled"
 )
+
+// eventKinds are in the order in which error texts list them.
+var eventKinds = []string{
+	runtimeStarted, runtimeStopped, workerCreated, workerInputAccepted, workerStopped, workerCancelled,
+}
+
+// wrong says why the old program refuses the kind; "" if it accepts it.
+func (k RuntimeEventKind) wrong() string {
+	if slices.Contains(eventKinds, string(k)) {
+		return ""
+	}
+	return fmt.Sprintf("unknown variant `%s`, expected %s", k, serdejson.OneOf(eventKinds))
+}
+
+// MarshalJSON writes the object {"kind":…}.
+func (k RuntimeEventKind) MarshalJSON() ([]byte, error) { return k.appendJSON(nil), nil }
+
+// UnmarshalJSON reads the object {"kind":…}, with any word.
+func (k *RuntimeEventKind) UnmarshalJSON(text []byte) error { return kindJSON.into(text, k) }
 
 // A RuntimeEvent is something that happened to a runtime or one of its workers.
 type RuntimeEvent struct {
@@ -58,12 +77,12 @@ type RuntimeEvent struct {
 	Message   string           `json:"message"`
 }
 
-// An EventCursor points between two events of a runtime's log. It stays good across restarts.
+// An EventCursor points between two events of a runtime's log. It stays valid across restarts.
 type EventCursor struct {
 	RuntimeID   RuntimeID `json:"runtime_id"`
 	NextEventID uint64    `json:"next_event_id"`
-	// Position is the place in the log where its ids can't tell: in an imported log whose ids repeat
-	// or go back. ReadEvents sets it there once it has a cursor with one; else it is 0.
+	// Position is the place in an imported log whose ids repeat or go back. ReadEvents sets it; in
+	// other logs it is 0.
 	Position uint64 `json:"position,omitempty"`
 }
 
@@ -75,15 +94,23 @@ type RuntimeEventBatch struct {
 	HasMore   bool           `json:"has_more"`
 }
 
-// EventSubscriptionMode is how a subscription gets its events.
-type EventSubscriptionMode string
-
-// SubscriptionPollOnly means by calling ReadEvents.
-const SubscriptionPollOnly EventSubscriptionMode = "poll_only"
-
 // An EventSubscription is where a caller of ReadEvents begins.
 type EventSubscription struct {
-	RuntimeID RuntimeID             `json:"runtime_id"`
-	Cursor    EventCursor           `json:"cursor"`
-	Mode      EventSubscriptionMode `json:"mode"`
+	RuntimeID RuntimeID   `json:"runtime_id"`
+	Cursor    EventCursor `json:"cursor"`
+	Mode      string      `json:"mode"` // poll_only: the caller calls ReadEvents
 }
+
+// A RuntimeDiagnostic is something worth knowing about a runtime or one of its workers.
+type RuntimeDiagnostic struct {
+	ID        uint64     `json:"id"` // from 1
+	Severity  string     `json:"severity" serde:"info|warning|error"`
+	Code      string     `json:"code"` // a stable word, such as worker.tools_less
+	Message   string     `json:"message"`
+	WorkerRef *WorkerRef `json:"worker_ref,omitempty"`
+}
+
+const (
+	severityInfo  = "info"
+	severityError = "error"
+)

@@ -4,12 +4,11 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/internal/workers"
 )
 
 const opPin = "pin worker"
 
-// Pin keeps a worker whatever retention says, until Unpin; Delete removes it all the same.
+// Pin protects a worker from retention until Unpin. Delete removes it all the same.
 // db.ErrNotFound: there is no such worker.
 func (s *Runtimes) Pin(ctx context.Context, worker WorkerRef) error {
 	return refused(s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, worker) }))
@@ -21,16 +20,17 @@ func (s *Runtimes) PinTx(tx *db.Tx, worker WorkerRef) error {
 	if err != nil {
 		return err
 	}
-	if _, found, err := workers.FindWorker(&tx.Rx, runtime.Key, string(worker.WorkerID)); err != nil || !found {
-		if err == nil {
-			err = workerNotFound(worker)
-		}
+	_, found, err := findWorker(&tx.Rx, runtime.Key, worker.WorkerID)
+	switch {
+	case err != nil:
 		return err
+	case !found:
+		return workerNotFound(worker)
 	}
 	return tx.Pin(s.scope, worker.pin())
 }
 
-// Unpin takes the pin of a worker away; one without is fine.
+// Unpin removes the pin of a worker. A worker without one is no error.
 func (s *Runtimes) Unpin(ctx context.Context, worker WorkerRef) error {
 	return s.db.Reclaim(ctx, "unpin worker", func(tx *db.Tx) error { return s.UnpinTx(tx, worker) })
 }

@@ -6,16 +6,15 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/internal/workers"
 )
 
 // A Runtime is a set of workers with their transcripts, one log of events and one list of
-// diagnostics. Its methods are safe for concurrent use, by many processes too: all that have the
-// same file, scope and id share one runtime.
+// diagnostics. Its methods are safe for concurrent use. Processes that open the same file, scope and
+// id share one runtime.
 type Runtime struct {
 	db      *db.DB
 	private bool // the database is the runtime's own
-	backend RuntimeBackendKind
+	backend string
 	id      RuntimeID
 	key     int64
 	limits  RuntimeLimits // never change
@@ -23,9 +22,8 @@ type Runtime struct {
 
 const opOpen = "open runtime"
 
-// Open gives the runtime of that scope and id, and makes it where it is missing: then its first
-// event is runtime_started. A runtime that is there goes on as it is, with its own name and limits,
-// however many programs have it open.
+// Open opens the runtime of a scope and id, or creates it: then its first event is runtime_started.
+// An existing runtime keeps its name and limits. Any number of programs may have it open.
 func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err != nil {
@@ -48,8 +46,7 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 	return r, nil
 }
 
-// OpenTx is Open inside a transaction of the caller's. A runtime that it makes is there once that
-// is committed.
+// OpenTx is Open inside a transaction of the caller's, which must commit before others see the runtime.
 func OpenTx(tx *db.Tx, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err == nil {
@@ -81,8 +78,7 @@ func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	return r, nil
 }
 
-// Close closes the database of a runtime that NewMemory or WithOptions made; for others there is
-// nothing to do.
+// Close closes the database of a runtime from NewMemory or WithOptions; for others it does nothing.
 func (r *Runtime) Close() error {
 	if !r.private {
 		return nil
@@ -90,28 +86,21 @@ func (r *Runtime) Close() error {
 	return r.db.Close()
 }
 
-// RuntimeID is the runtime's half of every WorkerRef.
+// RuntimeID is the id of the runtime, as in every WorkerRef.
 func (r *Runtime) RuntimeID() RuntimeID { return r.id }
 
-func (r *Runtime) find(rx *db.Rx, scopeName string) (bool, error) {
-	scope, ok, err := rx.Scope(scopeName)
-	if err != nil || !ok {
-		return false, err
-	}
-	row, found, err := workers.FindRuntime(rx, scope, string(r.id))
-	r.key = row.Key
-	r.limits = limitsOf(row)
+// find reports whether the runtime is there, and takes its limits over.
+func (r *Runtime) find(rx *db.Rx, scope string) (bool, error) {
+	row, found, err := findRuntime(rx, scope, r.id)
+	r.key, r.limits = row.Key, row.limits()
 	return found, err
 }
 
-func limitsOf(row *workers.RuntimeRow) RuntimeLimits {
-	return RuntimeLimits{
-		MaxTranscriptProjectionItems: uint64(row.MaxTranscript),
-		MaxEventBatchItems:           uint64(row.MaxEvents),
-	}
+func (w *runtimeRow) limits() RuntimeLimits {
+	return RuntimeLimits{uint64(w.MaxTranscript), uint64(w.MaxEvents)}
 }
 
-// findOrStart makes the runtime, unless it is there.
+// findOrStart creates the runtime if it is missing.
 func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	found, err := r.find(&tx.Rx, options.Scope)
 	if err != nil || found {
@@ -124,28 +113,28 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	if err != nil {
 		return err
 	}
-	r.limits = DefaultLimits()
+	r.limits = defaultLimits
 	if options.Limits != nil {
 		r.limits = *options.Limits
 	}
 	now := db.Nanos(tx.Now())
-	row := &workers.RuntimeRow{
-		Scope: scope, RuntimeID: string(r.id), DisplayName: options.DisplayName, Status: workers.Running,
+	row := &runtimeRow{
+		Scope: scope, RuntimeID: r.id, DisplayName: options.DisplayName, Status: Running,
 		MaxTranscript: int64(r.limits.MaxTranscriptProjectionItems), MaxEvents: int64(r.limits.MaxEventBatchItems),
 		NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1, NextPosition: 1, FirstPosition: 1, InOrder: 1,
 		CreatedAt: &now,
 	}
-	if err := row.Add(tx); err != nil {
+	if err := row.add(tx); err != nil {
 		return err
 	}
 	r.key = row.Key
-	if _, err := row.Push(tx, nil, string(EventRuntimeStarted), "runtime started"); err != nil {
+	if _, err := row.push(tx, nil, runtimeStarted, "runtime started"); err != nil {
 		return err
 	}
-	return row.Save(tx)
+	return row.save(tx)
 }
 
-// gone is the error about a runtime that is not in the file, or not any more.
+// gone is the error about a runtime that is not in the file.
 func (r *Runtime) gone(op string) error { return runtimeGone(op, r.id) }
 
 func runtimeGone(op string, id RuntimeID) error {
@@ -156,31 +145,31 @@ func runtimeGone(op string, id RuntimeID) error {
 }
 
 // row reads the runtime's row.
-func (r *Runtime) row(rx *db.Rx, op string) (*workers.RuntimeRow, error) {
+func (r *Runtime) row(rx *db.Rx, op string) (*runtimeRow, error) {
 	if err := rx.Of(r.db); err != nil {
 		return nil, err
 	}
-	row, found, err := workers.RuntimeByKey(rx, r.key)
+	row, found, err := runtimeByKey(rx, r.key)
 	if err == nil && !found {
 		err = r.gone(op)
 	}
 	return row, err
 }
 
-// lockedRow is row for a change of what belongs to the runtime: whoever makes one locks the row first.
-func (r *Runtime) lockedRow(tx *db.Tx, op string) (*workers.RuntimeRow, error) {
+// lockedRow locks the runtime's row and reads it, before a change of what belongs to the runtime.
+func (r *Runtime) lockedRow(tx *db.Tx, op string) (*runtimeRow, error) {
 	if err := tx.Of(r.db); err != nil {
 		return nil, err
 	}
-	if err := workers.LockRuntime(tx, r.key); err != nil {
+	if err := lockRuntime(tx, r.key); err != nil {
 		return nil, err
 	}
 	return r.row(&tx.Rx, op)
 }
 
-func (r *Runtime) ensureRunning(row *workers.RuntimeRow) error {
-	if RuntimeStatus(row.Status) == RuntimeStopped {
-		return runtimeStopped(r.id)
+func (r *Runtime) ensureRunning(row *runtimeRow) error {
+	if row.Status == Stopped {
+		return refusal(kindRuntimeStopped, "runtime %s is stopped", r.id)
 	}
 	return nil
 }
@@ -190,29 +179,36 @@ func (r *Runtime) ensureOwn(ref WorkerRef) error {
 	if ref.RuntimeID == r.id {
 		return nil
 	}
-	return refusal(KindWrongRuntime, "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID,
+	return refusal("WrongRuntime", "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID,
 		ref.RuntimeID, r.id)
+}
+
+func ensureFound(w *workerRow, ref WorkerRef) error {
+	if w == nil {
+		return workerNotFound(ref)
+	}
+	return nil
 }
 
 func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 	if c.RuntimeID == r.id {
 		return nil
 	}
-	return refusal(KindWrongRuntimeCursor, "cursor belongs to runtime %s, not runtime %s", c.RuntimeID, r.id)
+	return refusal("WrongRuntimeCursor", "cursor belongs to runtime %s, not runtime %s", c.RuntimeID, r.id)
 }
 
-// both reads the runtime's row and a worker's, whatever runtime the ref names: that is checked
-// later. w is nil where there is no such worker.
-func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.RuntimeRow, w *workers.WorkerRow,
+// both locks the runtime's row, and reads it and a worker's. It does not look at the runtime that the
+// ref names. w is nil if there is no such worker.
+func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w *workerRow,
 	err error,
 ) {
 	if err := tx.Of(r.db); err != nil {
 		return nil, nil, err
 	}
-	if err := workers.LockRuntime(tx, r.key); err != nil {
+	if err := lockRuntime(tx, r.key); err != nil {
 		return nil, nil, err
 	}
-	row, w, found, err := workers.RuntimeAndWorker(&tx.Rx, r.key, string(ref.WorkerID))
+	row, w, found, err := runtimeAndWorker(&tx.Rx, r.key, ref.WorkerID)
 	if err == nil && !found {
 		err = r.gone(op)
 	}
@@ -220,18 +216,13 @@ func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.Runtim
 }
 
 // worker finds a worker of this runtime.
-func (r *Runtime) worker(rx *db.Rx, ref WorkerRef) (*workers.WorkerRow, error) {
+func (r *Runtime) worker(rx *db.Rx, ref WorkerRef) (*workerRow, error) {
 	if err := errors.Join(rx.Of(r.db), r.ensureOwn(ref)); err != nil {
 		return nil, err
 	}
-	w, found, err := workers.FindWorker(rx, r.key, string(ref.WorkerID))
+	w, found, err := findWorker(rx, r.key, ref.WorkerID)
 	if err == nil && !found {
 		err = workerNotFound(ref)
 	}
 	return w, err
-}
-
-// corrupted gives a stored thing that can't be read the variant that the seed has for it.
-func corrupted(what string, err error) error {
-	return refusal(KindStoreCorrupt, "runtime store %s found corrupt data: %v", what, err)
 }

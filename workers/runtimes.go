@@ -5,7 +5,6 @@ import (
 	"iter"
 
 	"selvedge/db"
-	"selvedge/internal/workers"
 )
 
 // Runtimes are the runtimes of a scope.
@@ -14,7 +13,7 @@ type Runtimes struct {
 	scope string
 }
 
-// NewRuntimes gives the runtimes of a scope; "" is the default scope. Nothing is read or written.
+// NewRuntimes returns the runtimes of a scope; "" is the default scope. It reads and writes nothing.
 func NewRuntimes(d *db.DB, scope string) *Runtimes { return &Runtimes{db: d, scope: scope} }
 
 // A RuntimeFilter says which runtimes a list shows. The zero value is all of them.
@@ -25,14 +24,14 @@ type RuntimeFilter struct {
 
 func (f RuntimeFilter) check() error {
 	switch f.Status {
-	case "", RuntimeRunning, RuntimeStopped:
+	case "", Running, Stopped:
 		return nil
 	}
 	return db.Invalid("use running or stopped", "%q is no status of a runtime", f.Status)
 }
 
-// scopeIn gives the number of the scope in a transaction, which must be one of the same file; ok is
-// false where nothing was ever written to it.
+// scopeIn returns the number of the scope; ok is false if nothing was ever written to it. A
+// transaction of another file is an error.
 func (s *Runtimes) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
 	if err := rx.Of(s.db); err != nil {
 		return 0, false, err
@@ -49,13 +48,9 @@ const (
 	runtimesName = "runtimes" // in cursors
 )
 
-// Get describes a runtime. db.ErrNotFound: there is none of that id.
-func (s *Runtimes) Get(ctx context.Context, id RuntimeID) (summary RuntimeSummary, err error) {
-	err = s.db.Read(ctx, opGetRuntime, func(rx *db.Rx) error {
-		summary, err = s.GetTx(rx, id)
-		return err
-	})
-	return summary, err
+// Get describes a runtime. db.ErrNotFound: there is none with that id.
+func (s *Runtimes) Get(ctx context.Context, id RuntimeID) (RuntimeSummary, error) {
+	return call(ctx, s.db.Read, opGetRuntime, func(rx *db.Rx) (RuntimeSummary, error) { return s.GetTx(rx, id) })
 }
 
 // GetTx is Get inside a transaction.
@@ -64,66 +59,54 @@ func (s *Runtimes) GetTx(rx *db.Rx, id RuntimeID) (RuntimeSummary, error) {
 	if err != nil {
 		return RuntimeSummary{}, err
 	}
-	return summaryOf(row, backendOf(s.db)), nil
+	return row.summary(backendOf(s.db)), nil
 }
 
-func backendOf(d *db.DB) RuntimeBackendKind {
+func backendOf(d *db.DB) string {
 	if d.Path() == ":memory:" {
-		return BackendMemory
+		return backendMemory
 	}
-	return BackendFsStore
+	return backendFile
 }
 
-func summaryOf(row *workers.RuntimeRow, backend RuntimeBackendKind) RuntimeSummary {
+func (w *runtimeRow) summary(backend string) RuntimeSummary {
 	return RuntimeSummary{
-		RuntimeID: RuntimeID(row.RuntimeID), DisplayName: row.DisplayName, Backend: backend,
-		Status:      RuntimeStatus(row.Status),
-		WorkerCount: uint64(row.Running + row.Stopped + row.Cancelled), ActiveWorkerCount: uint64(row.Running),
-		StoppedWorkerCount: uint64(row.Stopped), CancelledWorkerCount: uint64(row.Cancelled),
-		DiagnosticCount: uint64(row.Diagnostics), Limits: limitsOf(row),
+		RuntimeID: w.RuntimeID, DisplayName: w.DisplayName, Backend: backend, Status: w.Status,
+		WorkerCount: uint64(w.Running + w.Stopped + w.Cancelled), ActiveWorkerCount: uint64(w.Running),
+		StoppedWorkerCount: uint64(w.Stopped), CancelledWorkerCount: uint64(w.Cancelled),
+		DiagnosticCount: uint64(w.Diagnostics), Limits: w.limits(),
 	}
 }
 
-func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*workers.RuntimeRow, error) {
+func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*runtimeRow, error) {
 	if err := db.CheckID("runtime", string(id)); err != nil {
 		return nil, &db.Error{Op: op, Entity: "runtime", Err: err}
 	}
-	scope, ok, err := s.scopeIn(rx)
-	if err != nil {
+	if err := rx.Of(s.db); err != nil {
 		return nil, err
 	}
-	if ok {
-		row, found, err := workers.FindRuntime(rx, scope, string(id))
-		if err != nil || found {
-			return row, err
-		}
+	row, found, err := findRuntime(rx, s.scope, id)
+	if err == nil && !found {
+		err = runtimeGone(op, id)
 	}
-	return nil, runtimeGone(op, id)
+	return row, err
 }
 
-// Page gives a page of the runtimes that pass the filter, in the order of their ids, as docs/CLI.md promises.
-func (s *Runtimes) Page(ctx context.Context, filter RuntimeFilter, at db.At) (page db.Page[RuntimeSummary],
-	err error,
+// Page returns a page of the runtimes that pass the filter, in the order of their ids, as docs/CLI.md
+// promises.
+func (s *Runtimes) Page(ctx context.Context, filter RuntimeFilter, at db.At) (db.Page[RuntimeSummary],
+	error,
 ) {
-	err = s.db.Read(ctx, opListRuntimes, func(rx *db.Rx) error {
-		page, err = s.PageTx(rx, filter, at)
-		return err
+	return call(ctx, s.db.Read, opListRuntimes, func(rx *db.Rx) (db.Page[RuntimeSummary], error) {
+		return s.PageTx(rx, filter, at)
 	})
-	return page, err
 }
 
 // PageTx is Page inside a transaction.
 func (s *Runtimes) PageTx(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page[RuntimeSummary],
 	err error,
 ) {
-	page, err = s.page(rx, filter, at)
-	if err != nil {
-		return page, &db.Error{Op: opListRuntimes, Hint: db.Hint(err), Err: err}
-	}
-	return page, nil
-}
-
-func (s *Runtimes) page(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page[RuntimeSummary], err error) {
+	defer named(opListRuntimes, &err)
 	room, err := at.Room()
 	if err == nil {
 		err = filter.check()
@@ -135,51 +118,62 @@ func (s *Runtimes) page(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page
 	if err != nil {
 		return page, err
 	}
-	behind := ""
-	if at.After != "" {
-		var of [1]int64
-		if err := rx.ReadCursor(runtimesName, at.After, of[:], &behind); err != nil {
-			return page, err
-		}
-		if of[0] != scope {
-			return page, db.NotThisCursor(at.After)
-		}
-	}
-	if !ok {
-		return page, nil
-	}
-	rows, err := workers.RuntimesBehind(rx, scope, behind, at.After == "", string(filter.Status),
-		int64(room.Items)+1)
-	if err != nil {
+	behind, err := behindCursor(rx, runtimesName, at.After, scope)
+	if err != nil || !ok {
 		return page, err
 	}
-	items := func(yield func(RuntimeSummary, error) bool) {
-		for i := range rows {
-			if !yield(summaryOf(&rows[i], backendOf(s.db)), nil) {
-				return
-			}
-		}
+	query, args := selectRuntimes+` WHERE scope = ?`, []any{scope}
+	if behind != nil {
+		query, args = query+` AND runtime_id > ?`, append(args, *behind)
 	}
-	return db.FillPage(room, items, func(r *RuntimeSummary) int { return 256 + len(r.RuntimeID) },
+	if filter.Status != "" {
+		query, args = query+` AND status = ?`, append(args, string(filter.Status))
+	}
+	summary := func(row *runtimeRow) (RuntimeSummary, error) { return row.summary(backendOf(s.db)), nil }
+	rows := db.Each(rx, summary, query+` ORDER BY runtime_id LIMIT `+db.BoundLimit,
+		append(args, int64(room.Items)+1)...)
+	return db.FillPage(room, rows, func(r *RuntimeSummary) int { return 256 + len(r.RuntimeID) },
 		func(r *RuntimeSummary) string {
 			return rx.Cursor(runtimesName, []int64{scope}, string(r.RuntimeID))
 		})
 }
 
-// All gives the runtimes that pass the filter one by one, in the order of Page: see [db.AllPages].
-// A runtime keeps its place in that order.
+// named says in an error which call failed.
+func named(op string, err *error) {
+	if *err != nil {
+		*err = &db.Error{Op: op, Hint: db.Hint(*err), Err: *err}
+	}
+}
+
+// behindCursor returns the id that a cursor of a list points behind, or nil for a list's beginning.
+// A list belongs to an owner, the number of its scope or runtime.
+func behindCursor(rx *db.Rx, list, cursor string, owner int64) (*string, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	var of [1]int64
+	var behind string
+	if err := rx.ReadCursor(list, cursor, of[:], &behind); err != nil {
+		return nil, err
+	}
+	if of[0] != owner {
+		return nil, db.NotThisCursor(cursor)
+	}
+	return &behind, nil
+}
+
+// All iterates over the runtimes that pass the filter, in the order of Page: see [db.AllPages]. A
+// runtime keeps its place in that order.
 func (s *Runtimes) All(ctx context.Context, filter RuntimeFilter) iter.Seq2[RuntimeSummary, error] {
 	return db.AllPages(func(at db.At) (db.Page[RuntimeSummary], error) { return s.Page(ctx, filter, at) })
 }
 
-// Find gives the ids of runtimes that begin with prefix, in their order; at most limit of them,
+// Find returns the ids of runtimes that begin with prefix, in their order; at most limit of them,
 // with the rules of a page.
-func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) (found []RuntimeID, err error) {
-	err = s.db.Read(ctx, opFindRuntimes, func(rx *db.Rx) error {
-		found, err = s.FindTx(rx, prefix, limit)
-		return err
+func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) ([]RuntimeID, error) {
+	return call(ctx, s.db.Read, opFindRuntimes, func(rx *db.Rx) ([]RuntimeID, error) {
+		return s.FindTx(rx, prefix, limit)
 	})
-	return found, err
 }
 
 const (
@@ -206,12 +200,12 @@ func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeI
 	return found, err
 }
 
-// FollowAll delivers what comes from this call on to the logs of the runtimes that pass the filter,
-// from when they pass on: their events, each new status, and gaps where events were pruned or a
-// runtime was removed. New runtimes come from their beginning. Inside a log the order is its own,
-// none twice and none left out without a gap; between logs it is that in which they were met. Each
-// item has the cursor of its own runtime, for [Runtime.Follow]. The loop may be run once; it ends
-// as that of Follow does.
+// FollowAll delivers what comes, from this call on, to the logs of the runtimes that pass the filter:
+// their events, each new status, and gaps where events were pruned or a runtime was removed. A
+// runtime that passes later is followed from then on; a new runtime from its beginning. The events of
+// a log come in its order, none twice and none left out without a gap; the logs come in any order.
+// Each item has the cursor of its own runtime, for [Runtime.Follow]. The loop may be run once; it
+// ends as that of Follow does.
 func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq2[Followed, error] {
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
@@ -224,20 +218,16 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 			}
 			err = rx.Select(&heads, sqlRuntimeHeads, behind, last, scope)
 			for i := range heads {
-				heads[i].Out = filter.Status != "" && filter.Status != RuntimeStatus(heads[i].Status)
+				heads[i].Out = filter.Status != "" && string(filter.Status) != heads[i].Status
 			}
 			return heads, err
 		}})
 }
 
-// Of gives the runtime whose log a cursor points into. db.ErrInvalid: it is no such cursor.
+// Of returns the runtime whose log a cursor points into. db.ErrInvalid: it is no such cursor.
 // db.ErrCursorExpired: the runtime was removed.
-func (s *Runtimes) Of(ctx context.Context, cursor string) (id RuntimeID, err error) {
-	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		id, err = s.OfTx(rx, cursor)
-		return err
-	})
-	return id, err
+func (s *Runtimes) Of(ctx context.Context, cursor string) (RuntimeID, error) {
+	return call(ctx, s.db.Read, opFollow, func(rx *db.Rx) (RuntimeID, error) { return s.OfTx(rx, cursor) })
 }
 
 // OfTx is Of inside a transaction.
@@ -250,7 +240,7 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 	if err != nil {
 		return "", err
 	}
-	row, found, err := workers.RuntimeByKey(rx, at.Key)
+	row, found, err := runtimeByKey(rx, at.Key)
 	switch {
 	case err != nil:
 		return "", err
@@ -259,12 +249,12 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 	case !ok || row.Scope != scope:
 		return "", db.NotThisCursor(cursor)
 	}
-	return RuntimeID(row.RuntimeID), nil
+	return row.RuntimeID, nil
 }
 
-// Delete takes a runtime away, with its workers, its log and its diagnostics. What it holds goes in
-// several transactions, a few thousand rows in each, so that none holds the writer for long; the
-// runtime itself goes last. db.ErrNotFound: there is none of that id.
+// Delete removes a runtime with its workers, its log and its diagnostics. It removes a few thousand
+// rows in a transaction, so that none holds the writer for long, and the runtime itself in the last.
+// db.ErrNotFound: there is none with that id.
 func (s *Runtimes) Delete(ctx context.Context, id RuntimeID) error {
 	for more := true; more; {
 		err := s.db.Reclaim(ctx, opDeleteRuntime, func(tx *db.Tx) error {
@@ -272,11 +262,11 @@ func (s *Runtimes) Delete(ctx context.Context, id RuntimeID) error {
 			if err != nil {
 				return err
 			}
-			more, err = row.Shrink(tx, deleted)
+			more, err = row.shrink(tx, deleted)
 			if err != nil || more {
 				return err
 			}
-			return row.Remove(tx)
+			return row.remove(tx)
 		})
 		if err != nil {
 			return err
@@ -285,14 +275,14 @@ func (s *Runtimes) Delete(ctx context.Context, id RuntimeID) error {
 	return nil
 }
 
-// deleted is how many rows one transaction takes away: less than 50 ms of the writer's time.
+// deleted is how many rows one transaction removes: less than 50 ms of the writer's time.
 const deleted = 4000
 
-// DeleteTx is Delete inside a transaction of the caller's, which is as long as the runtime is large.
+// DeleteTx is Delete inside a transaction of the caller's, which then removes the whole runtime.
 func (s *Runtimes) DeleteTx(tx *db.Tx, id RuntimeID) error {
 	row, err := s.find(&tx.Rx, opDeleteRuntime, id)
 	if err != nil {
 		return err
 	}
-	return row.Remove(tx)
+	return row.remove(tx)
 }

@@ -56,7 +56,7 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-func isKind(err error, kind workers.ErrorKind) bool {
+func isKind(err error, kind string) bool {
 	var refusal *workers.RuntimeError
 	return errors.As(err, &refusal) && refusal.Kind == kind
 }
@@ -64,7 +64,7 @@ func isKind(err error, kind workers.ErrorKind) bool {
 func TestCreateListAndDetailPreserveRuntimeWorkerAuthority(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	detail := must(r.CreateWorker(ctx, taskRequest("implement v0")))(t)
-	if detail.WorkerRef.RuntimeID != r.RuntimeID() || detail.Status != workers.WorkerRunning ||
+	if detail.WorkerRef.RuntimeID != r.RuntimeID() || detail.Status != workers.Running ||
 		detail.ConfigBundle == nil {
 		t.Errorf("created: %+v", detail)
 	}
@@ -82,7 +82,7 @@ func TestRejectsWorkerRefsFromAnotherRuntime(t *testing.T) {
 	ctx := t.Context()
 	a, b := openMemory(t, workers.RuntimeOptions{}), openMemory(t, workers.RuntimeOptions{})
 	detail := must(a.CreateWorker(ctx, taskRequest("runtime a")))(t)
-	if _, err := b.WorkerDetail(ctx, detail.WorkerRef); !isKind(err, workers.KindWrongRuntime) {
+	if _, err := b.WorkerDetail(ctx, detail.WorkerRef); !isKind(err, "WrongRuntime") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestRejectsWorkerRefsFromAnotherRuntime(t *testing.T) {
 func TestCreateWorker_WithoutConfigBundleUsesDefaults(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	detail := must(r.CreateWorker(ctx, workers.ToolsLess(workers.WorkerIntent{},
-		workers.RuntimeDefaultProfile())))(t)
+		workers.ProfileSelector{})))(t)
 	if detail.ConfigBundle != nil || len(detail.RequestedCapabilities) > 0 {
 		t.Errorf("created: %+v", detail)
 	}
@@ -116,12 +116,12 @@ func TestSendInputAndProjectBoundedTranscript(t *testing.T) {
 	must(r.SendInput(ctx, detail.WorkerRef, workers.UserInput("again")))(t)
 	p := must(r.TranscriptProjection(ctx, detail.WorkerRef, workers.NewTranscriptQuery(0, 2)))(t)
 	if p.TotalItems != 3 || len(p.Items) != 2 || p.Items[0].Content != "hello" ||
-		p.Items[1].Role != workers.RoleSystem ||
+		p.Items[1].Role != "system" ||
 		p.NextStart == nil || *p.NextStart != 2 {
 		t.Errorf("projected: %+v", p)
 	}
 	if _, err := r.TranscriptProjection(ctx, detail.WorkerRef, workers.NewTranscriptQuery(0, 3)); !isKind(err,
-		workers.KindLimitTooLarge) {
+		"LimitTooLarge") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -131,10 +131,10 @@ func TestStopAndCancelWorkersUpdateSummary(t *testing.T) {
 	stopped := must(r.CreateWorker(ctx, taskRequest("stop me")))(t)
 	cancelled := must(r.CreateWorker(ctx, taskRequest("cancel me")))(t)
 	done, abort := "done", "abort"
-	if ack := must(r.StopWorker(ctx, stopped.WorkerRef, &done))(t); ack.Status != workers.WorkerStopped {
+	if ack := must(r.StopWorker(ctx, stopped.WorkerRef, &done))(t); ack.Status != workers.Stopped {
 		t.Errorf("stopped: %+v", ack)
 	}
-	if ack := must(r.CancelWorker(ctx, cancelled.WorkerRef, &abort))(t); ack.Status != workers.WorkerCancelled {
+	if ack := must(r.CancelWorker(ctx, cancelled.WorkerRef, &abort))(t); ack.Status != workers.Cancelled {
 		t.Errorf("cancelled: %+v", ack)
 	}
 	s := must(r.Summary(ctx))(t)
@@ -145,30 +145,30 @@ func TestStopAndCancelWorkersUpdateSummary(t *testing.T) {
 }
 
 func TestStopThenCancelPreservesStoppedTerminalState(t *testing.T) {
-	firstEndStays(t, (*workers.Runtime).StopWorker, (*workers.Runtime).CancelWorker, workers.WorkerStopped,
-		workers.EventWorkerStopped)
+	firstEndStays(t, (*workers.Runtime).StopWorker, (*workers.Runtime).CancelWorker, workers.Stopped,
+		"worker_stopped")
 }
 
 func TestCancelThenStopPreservesCancelledTerminalState(t *testing.T) {
-	firstEndStays(t, (*workers.Runtime).CancelWorker, (*workers.Runtime).StopWorker, workers.WorkerCancelled,
-		workers.EventWorkerCancelled)
+	firstEndStays(t, (*workers.Runtime).CancelWorker, (*workers.Runtime).StopWorker, workers.Cancelled,
+		"worker_cancelled")
 }
 
 func TestEventCursor_PollOnlySubscriptionIsBounded(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	cursor := must(r.EventCursorFromStart(ctx))(t)
-	if s := must(r.SubscribeEvents(cursor))(t); s.Mode != workers.SubscriptionPollOnly {
+	if s := must(r.SubscribeEvents(cursor))(t); s.Mode != "poll_only" {
 		t.Errorf("subscription: %+v", s)
 	}
 	worker := must(r.CreateWorker(ctx, taskRequest("events")))(t)
 	must(r.SendInput(ctx, worker.WorkerRef, workers.UserInput("eventful")))(t)
 	batch := must(r.ReadEvents(ctx, cursor, 2))(t)
-	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != workers.EventRuntimeStarted ||
-		batch.Events[1].Kind != workers.EventWorkerCreated {
+	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != "runtime_started" ||
+		batch.Events[1].Kind != "worker_created" {
 		t.Errorf("first page: %+v", batch)
 	}
 	next := must(r.ReadEvents(ctx, batch.Cursor, 2))(t)
-	if len(next.Events) != 1 || next.HasMore || next.Events[0].Kind != workers.EventWorkerInputAccepted {
+	if len(next.Events) != 1 || next.HasMore || next.Events[0].Kind != "worker_input_accepted" {
 		t.Errorf("second page: %+v", next)
 	}
 }
@@ -182,7 +182,7 @@ func TestFsStoreRestoresWorkersEventsAndTranscripts(t *testing.T) {
 		Limits: &workers.RuntimeLimits{MaxTranscriptProjectionItems: 2, MaxEventBatchItems: 2},
 	}
 	r := open(t, d, options)
-	if s := must(r.Summary(ctx))(t); s.Backend != workers.BackendFsStore {
+	if s := must(r.Summary(ctx))(t); s.Backend != "fs_store" {
 		t.Errorf("summary: %+v", s)
 	}
 	worker := must(r.CreateWorker(ctx, taskRequest("persist me")))(t).WorkerRef
@@ -196,7 +196,7 @@ func TestFsStoreRestoresWorkersEventsAndTranscripts(t *testing.T) {
 
 	restored := open(t, dbtest.OpenAt(t, path, db.Options{}),
 		workers.RuntimeOptions{RuntimeID: "runtime-fs-authority"})
-	if detail := must(restored.WorkerDetail(ctx, worker))(t); detail.Status != workers.WorkerStopped ||
+	if detail := must(restored.WorkerDetail(ctx, worker))(t); detail.Status != workers.Stopped ||
 		detail.TranscriptLen != 2 {
 		t.Errorf("restored: %+v", detail)
 	}
@@ -205,8 +205,8 @@ func TestFsStoreRestoresWorkersEventsAndTranscripts(t *testing.T) {
 		t.Errorf("projected: %+v", p)
 	}
 	batch := must(restored.ReadEvents(ctx, must(restored.EventCursorFromStart(ctx))(t), 2))(t)
-	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != workers.EventRuntimeStarted ||
-		batch.Events[1].Kind != workers.EventWorkerCreated {
+	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != "runtime_started" ||
+		batch.Events[1].Kind != "worker_created" {
 		t.Errorf("events: %+v", batch)
 	}
 	p = must(restored.TranscriptProjection(ctx, worker, workers.NewTranscriptQuery(1, 1)))(t)

@@ -5,7 +5,6 @@ import (
 	"iter"
 
 	"selvedge/db"
-	"selvedge/internal/workers"
 )
 
 const (
@@ -13,28 +12,24 @@ const (
 	transcriptName = "transcript" // in cursors
 )
 
-// Transcript gives what was said to a worker, one by one, read in pages: no transaction is open
-// while the caller's loop runs, and what is said meanwhile is seen. After an error there is nothing
-// more. db.ErrNotFound: there is no such worker.
+// Transcript iterates over a worker's transcript, page by page, and over entries that come meanwhile.
+// No transaction is open while the caller's loop runs. An error ends the iteration. db.ErrNotFound:
+// there is no such worker.
 func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[TranscriptEntry, error] {
-	return db.AllPages(func(at db.At) (db.Page[TranscriptEntry],
-		error,
-	) {
+	return db.AllPages(func(at db.At) (db.Page[TranscriptEntry], error) {
 		return r.TranscriptPage(ctx, worker, at)
 	})
 }
 
-// TranscriptPage gives a page of what was said to a worker, oldest first, whatever the runtime's
-// limits. db.ErrNotFound: there is no such worker. db.ErrCursorExpired: the worker that the cursor
-// is of was removed.
-func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef,
-	at db.At,
-) (page db.Page[TranscriptEntry], err error) {
-	err = r.db.Read(ctx, opTranscript, func(rx *db.Rx) error {
-		page, err = r.TranscriptPageTx(rx, worker, at)
-		return err
+// TranscriptPage returns a page of a worker's transcript, oldest first. The runtime's limits do not
+// apply. db.ErrNotFound: there is no such worker. db.ErrCursorExpired: the worker of the cursor was
+// removed.
+func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At) (db.Page[TranscriptEntry],
+	error,
+) {
+	return call(ctx, r.db.Read, opTranscript, func(rx *db.Rx) (db.Page[TranscriptEntry], error) {
+		return r.TranscriptPageTx(rx, worker, at)
 	})
-	return page, refused(err)
 }
 
 // TranscriptPageTx is TranscriptPage inside a transaction.
@@ -61,25 +56,24 @@ func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page 
 	if at.After != "" && place[0] != w.Key {
 		return page, r.notOf(rx, place[0], at.After)
 	}
-	own := workers.Ref{RuntimeID: string(r.id), WorkerID: w.WorkerID}
 	last := place[1]
-	for row, err := range w.EachEntry(rx, last, int64(room.Items)+1) {
+	for row, err := range w.eachEntry(rx, last, int64(room.Items)+1) {
 		if err != nil {
 			return db.Page[TranscriptEntry]{}, err
 		}
-		if !room.Take(row.Weight()) {
+		if !room.Take(row.weight()) {
 			page.Next = rx.Cursor(transcriptName, []int64{w.Key, last})
 			break
 		}
-		last = row.Place()
-		page.Items = append(page.Items, entryOf(row.Entry(own)))
+		last = row.place()
+		page.Items = append(page.Items, row.entry(worker))
 	}
 	return page, nil
 }
 
-// notOf is the error for a cursor of another worker, or of one that was removed.
+// notOf is the error about a cursor of another worker, or of one that was removed.
 func (r *Runtime) notOf(rx *db.Rx, key int64, cursor string) error {
-	_, other, err := workers.WorkerByKey(rx, key)
+	_, other, err := workerByKey(rx, key)
 	switch {
 	case err != nil:
 		return err

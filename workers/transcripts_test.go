@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/serdejson"
 	"selvedge/legacy"
 	"selvedge/test/dbtest"
 	"selvedge/test/replay"
@@ -232,7 +233,7 @@ func (p *player) call(c *replay.Call) replay.Outcome {
 		return replay.Outcome{OK: ok}
 	}
 	var refusal *workers.RuntimeError
-	var decode *workers.DecodeError
+	var decode *serdejson.DecodeError
 	switch {
 	case errors.As(err, &refusal):
 		return replay.Fails(err, string(refusal.Kind))
@@ -299,7 +300,7 @@ func (p *player) on(c *replay.Call) (any, error) {
 		"limit": &limit,
 	} {
 		if err := c.Unmarshal(name, into); err != nil {
-			return nil, &workers.DecodeError{Reason: err.Error()}
+			return nil, &serdejson.DecodeError{Reason: err.Error()}
 		}
 	}
 	switch c.Op {

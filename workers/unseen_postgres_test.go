@@ -80,7 +80,7 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		for range 4 {
 			at := db.At{Limit: 1 + random.IntN(3)}
 			filter := workers.WorkerFilter{Status: []workers.WorkerStatus{
-				"", "", workers.WorkerRunning,
+				"", "", workers.Running,
 				"odd",
 			}[random.IntN(4)]}
 			for range 10 {

@@ -40,9 +40,11 @@ func TestTheDailyQuestionsAboutWorkersHaveAnswers(t *testing.T) {
 	for question, want := range map[string]string{
 		"Which workers run": "build|worker-00000001|task|fix the " +
 			"build|builtin:coder|2|2026-05-04T12:01:00.000000000Z",
-		"The last thing that each":      "build|worker-00000001|2026-05-04T12:01:00.000000000Z|system|go on",
-		"How the runtimes stand":        "build||running|2|1|0|1|6|2",
-		"What happened last":            "build|6|2026-05-04T12:01:00.000000000Z|worker_cancelled|worker-00000002|worker cancelled\nbuild|5|2026-05-04T12:01:00.000000000Z|worker_input_accepted|worker-00000001|worker input accepted",
+		"The last thing that each": "build|worker-00000001|2026-05-04T12:01:00.000000000Z|system|go on",
+		"How the runtimes stand":   "build||running|2|1|0|1|6|2",
+		"What happened last": "" +
+			"build|6|2026-05-04T12:01:00.000000000Z|worker_cancelled|worker-00000002|worker cancelled\n" +
+			"build|5|2026-05-04T12:01:00.000000000Z|worker_input_accepted|worker-00000001|worker input accepted",
 		"What is wrong, and what an im": "",
 	} {
 		out, err := exec.Command("sqlite3", "-readonly", "-bail", path, asked(t, question)).CombinedOutput()

@@ -40,14 +40,14 @@ func NewWorkerRuntime(root string, id workers.RuntimeID) (*WorkerRuntime, error)
 	if err := os.MkdirAll(filepath.Join(r.dir, "workers"), 0o777); err != nil {
 		return nil, err
 	}
-	event := r.pushEvent(nil, workers.EventRuntimeStarted, "runtime started")
+	event := r.pushEvent(nil, "runtime_started", "runtime started")
 	return r, errors.Join(r.writeRuntime(NoSync), r.appendEvent(event, NoSync))
 }
 
 // CreateWorker makes a worker.
 func (r *WorkerRuntime) CreateWorker(request workers.CreateWorkerRequest) (workers.WorkerRef, error) {
 	ref := workers.NewWorkerRef(r.id, workers.WorkerID(fmt.Sprintf("worker-%08x", len(r.workers)+1)))
-	event := r.pushEvent(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", ref.WorkerID))
+	event := r.pushEvent(&ref, "worker_created", fmt.Sprintf("worker %s created", ref.WorkerID))
 	w := &worker{ref: ref, request: request, lastEventID: event}
 	if request.ConfigBundle == nil {
 		r.pushDiagnostic(ref, "runtime.local_default_resources",
@@ -111,11 +111,11 @@ func (r *WorkerRuntime) Fill(n int, content string) error {
 
 // accept is what an input does to the memory.
 func (r *WorkerRuntime) accept(w *worker, content string) (event, sequence uint64) {
-	event, sequence = r.pushEvent(&w.ref, workers.EventWorkerInputAccepted, "worker input accepted"),
+	event, sequence = r.pushEvent(&w.ref, "worker_input_accepted", "worker input accepted"),
 		uint64(len(w.transcript)+1)
 	w.lastEventID = event
 	w.transcript = append(w.transcript, workers.TranscriptEntry{
-		Sequence: sequence, WorkerRef: w.ref, Role: workers.RoleUser, Content: content, EventID: event,
+		Sequence: sequence, WorkerRef: w.ref, Role: "user", Content: content, EventID: event,
 	})
 	return event, sequence
 }
@@ -130,7 +130,7 @@ func (r *WorkerRuntime) pushEvent(ref *workers.WorkerRef, kind workers.RuntimeEv
 
 func (r *WorkerRuntime) pushDiagnostic(ref workers.WorkerRef, code, message string) {
 	r.diagnostics = append(r.diagnostics, workers.RuntimeDiagnostic{
-		ID: uint64(len(r.diagnostics) + 1), Severity: workers.SeverityInfo, Code: code, Message: message,
+		ID: uint64(len(r.diagnostics) + 1), Severity: "info", Code: code, Message: message,
 		WorkerRef: &ref,
 	})
 }

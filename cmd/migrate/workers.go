@@ -75,7 +75,7 @@ func (a *app) findWorkers(ctx context.Context, d *db.DB, prefix string, owner *s
 }
 
 var workerStatuses = []workers.WorkerStatus{
-	workers.WorkerRunning, workers.WorkerStopped, workers.WorkerCancelled,
+	workers.Running, workers.Stopped, workers.Cancelled,
 }
 
 func (a *app) workersListCommand() *cobra.Command {
@@ -125,12 +125,12 @@ func profileOf(p workers.ProfileSelector) string {
 	if p.Value != "" {
 		return p.Value
 	}
-	return string(p.Kind)
+	return p.Kind
 }
 
 func purposeOf(i workers.WorkerIntent) string {
 	switch {
-	case i.Kind == workers.IntentTask:
+	case i.Kind == "task":
 		return i.Objective
 	case i.Purpose != nil:
 		return strings.TrimSpace(i.Role + " " + *i.Purpose)
@@ -165,11 +165,11 @@ func (a *app) runtimesWith(
 // hasWorkers reports whether a runtime has workers in a status; "" is any.
 func hasWorkers(r workers.RuntimeSummary, in workers.WorkerStatus) bool {
 	switch in {
-	case workers.WorkerRunning:
+	case workers.Running:
 		return r.ActiveWorkerCount > 0
-	case workers.WorkerStopped:
+	case workers.Stopped:
 		return r.StoppedWorkerCount > 0
-	case workers.WorkerCancelled:
+	case workers.Cancelled:
 		return r.CancelledWorkerCount > 0
 	}
 	return r.WorkerCount > 0
@@ -290,12 +290,12 @@ func (a *app) printWorker(answer workerAnswer) {
 	}
 	facts := []fact{
 		{"runtime", string(w.RuntimeID)}, {"worker", string(w.WorkerID)}, {"status", string(w.Status)},
-		{"intent", string(w.Intent.Kind)}, {"for", purposeOf(w.Intent)}, {"profile", profileOf(w.Profile)},
+		{"intent", w.Intent.Kind}, {"for", purposeOf(w.Intent)}, {"profile", profileOf(w.Profile)},
 		{"bundle", bundle}, {"capabilities", strings.Join(capabilities, ", ")},
 	}
 	transcript := grid{header: []string{"sequence", "role", "event", "content"}, right: []int{0, 2}}
 	for _, e := range answer.Transcript {
-		transcript.add(strconv.FormatUint(e.Sequence, 10), string(e.Role), strconv.FormatUint(e.EventID, 10),
+		transcript.add(strconv.FormatUint(e.Sequence, 10), e.Role, strconv.FormatUint(e.EventID, 10),
 			cut(e.Content, 100))
 	}
 	events := grid{header: []string{"event", "kind", "message"}, right: []int{0}}

@@ -34,8 +34,8 @@ func TestPostgres_WorkerListSkipsEmptyRuntimes(t *testing.T) {
 		if err == nil && status != "" {
 			var w workers.WorkerDetail
 			w, err = r.CreateWorker(t.Context(),
-				workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
-			if err == nil && status == workers.WorkerStopped {
+				workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
+			if err == nil && status == workers.Stopped {
 				_, err = r.StopWorker(t.Context(), w.WorkerRef, nil)
 			}
 		}
@@ -43,11 +43,11 @@ func TestPostgres_WorkerListSkipsEmptyRuntimes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add("r", workers.WorkerRunning)
+	add("r", workers.Running)
 	all, running := list(1), list(1, "--status", "running")
 	for n := range 20 {
 		add(fmt.Sprint("e-", n), "")
-		add(fmt.Sprint("s-", n), workers.WorkerStopped)
+		add(fmt.Sprint("s-", n), workers.Stopped)
 	}
 	if now := list(1, "--status", "running"); now > running+2 {
 		t.Errorf("the list of those that run takes %d messages, and %d where there was one runtime", now, running)

@@ -62,7 +62,7 @@ func (r *Runtime) join(ctx context.Context) (err error) {
 		return err
 	}
 	worker, err := r.crew.CreateWorker(ctx,
-		workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
 	r.worker = worker.WorkerRef
 	return err
 }

@@ -136,7 +136,7 @@ func kinds(d *db.DB) map[string]kind {
 				var w workers.WorkerDetail
 				err = d.WriteLocked(ctx, "make a worker", func(tx *db.Tx) (err error) {
 					if w, err = r.CreateWorkerTx(tx, workers.ToolsLess(workers.TaskIntent(id),
-						workers.RuntimeDefaultProfile())); err == nil {
+						workers.ProfileSelector{})); err == nil {
 						_, err = r.SendInputTx(tx, w.WorkerRef, workers.UserInput(id))
 					}
 					return err

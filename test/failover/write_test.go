@@ -174,7 +174,7 @@ func (w *writer) streams(ctx context.Context) (lanes []func()) {
 	var worker workers.WorkerDetail
 	w.insist(func() (err error) {
 		worker, err = runtime.CreateWorker(ctx,
-			workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+			workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
 		return err
 	})
 	w.insist(func() error { return ignore(second(ls.CreateRunWithID(ctx, w.me, session, "")), db.ErrConflict) })

@@ -35,7 +35,7 @@ type Workers struct {
 
 type modelRuntime struct {
 	snapshot runtimeSnapshot
-	backend  workers.RuntimeBackendKind
+	backend  string // memory or fs_store
 	workers  map[workers.WorkerID]*modelWorker
 	events   []workers.RuntimeEvent
 }
@@ -53,6 +53,16 @@ func (e *workersError) Error() string { return e.text }
 func workersErrorf(kind, format string, args ...any) error {
 	return &workersError{kind, fmt.Sprintf(format, args...)}
 }
+
+// The kinds of events.
+const (
+	runtimeStarted      = "runtime_started"
+	runtimeStopped      = "runtime_stopped"
+	workerCreated       = "worker_created"
+	workerInputAccepted = "worker_input_accepted"
+	workerStopped       = "worker_stopped"
+	workerCancelled     = "worker_cancelled"
+)
 
 // IDName is the original's folder for an id.
 func IDName(id string) string { return "id-" + hex.EncodeToString([]byte(id)) }
@@ -130,9 +140,9 @@ func (m *Workers) play(c *Call) (any, error) {
 	case "send_input":
 		return m.send(ref, c)
 	case "stop_worker":
-		return m.end(ref, workers.WorkerStopped, workers.EventWorkerStopped, reason(c, "worker stopped"))
+		return m.end(ref, workers.Stopped, workerStopped, reason(c, "worker stopped"))
 	case "cancel_worker":
-		return m.end(ref, workers.WorkerCancelled, workers.EventWorkerCancelled, reason(c, "worker cancelled"))
+		return m.end(ref, workers.Cancelled, workerCancelled, reason(c, "worker cancelled"))
 	case "transcript_projection":
 		return m.project(ref, c)
 	}
@@ -146,8 +156,10 @@ func reason(c *Call, otherwise string) string {
 	return otherwise
 }
 
+var defaultLimits = workers.RuntimeLimits{MaxTranscriptProjectionItems: 256, MaxEventBatchItems: 256}
+
 func (m *Workers) open(c *Call) (any, error) {
-	limits := workers.DefaultLimits()
+	limits := defaultLimits
 	if err := c.Unmarshal("limits", &limits); err != nil {
 		return nil, &workersError{"decode", err.Error()}
 	}
@@ -157,9 +169,9 @@ func (m *Workers) open(c *Call) (any, error) {
 	}
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
 	fresh := modelRuntime{
-		backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{},
+		backend: "fs_store", workers: map[workers.WorkerID]*modelWorker{},
 		snapshot: runtimeSnapshot{
-			RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1,
+			RuntimeID: m.id, Status: workers.Running, Limits: limits, NextWorkerSequence: 1, NextEventID: 1,
 			NextDiagnosticID: 1,
 		},
 	}
@@ -168,7 +180,7 @@ func (m *Workers) open(c *Call) (any, error) {
 		fresh.snapshot.DisplayName = &name
 	}
 	if c.Op == "new_memory" {
-		fresh.backend = workers.BackendMemory
+		fresh.backend = "memory"
 	} else if m.Dir != "" {
 		if _, err := os.Lstat(m.folder); err == nil {
 			return m.load()
@@ -178,7 +190,7 @@ func (m *Workers) open(c *Call) (any, error) {
 		}
 	}
 	m.state, m.opened = fresh, true
-	id := m.push(nil, workers.EventRuntimeStarted, "runtime started")
+	id := m.push(nil, runtimeStarted, "runtime started")
 	if err := errors.Join(m.saveRuntime(), m.saveEvent(id)); err != nil {
 		m.opened = false
 		return nil, err
@@ -218,11 +230,11 @@ func (m *Workers) summary() workers.RuntimeSummary {
 	for _, w := range m.state.workers {
 		s.WorkerCount++
 		switch w.snapshot.Status {
-		case workers.WorkerRunning:
+		case workers.Running:
 			s.ActiveWorkerCount++
-		case workers.WorkerStopped:
+		case workers.Stopped:
 			s.StoppedWorkerCount++
-		case workers.WorkerCancelled:
+		case workers.Cancelled:
 			s.CancelledWorkerCount++
 		}
 	}
@@ -255,7 +267,7 @@ func (m *Workers) detail(w *modelWorker) workers.WorkerDetail {
 }
 
 func (m *Workers) ensureRunning() error {
-	if m.state.snapshot.Status == workers.RuntimeStopped {
+	if m.state.snapshot.Status == workers.Stopped {
 		return workersErrorf("RuntimeStopped", "runtime %s is stopped", m.id)
 	}
 	return nil
@@ -281,7 +293,7 @@ func (m *Workers) create(c *Call) (any, error) {
 	if err := m.ensureRunning(); err != nil {
 		return nil, err
 	}
-	if q.Intent.Kind == workers.IntentTask && strings.TrimSpace(q.Intent.Objective) == "" {
+	if q.Intent.Kind == "task" && strings.TrimSpace(q.Intent.Objective) == "" {
 		return nil, workersErrorf("InvalidRequest", "invalid request: task objective must not be empty")
 	}
 	for _, capability := range q.RequestedCapabilities {
@@ -293,9 +305,9 @@ func (m *Workers) create(c *Call) (any, error) {
 	id := generated(s.NextWorkerSequence)
 	s.NextWorkerSequence++
 	ref := workers.NewWorkerRef(m.id, id)
-	event := m.push(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", id))
+	event := m.push(&ref, workerCreated, fmt.Sprintf("worker %s created", id))
 	w := &modelWorker{snapshot: workerSnapshot{
-		WorkerRef: ref, WorkerID: id, Status: workers.WorkerRunning, Request: q, NextTranscriptSequence: 1,
+		WorkerRef: ref, WorkerID: id, Status: workers.Running, Request: q, NextTranscriptSequence: 1,
 		LastEventID: event,
 	}}
 	if q.ConfigBundle == nil {
@@ -316,7 +328,7 @@ func generated(sequence uint64) workers.WorkerID {
 func (m *Workers) diagnose(code, message string, ref workers.WorkerRef) {
 	s := &m.state.snapshot
 	s.Diagnostics = append(s.Diagnostics, workers.RuntimeDiagnostic{
-		ID: s.NextDiagnosticID, Severity: workers.SeverityInfo, Code: code, Message: message, WorkerRef: &ref,
+		ID: s.NextDiagnosticID, Severity: "info", Code: code, Message: message, WorkerRef: &ref,
 	})
 	s.NextDiagnosticID++
 }
@@ -336,12 +348,12 @@ func (m *Workers) send(ref workers.WorkerRef, c *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !w.snapshot.Status.IsActive() {
+	if w.snapshot.Status != workers.Running {
 		return nil, workersErrorf("InvalidRequest", "invalid request: worker %s is not running", ref.WorkerID)
 	}
-	event := m.push(&ref, workers.EventWorkerInputAccepted, "worker input accepted")
+	event := m.push(&ref, workerInputAccepted, "worker input accepted")
 	e := workers.TranscriptEntry{
-		Sequence: w.snapshot.NextTranscriptSequence, WorkerRef: ref, Role: workers.TranscriptRole(input.Kind),
+		Sequence: w.snapshot.NextTranscriptSequence, WorkerRef: ref, Role: input.Kind,
 		Content: input.Content, EventID: event,
 	}
 	w.snapshot.NextTranscriptSequence++
@@ -364,7 +376,7 @@ func (m *Workers) end(ref workers.WorkerRef, as workers.WorkerStatus, kind worke
 	if err != nil {
 		return nil, err
 	}
-	if w.snapshot.Status.IsActive() {
+	if w.snapshot.Status == workers.Running {
 		w.snapshot.Status = as
 		w.snapshot.LastEventID = m.push(&ref, kind, message)
 		err = m.save([]*modelWorker{w}, w.snapshot.LastEventID, nil)
@@ -379,13 +391,13 @@ func (m *Workers) stopRuntime() (any, error) {
 	if m.ensureRunning() != nil {
 		return m.lastEvent(), nil
 	}
-	m.state.snapshot.Status = workers.RuntimeStopped
+	m.state.snapshot.Status = workers.Stopped
 	for _, w := range m.state.workers {
-		if w.snapshot.Status.IsActive() {
-			w.snapshot.Status = workers.WorkerStopped
+		if w.snapshot.Status == workers.Running {
+			w.snapshot.Status = workers.Stopped
 		}
 	}
-	event := m.push(nil, workers.EventRuntimeStopped, fmt.Sprintf("runtime %s stopped", m.id))
+	event := m.push(nil, runtimeStopped, fmt.Sprintf("runtime %s stopped", m.id))
 	return event, m.save(m.ordered(), event, nil)
 }
 
@@ -430,7 +442,7 @@ func (m *Workers) readEvents(c *Call) (any, error) {
 			cursor.RuntimeID, m.id)
 	}
 	if c.Op == "subscribe_events" {
-		return workers.EventSubscription{RuntimeID: m.id, Cursor: cursor, Mode: workers.SubscriptionPollOnly}, nil
+		return workers.EventSubscription{RuntimeID: m.id, Cursor: cursor, Mode: "poll_only"}, nil
 	}
 	if most := m.state.snapshot.Limits.MaxEventBatchItems; limit > most {
 		return nil, workersErrorf("LimitTooLarge", "limit %d exceeds maximum %d", limit, most)

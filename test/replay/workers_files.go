@@ -1,95 +1,74 @@
 package replay
 
 import (
-	"encoding/json"
+	"fmt"
 
-	files "selvedge/internal/workers"
 	"selvedge/workers"
 )
 
-// A runtimeSnapshot is what a runtime.json says, in the words of the public package.
+// A runtimeSnapshot is a runtime.json.
 type runtimeSnapshot struct {
-	RuntimeID          workers.RuntimeID
-	DisplayName        *string
-	Status             workers.RuntimeStatus
-	Limits             workers.RuntimeLimits
-	NextWorkerSequence uint64
-	NextEventID        uint64
-	NextDiagnosticID   uint64
-	Diagnostics        []workers.RuntimeDiagnostic
+	SchemaVersion      uint32                      `json:"schema_version"`
+	RuntimeID          workers.RuntimeID           `json:"runtime_id"`
+	DisplayName        *string                     `json:"display_name"`
+	Backend            string                      `json:"backend" serde:"memory|fs_store"`
+	Status             workers.RuntimeStatus       `json:"status" serde:"running|stopped"`
+	Limits             workers.RuntimeLimits       `json:"limits"`
+	NextWorkerSequence uint64                      `json:"next_worker_sequence"`
+	NextEventID        uint64                      `json:"next_event_id"`
+	NextDiagnosticID   uint64                      `json:"next_diagnostic_id"`
+	Diagnostics        []workers.RuntimeDiagnostic `json:"diagnostics"`
 }
 
-// A workerSnapshot is what a worker.json says, likewise.
+// A workerSnapshot is a worker.json.
 type workerSnapshot struct {
-	WorkerRef              workers.WorkerRef
-	WorkerID               workers.WorkerID
-	Status                 workers.WorkerStatus
-	Request                workers.CreateWorkerRequest
-	NextTranscriptSequence uint64
-	LastEventID            uint64
-}
-
-func refOf(ref files.Ref) workers.WorkerRef {
-	return workers.NewWorkerRef(workers.RuntimeID(ref.RuntimeID), workers.WorkerID(ref.WorkerID))
-}
-
-func maybeRefOf(ref *files.Ref) *workers.WorkerRef {
-	if ref == nil {
-		return nil
-	}
-	seen := refOf(*ref)
-	return &seen
+	SchemaVersion          uint32                      `json:"schema_version"`
+	WorkerRef              workers.WorkerRef           `json:"worker_ref"`
+	WorkerID               workers.WorkerID            `json:"worker_id"`
+	Status                 workers.WorkerStatus        `json:"status" serde:"running|stopped|cancelled"`
+	Request                workers.CreateWorkerRequest `json:"request"`
+	NextTranscriptSequence uint64                      `json:"next_transcript_sequence"`
+	LastEventID            uint64                      `json:"last_event_id"`
 }
 
 func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err error) {
-	read, wrong, err := files.ReadRuntimeSnapshot(text)
-	if err != nil {
-		return s, "", err
+	if err = workers.ParseRecord(text, &s); err != nil {
+		return runtimeSnapshot{}, "", err
 	}
-	s = runtimeSnapshot{
-		RuntimeID: workers.RuntimeID(read.RuntimeID), DisplayName: read.DisplayName,
-		Status: workers.RuntimeStatus(read.Status),
-		Limits: workers.RuntimeLimits{
-			MaxTranscriptProjectionItems: read.Limits.Transcript,
-			MaxEventBatchItems:           read.Limits.Events,
-		},
-		NextWorkerSequence: read.NextWorkerSequence, NextEventID: read.NextEventID,
-		NextDiagnosticID: read.NextDiagnosticID,
-	}
-	for _, d := range read.Diagnostics {
-		s.Diagnostics = append(s.Diagnostics, workers.RuntimeDiagnostic{
-			ID: d.ID, Severity: workers.DiagnosticSeverity(d.Severity), Code: d.Code, Message: d.Message,
-			WorkerRef: maybeRefOf(d.Worker),
-		})
+	if wrong = wrongVersion(s.SchemaVersion); wrong == "" && s.Backend != "fs_store" {
+		wrong = "runtime snapshot backend is Memory"
 	}
 	return s, wrong, nil
 }
 
+func wrongVersion(version uint32) string {
+	if version == 1 {
+		return ""
+	}
+	return fmt.Sprintf("unsupported schema version %d", version)
+}
+
 func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error) {
-	read, wrong, err := files.ReadWorkerSnapshot(text)
-	if err != nil {
-		return s, "", err
+	if err = workers.ParseRecord(text, &s); err != nil {
+		return workerSnapshot{}, "", err
 	}
-	s = workerSnapshot{
-		WorkerRef: refOf(read.Worker), WorkerID: workers.WorkerID(read.WorkerID),
-		Status:                 workers.WorkerStatus(read.Status),
-		NextTranscriptSequence: read.NextTranscriptSequence, LastEventID: read.LastEventID,
+	if wrong = wrongVersion(s.SchemaVersion); wrong == "" && s.WorkerRef.WorkerID != s.WorkerID {
+		wrong = "worker_ref does not match worker_id"
 	}
-	return s, wrong, json.Unmarshal(read.Request.AppendJSON(nil), &s.Request)
+	return s, wrong, nil
 }
 
-func readEventLine(line []byte) (workers.RuntimeEvent, string, error) {
-	e, wrong, err := files.ReadEventLine(line)
-	return workers.RuntimeEvent{
-		ID: e.ID, WorkerRef: maybeRefOf(e.Worker),
-		Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message,
-	}, wrong, err
+func readEventLine(line []byte) (e workers.RuntimeEvent, wrong string, err error) {
+	err = workers.ParseRecord(line, &e)
+	switch e.Kind {
+	case runtimeStarted, runtimeStopped, workerCreated, workerInputAccepted, workerStopped, workerCancelled:
+	default:
+		wrong = "unknown kind of event"
+	}
+	return e, wrong, err
 }
 
-func readEntryLine(line []byte) (workers.TranscriptEntry, error) {
-	e, err := files.ReadEntryLine(line)
-	return workers.TranscriptEntry{
-		Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: workers.TranscriptRole(e.Role), Content: e.Content,
-		EventID: e.EventID,
-	}, err
+func readEntryLine(line []byte) (e workers.TranscriptEntry, err error) {
+	err = workers.ParseRecord(line, &e)
+	return e, err
 }

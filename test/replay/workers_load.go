@@ -107,7 +107,7 @@ func readModelFile(path string) ([]byte, error) {
 }
 
 func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error) {
-	s = modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}}
+	s = modelRuntime{backend: "fs_store", workers: map[workers.WorkerID]*modelWorker{}}
 	info, err := os.Stat(folder)
 	if err != nil {
 		return s, err

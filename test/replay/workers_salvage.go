@@ -24,14 +24,14 @@ func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err er
 	if err != nil {
 		return s, err
 	}
-	s = modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}}
+	s = modelRuntime{backend: "fs_store", workers: map[workers.WorkerID]*modelWorker{}}
 	text, unread := readModelFile(filepath.Join(folder, "runtime.json"))
 	if unread == nil {
 		s.snapshot, _, unread = readRuntimeSnapshot(text)
 	}
 	if unread != nil {
 		s.snapshot = runtimeSnapshot{
-			Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(),
+			Status: workers.Running, Limits: defaultLimits,
 			NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
 		}
 	}
@@ -39,8 +39,8 @@ func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err er
 	salvageLines(filepath.Join(folder, "events.jsonl"), func(line []byte) {
 		if e, _, err := readEventLine(line); err == nil {
 			s.events = append(s.events, e)
-			if unread != nil && e.Kind == workers.EventRuntimeStopped {
-				s.snapshot.Status = workers.RuntimeStopped
+			if unread != nil && e.Kind == runtimeStopped {
+				s.snapshot.Status = workers.Stopped
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func namedWorker(name string) (workers.WorkerID, bool) {
 // salvageWorker is nil where nothing tells whose folder it is.
 func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 	byName, named := namedWorker(name)
-	w := &modelWorker{snapshot: workerSnapshot{Status: workers.WorkerRunning, NextTranscriptSequence: 1}}
+	w := &modelWorker{snapshot: workerSnapshot{Status: workers.Running, NextTranscriptSequence: 1}}
 	text, err := readModelFile(filepath.Join(folder, "worker.json"))
 	if err == nil {
 		w.snapshot, _, err = readWorkerSnapshot(text)
@@ -114,21 +114,21 @@ func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 
 // guessed is what the log tells of a worker.
 func (s *modelRuntime) guessed(ref workers.WorkerRef) workerSnapshot {
-	w := workerSnapshot{Status: workers.WorkerRunning, NextTranscriptSequence: 1}
+	w := workerSnapshot{Status: workers.Running, NextTranscriptSequence: 1}
 	for _, e := range s.events {
 		if e.WorkerRef == nil || *e.WorkerRef != ref {
 			continue
 		}
 		w.LastEventID = e.ID
 		switch e.Kind {
-		case workers.EventWorkerStopped:
-			w.Status = workers.WorkerStopped
-		case workers.EventWorkerCancelled:
-			w.Status = workers.WorkerCancelled
+		case workerStopped:
+			w.Status = workers.Stopped
+		case workerCancelled:
+			w.Status = workers.Cancelled
 		}
 	}
-	if w.Status == workers.WorkerRunning && s.snapshot.Status == workers.RuntimeStopped {
-		w.Status = workers.WorkerStopped
+	if w.Status == workers.Running && s.snapshot.Status == workers.Stopped {
+		w.Status = workers.Stopped
 	}
 	return w
 }

@@ -35,7 +35,7 @@ func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.Tran
 }
 
 func (m *Workers) memory() bool {
-	return m.Dir == "" || m.Salvaged || m.state.backend == workers.BackendMemory
+	return m.Dir == "" || m.Salvaged || m.state.backend == "memory"
 }
 
 func (m *Workers) workerFolder(w *modelWorker) string {
@@ -46,23 +46,10 @@ func (m *Workers) saveRuntime() error {
 	if m.memory() {
 		return nil
 	}
-	s := &m.state.snapshot
-	return writeDocument(filepath.Join(m.folder, "runtime.json"), struct {
-		SchemaVersion      int                         `json:"schema_version"`
-		RuntimeID          workers.RuntimeID           `json:"runtime_id"`
-		DisplayName        *string                     `json:"display_name"`
-		Backend            string                      `json:"backend"`
-		Status             workers.RuntimeStatus       `json:"status"`
-		Limits             workers.RuntimeLimits       `json:"limits"`
-		NextWorkerSequence uint64                      `json:"next_worker_sequence"`
-		NextEventID        uint64                      `json:"next_event_id"`
-		NextDiagnosticID   uint64                      `json:"next_diagnostic_id"`
-		Diagnostics        []workers.RuntimeDiagnostic `json:"diagnostics"`
-	}{
-		1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID,
-		s.NextDiagnosticID,
-		append([]workers.RuntimeDiagnostic{}, s.Diagnostics...),
-	})
+	s := m.state.snapshot
+	s.SchemaVersion, s.Backend = 1, "fs_store"
+	s.Diagnostics = append([]workers.RuntimeDiagnostic{}, s.Diagnostics...)
+	return writeDocument(filepath.Join(m.folder, "runtime.json"), s)
 }
 
 func (m *Workers) saveWorker(w *modelWorker) error {
@@ -73,16 +60,9 @@ func (m *Workers) saveWorker(w *modelWorker) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	s := &w.snapshot
-	err := writeDocument(filepath.Join(folder, "worker.json"), struct {
-		SchemaVersion          int                         `json:"schema_version"`
-		WorkerRef              workers.WorkerRef           `json:"worker_ref"`
-		WorkerID               workers.WorkerID            `json:"worker_id"`
-		Status                 workers.WorkerStatus        `json:"status"`
-		Request                workers.CreateWorkerRequest `json:"request"`
-		NextTranscriptSequence uint64                      `json:"next_transcript_sequence"`
-		LastEventID            uint64                      `json:"last_event_id"`
-	}{1, s.WorkerRef, s.WorkerID, s.Status, s.Request, s.NextTranscriptSequence, s.LastEventID})
+	s := w.snapshot
+	s.SchemaVersion = 1
+	err := writeDocument(filepath.Join(folder, "worker.json"), s)
 	if err != nil {
 		return err
 	}

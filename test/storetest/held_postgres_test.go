@@ -496,7 +496,7 @@ func TestPostgres_WorkerRemovalKeepsCounters(t *testing.T) {
 		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: "runtime"})
 		done(t, err)
 		w, err := r.CreateWorker(t.Context(),
-			workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+			workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
 		done(t, err)
 		runtimes, refs = append(runtimes, r), append(refs, w.WorkerRef)
 	}

@@ -145,7 +145,7 @@ func TestPostgres_MixedInputsAreDense(t *testing.T) {
 		done(t, err)
 		runtimes[d] = r
 		w, err := r.CreateWorker(t.Context(),
-			workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+			workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
 		done(t, err)
 		refs = append(refs, w.WorkerRef)
 	}

@@ -105,8 +105,8 @@ ANALYZE`, ";\n") {
 			historyPages(checkpoints.HistoryFilter{RunID: "often"}),
 		},
 		"workers":         {"workers", n, workerPages(workers.WorkerFilter{})},
-		"running workers": {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.WorkerRunning})},
-		"stopped workers": {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.WorkerStopped})},
+		"running workers": {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.Running})},
+		"stopped workers": {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.Stopped})},
 		"runtimes": {"worker_runtimes", n + 1, func(ctx context.Context, d *db.DB) (int, error) {
 			return walked(func(at db.At) (db.Page[workers.RuntimeSummary], error) {
 				return workers.NewRuntimes(d, "").Page(ctx, workers.RuntimeFilter{}, at)

@@ -26,7 +26,7 @@ func opened(t *testing.T, d *db.DB, scope string, id workers.RuntimeID) *workers
 }
 
 func request() workers.CreateWorkerRequest {
-	return workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile())
+	return workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{})
 }
 
 func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRef, workers.WorkerFilter,
@@ -50,7 +50,7 @@ func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRe
 		},
 		prune: workers.NewRuntimes(d, scope).Prune, pins: workers.NewRuntimes(d, scope),
 		big: func(ctx context.Context, _ int, text string) (workers.WorkerRef, error) {
-			w, err := r.CreateWorker(ctx, workers.ToolsLess(workers.TaskIntent(text), workers.RuntimeDefaultProfile()))
+			w, err := r.CreateWorker(ctx, workers.ToolsLess(workers.TaskIntent(text), workers.ProfileSelector{}))
 			return w.WorkerRef, err
 		},
 	}
@@ -103,7 +103,7 @@ func valuesOfWorkers(_ *testing.T, d *db.DB, scope string) []kept {
 		{
 			name: "objective", refuses: []string{"nothing", "blanks", "invalid UTF-8"},
 			put: func(ctx context.Context, n int, value string) error {
-				_, _, err := create(ctx, n, workers.ToolsLess(workers.TaskIntent(value), workers.RuntimeDefaultProfile()))
+				_, _, err := create(ctx, n, workers.ToolsLess(workers.TaskIntent(value), workers.ProfileSelector{}))
 				return err
 			},
 			get: func(ctx context.Context, n int) (string, error) {
@@ -169,7 +169,7 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 				_, err = r.StopRuntime(ctx)
 			}
 			return err
-		}, began: string(workers.RuntimeRunning), ended: string(workers.RuntimeStopped),
+		}, began: string(workers.Running), ended: string(workers.Stopped),
 		append: func(tx *db.Tx, id workers.RuntimeID, texts ...string) error {
 			r, err := workers.OpenTx(tx, d, there(id))
 			for i := 0; i < len(texts) && err == nil; i++ {
@@ -223,7 +223,7 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 			return r.EventsPage(ctx, at)
 		},
 		says: func(ctx context.Context, event workers.RuntimeEvent) string {
-			if event.Kind != workers.EventWorkerInputAccepted {
+			if event.Kind != "worker_input_accepted" {
 				return ""
 			}
 			r, err := workers.Open(ctx, d, there(event.WorkerRef.RuntimeID))

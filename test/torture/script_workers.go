@@ -71,11 +71,11 @@ func workersScript() script {
 			},
 			inputOp("one", 10),
 			inputOp("large", 30_000),
-			endWorkerOp("stop", 2, workers.WorkerStopped, func(ctx context.Context, r *workers.Runtime) error {
+			endWorkerOp("stop", 2, workers.Stopped, func(ctx context.Context, r *workers.Runtime) error {
 				_, err := r.StopWorker(ctx, at(r, 2), nil)
 				return err
 			}),
-			endWorkerOp("cancel", 3, workers.WorkerCancelled, func(ctx context.Context, r *workers.Runtime) error {
+			endWorkerOp("cancel", 3, workers.Cancelled, func(ctx context.Context, r *workers.Runtime) error {
 				_, err := r.CancelWorker(ctx, at(r, 3), nil)
 				return err
 			}),
@@ -106,7 +106,7 @@ func workersScript() script {
 						return "", err
 					}
 					d, err := r.WorkerDetail(ctx, at(r, 1))
-					return there(d.Status == workers.WorkerStopped), err
+					return there(d.Status == workers.Stopped), err
 				},
 			},
 		},

@@ -1,16 +1,17 @@
-// Package workers is how trees of the worker runtime are laid out: runtimes/ID/ with runtime.json,
-// events.jsonl and, for each worker, workers/ID/ with worker.json and transcript.jsonl; each ID is
-// "id-" and the id's bytes in hex. Trees of later versions are taken as far as there is a place for
-// what they say: with runtimes/ or, where the folder is the one runtime, without; such a runtime is
-// called what its folder is called. A diagnostic of the runtime, import.later_version, tells what
-// is missing and what was added; documents are kept as they came, and files that nothing
-// corresponds to are in quarantine, whole.
+// The layout of the old runtime: runtimes/ID/ with runtime.json, events.jsonl and, for each worker,
+// workers/ID/ with worker.json and transcript.jsonl. Each ID is "id-" and the id's bytes in hex.
 //
-// A runtime is taken as a whole, in one transaction. The original refuses one in which anything is
-// missing or torn; here what can be read is taken, and each fault is a diagnostic of the worker, or
-// of the runtime, and a row of the quarantine with the bytes. A worker without its snapshot gets
-// its status from the events. Counters become those of the snapshots, or what follows the highest
+// Trees of later versions are imported as far as their data fits. They keep runtimes/, or the folder
+// is the one runtime, which then has the name of its folder. A diagnostic, import.later_version, lists
+// what is missing and what was added. Documents are kept unchanged. Files with no counterpart here go
+// into quarantine completely.
+//
+// A runtime is imported as a whole, in one transaction. The original refuses a runtime in which
+// anything is missing or torn. Here the readable part is imported. Each fault is a diagnostic of the
+// worker or the runtime, and a row of the quarantine with the bytes. A worker without its snapshot
+// gets its status from the events. Counters become those of the snapshots, or what follows the highest
 // number seen, whichever is more.
+
 package workers
 
 import (
@@ -21,18 +22,19 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
-	pool "selvedge/internal/workers"
 )
 
-// Layout is that of worker runtimes.
-type Layout struct{}
+// Layout is that of the old runtime's trees, for package legacy.
+func Layout() tree.Layout { return layout{} }
+
+type layout struct{}
 
 // Name is "workers".
-func (Layout) Name() string { return "workers" }
+func (layout) Name() string { return "workers" }
 
-// Recognise takes the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime,
-// if a runtime.json can be read.
-func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
+// Recognise accepts the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime, if
+// it has a readable runtime.json.
+func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, alone, err := findRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -42,35 +44,34 @@ func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
 	}
 	if alone {
 		return "worker runtime in a folder of its own",
-			isRuntime(root, runtimeFile, pool.Reader{Later: true, Alone: true}), nil
+			isRuntime(root, runtimeFile, reader{later: true, alone: true}), nil
 	}
 	runtimes, readable := 0, false
 	err = l.Walk(root, func(path string) error {
 		runtimes++
-		readable = readable || isRuntime(root, path+"/"+runtimeFile, pool.Reader{})
+		readable = readable || isRuntime(root, path+"/"+runtimeFile, reader{})
 		return nil
 	}, func(string, string) error { return nil })
 	return fmt.Sprintf("worker runtimes: %d", runtimes), err == nil && readable, err
 }
 
 // isRuntime reports whether a runtime can be read from a file.
-func isRuntime(root tree.Folder, path string, form pool.Reader) bool {
+func isRuntime(root tree.Folder, path string, form reader) bool {
 	text, err := root.Read(path, maxRuntimeFile)
 	if err != nil {
 		return false
 	}
-	_, _, wrong, err := form.Runtime(text)
+	_, _, wrong, err := form.runtime(text)
 	return err == nil && wrong == ""
 }
 
 // Root is runtimes/, which dir is or holds, or a folder that is a runtime.
-func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
+func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 	root, _, err := findRoot(dir)
 	return root, err
 }
 
-// findRoot finds the folder runtimes/ from itself or from the folder that holds it, or one that is
-// a runtime: alone.
+// findRoot finds runtimes/, which dir is or holds. alone is true if dir is a runtime.
 func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 	if isAlone(dir) {
 		return dir, true, nil
@@ -88,8 +89,8 @@ func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 	}
 }
 
-// Walk visits what lies where a runtime could be: the folder itself where it is one.
-func (Layout) Walk(root tree.Folder, file func(path string) error,
+// Walk visits the entries of runtimes/, or the root itself if it is a runtime.
+func (layout) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
 	if isAlone(root) {
@@ -104,30 +105,30 @@ func (Layout) Walk(root tree.Folder, file func(path string) error,
 }
 
 // Size counts the files of all runtimes.
-func (Layout) Size(root tree.Folder) (files, bytes int64, err error) { return tree.SizeOf(root) }
+func (layout) Size(root tree.Folder) (files, bytes int64, err error) { return tree.SizeOf(root) }
 
-// Read sends a runtime as one piece. What lies in a runtime's place and is none is a piece, too.
-func (Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
-	return each(t, path, func(r *runtime) error { return send(r) }, func(s *stray) error { return send(s) })
+// Read sends a runtime as one piece. A stray is a piece, too.
+func (layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
+	return each(t, path, send)
 }
 
-// each reads what lies at a path of a walk.
-func each(t *tree.Tree, path string, visit func(*runtime) error, wrong func(*stray) error) error {
+// each reads the pieces at a path of a walk.
+func each(t *tree.Tree, path string, visit func(tree.Piece) error) error {
 	id := aloneID(t.Folder)
 	if path != alonePath {
 		id, _ = nameID(path)
 	} else if f, left := leftBehind(t.Folder); left {
-		if err := wrong(&stray{t, f}); err != nil {
+		if err := visit(&stray{t, f}); err != nil {
 			return err
 		}
 	}
 	if f, isStray := look(t.Folder, path, id); isStray {
-		return wrong(&stray{t, f})
+		return visit(&stray{t, f})
 	}
-	return visit(&runtime{t, readRuntime(t.Folder, path, id)})
+	return visit(&piece{t, readRuntime(t.Folder, path, RuntimeID(id))})
 }
 
-// look finds what lies in a runtime's place and is no folder, or can't be looked into.
+// look finds an entry that is no folder, or a folder that can't be read.
 func look(root tree.Folder, name, id string) (f tree.Finding, isStray bool) {
 	f = tree.Finding{Path: name, What: tree.WhatFile, Whose: &tree.Entity{Group: id}}
 	info, err := root.Stat(name)
@@ -147,29 +148,29 @@ func look(root tree.Folder, name, id string) (f tree.Finding, isStray bool) {
 	return f, true
 }
 
-// A stray lies in a runtime's place and is none.
+// A stray is an entry of runtimes/ that is not a runtime.
 type stray struct {
 	tree    *tree.Tree
 	finding tree.Finding
 }
 
-// Path is where it lies.
+// Path is the path of the entry.
 func (s *stray) Path() string { return s.finding.Path }
 
-// Held is how much memory it takes.
+// Held is the size of its bytes.
 func (s *stray) Held() int { return len(s.finding.Raw) }
 
-// Progress is nothing: what is no runtime was not counted before.
+// Progress is 0: only the files of runtimes are counted in advance.
 func (s *stray) Progress() (files, bytes int64) { return 0, 0 }
 
-// Prefetch has nothing to ask.
+// Prefetch asks nothing.
 func (s *stray) Prefetch(f *tree.Prefetcher) error {
 	f.About("file " + s.finding.Path)
 	f.ExpectAside(1)
 	return nil
 }
 
-// Known counts one that is in quarantine.
+// Known counts a stray that is in quarantine.
 func (s *stray) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	q, ok, err := s.tree.Source.Quarantined(rx, s.finding.Path, s.finding.Offset, s.finding.What)
 	if ok {

@@ -17,56 +17,53 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
-	pool "selvedge/internal/workers"
 )
 
-// Later versions of the worker runtime keep the folder runtimes/ for a while, then the folder
-// itself is the one runtime and workers have their plain ids as names. They are told by structure:
-// schema_version stays 1 through several of them.
+// Some later versions of the worker runtime keep the folder runtimes/. In others the folder itself is
+// the one runtime, and the names of workers' folders are their plain ids. They are recognised by
+// structure: schema_version stays 1 through several of them.
 
-// The files of later versions that nothing here corresponds to: what was seen of a worker, in place
-// of its transcript, and what else there is to know about it.
+// The files of later versions with no counterpart here: observations of a worker instead of its
+// transcript, and other facts about it.
 const (
 	observationsFile = "observations.jsonl"
 	metadataFile     = "metadata.json"
 )
 
-// alonePath is the path of a runtime that has its folder for itself.
+// alonePath is the path of a runtime that is alone in its folder.
 const alonePath = "."
 
-// isAlone reports whether dir is the folder of one runtime: it has a runtime.json, which tells the
-// backend or has workers/ beside it.
+// isAlone reports whether dir is the folder of one runtime: it has a runtime.json, which names the
+// backend or has workers/ beside it. Other programs may have files of that name too.
 func isAlone(dir tree.Folder) bool {
 	info, err := dir.Stat(runtimeFile)
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
 	info, err = dir.Stat(workersFolder)
-	return err == nil && info.IsDir() || saysBackend(dir)
+	return err == nil && info.IsDir() || saidIn(dir, "backend") != nil
 }
 
-// saysBackend reports whether dir has a runtime.json that tells its backend, as all versions do:
-// others may have files of that name too.
-func saysBackend(dir tree.Folder) bool {
+// saidIn returns a text that the runtime.json of dir has as a member, if it can be read.
+func saidIn(dir tree.Folder, name string) (said *string) {
+	var members map[string]json.RawMessage
 	text, err := dir.Read(runtimeFile, maxRuntimeFile)
-	var document struct {
-		Backend *string `json:"backend"`
+	if err != nil || json.Unmarshal(text, &members) != nil || json.Unmarshal(members[name], &said) != nil {
+		return nil
 	}
-	return err == nil && json.Unmarshal(text, &document) == nil && document.Backend != nil
+	return said
 }
 
-// aloneID names a runtime that has its folder for itself: what its runtime.json says, if it says
-// anything, else what the folder is called.
+// aloneID is the id of a runtime that is alone in its folder: from its runtime.json, or else from the
+// name of the folder.
 func aloneID(root tree.Folder) string {
-	var document struct {
-		RuntimeID string `json:"runtime_id"`
-	}
-	if text, err := root.Read(runtimeFile, maxRuntimeFile); err == nil {
-		_ = json.Unmarshal(text, &document) // where it can't be read it says nothing
-	}
 	base := root.Base()
 	decoded, _ := nameID(base)
-	for _, id := range []string{document.RuntimeID, decoded, base} {
+	ids := []string{decoded, base}
+	if said := saidIn(root, "runtime_id"); said != nil {
+		ids = append([]string{*said}, ids...)
+	}
+	for _, id := range ids {
 		if id != "" && db.CheckID("runtime", id) == nil {
 			return id
 		}
@@ -74,8 +71,8 @@ func aloneID(root tree.Folder) string {
 	return "runtime"
 }
 
-// leftBehind is what the folder of one runtime still has in runtimes/: a later version that takes a
-// folder over moves one runtime up, and looks at the others never again.
+// leftBehind reports files in runtimes/ of a folder that is one runtime: a later version that took the
+// folder over moved one runtime up, and does not read the others.
 func leftBehind(root tree.Folder) (f tree.Finding, ok bool) {
 	at := filepath.Join(root.Path(), runtimesFolder)
 	err := filepath.WalkDir(at, func(_ string, entry fs.DirEntry, err error) error {
@@ -92,7 +89,7 @@ func leftBehind(root tree.Folder) (f tree.Finding, ok bool) {
 	}, ok && err == nil
 }
 
-// plainID is the id that a folder's name stands for in later versions: a number, then a UUID.
+// plainID is the id that a folder's name stands for in later versions: a number or a UUID.
 func plainID(name string) (string, bool) {
 	if n, err := strconv.ParseUint(name, 10, 64); err == nil && strconv.FormatUint(n, 10) == name {
 		return name, true
@@ -101,28 +98,29 @@ func plainID(name string) (string, bool) {
 	return name, err == nil && id.String() == name
 }
 
-// A gap collects what the files of a runtime have otherwise than the original's.
-type gap struct{ runtime, worker, event, entry pool.Gap }
+// A gaps collects the gaps of the files of a runtime.
+type gaps struct{ runtime, worker, event, entry gap }
 
-// maxNamed is how many members a list of a gap names: a tree may have any number of others.
+// maxNamed bounds the members that a gap names: a tree may have any number.
 const maxNamed = 100
 
-func (g *gap) add(into *pool.Gap, more pool.Gap) {
-	merge := func(into *[]string, more []string) {
-		for _, name := range more {
-			if at, found := slices.BinarySearch(*into, name); !found && len(*into) < maxNamed {
-				*into = slices.Insert(*into, at, name)
-			}
-		}
-	}
-	merge(&into.Missing, more.Missing)
-	merge(&into.Added, more.Added)
+func (g *gap) add(more gap) {
+	g.missing, g.added = merged(g.missing, more.missing), merged(g.added, more.added)
 }
 
-// later says what a later version wrote otherwise; "" if none did, or if the original itself can read it.
+func merged(names, more []string) []string {
+	for _, name := range more {
+		if at, found := slices.BinarySearch(names, name); !found && len(names) < maxNamed {
+			names = slices.Insert(names, at, name)
+		}
+	}
+	return names
+}
+
+// later says what a later version wrote differently; "" if the original can read the runtime.
 func (r *runtimeReader) later() string {
-	lines := len(r.gap.event.Missing) + len(r.gap.entry.Missing)
-	if len(r.gap.runtime.Missing)+len(r.gap.worker.Missing)+lines+len(r.kinds)+len(r.setAside) == 0 {
+	lines := len(r.gaps.event.missing) + len(r.gaps.entry.missing)
+	if len(r.gaps.runtime.missing)+len(r.gaps.worker.missing)+lines+len(r.kinds)+len(r.setAside) == 0 {
 		return ""
 	}
 	var parts []string
@@ -131,14 +129,14 @@ func (r *runtimeReader) later() string {
 			parts = append(parts, fmt.Sprintf(format, strings.Join(list, ", ")))
 		}
 	}
-	say("runtime.json does not say %s, for which defaults stand", r.gap.runtime.Missing)
-	say("some worker.json do not say %s, for which defaults stand", r.gap.worker.Missing)
-	say("runtime.json also has %s, kept as it came and shown nowhere", r.gap.runtime.Added)
-	say("some worker.json also have %s, kept as they came and shown nowhere", r.gap.worker.Added)
-	say("some events do not say %s", r.gap.event.Missing)
-	say("some entries do not say %s", r.gap.entry.Missing)
-	say("some events also have %s, kept as they came and shown nowhere", r.gap.event.Added)
-	say("some entries also have %s, kept as they came and shown nowhere", r.gap.entry.Added)
+	say("runtime.json does not say %s, for which defaults stand", r.gaps.runtime.missing)
+	say("some worker.json do not say %s, for which defaults stand", r.gaps.worker.missing)
+	say("runtime.json also has %s, kept as it came and shown nowhere", r.gaps.runtime.added)
+	say("some worker.json also have %s, kept as they came and shown nowhere", r.gaps.worker.added)
+	say("some events do not say %s", r.gaps.event.missing)
+	say("some entries do not say %s", r.gaps.entry.missing)
+	say("some events also have %s, kept as they came and shown nowhere", r.gaps.event.added)
+	say("some entries also have %s, kept as they came and shown nowhere", r.gaps.entry.added)
 	say("events of the kinds %s are shown under their own words", r.kinds)
 	var files []string
 	for _, name := range []string{observationsFile, metadataFile} {
@@ -148,29 +146,28 @@ func (r *runtimeReader) later() string {
 	}
 	say("%s have no place here and are in quarantine, whole: quarantine list names them", files)
 	layout := "written by a later version of the runtime"
-	if r.form.Alone {
+	if r.form.alone {
 		layout = "written by a later version of the runtime, which has the folder for itself"
 	}
 	return tree.Shown(layout + ": " + strings.Join(parts, "; "))
 }
 
-// aside puts the files of later versions that have no counterpart into quarantine, as they are.
-// Empty ones say nothing.
-func (r *runtimeReader) aside(folder string, worker string) {
+// aside puts the files of later versions that have no counterpart into quarantine, except empty ones.
+func (r *runtimeReader) aside(folder string, worker WorkerID) {
 	for _, name := range []string{observationsFile, metadataFile} {
 		path := folder + "/" + name
-		if r.lacks(path) {
+		if r.root.Lacks(path) {
 			continue
 		}
 		if info, err := r.root.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
-		whose := tree.Entity{Group: r.tree.imported.RuntimeID, ID: worker}
+		whose := tree.Entity{Group: string(r.tree.imported.id), ID: string(worker)}
 		found := tree.Finding{Path: path, What: tree.WhatFile, Whose: &whose}
 		lines, err := r.pass(path)
 		switch {
-		case err != nil && r.lacks(path):
-			continue // as nobody could say before
+		case err != nil && r.root.Lacks(path):
+			continue // it was removed meanwhile
 		case err != nil:
 			found.Reason = r.root.Why(path, err)
 		default:
@@ -188,7 +185,7 @@ func (r *runtimeReader) aside(folder string, worker string) {
 	}
 }
 
-// pass takes a file into the hash of the tree, however large it is, and counts its lines.
+// pass adds a file of any size to the hash of the tree, and counts its lines.
 func (r *runtimeReader) pass(path string) (lines int64, err error) {
 	f, size, err := r.root.Open(path)
 	if err != nil {
@@ -217,8 +214,8 @@ func (r *runtimeReader) pass(path string) (lines int64, err error) {
 	return lines, errors.Join(err, f.Close())
 }
 
-// others notes what lies in a folder besides the files of the runtime. The original and its later
-// versions pass it over too, or it belongs to another program.
+// others notes the other files of a folder. The original and its later versions ignore them too, or
+// they belong to another program.
 func (r *runtimeReader) others(folder string, known ...string) {
 	err := r.root.Names(folder, func(name string) error {
 		if !slices.Contains(known, name) {
@@ -227,6 +224,6 @@ func (r *runtimeReader) others(folder string, known ...string) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.fault(nil, "folder", tree.Finding{Path: folder, What: tree.WhatFile, Reason: r.root.Why(folder, err)})
+		r.file(nil, "folder", folder, r.root.Why(folder, err), nil)
 	}
 }

@@ -7,30 +7,26 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A DecodeError says why a text is not what the original reads, in the words of its library.
-type DecodeError = serdejson.DecodeError
-
-// A structure is a struct of the original as its derived reader sees it: an object, or an array of
-// its fields in order.
+// A structure is a struct as the old program's derived reader sees it: an object, or an array of its
+// fields in order.
 type structure struct {
-	name     string   // as error texts call it
-	fields   []string // in order of declaration
-	required int      // an array must have at least this many elements
-	inner    map[string]shape
+	name     string   // in error texts
+	names    []string // of the fields, in order of declaration
+	fields   []field
+	required int // an array must have at least this many elements
 }
 
-// A shape is that of a field which is a structure, or a list of them.
+// A shape is that of a field: a structure, a list of them, or any value.
 type shape struct {
 	of   *structure
 	list bool
 }
 
-// check reports why the original would not read text, as far as that lies in the text alone. What
-// stands in members that a structure doesn't know is only skipped there: to any depth, and whatever
-// its numbers and surrogates mean.
+// check reports a text that can't be read because of its syntax. Members that a structure doesn't
+// know are only skipped: to any depth, and whatever their numbers and surrogates mean.
 func (st *structure) check(text []byte) error {
 	if !utf8.Valid(text) {
-		return &DecodeError{Reason: serdejson.NotUTF8}
+		return &serdejson.DecodeError{Reason: serdejson.NotUTF8}
 	}
 	s := serdejson.NewScanner(text)
 	if (shape{of: st}).skip(s) {
@@ -39,7 +35,7 @@ func (st *structure) check(text []byte) error {
 		}
 	}
 	if reason := s.Reason(); reason != "" {
-		return &DecodeError{Reason: reason}
+		return &serdejson.DecodeError{Reason: reason}
 	}
 	return nil
 }
@@ -81,20 +77,20 @@ func (sh shape) skip(s *serdejson.Scanner) bool {
 	}
 }
 
-// at is the place of the field with that key; -1 where there is none.
+// at is the place of the field with that key; -1 if there is none.
 func (st *structure) at(key []byte) int {
-	return slices.IndexFunc(st.fields, func(name string) bool { return serdejson.KeyIs(key, name) })
+	return slices.IndexFunc(st.names, func(name string) bool { return serdejson.KeyIs(key, name) })
 }
 
 func (st *structure) shapeAt(i int) shape {
 	if i >= len(st.fields) {
 		return shape{}
 	}
-	return st.inner[st.fields[i]]
+	return st.fields[i].shape
 }
 
-// fields are those of a structure.
-type fields struct{ serdejson.Fields }
+// values are the values of a structure's fields in a text.
+type values struct{ serdejson.Fields }
 
 // A member is a member of an object, or with a nil key an element of an array, as it stands in a
 // text that check has accepted.
@@ -120,6 +116,9 @@ func membersOf(text []byte) (list []member, array bool) {
 	}
 }
 
+// trimBlanks returns the one value of a text that check has accepted.
+func trimBlanks(text []byte) []byte { return valueAt(serdejson.NewScanner(text), text) }
+
 // valueAt steps over the next value of a text that check has accepted.
 func valueAt(s *serdejson.Scanner, text []byte) []byte {
 	s.Peek()
@@ -128,25 +127,25 @@ func valueAt(s *serdejson.Scanner, text []byte) []byte {
 	return text[start:s.Pos()]
 }
 
-// read takes the structure out of a value.
-func (st *structure) read(text []byte) fields {
+// read returns the values of the fields in a value.
+func (st *structure) read(text []byte) values {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{serdejson.Fields{
-			Names: st.fields,
+		return values{serdejson.Fields{
+			Names: st.names,
 			Err:   serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name),
 		}}
 	}
 	return st.take(membersOf(text))
 }
 
-func (st *structure) take(members []member, array bool) fields {
-	f := fields{serdejson.Fields{Names: st.fields}}
+func (st *structure) take(members []member, array bool) values {
+	f := values{serdejson.Fields{Names: st.names}}
 	if array {
 		switch n := len(members); {
 		case n < st.required:
-			f.Fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.fields), "element"))
-		case n > len(st.fields):
-			f.Fail("invalid length %d, expected %s in sequence", n, serdejson.Count(len(st.fields), "element"))
+			f.Fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.names), "element"))
+		case n > len(st.names):
+			f.Fail("invalid length %d, expected %s in sequence", n, serdejson.Count(len(st.names), "element"))
 		default:
 			for i, m := range members {
 				f.Values[i] = m.value
@@ -160,7 +159,7 @@ func (st *structure) take(members []member, array bool) fields {
 			continue
 		}
 		if f.Values[i] != nil {
-			f.Fail("duplicate field `%s`", st.fields[i])
+			f.Fail("duplicate field `%s`", st.names[i])
 		}
 		f.Values[i] = m.value
 	}
@@ -168,30 +167,30 @@ func (st *structure) take(members []member, array bool) fields {
 }
 
 // word reads an enum without data: its word, or an object with a null at its word.
-func (f *fields) word(i int, words []string) string {
+func (f *values) word(i int, words []string) string {
 	text := f.Need(i)
 	if text == nil {
 		return ""
 	}
-	if text[0] == '{' {
+	var unit []byte
+	switch text[0] {
+	case '"':
+	case '{':
 		members, _ := membersOf(text)
 		if len(members) != 1 {
 			f.Fail("invalid value: map, expected map with a single key")
 			return ""
 		}
-		word, err := variant(members[0].key, words)
-		f.Keep(err)
-		if value := members[0].value; value[0] != 'n' {
-			f.Fail("invalid type: %s, expected unit", serdejson.Unexpected(value))
-		}
-		return word
-	}
-	if text[0] != '"' {
+		text, unit = members[0].key, members[0].value
+	default:
 		f.Fail("invalid type: %s, expected string or map", serdejson.Unexpected(text))
 		return ""
 	}
 	word, err := variant(text, words)
 	f.Keep(err)
+	if unit != nil && unit[0] != 'n' {
+		f.Fail("invalid type: %s, expected unit", serdejson.Unexpected(unit))
+	}
 	return word
 }
 
@@ -200,16 +199,14 @@ func variant(text []byte, words []string) (string, error) {
 	if err != nil {
 		return "", serdejson.Errorf("invalid type: %s, expected variant identifier", serdejson.Unexpected(text))
 	}
-	for _, w := range words {
-		if w == word {
-			return w, nil
-		}
+	if slices.Contains(words, word) {
+		return word, nil
 	}
 	return word, serdejson.Errorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(words))
 }
 
-// tagged reads an enum whose variant stands in a member "kind", or first in an array. With an error
-// about an unknown variant it gives the word all the same.
+// tagged reads an enum with its variant in a member "kind", or first in an array. With an error about
+// an unknown variant it also returns the word.
 func tagged(text []byte, enum string, words []string) (word string, rest []member, array bool, err error) {
 	if text[0] != '{' && text[0] != '[' {
 		return "", nil, false, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s",
@@ -229,7 +226,6 @@ func tagged(text []byte, enum string, words []string) (word string, rest []membe
 		return "", nil, array, serdejson.Errorf("missing field `kind`")
 	}
 	tag := members[at].value
-	rest = append(append(rest, members[:at]...), members[at+1:]...)
 	word, err = variant(tag, words)
-	return word, rest, array, err
+	return word, slices.Delete(members, at, at+1), array, err
 }

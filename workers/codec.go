@@ -1,0 +1,311 @@
+package workers
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selvedge/internal/serdejson"
+)
+
+// A codec reads and writes records of a type as the old program's library does: its Rust structs
+// have the same members in the same order.
+type codec[T any] struct{ *structure }
+
+var (
+	requestJSON    = codecOf[CreateWorkerRequest]()
+	inputJSON      = codecOf[WorkerInput]()
+	profileJSON    = codecOf[ProfileSelector]()
+	bundleJSON     = codecOf[ConfigBundleRef]()
+	refJSON        = codecOf[WorkerRef]()
+	limitsJSON     = codecOf[RuntimeLimits]()
+	eventJSON      = codecOf[RuntimeEvent]()
+	entryJSON      = codecOf[TranscriptEntry]()
+	diagnosticJSON = codecOf[RuntimeDiagnostic]()
+	intentJSON     codec[WorkerIntent] // the library reads these two as a whole first: any value
+	kindJSON       codec[RuntimeEventKind]
+)
+
+func codecOf[T any]() codec[T] { return codec[T]{structureOf(reflect.TypeFor[T]())} }
+
+// decode reads a whole text. The error is a *serdejson.DecodeError, as for all that follow.
+func (c codec[T]) decode(text []byte) (value T, err error) {
+	if err = c.check(text); err == nil {
+		value, err = c.read(trimBlanks(text))
+	}
+	if err != nil {
+		return *new(T), err
+	}
+	return value, nil
+}
+
+// into sets value if the text can be read.
+func (c codec[T]) into(text []byte, value *T) error {
+	read, err := c.decode(text)
+	if err == nil {
+		*value = read
+	}
+	return err
+}
+
+// read reads a value out of a text that check has accepted.
+func (c codec[T]) read(text []byte) (value T, err error) {
+	if tagged, ok := any(&value).(selfDecoder); ok {
+		return value, tagged.decodeJSON(text)
+	}
+	return value, c.decodeInto(text, reflect.ValueOf(&value).Elem())
+}
+
+// append writes the members in order, without blanks, with the fewest escapes, and leaves out what
+// is absent.
+func (c codec[T]) append(dst []byte, value T) []byte {
+	return c.structure.append(dst, reflect.ValueOf(&value).Elem())
+}
+
+// A selfDecoder is a tagged enum in Rust, whose kind decides on its other members.
+type selfDecoder interface{ decodeJSON(text []byte) error }
+
+type selfEncoder interface{ appendJSON(dst []byte) []byte }
+
+// A field is a field of a structure. Of a list it describes the elements.
+type field struct {
+	shape
+	index    int    // in the Go struct
+	key      string // its name as it is written, with the colon
+	optional bool   // left out when it is empty
+	self     bool   // it is a tagged enum
+	words    []string
+	number   string // the Rust type of a number
+	largest  uint64
+}
+
+// structureOf derives a structure from a Go struct. The tag serde gives the words that a string may
+// be, or the Rust type of a number (u64 if it is not said).
+func structureOf(t reflect.Type) *structure {
+	first := min(1, len(t.Name()))
+	st := &structure{name: "struct " + strings.ToUpper(t.Name()[:first]) + t.Name()[first:]}
+	if t == reflect.TypeFor[ProfileSelector]() {
+		st.name = "adjacently tagged enum ProfileSelector"
+	}
+	for i := range t.NumField() {
+		member := t.Field(i)
+		name, options, _ := strings.Cut(member.Tag.Get("json"), ",")
+		if name == "" {
+			continue
+		}
+		st.names = append(st.names, name)
+		f := field{index: i, key: `"` + name + `":`, optional: options != ""}
+		if !f.optional {
+			st.required = len(st.names)
+		}
+		of, said := member.Type, member.Tag.Get("serde")
+		if f.list = of.Kind() == reflect.Slice; f.list || of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		f.self = reflect.PointerTo(of).Implements(reflect.TypeFor[selfDecoder]())
+		switch {
+		case of == reflect.TypeFor[WorkerIntent]():
+		case of.Kind() == reflect.Struct:
+			f.of = structureOf(of)
+		case of.Kind() == reflect.Uint32:
+			f.number, f.largest = "u32", math.MaxUint32
+		case of.Kind() == reflect.Uint64 && said != "":
+			f.number, f.largest = said, math.MaxUint64
+		case of.Kind() == reflect.Uint64:
+			f.number, f.largest = "u64", math.MaxUint64
+		case said != "":
+			f.words = strings.Split(said, "|")
+		}
+		st.fields = append(st.fields, f)
+	}
+	return st
+}
+
+func (st *structure) decodeInto(text []byte, v reflect.Value) error {
+	return st.set(st.read(text), v)
+}
+
+// set gives the fields of a struct the values of a text.
+func (st *structure) set(values values, v reflect.Value) error {
+	for i := range st.fields {
+		st.fields[i].set(&values, i, v.Field(st.fields[i].index))
+	}
+	return values.Err
+}
+
+func (f *field) set(values *values, i int, v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if text := values.Given(i); text != nil {
+			v.Set(reflect.New(v.Type().Elem()))
+			values.Keep(f.decode(text, v.Elem()))
+		}
+	case f.number != "":
+		v.SetUint(values.Uint(i, f.largest, f.number))
+	case f.words != nil:
+		v.SetString(values.word(i, f.words))
+	case f.optional && values.Values[i] == nil:
+	default:
+		if text := values.Need(i); text != nil {
+			values.Keep(f.decode(text, v))
+		}
+	}
+}
+
+func (f *field) decode(text []byte, v reflect.Value) error {
+	switch {
+	case v.Kind() == reflect.Slice:
+		return f.decodeList(text, v)
+	case f.self:
+		return v.Addr().Interface().(selfDecoder).decodeJSON(text)
+	case v.Kind() == reflect.Struct:
+		return f.of.decodeInto(text, v)
+	}
+	s, err := serdejson.String(text)
+	v.SetString(s)
+	return err
+}
+
+func (f *field) decodeList(text []byte, v reflect.Value) error {
+	if text[0] != '[' {
+		return serdejson.Errorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
+	}
+	elements, _ := membersOf(text)
+	for i, m := range elements {
+		v.Grow(1)
+		v.SetLen(i + 1)
+		if err := f.decode(m.value, v.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st *structure) append(dst []byte, v reflect.Value) []byte {
+	return append(st.appendMembers(dst, '{', v), '}')
+}
+
+// appendMembers writes the members, and before before the first.
+func (st *structure) appendMembers(dst []byte, before byte, v reflect.Value) []byte {
+	for i := range st.fields {
+		f := &st.fields[i]
+		value := v.Field(f.index)
+		if f.optional && (value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0) {
+			continue
+		}
+		dst = f.append(append(append(dst, before), f.key...), value)
+		before = ','
+	}
+	return dst
+}
+
+func (f *field) append(dst []byte, v reflect.Value) []byte {
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer && v.IsNil():
+		return append(dst, "null"...)
+	case kind == reflect.Pointer:
+		return f.append(dst, v.Elem())
+	case kind == reflect.Slice:
+		return f.appendList(dst, v)
+	case f.self:
+		return v.Interface().(selfEncoder).appendJSON(dst)
+	case kind == reflect.Struct:
+		return f.of.append(dst, v)
+	case f.number != "":
+		return strconv.AppendUint(dst, v.Uint(), 10)
+	}
+	return serdejson.AppendQuoted(dst, v.String())
+}
+
+func (f *field) appendList(dst []byte, v reflect.Value) []byte {
+	dst = append(dst, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = f.append(dst, v.Index(i))
+	}
+	return append(dst, ']')
+}
+
+// variants are the members of each kind of intent, besides the kind.
+var variants = map[string]*structure{
+	intentAssistant: variantOf("Assistant", "purpose"),
+	intentTask:      variantOf("Task", "objective"),
+	intentRole:      variantOf("Role", "role", "purpose"),
+}
+
+var intentKinds = []string{intentAssistant, intentTask, intentRole}
+
+func variantOf(name string, members ...string) *structure {
+	st := structureOf(reflect.TypeFor[WorkerIntent]())
+	st.fields = slices.DeleteFunc(st.fields, func(f field) bool {
+		return !slices.ContainsFunc(members, func(m string) bool { return f.key == `"`+m+`":` })
+	})
+	st.name, st.names, st.required = "struct variant WorkerIntent::"+name, members, 0
+	for _, f := range st.fields {
+		if !f.optional {
+			st.required++
+		}
+	}
+	return st
+}
+
+func (i *WorkerIntent) decodeJSON(text []byte) error {
+	kind, rest, array, err := tagged(text, "WorkerIntent", intentKinds)
+	if err != nil {
+		return err
+	}
+	i.Kind = kind
+	return variants[kind].set(variants[kind].take(rest, array), reflect.ValueOf(i).Elem())
+}
+
+func (i WorkerIntent) appendJSON(dst []byte) []byte {
+	dst = appendKind(dst, i.kind())
+	if variant := variants[i.kind()]; variant != nil {
+		dst = variant.appendMembers(dst, ',', reflect.ValueOf(i))
+	}
+	return append(dst, '}')
+}
+
+func appendKind(dst []byte, kind string) []byte {
+	return serdejson.AppendQuoted(append(dst, `{"kind":`...), kind)
+}
+
+func (p *ProfileSelector) decodeJSON(text []byte) error {
+	v := profileJSON.structure.read(text)
+	p.Kind = v.word(0, profileJSON.fields[0].words)
+	if v.Err == nil && p.Kind != profileDefault {
+		p.Value = v.Text(1)
+	} else if value := v.Given(1); value != nil {
+		v.Fail("invalid type: %s, expected unit", serdejson.Unexpected(value))
+	}
+	return v.Err
+}
+
+func (p ProfileSelector) appendJSON(dst []byte) []byte {
+	dst = appendKind(dst, p.kind())
+	if p.kind() != profileDefault {
+		dst = serdejson.AppendQuoted(append(dst, `,"value":`...), p.Value)
+	}
+	return append(dst, '}')
+}
+
+// decodeJSON also reads kinds that the old program does not know.
+func (k *RuntimeEventKind) decodeJSON(text []byte) error {
+	word, rest, array, err := tagged(text, "RuntimeEventKind", eventKinds)
+	switch {
+	case word == "":
+		return err
+	case array && len(rest) > 0:
+		return serdejson.Errorf("invalid length %d, expected 0 elements in sequence", len(rest))
+	}
+	*k = RuntimeEventKind(word)
+	return nil
+}
+
+func (k RuntimeEventKind) appendJSON(dst []byte) []byte {
+	return append(appendKind(dst, string(k)), '}')
+}

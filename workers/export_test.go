@@ -1,0 +1,4 @@
+package workers
+
+// A RuntimeSnapshot is a runtime.json, for the tests of its reader.
+type RuntimeSnapshot = runtimeSnapshot
