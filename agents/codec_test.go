@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	head = "session_id = \"agent-a\"\nthread = \"t\"\nbase_state = \"b\"\nstarted_at = \"2026-05-20T11:00:00Z\"\n"
+	head = "session_id = \"agent-a\"\nthread = \"t\"\nbase_state = \"b\"\n" +
+		"started_at = \"2026-05-20T11:00:00Z\"\n"
 	foot = "attach_precedence = []\nstatus = \"active\"\ncontext_queries = []\n\n[usage_summary]\n"
 )
 
@@ -100,11 +101,12 @@ func TestEncode_FloatsUseShortestFloat32(t *testing.T) {
 func TestSpellingsOfTOMLThatTheOriginalReads(t *testing.T) {
 	plain := decode(t, head+foot)
 	for what, text := range map[string]string{
-		"byte order mark":    "\ufeff" + head + "status = \"active\"\n",
-		"CRLF":               strings.ReplaceAll(head+"status = \"active\"\n", "\n", "\r\n"),
-		"enum as a table":    head + "[status]\nactive = {}\n",
-		"enum as inline":     head + "status = { active = {} }\n",
-		"quoted keys":        "\"session_id\" = 'agent-a'\n'thread' = \"t\"\nbase_state = '''b'''\nstarted_at = \"2026-05-20 11:00:00z\"\nstatus = \"active\" # so\n",
+		"byte order mark": "\ufeff" + head + "status = \"active\"\n",
+		"CRLF":            strings.ReplaceAll(head+"status = \"active\"\n", "\n", "\r\n"),
+		"enum as a table": head + "[status]\nactive = {}\n",
+		"enum as inline":  head + "status = { active = {} }\n",
+		"quoted keys": "\"session_id\" = 'agent-a'\n'thread' = \"t\"\nbase_state = '''b'''\n" +
+			"started_at = \"2026-05-20 11:00:00z\"\nstatus = \"active\" # so\n",
 		"another order":      "status = \"active\"\n" + head,
 		"an offset":          strings.Replace(head, "11:00:00Z", "20:00:00+09:00", 1) + "status = \"active\"",
 		"dotted keys":        "usage_summary.x = 1\n" + head + "status = \"active\"\n",
@@ -124,7 +126,8 @@ func TestSpellingsOfTOMLThatTheOriginalReads(t *testing.T) {
 }
 
 func TestDecode_ArrayAsTableLikeSerde(t *testing.T) {
-	e := decode(t, head+"status = \"active\"\nusage_summary = [1, 2]\ncontext_queries = [[\"p\", \"s\", \"2026-05-20T11:00:00Z\"]]\n")
+	e := decode(t, head+"status = \"active\"\nusage_summary = [1, 2]\n"+
+		"context_queries = [[\"p\", \"s\", \"2026-05-20T11:00:00Z\"]]\n")
 	if u := e.UsageSummary; *u.InputTokens != 1 || *u.OutputTokens != 2 || u.ToolCalls != nil {
 		t.Errorf("the usage is %+v", u)
 	}
@@ -132,10 +135,12 @@ func TestDecode_ArrayAsTableLikeSerde(t *testing.T) {
 		q[0].QueriedAt.Hour() != 11 {
 		t.Errorf("the queries are %+v", q)
 	}
-	if e := decode(t, head+"status = \"active\"\nusage_summary = 2026-05-20\n"); e.UsageSummary != (agents.UsageSummary{}) {
+	e = decode(t, head+"status = \"active\"\nusage_summary = 2026-05-20\n")
+	if e.UsageSummary != (agents.UsageSummary{}) {
 		t.Errorf("a date is the usage %+v", e.UsageSummary)
 	}
-	decode(t, head+"status = \"active\"\nlater = [-170141183460469231731687303715884105728, 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]\n")
+	decode(t, head+"status = \"active\"\nlater = [-170141183460469231731687303715884105728, "+
+		"0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]\n")
 }
 
 func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
@@ -200,7 +205,8 @@ func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 }
 
 func TestANullAmongStringsIsRefused(t *testing.T) {
-	text := `{"session_id":"a","thread":"t","base_state":"b","started_at":"2026-05-20T11:00:00Z","status":"active","attach_precedence":["x",null]}`
+	text := `{"session_id":"a","thread":"t","base_state":"b","started_at":"2026-05-20T11:00:00Z",` +
+		`"status":"active","attach_precedence":["x",null]}`
 	var e agents.Entry
 	if err := json.Unmarshal([]byte(text), &e); err == nil {
 		t.Errorf("it became %q", e.AttachPrecedence)

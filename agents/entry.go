@@ -36,7 +36,7 @@ type Entry struct {
 	Thread               string  `db:"thread"`        // the line of work that this agent writes to
 	PID                  *uint32 `db:"pid"`           // whose death ends the session; nil: not known
 	BootID               *string `db:"boot_id"`       // see CurrentBootID; nil counts as the current one
-	LivenessPath         *string `db:"liveness_path"` // a note; nothing looks at the file
+	LivenessPath         *string `db:"liveness_path"` // a note; the file is never read
 	HeartbeatAt          *time.Time
 	AnchorState          *string `db:"anchor_state"`
 	AnchorRoot           *string `db:"anchor_root"`
@@ -91,7 +91,7 @@ func (e Entry) Usage() db.Usage {
 	return usage.OfAgent(e.Provider, e.Model, u.InputTokens, u.OutputTokens, u.ReasoningTokens, u.CostMicrosUSD)
 }
 
-// A ContextQuery is one look of an agent at a piece of context.
+// A ContextQuery is one read of a piece of context by an agent.
 type ContextQuery struct {
 	Path      string
 	Scope     *string // part of the file, such as "symbol:main"; nil is the whole

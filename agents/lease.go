@@ -10,7 +10,7 @@ import (
 
 // A Lease is a reservation with an end: by its time, by Release, by a change of the agent's status,
 // and, unless it is detached, with its process. See [db.Handle] for what all leases do. Its epochs
-// grow with every reservation of the scope, of any thread.
+// grow with every reservation, of any thread.
 type Lease struct {
 	*db.Handle
 	registry   *Registry
@@ -135,8 +135,8 @@ func (l *Lease) lock(tx *db.Tx, lock func(query string, args ...any) error) erro
 	return l.registry.lockReservation(tx, l.thread, lock)
 }
 
-// own is held behind a lock of the reservation: nobody renews it meanwhile. The clock is read once
-// the row is locked.
+// own is held behind a lock of the reservation, so that no renewal comes between. The clock is read
+// once the row is locked.
 func (l *Lease) own(tx *db.Tx, op string) error {
 	err := l.lock(tx, tx.Lock)
 	if err == nil {

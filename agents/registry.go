@@ -213,8 +213,8 @@ func save(tx *db.Tx, scope int64, e *Entry) error {
 	return fmt.Errorf("%w: the id is taken, and nobody can be seen who has it", db.ErrConflict)
 }
 
-// mostTaken is how often an id may be taken between the look and the insertion, and free again at
-// the next look.
+// mostTaken is how often an id may be taken between the read and the insertion, and free again at
+// the next read.
 const mostTaken = 100
 
 // lockedEntry gives the entry with its row locked. A call that changes an entry, or what belongs to

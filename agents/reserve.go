@@ -176,7 +176,7 @@ func (r *Registry) CreateGeneratedEntryTx(tx *db.Tx, build Builder) (e Entry, er
 	return e, err
 }
 
-// build adds what the builder makes for an id that nobody has.
+// build adds what the builder makes for an unused id.
 func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, error) {
 	id, err := r.freeID(tx, scope)
 	if err != nil {

@@ -122,7 +122,7 @@ type change = func(query string, args ...any) (int64, error)
 
 func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok bool, err error) {
 	err = s.look(&tx.Rx, opClaim, runID, func(scope int64) error {
-		for found := true; found && claim == nil && err == nil; { // until nobody changed what was found
+		for found := true; found && claim == nil && err == nil; { // until no other call changed what was found
 			claim, found, err = s.claim(tx, scope, runID, only)
 		}
 		return err

@@ -175,13 +175,16 @@ func TestDecode_RefusesDocumentsInOriginalWords(t *testing.T) {
 		"invalid length 4, expected 3 elements in sequence at line 7 " +
 			"column 71": step(`["approval","p",[],"k","x"]`),
 		"invalid length 7, expected 5 elements in sequence at line 7 " +
-			"column 134": step(`{"type":"approval","prompt":"p","output_key":"k","fields":[["n","l","text",[],false,1,2]]}`),
+			"column 134": step(`{"type":"approval","prompt":"p","output_key":"k",` +
+			`"fields":[["n","l","text",[],false,1,2]]}`),
 		"invalid length 1, expected 0 elements in sequence at line 17 column 108": with(t, `"stage_results": []`,
-			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,"output":["empty",1]}]`),
+			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,`+
+				`"output":["empty",1]}]`),
 
 		"invalid length 5, expected struct AgentOutput with 9 elements at line 17 column 162": with(t,
 			`"stage_results": []`,
-			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,"output":{"type":"pattern","final_answer":"","outputs":[["a","",1,1,1.5]]}}]`),
+			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,`+
+				`"output":{"type":"pattern","final_answer":"","outputs":[["a","",1,1,1.5]]}}]`),
 
 		// A word as an object.
 		"expected value at line 17 column 118":                           result(`{"failed":null,"x":1}`),
@@ -214,7 +217,8 @@ func TestDecode_RefusesDocumentsInOriginalWords(t *testing.T) {
 
 func TestDecode_OddSpellingsLikeOriginal(t *testing.T) {
 	plain := canonical(t, []byte(sampleDocument))
-	list := `["run-1",{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[]},"gate","approve?",[],"approval",{},[],[],1,0,"2026-05-02T12:00:00.5+02:00"]`
+	list := `["run-1",{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[]},"gate","approve?",[],` +
+		`"approval",{},[],[],1,0,"2026-05-02T12:00:00.5+02:00"]`
 	for name, document := range map[string]string{
 		"a list for a struct": list,
 		"unknown members, however deep": string(with(t, `"fields": []`,
@@ -248,7 +252,8 @@ func TestExport_UnchangedDocumentIsByteForByte(t *testing.T) {
 }
 
 func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
-	document := with(t, `"stages": []`, `"later_in_workflow": {"x": 1.50}, "stages": [{"id":"s","name":"S","step":{"type":"approval","prompt":"p","output_key":"k","later_in_step":true}}]`)
+	document := with(t, `"stages": []`, `"later_in_workflow": {"x": 1.50}, "stages": [{"id":"s","name":"S",`+
+		`"step":{"type":"approval","prompt":"p","output_key":"k","later_in_step":true}}]`)
 	document = []byte(strings.Replace(string(document), `"wf_state": {}`,
 		`"wf_state": {"n": 1E5}, "owner": "later"`, 1))
 	p, err := checkpoints.Decode(document)

@@ -55,7 +55,8 @@ func TestClaim_CompletedIsOnlyInHistory(t *testing.T) {
 
 	save(t, store, "r") // the run may come again
 	check(t, mustClaim(t, store, "r").Complete(ctx))
-	if got := endings(history(t, store, checkpoints.HistoryFilter{RunID: "r"})); got != "r:completed r:completed " {
+	got := endings(history(t, store, checkpoints.HistoryFilter{RunID: "r"}))
+	if got != "r:completed r:completed " {
 		t.Errorf("after the second time: %s", got)
 	}
 	if again := history(t, store, checkpoints.HistoryFilter{})[0]; again.Epoch <= claim.Epoch() {

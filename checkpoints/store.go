@@ -34,8 +34,8 @@ func NewStore(d *db.DB, o Options) *Store {
 // Scope is the name of the store's scope.
 func (s *Store) Scope() string { return s.scope }
 
-// look checks the id and runs fn on the scope. A scope without rows is empty: fn is not
-// run.
+// look checks the id and runs fn on the scope. A scope without rows is empty: fn is
+// not run.
 func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) error {
 	err := checkID(runID)
 	if err == nil {
