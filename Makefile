@@ -114,6 +114,10 @@ NO_RACE := $(NO_RACE)|^Test(MemoryStaysFlat|Import_LineOf64MB|ALineThatIsTooLong
 NO_RACE := $(NO_RACE)|^Test(AFlippedBit|NoStatementGoes|Salvage|EightProcessesOpen|Import_KilledAnywhere|AGrowingFile|AnswersHaveTheDocumented)|^Test.*Falsified
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|check|checkpoints|completion|frame|live|query|quarantine|runs|stats|status|version|workers)$$
 
+.PHONY: quick
+quick: ## test what a change most likely broke, for a minute: changed packages, then those that import them
+	@QUICK_SKIP='^TestRoot|$(NO_RACE)' tools/quick
+
 # SQLite itself, which is C made into Go, has locks of its own. Watched by the detector it takes six times as long.
 NOT_OURS := -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 

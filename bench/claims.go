@@ -235,7 +235,9 @@ func (s *stage) claimDuel(ctx context.Context, b *bench, n int, sync original.Sy
 }
 
 // paused is a checkpoint of 20 KB of the run RUN.
-var paused = `{"run_id":"RUN","workflow":{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[],"max_iterations":100},` +
+var paused = `{"run_id":"RUN","workflow":{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[],` +
+	`"max_iterations":100},` +
 	`"paused_stage_id":"gate","prompt":"approve?","fields":[],"output_key":"approval","wf_state":{"notes":` +
 	string(text(20_000)) + `},` +
-	`"stage_results":[],"completed_stage_ids":[],"iterations":1,"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`
+	`"stage_results":[],"completed_stage_ids":[],"iterations":1,"prior_duration_ms":0.0,` +
+	`"created_at":"2026-05-14T12:09:37Z"}`

@@ -34,7 +34,10 @@ func TestAnAddressIsShownWithoutItsPasswords(t *testing.T) {
 			t.Errorf("%s is shown as %s (%v)", got, again, secret)
 		}
 	}
-	for _, path := range []string{"selvedge.db", "/srv/a:b@c.db", "postgres://ann@h:5432/d?search_path=x&host=%2Frun", "postgres:///d?host=@abstract", "./x://a:b@c"} {
+	for _, path := range []string{
+		"selvedge.db", "/srv/a:b@c.db", "postgres://ann@h:5432/d?search_path=x&host=%2Frun",
+		"postgres:///d?host=@abstract", "./x://a:b@c",
+	} {
 		if got, secret := db.WithoutSecrets(path); got != path || secret {
 			t.Errorf("%s is shown as %s (%v)", path, got, secret)
 		}

@@ -669,7 +669,8 @@ func TestKeep_EndsWhileRenewalIsStuck(t *testing.T) {
 		Named: func(err error) error { return fmt.Errorf("the lease: %w", err) },
 	})
 	dbtest.Receive(t, "the end of the context", kept.Done())
-	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.HasPrefix(err.Error(), "the lease: ") {
+	err := context.Cause(kept)
+	if !errors.Is(err, db.ErrLeaseLost) || !strings.HasPrefix(err.Error(), "the lease: ") {
 		t.Errorf("the cause is %v", err)
 	}
 	close(stuck)

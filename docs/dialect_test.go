@@ -16,7 +16,8 @@ import (
 // dialect are SQLite's own words and ways, which another engine refuses or takes for something else.
 var dialect = regexp.MustCompile(`(?i)\bLIMIT -1\b|\b(INSERT|UPDATE) OR \w+|\bREPLACE INTO\b|` +
 	`\biif\(|\bPRAGMA\b|\bsqlite_\w+|\browid\b|\b(NOT )?INDEXED( BY)?\b|\bGLOB\b|` +
-	`\bCROSS JOIN\b.*\bON\b|\bjson_\w+\(|\bstrftime\(|\bunixepoch\(|\bjulianday\(|\bAS BLOB\b|\bgroup_concat\(|\btypeof\(|\bchanges\(|\blast_insert_rowid\(|` +
+	`\bCROSS JOIN\b.*\bON\b|\bjson_\w+\(|\bstrftime\(|\bunixepoch\(|\bjulianday\(|\bAS BLOB\b|` +
+	`\bgroup_concat\(|\btypeof\(|\bchanges\(|\blast_insert_rowid\(|` +
 	`\btotal\(|\bprintf\(|\bquote\(|\bIS \?|\bAUTOINCREMENT\b|\bATTACH\b|\bVACUUM\b`)
 
 // statement tells SQL from other text.

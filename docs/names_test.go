@@ -21,7 +21,8 @@ var public = []string{
 
 // past are words of what was. The calls of the old programs, in seed.go, and their layouts, in
 // layout*.go, say whose they are.
-var past = regexp.MustCompile(`(?i)\b(originals?|seeds?|used to|previously|formerly|no longer (?:has|have|is|are) (?:a|an|the)|in earlier versions)\b`)
+var past = regexp.MustCompile(`(?i)\b(originals?|seeds?|used to|previously|formerly|no longer (?:has|have|` +
+	`is|are) (?:a|an|the)|in earlier versions)\b`)
 
 // Each of these says a thing of today.
 var ofToday = map[string]bool{

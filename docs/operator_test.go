@@ -98,14 +98,16 @@ func (n *night) agent(id string, tokens, micros uint64, ended time.Time) {
 
 // usage is what an event says of tokens, as the original writes it.
 func usage(prompt, completion int) string {
-	return fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"cache_read_tokens":null,"cache_write_tokens":null}`,
+	return fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,`+
+		`"cache_read_tokens":null,"cache_write_tokens":null}`,
 		prompt, completion, prompt+completion)
 }
 
 func agentEnd(prompt, completion int) string {
 	return `{"type":"agent_end","text":"done",` + usage(prompt, completion) +
 		`,"verification_summary":{"status":"skipped","report_count":0,` +
-		`"required_check_count":0,"pending_required_check_count":0,"failed_check_count":0,"residual_risk_count":0},` +
+		`"required_check_count":0,"pending_required_check_count":0,"failed_check_count":0,` +
+		`"residual_risk_count":0},` +
 		`"meta":{"provider":"acme","request_model":"small","response_model":"small-1"}}`
 }
 
@@ -146,7 +148,9 @@ func (n *night) work() {
 	n.clock.Advance(2 * time.Second)
 	n.append(runs.Batch{AgentID: "builder", RunID: "build"},
 		runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(
-			`{"record":"model_turn","index":0,"model_id":"large-2","cost_usd":0.25,"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}}`)})
+			`{"record":"model_turn","index":0,"model_id":"large-2","cost_usd":0.25,` +
+				`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,` +
+				`"cache_read_input_tokens":30,"cache_creation_input_tokens":0}}`)})
 	n.clock.Advance(1500 * time.Millisecond)
 	n.append(runs.Batch{AgentID: "builder", RunID: "build"}, runs.Turn{
 		Prompt: text("make"), Tool: text("shell"), CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2},
@@ -177,7 +181,8 @@ func (n *night) work() {
 
 	n.create("ask", "web-2")
 	n.event("ask", `{"type":"tool_start","id":"c3","name":"rm"}`)
-	n.event("ask", `{"type":"confirmation_required","tool_id":"c3","tool_name":"rm","args":{"path":"/"},"timeout_ms":1000}`)
+	n.event("ask", `{"type":"confirmation_required","tool_id":"c3","tool_name":"rm","args":{"path":"/"},`+
+		`"timeout_ms":1000}`)
 	n.create("broken", "web-2")
 	n.event("broken", `{"type":"error","message":"the model is gone"}`)
 	n.pause("deploy")
@@ -196,11 +201,13 @@ var operatorAnswers = map[string]string{
 	"Which tools fail":           "live|grep|exit_code|1\ntrace|shell|exit_code|1",
 	"What a run cost":            "build|130|20|0.25\nfix|40|12|",
 	"What an agent cost":         "boss|9000|900|5.0\nbuilder|130|20|0.25\nweb-1|40|12|",
-	"What each model cost":       "2026-05-04|acme|large-2|9000||900|5.0\n2026-05-04||large-2|130|30|20|0.25\n2026-05-04|acme|small-1|40||12|",
-	"Who waits for a person":     `confirmation|ask|rm|{"path":"/"}|*` + "\ncheckpoint|deploy|gate|Ship it?|*",
+	"What each model cost": "2026-05-04|acme|large-2|9000||900|5.0\n2026-05-04||large-2|130|30|20|" +
+		"0.25\n2026-05-04|acme|small-1|40||12|",
+	"Who waits for a person": `confirmation|ask|rm|{"path":"/"}|*` + "\ncheckpoint|deploy|gate|Ship it?|*",
 	"What was approved": "2026-05-04T01:00:11.500000000Z|checkpoint|fix|Ship " +
 		"it?|completed|approved|ada|60.0",
-	"Where the bytes are":         "builder|build|*|1|completed\nfixer|fix|*|0|completed\nboss|plan|*|0|in_progress",
+	"Where the bytes are": "builder|build|*|1|completed\nfixer|fix|*|0|completed\nboss|plan|*|0|" +
+		"in_progress",
 	"Who started whom":            "boss|plan|in_progress|builder|build|completed|failure",
 	"All there is of one piece o": "fix|fixer||web-1|completed|completed|completed",
 }

@@ -42,7 +42,9 @@ func TestPostgresAnswersDistantTimesAsAFile(t *testing.T) {
 						updated_at, event_count, kept_events, kept_bytes)
 						VALUES (?1, 1, CAST(?1 AS TEXT), '', 'failed', ?2, ?3, 2, 2, 0)`,
 						`INSERT INTO live_texts (run, prompt) SELECT ?1, '' WHERE ?2 >= 0 AND ?3 >= 0`,
-						`INSERT INTO live_events (id, sequence, type, recorded_at, event) VALUES (?1 << 32, 0, 'tool_start', ?2, CAST('{"id":"c","name":"n"}' AS BLOB)), ((?1 << 32) + 1, 1, 'tool_end', ?3, CAST('{"id":"c"}' AS BLOB))`)
+						`INSERT INTO live_events (id, sequence, type, recorded_at, event) VALUES (?1 << 32, 0, `+
+							`'tool_start', ?2, CAST('{"id":"c","name":"n"}' AS BLOB)), ((?1 << 32) + 1, 1, 'tool_end', ?3, `+
+							`CAST('{"id":"c"}' AS BLOB))`)
 				}
 				for _, text := range texts {
 					if _, err := tx.Exec(text, key, from, to); err != nil {

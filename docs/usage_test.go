@@ -119,11 +119,13 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 		}, "60|16|0.5"},
 		"cached apart": {func(n *night) {
 			n.append(runs.Batch{AgentID: "a", RunID: "r"},
-				modelTurn(`"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
+				modelTurn(`"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,`+
+					`"cache_creation_input_tokens":10`))
 		}, "40|5|"},
 		"cached within": {func(n *night) {
 			n.append(runs.Batch{AgentID: "a", RunID: "r"},
-				modelTurn(`"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
+				modelTurn(`"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,`+
+					`"cache_creation_input_tokens":10`))
 		}, "40|5|"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +201,8 @@ func TestViews_TimesSortAndHaveOneWidth(t *testing.T) {
 				9) <> %[1]s_ns * 1.0`, name, view)); odd != "" {
 				t.Errorf("%s.%s:\n%s", view, name, odd)
 			}
-			if order := n.ask(fmt.Sprintf(`SELECT count(*) FROM (SELECT %[1]s < lag(%[1]s) OVER (ORDER BY %[1]s_ns) AS back FROM %[2]s) WHERE back`, name, view)); order != "0" {
+			if order := n.ask(fmt.Sprintf(`SELECT count(*) FROM (SELECT %[1]s < lag(%[1]s) OVER (ORDER BY `+
+				`%[1]s_ns) AS back FROM %[2]s) WHERE back`, name, view)); order != "0" {
 				t.Errorf("%s.%s sorts otherwise", view, name)
 			}
 			seen++
@@ -238,12 +241,18 @@ func TestRun_EndBelongsToLastStart(t *testing.T) {
 
 // spelled are records that count in every way that the programs know, without their kind.
 var spelled = []string{
-	`"token_usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10}`,
-	`"token_usage":{"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10}`,
-	`"usage":{"input_tokens":7,"output_tokens":0,"reasoning_tokens":3,"cache_write_tokens":2},"cost_usd":0.5,"provider":"acme","model_id":"large-2"`,
-	`"usage":{"input_tokens":null,"prompt_tokens":8,"reasoning_output_tokens":1,"cost_usd":2},"request_model":"large","response_model":"large-2"`,
-	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cache_read_tokens":0,"cache_write_tokens":null},"meta":{"provider":"acme","request_model":"small","response_model":"small-1"}`,
-	`"token_usage":{"prompt_tokens":1e2,"cache_read_tokens":4,"cache_write_input_tokens":1},"usage":{"input_tokens":9}`,
+	`"token_usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,` +
+		`"cache_creation_input_tokens":10}`,
+	`"token_usage":{"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,` +
+		`"cache_creation_input_tokens":10}`,
+	`"usage":{"input_tokens":7,"output_tokens":0,"reasoning_tokens":3,"cache_write_tokens":2},"cost_usd":0.5,` +
+		`"provider":"acme","model_id":"large-2"`,
+	`"usage":{"input_tokens":null,"prompt_tokens":8,"reasoning_output_tokens":1,"cost_usd":2},` +
+		`"request_model":"large","response_model":"large-2"`,
+	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cache_read_tokens":0,` +
+		`"cache_write_tokens":null},"meta":{"provider":"acme","request_model":"small","response_model":"small-1"}`,
+	`"token_usage":{"prompt_tokens":1e2,"cache_read_tokens":4,"cache_write_input_tokens":1},` +
+		`"usage":{"input_tokens":9}`,
 	`"cost_usd":0`,
 }
 
@@ -340,7 +349,8 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 			func(n *night) {
 				n.append(runs.Batch{AgentID: "a", RunID: "r"},
 					modelTurnOf(`"provider":"acme","model_id":"large-2","error_type":"overloaded","cost_usd":0.25,`+
-						`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
+						`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,`+
+						`"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
 			}, `SELECT ` + recordColumns + ofTools + ` FROM v_model_turns`,
 			"acme||large-2|130|30|0|20||0.25|reported|||overloaded",
 		},
@@ -374,7 +384,8 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 					n.event("r", e)
 				}
 			}, `SELECT type, tool_name, tool_call_id, error_type, input_tokens FROM v_live_events ORDER BY sequence`,
-			"tool_end|grep|c1||\ntool_end|grep|c2|exit_code|\ntool_end|rm|c3|not_found|\npermission_denied|rm|c4|permission_denied|\nerror|||error|\nsubagent_end|||failed|",
+			"tool_end|grep|c1||\ntool_end|grep|c2|exit_code|\ntool_end|rm|c3|not_found|\npermission_denied|rm|c4|" +
+				"permission_denied|\nerror|||error|\nsubagent_end|||failed|",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

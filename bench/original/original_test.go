@@ -45,9 +45,12 @@ func TestAppendMendsATornTail(t *testing.T) {
 
 func TestListSummarises(t *testing.T) {
 	s := NewRunStore(filepath.Join(t.TempDir(), "runs"))
-	started := `{"record":"started","run_id":"old","agent_id":"a","intent":"i","started_at":"2021-03-01T08:00:00Z"}` + "\n"
-	ended := `{"record":"ended","run_id":"old","agent_id":"a","termination":{"kind":"outcome","status":"success","outcome":{"status":"success"}},"ended_at":"2021-03-01T08:01:00Z"}` + "\n"
-	newer := `{"record":"started","run_id":"new","agent_id":"a","intent":"i","started_at":"2022-03-01T08:00:00Z"}` + "\n"
+	started := `{"record":"started","run_id":"old","agent_id":"a","intent":"i",` +
+		`"started_at":"2021-03-01T08:00:00Z"}` + "\n"
+	ended := `{"record":"ended","run_id":"old","agent_id":"a","termination":{"kind":"outcome",` +
+		`"status":"success","outcome":{"status":"success"}},"ended_at":"2021-03-01T08:01:00Z"}` + "\n"
+	newer := `{"record":"started","run_id":"new","agent_id":"a","intent":"i",` +
+		`"started_at":"2022-03-01T08:00:00Z"}` + "\n"
 	for run, lines := range map[string]string{"old": started + line + ended, "new": newer, "no start": line} {
 		if err := s.Append("a", run, []byte(lines), NoSync); err != nil {
 			t.Fatal(err)

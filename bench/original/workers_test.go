@@ -24,7 +24,8 @@ func TestJSONIsWrittenInThePiecesOfTheOriginal(t *testing.T) {
 		{true, "{|\n|  |\"|id|\"|: |7|,\n|  |\"|name|\"|: |null|,\n|  |\"|ref|\"|: |{|\n|  |  |\"|t|\"|: " +
 			"|\"|a|\\\"|b|\\n|\\u0001|\"|\n|  |}|,\n" +
 			"|  |\"|list|\"|: |[|\n|  |  |{|}|,\n|  |  |1|\n|  |]|,\n|  |\"|none|\"|: |[|]|\n|}"},
-		{false, `{|"|id|"|:|7|,|"|name|"|:|null|,|"|ref|"|:|{|"|t|"|:|"|a|\"|b|\n|\u0001|"|}|,|"|list|"|:|[|{|}|,|1|]|,|"|none|"|:|[|]|}`},
+		{false, `{|"|id|"|:|7|,|"|name|"|:|null|,|"|ref|"|:|{|"|t|"|:|"|a|\"|b|\n|\u0001|"|}|,|"|list|"|:|[|{|` +
+			`}|,|1|]|,|"|none|"|:|[|]|}`},
 	} {
 		var pieces []string
 		w := &serde{pretty: c.pretty, write: func(piece []byte) error {

@@ -22,7 +22,8 @@ func counting(t *testing.T) (e *postgres.Engine, statements func() int64) {
 		`CREATE TABLE kept (n BIGINT PRIMARY KEY CHECK (n >= 0), said TEXT, raw BYTEA, f DOUBLE PRECISION,
 			few INTEGER, fixed BIGINT)`,
 		`CREATE TABLE plain (LIKE kept INCLUDING ALL)`, `CREATE TABLE met (n BIGINT)`,
-		`CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO met VALUES (1); RETURN NULL; END'`,
+		`CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO met VALUES (1); RETURN ` +
+			`NULL; END'`,
 		`CREATE TRIGGER meeting AFTER INSERT ON kept FOR EACH STATEMENT EXECUTE FUNCTION meet()`,
 	} {
 		exec(t, e, s)

@@ -114,7 +114,8 @@ func TestPostgres_CutOnlyChangeIsYesOrNo(t *testing.T) {
 			if err := x.Lock("SELECT n FROM kept WHERE n = ?", []any{n}); err != nil {
 				return err
 			}
-			changed, err := x.ExecAndCommit("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE n < 0)",
+			changed, err := x.ExecAndCommit("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE "+
+				"n < 0)",
 				[]any{n})
 			if err == nil && changed != 1 {
 				t.Errorf("%d rows were changed", changed)

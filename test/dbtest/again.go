@@ -26,7 +26,8 @@ func Again(t testing.TB, d *db.DB, call func()) {
 		})
 	}
 	if err := write("prepare", `CREATE TABLE again_parents (id INTEGER PRIMARY KEY)`,
-		`CREATE TABLE again_children (parent INTEGER REFERENCES again_parents (id) DEFERRABLE INITIALLY DEFERRED)`); err != nil {
+		`CREATE TABLE again_children (parent INTEGER REFERENCES again_parents (id) DEFERRABLE INITIALLY `+
+			`DEFERRED)`); err != nil {
 		t.Fatal(err)
 	}
 	release, held, done := make(chan struct{}), make(chan struct{}), make(chan struct{})

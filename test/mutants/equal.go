@@ -49,10 +49,6 @@ var equals = []equal{
 		"a claim comes before what waits in the index, and what waits is not removed as a claim",
 	},
 	{"checkpoints/claim.go", `err = c.lost()`, ``, rowLocked},
-	{
-		"checkpoints/claim.go", `if err == nil && ok && row.Epoch != nil`,
-		`if err == nil && true && row.Epoch != nil`, "without a row the epoch is nil",
-	},
 	{"checkpoints/claim.go", `sqlFindClaim, scope, runID); err != nil || !ok {`, `err != nil || false {`, noRow},
 	{
 		"checkpoints/recover.go", `run_id > ? ORDER BY`, `run_id >= ? ORDER BY`,

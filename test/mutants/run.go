@@ -175,7 +175,8 @@ func (r *run) survey(ctx context.Context) error {
 
 // leftOut are tests that judge something else than a fence (recorded answers, plans, memory), or
 // mount a disk that would stay behind.
-var leftOut = regexp.MustCompile(`^Test(Postgres.*(Unseen|Storm|Histories)|Transcripts|Trees|RandomTrees|TheJudge|TheReplay|MemoryStaysFlat|NoStatementGoes|Histories)|Falsified|FullDisk|Freed`)
+var leftOut = regexp.MustCompile(`^Test(Postgres.*(Unseen|Storm|Histories)|Transcripts|Trees|RandomTrees|` +
+	`TheJudge|TheReplay|MemoryStaysFlat|NoStatementGoes|Histories)|Falsified|FullDisk|Freed`)
 
 func (r *run) look(ctx context.Context, suite, name string, i int) {
 	notes := filepath.Join(r.dir, fmt.Sprintf("reached-%s-%d", filepath.Base(r.binary(suite)), i))

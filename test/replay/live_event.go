@@ -19,7 +19,8 @@ var liveEvents = map[string]string{
 	"agent_start": "prompt s", "agent_mode_changed": "mode s agent s description s", "turn_start": "turn u",
 	"text_delta": "text s", "reasoning_delta": "text s", "tool_start": "id s name s",
 	"tool_input_delta": "delta s",
-	"tool_end":         "id s name s output s exit_code i32 metadata -j", "tool_output_delta": "id s name s delta s",
+	"tool_end":         "id s name s output s exit_code i32 metadata -j", "tool_output_delta": "id s name s " +
+		"delta s",
 	"turn_end": "turn u usage usage", "agent_end": "text s usage usage verification_summary verification " +
 		"meta -meta",
 	"error": "message s", "confirmation_required": "tool_id s tool_name s args j timeout_ms u",
@@ -36,7 +37,8 @@ var liveEvents = map[string]string{
 	"memory_stored":         "memory_id s memory_type s importance f tags *s",
 	"memory_recalled":       "memory_id s content s relevance f",
 	"memories_searched":     "query ?s tags *s result_count u",
-	"memory_cleared":        "tier s count u", "subagent_start": "task_id s session_id s parent_session_id s agent " +
+	"memory_cleared":        "tier s count u", "subagent_start": "task_id s session_id s parent_session_id s " +
+		"agent " +
 		"s description s",
 	"subagent_progress": "task_id s session_id s status s metadata j",
 	"subagent_end":      "task_id s session_id s agent s output s success b",

@@ -21,7 +21,8 @@ type chapter struct {
 	tables []string
 }
 
-var created = regexp.MustCompile(`(?i)^CREATE\s+(?:UNIQUE\s+)?(TABLE|INDEX|TRIGGER|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"?(\w+)`)
+var created = regexp.MustCompile(`(?i)^CREATE\s+(?:UNIQUE\s+)?(TABLE|INDEX|TRIGGER|` +
+	`VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"?(\w+)`)
 
 func readPurposes(files fs.FS) (purposes, error) {
 	p := purposes{of: map[string]string{}, notes: map[string]tableNotes{}}

@@ -683,8 +683,11 @@ func inStream[R comparable, X any](open streams[R, X], spoil func(s *followed[R,
 
 func inLive(spoil func(s *liveStream)) func() []law { return inStream(followedLive, spoil) }
 
-// inNews breaks what followers of live runs get: tell is given each item, and what passes it on.
-func inNews(tell func() func(f live.Followed, err error, yield func(live.Followed, error) bool) bool) func() []law {
+// A teller passes the items that a follower gets on to yield, changed; false ends the loop.
+type teller func(f live.Followed, err error, yield func(live.Followed, error) bool) bool
+
+// inNews breaks what followers of live runs get; each has a teller of its own.
+func inNews(tell func() teller) func() []law {
 	return inLive(func(s *liveStream) {
 		follow, followAll := s.follow, s.followAll
 		through := func(items iter.Seq2[live.Followed, error]) iter.Seq2[live.Followed, error] {
@@ -708,7 +711,7 @@ func inNews(tell func() func(f live.Followed, err error, yield func(live.Followe
 
 // changed is inNews for what goes by each item alone.
 func changed(change func(f live.Followed, err error) (_ live.Followed, left bool, _ error)) func() []law {
-	return inNews(func() func(live.Followed, error, func(live.Followed, error) bool) bool {
+	return inNews(func() teller {
 		return func(f live.Followed, err error, yield func(live.Followed, error) bool) bool {
 			f, left, err := change(f, err)
 			return left || yield(f, err)
@@ -770,7 +773,7 @@ var streamFaults = []fault{
 	{
 		name: "items come in another order", store: "live", law: "a follower gets what is there and what comes",
 		words: "what it was told",
-		laws: inNews(func() func(live.Followed, error, func(live.Followed, error) bool) bool {
+		laws: inNews(func() teller {
 			var held *live.Followed
 			return func(f live.Followed, err error, yield func(live.Followed, error) bool) bool {
 				if held == nil && err == nil && f.What == db.Written {
@@ -792,7 +795,7 @@ var streamFaults = []fault{
 	{
 		name: "items come twice", store: "live", law: "a follower gets what is there and what comes",
 		words: "what it was told",
-		laws: inNews(func() func(live.Followed, error, func(live.Followed, error) bool) bool {
+		laws: inNews(func() teller {
 			return func(f live.Followed, err error, yield func(live.Followed, error) bool) bool {
 				return yield(f, err) && (err != nil || f.What != db.Written || yield(f, nil))
 			}
@@ -848,7 +851,8 @@ var streamFaults = []fault{
 	},
 	{
 		name: "a follower of what is removed waits", store: "live",
-		law: "a follower ends with its thing, its context and its handle", words: "the thing is removed gave it never came",
+		law:   "a follower ends with its thing, its context and its handle",
+		words: "the thing is removed gave it never came",
 		laws: inLive(func(s *liveStream) {
 			follow := s.follow
 			s.follow = func(ctx context.Context, ref, cursor string) iter.Seq2[live.Followed, error] {
@@ -888,13 +892,15 @@ var streamFaults = []fault{
 		words: "of another was told",
 		laws: inLive(func(s *liveStream) {
 			followAll := s.followAll
-			s.followAll = func(ctx context.Context, _ string) iter.Seq2[live.Followed, error] { return followAll(ctx, "") }
+			s.followAll = func(ctx context.Context, _ string) iter.Seq2[live.Followed, error] {
+				return followAll(ctx, "")
+			}
 		}),
 	},
 	{
 		name: "what passes no more is forgotten", store: "live", law: "a filter takes a thing from when it passes",
 		words: "ended: true, removed: true: it never came",
-		laws: inNews(func() func(live.Followed, error, func(live.Followed, error) bool) bool {
+		laws: inNews(func() teller {
 			forgotten := map[string]bool{}
 			return func(f live.Followed, err error, yield func(live.Followed, error) bool) bool {
 				left := forgotten[f.Of] && err == nil
@@ -1073,7 +1079,9 @@ var streamFaults = []fault{
 }
 
 // inHolds breaks how things of a store are held.
-func inHolds(open func(d *db.DB, scope string) holds, store string, spoil func(d *db.DB, s *holds)) func() []law {
+func inHolds(open func(d *db.DB, scope string) holds, store string,
+	spoil func(d *db.DB, s *holds),
+) func() []law {
 	return func() []law {
 		return holdLaws(func(d *db.DB, scope string) holds {
 			s := open(d, scope)
@@ -1124,8 +1132,8 @@ var holdFaults = []fault{
 		}),
 	},
 	{
-		name: "any epoch takes up a holding", store: "reservations", law: "a holding is taken up again by its epoch",
-		words: "another epoch gave <nil>",
+		name: "any epoch takes up a holding", store: "reservations",
+		law: "a holding is taken up again by its epoch", words: "another epoch gave <nil>",
 		laws: inHolds(reservations, "reservations", func(_ *db.DB, s *holds) {
 			reattach := s.reattach
 			s.reattach = func(ctx context.Context, name string, epoch int64) (holding, error) {
@@ -1145,8 +1153,8 @@ var holdFaults = []fault{
 		}),
 	},
 	{
-		name: "recovery leaves what the dead held", store: "runs", law: "who closes its handle gives up what it held",
-		words: "0 were recovered, not 1",
+		name: "recovery leaves what the dead held", store: "runs",
+		law: "who closes its handle gives up what it held", words: "0 were recovered, not 1",
 		laws: inHolds(heldRuns, "runs", func(_ *db.DB, s *holds) {
 			s.recover = func(context.Context) (int, error) { return 0, nil }
 		}),
@@ -1227,7 +1235,8 @@ var switched = regexp.MustCompile(`^=== (?:RUN|NAME|CONT|PAUSE) +(\S+)\n$`)
 
 // What fails here fails in a run of its own, which is read.
 func TestEveryFaultIsNoticed(t *testing.T) {
-	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithFaults$", "-test.v", "-test.parallel=8")
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWithFaults$", "-test.v",
+		"-test.parallel=8")
 	command.Env = append(os.Environ(), brokenVariable+"=1")
 	out, err := command.CombinedOutput()
 	if err == nil || strings.Contains(string(out), "\ngoroutine ") {

@@ -62,8 +62,8 @@ var grammar = []struct {
 	{"Begin: `agents` begins with `TryLeaseThread`, `checkpoints` with `Claim`", shown(
 		"TestGrammar_EveryCallHasAnExample in docs")},
 
-	{"A call that reads or writes rows of one item has a form with `Tx` (`GetTx(rx, ref)`, `DeleteTx(tx, ref)`) " +
-		"for a transaction of the caller.", shown(
+	{"A call that reads or writes rows of one item has a form with `Tx` (`GetTx(rx, ref)`, " +
+		"`DeleteTx(tx, ref)`) for a transaction of the caller.", shown(
 		"TestEveryCallHasAFormForATransaction in docs", "the transaction given is not the one that is used")},
 	{"So have `Page` and `Find`.", shown("a form with Tx answers otherwise")},
 	{"A transaction of another file is `ErrInvalid`.", shown(
@@ -95,8 +95,8 @@ var grammar = []struct {
 		"is `ErrCursorExpired`: start over.", shown(
 		"the cursor of what is gone begins again", "TestARestoredFileIsTheBackupWithAnotherGeneration in db")},
 
-	{"A follower receives records (`db.Written`), changes of status (`db.StatusChanged`), and a `db.Gap` where " +
-		"records were removed before it read them.", shown(
+	{"A follower receives records (`db.Written`), changes of status (`db.StatusChanged`), and a `db.Gap` " +
+		"where records were removed before it read them.", shown(
 		"a record in five is lost", "a new status is not told", "a gap is not told")},
 	{"Each value carries the cursor of its own stream, in `FollowAll` too.", shown("all have one cursor")},
 	{"Values come in the order of the stream.", shown("items come in another order")},
@@ -112,8 +112,8 @@ var grammar = []struct {
 	{"`agents` and `checkpoints` have no log and report the state of the item: of several writes between two " +
 		"polls, the last one is reported.", shown("the last state is not told")},
 	{"An older state never follows a newer one.", shown("an older state comes behind a newer one")},
-	{"`Follow` and `FollowAll` end when the caller leaves the loop, or with an error: the cause of the context " +
-		"when the context ends, or `db.ErrClosed`.", shown(
+	{"`Follow` and `FollowAll` end when the caller leaves the loop, or with an error: the cause of the " +
+		"context when the context ends, or `db.ErrClosed`.", shown(
 		"the end of a follower's context is not its cause", "the end of a handle ends a follower without an error",
 		"the end of the context is not its cause")},
 
@@ -123,8 +123,8 @@ var grammar = []struct {
 		"TestWhatIsRefusedComesWithAHint in test/storetest")},
 	{"`storetest`, the suite that every store passes on every engine, tests what this page says.", shown(
 		"TestGrammar_EachSentenceHasACase in test/storetest", "TestEveryFaultIsNoticed in test/storetest")},
-	{"Each call has an example in each store that has it (`ExampleStore_Page`, `ExampleRegistry_Page` …), which " +
-		"the tests run.", shown("TestGrammar_EveryCallHasAnExample in docs")},
+	{"Each call has an example in each store that has it (`ExampleStore_Page`, `ExampleRegistry_Page` …), " +
+		"which the tests run.", shown("TestGrammar_EveryCallHasAnExample in docs")},
 	{"`docs/examples_test.go` lists the calls that a store does not have, with the reasons.", shown(
 		"TestGrammar_EveryCallHasAnExample in docs")},
 	{"The calls of the old programs are in each store's `seed.go`, with their old names and behaviour.", shown(
@@ -141,7 +141,7 @@ func sentences(page string) (all []string) {
 		line = strings.TrimSpace(line)
 		cells := strings.Split(line, " | ")
 		switch {
-		case strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| call |"):
+		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "| ---"), strings.HasPrefix(line, "| call |"):
 		case strings.HasPrefix(line, "| ") && len(cells) == 2:
 			call := regexp.MustCompile(`\w+`).FindString(cells[0])
 			for _, s := range split(strings.TrimSuffix(cells[1], " |")) {
@@ -151,7 +151,7 @@ func sentences(page string) (all []string) {
 			prose.WriteString(line + " ")
 		}
 	}
-	return append(all, split(boldHead.ReplaceAllString(strings.ReplaceAll(prose.String(), "**Cursors**", "Cursors"), "$1"))...)
+	return append(all, split(boldHead.ReplaceAllString(prose.String(), "$1"))...)
 }
 
 // boldHead is what begins a paragraph, before its sentences; "Errors" is a word of one.

@@ -231,7 +231,9 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 		}
 		return err
 	}))
-	for limit, want := range map[int]int{0: db.DefaultLimit, 1: 1, db.DefaultLimit: db.DefaultLimit, db.MaxLimit: db.MaxLimit} {
+	for limit, want := range map[int]int{
+		0: db.DefaultLimit, 1: 1, db.DefaultLimit: db.DefaultLimit, db.MaxLimit: db.MaxLimit,
+	} {
 		page, err := s.Page(t.Context(), filter, db.At{Limit: limit})
 		must(t, err)
 		found, err := s.Find(t.Context(), "", limit)

@@ -214,8 +214,10 @@ func TestPostgresAClaimOfEitherKindHasOneWinner(t *testing.T) {
 }
 
 func pauseOf(id string, iterations int) []byte {
-	return fmt.Appendf(nil, `{"run_id":%q,"workflow":{"id":"w","name":"w","start":"g","stages":[],"edges":[],"max_iterations":1},`+
-		`"paused_stage_id":"g","prompt":"p","fields":[],"output_key":"o","wf_state":{},"stage_results":[],"completed_stage_ids":[],"iterations":%d,`+
+	return fmt.Appendf(nil, `{"run_id":%q,"workflow":{"id":"w","name":"w","start":"g","stages":[],"edges":[],`+
+		`"max_iterations":1},`+
+		`"paused_stage_id":"g","prompt":"p","fields":[],"output_key":"o","wf_state":{},"stage_results":[],`+
+		`"completed_stage_ids":[],"iterations":%d,`+
 		`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id, iterations)
 }
 

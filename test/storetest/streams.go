@@ -330,7 +330,8 @@ func (open streams[R, X]) filters(t *testing.T, at place) {
 		ended, removed := status == s.ended, false
 		for f, err := range followed {
 			if err != nil {
-				t.Fatalf("where what is %s is followed, and the thing ended: %v, removed: %v: %v", status, ended, removed, err)
+				t.Fatalf("where what is %s is followed, and the thing ended: %v, removed: %v: %v", status, ended,
+					removed, err)
 			}
 			switch now := f.What == db.StatusChanged && f.Status == s.ended; {
 			case f.Of != ref && status == s.ended:
