@@ -299,7 +299,7 @@ func (l holders) dead(t *testing.T, at place) {
 		p.Kill()
 		recovered := 0
 		// an engine may wait before it takes the silent for dead
-		for end := time.Now().Add(patience); recovered == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(patience(t)); recovered == 0 && time.Now().Before(end); {
 			for _, d := range at.both() {
 				s := l.open(d, at.scope)
 				n, err := s.recover(t.Context())

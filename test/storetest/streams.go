@@ -77,11 +77,11 @@ func (open streams[R, X]) laws() []law {
 	}...)
 }
 
-// patience is how long the suite waits for what must come.
-var patience = 2 * time.Minute // a test of the suite itself has less
+// patience is how long a test waits for what must come. The suite's own tests change it.
+var patience = func(*testing.T) time.Duration { return 2 * time.Minute }
 
 func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("it never came"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience(t), errors.New("it never came"))
 	t.Cleanup(cancel)
 	return ctx
 }
