@@ -408,9 +408,15 @@ var throws = map[string]func(x *thrower) error{
 		}
 		return errors.New("it was not told")
 	},
+	"live.Session.SetCurrent(stop)": func(x *thrower) error {
+		var session live.Session
+		session.SetCurrent("r", x.hit)
+		_, err := live.NewRunHandle("r", "s", live.NewStore(x.d, live.Options{}), &session, nil).Cancel(x.t.Context())
+		return err
+	},
 	"live.CancelHook.RecordRunCancelled": func(x *thrower) error {
 		var session live.Session
-		session.SetCurrent("r", live.NewCancellationToken())
+		session.SetCurrent("r", func() {})
 		s := live.NewStore(x.d, live.Options{})
 		_, err := live.NewRunHandle("r", "s", s, &session, hook{x.hit}).Cancel(x.t.Context())
 		return err

@@ -39,7 +39,7 @@ const opAppend = "record live events"
 // db.ErrNotFound: there is no such run, or a cap on runs removed it. db.ErrInvalid: an event was
 // not made by NewEvent, or the run has no sequence left.
 func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
-	err = s.write(ctx, writing(b.Events), opAppend, runID, func(tx *db.Tx, scope int64) error {
+	err = s.write(ctx, writing(s.db, b.Events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})

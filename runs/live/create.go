@@ -1,7 +1,6 @@
 package live
 
 import (
-	"context"
 	"errors"
 
 	"github.com/google/uuid"
@@ -20,18 +19,6 @@ const (
 	opCreate  = "create live run"
 	opReserve = "reserve live run"
 )
-
-// create adds a run, and replaces one of that id.
-func (s *Store) create(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot, err error) {
-	err = s.db.Write(ctx, opCreate, func(tx *db.Tx) error {
-		run, err = s.CreateRunWithIDTx(tx, id, sessionID, prompt)
-		return err
-	})
-	if err == nil {
-		_ = s.dropLeftovers(ctx) // an error would say that the run was not created
-	}
-	return run, err
-}
 
 // CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's.
 func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run RunSnapshot, err error) {

@@ -14,11 +14,8 @@ const opEvents = "read live events"
 // the first item is a gap. db.ErrNotFound: there is no such run. db.ErrCursorExpired: the cursor's
 // run was removed or replaced.
 func (s *Store) EventsPage(ctx context.Context, runID string, at db.At) (page db.Page[Followed], err error) {
-	err = s.db.Read(ctx, opEvents, func(rx *db.Rx) error {
-		page, err = s.EventsPageTx(rx, runID, at)
-		return err
-	})
-	return page, err
+	return within(ctx, opEvents,
+		func(rx *db.Rx) (db.Page[Followed], error) { return s.EventsPageTx(rx, runID, at) }, s.db.Read)
 }
 
 // EventsPageTx is EventsPage inside a transaction.

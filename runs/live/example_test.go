@@ -71,14 +71,14 @@ func ExampleRunHandle_Cancel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	token := live.NewCancellationToken()
-	session.SetCurrent(run.ID, token)
+	work, stop := context.WithCancel(ctx)
+	session.SetCurrent(run.ID, stop)
 
 	cancelled, err := live.NewRunHandle(run.ID, run.SessionID, store, session, nil).Cancel(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	<-token.Done() // what the agent waits for
+	<-work.Done() // what the agent waits for
 	run, _, err = store.Snapshot(ctx, run.ID)
 	fmt.Println(cancelled, run.Status, err)
 	// Output: true cancelled <nil>

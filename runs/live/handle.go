@@ -5,50 +5,29 @@ import (
 	"sync"
 )
 
-// A CancellationToken tells a running agent to stop. It fires once.
-type CancellationToken struct {
-	ctx  context.Context
-	fire context.CancelFunc
-}
-
-// NewCancellationToken returns a token that has not fired.
-func NewCancellationToken() *CancellationToken {
-	ctx, fire := context.WithCancel(context.Background())
-	return &CancellationToken{ctx: ctx, fire: fire}
-}
-
-// Cancel fires the token.
-func (t *CancellationToken) Cancel() { t.fire() }
-
-// IsCancelled reports whether the token has fired.
-func (t *CancellationToken) IsCancelled() bool { return t.ctx.Err() != nil }
-
-// Done is closed when the token fires.
-func (t *CancellationToken) Done() <-chan struct{} { return t.ctx.Done() }
-
-// A Session is what the handles of one session share in this process: which run is current, and its
-// token. The zero value has neither. Its methods are safe for concurrent use.
+// A Session is what the handles of one session share in this process: which run is current, and how
+// it is stopped. The zero value has neither. Its methods are safe for concurrent use.
 type Session struct {
 	mu      sync.Mutex
 	current string
-	token   *CancellationToken
+	stop    context.CancelFunc
 }
 
-// SetCurrent sets the current run, and the token that stops it; without a token no run can be stopped.
-func (s *Session) SetCurrent(runID string, t *CancellationToken) {
+// SetCurrent sets the current run, and the function that stops it; with nil no run can be stopped.
+func (s *Session) SetCurrent(runID string, stop context.CancelFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.token = runID, t
+	s.current, s.stop = runID, stop
 }
 
-// cancellation is the token of a run, if that is the current one and has a token.
-func (s *Session) cancellation(runID string) *CancellationToken {
+// stopOf returns the function that stops a run, if that is the current one.
+func (s *Session) stopOf(runID string) context.CancelFunc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != runID {
 		return nil
 	}
-	return s.token
+	return s.stop
 }
 
 // A CancelHook is called when a handle cancels a run.
@@ -95,16 +74,16 @@ func (h *RunHandle) Status(ctx context.Context) (status RunStatus, found bool, e
 	return run.Status, found, err
 }
 
-// Cancel stops the run if it is its session's current one and there is a token: the token fires,
-// the run is marked cancelled, whatever its status, and the hook is called. It reports whether it
-// did so; a second call does it again. The run need not exist in the store. After an error the
-// token has fired and the hook was called, but the mark may not be stored.
+// Cancel stops the run if it is its session's current one and can be stopped: it calls the session's
+// function, marks the run cancelled, whatever its status, and calls the hook. It reports whether it
+// did so; a second call does it again. The run need not exist in the store. After an error both
+// functions were called, but the mark may not be stored.
 func (h *RunHandle) Cancel(ctx context.Context) (cancelled bool, err error) {
-	token := h.session.cancellation(h.id)
-	if token == nil {
+	stop := h.session.stopOf(h.id)
+	if stop == nil {
 		return false, nil
 	}
-	token.Cancel()
+	stop()
 	_, _, err = h.store.MarkCancelled(ctx, h.id)
 	if h.hook != nil {
 		h.hook.RecordRunCancelled(ctx, h.id, h.sessionID, cancelledByHost)

@@ -41,10 +41,7 @@ const (
 // Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run;
 // Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
-	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
-		r, err = s.BeginTx(tx, start)
-		return err
-	})
+	r, err = within(ctx, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) }, s.db.Write)
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one is not held
 	}
@@ -72,11 +69,8 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 // Resume holds a free run, whatever its status: an agent may continue after an end.
 // db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or is held.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
-	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
-		r, err = s.ResumeTx(tx, runID)
-		return err
-	})
-	return orNone(r, err)
+	return orNone(within(ctx, opResume,
+		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) }, s.db.WriteLocked))
 }
 
 // ResumeTx is Resume inside a transaction of the caller's. The run is held once that commits.
@@ -133,22 +127,18 @@ func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
 // Reattach returns the handle of a run that is held: by this process, after an unknown outcome of
 // Begin, or detached, by any process. db.ErrLeaseLost: it is not held under that epoch.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, error) {
-	var key int64
-	err := s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
-		row, _, err := s.placeIn(rx, runID, "")
-		if err == nil {
-			key = row.Key
-		}
-		return err
-	})
+	at, err := within(ctx, opReattach, func(rx *db.Rx) (at db.Place, err error) {
+		_, at, err = s.placeIn(rx, runID, "")
+		return at, err
+	}, s.db.Read)
 	if err != nil {
 		return nil, named(opReattach, runID, err)
 	}
-	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(key), epoch)
+	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(at.Key), epoch)
 	if err != nil {
 		return nil, named(opReattach, runID, err)
 	}
-	return &Run{store: s, id: runID, key: key, lease: lease}, nil
+	return &Run{store: s, id: runID, key: at.Key, lease: lease}, nil
 }
 
 // ID is the run's id.
@@ -172,11 +162,8 @@ func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 // RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was stored
 // after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
-	err = writing(events)(r.store.db, ctx, opHeld, func(tx *db.Tx) error {
-		a, err = r.append(tx, batch, events)
-		return err
-	})
-	return a, err
+	return within(ctx, opHeld,
+		func(tx *db.Tx) (Appended, error) { return r.append(tx, batch, events) }, writing(r.store.db, events))
 }
 
 // AppendTx is Append inside a transaction of the caller's.

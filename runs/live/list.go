@@ -30,11 +30,7 @@ const (
 
 // Get returns the snapshot of a run. db.ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, runID string) (run RunSnapshot, err error) {
-	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
-		run, err = s.GetTx(rx, runID)
-		return err
-	})
-	return run, err
+	return within(ctx, opGet, func(rx *db.Rx) (RunSnapshot, error) { return s.GetTx(rx, runID) }, s.db.Read)
 }
 
 // GetTx is Get inside a transaction.
@@ -54,11 +50,8 @@ func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 // of the same millisecond are in the order in which they were added. Its cost depends on the page:
 // indexes serve the filter's session or statuses, and its times.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
-	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
-		page, err = s.PageTx(rx, filter, at)
-		return err
-	})
-	return page, err
+	return within(ctx, opList,
+		func(rx *db.Rx) (db.Page[RunSnapshot], error) { return s.PageTx(rx, filter, at) }, s.db.Read)
 }
 
 // PageTx is Page inside a transaction.
@@ -113,11 +106,8 @@ func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, e
 
 // Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []string, err error) {
-	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
-		found, err = s.FindTx(rx, prefix, limit)
-		return err
-	})
-	return found, err
+	return within(ctx, opFind,
+		func(rx *db.Rx) ([]string, error) { return s.FindTx(rx, prefix, limit) }, s.db.Read)
 }
 
 const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ?

@@ -39,8 +39,9 @@ type player struct {
 	folder string
 
 	session *live.Session
-	current *string // run
-	token   *live.CancellationToken
+	current *string         // run
+	token   context.Context // nil: there is none
+	stop    context.CancelFunc
 	hook    *recordingHook
 	handles map[string]*live.RunHandle
 	marked  map[string]uint64
@@ -369,9 +370,9 @@ func (p *player) handle(c *replay.Call) replay.Answer {
 	case "set_token":
 		var present bool
 		err := c.Unmarshal("present", &present)
-		p.token = nil
+		p.token, p.stop = nil, nil
 		if present {
-			p.token = live.NewCancellationToken()
+			p.token, p.stop = context.WithCancel(context.Background())
 		}
 		p.setCurrent()
 		return result[any](nil, err)
@@ -379,7 +380,7 @@ func (p *player) handle(c *replay.Call) replay.Answer {
 		if p.token == nil {
 			return ok(nil)
 		}
-		return ok(p.token.IsCancelled())
+		return ok(p.token.Err() != nil)
 	case "hook_calls":
 		calls := p.hook.calls
 		p.hook.calls = []map[string]any{}
@@ -523,7 +524,7 @@ func (p *player) setCurrent() {
 	if p.current == nil {
 		p.session.SetCurrent("", nil)
 	} else {
-		p.session.SetCurrent(*p.current, p.token)
+		p.session.SetCurrent(*p.current, p.stop)
 	}
 }
 

@@ -12,13 +12,20 @@ import (
 
 // CreateRun adds a run under a new id, "run-" and a UUID.
 func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSnapshot, error) {
-	return s.create(ctx, newID(), sessionID, prompt)
+	return s.CreateRunWithID(ctx, newID(), sessionID, prompt)
 }
 
 // CreateRunWithID adds a run under an id of the caller's. It replaces a run of that id and its
 // events; [Store.ReserveRunWithID] does not.
-func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (RunSnapshot, error) {
-	return s.create(ctx, id, sessionID, prompt)
+func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot,
+	err error,
+) {
+	run, err = within(ctx, opCreate,
+		func(tx *db.Tx) (RunSnapshot, error) { return s.CreateRunWithIDTx(tx, id, sessionID, prompt) }, s.db.Write)
+	if err == nil {
+		_ = s.dropLeftovers(ctx) // an error would say that the run was not created
+	}
+	return run, err
 }
 
 // ReserveRunWithID adds a run under an id of the caller's unless it exists, so that a start can be
@@ -26,10 +33,8 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
 	err error,
 ) {
-	err = s.db.Write(ctx, opReserve, func(tx *db.Tx) error {
-		r, err = s.ReserveRunWithIDTx(tx, id, sessionID, prompt)
-		return err
-	})
+	r, err = within(ctx, opReserve,
+		func(tx *db.Tx) (Reservation, error) { return s.ReserveRunWithIDTx(tx, id, sessionID, prompt) }, s.db.Write)
 	if err == nil && !r.Existing {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one was not added
 	}
@@ -44,7 +49,7 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) (run RunSnapshot, found bool,
 	err error,
 ) {
-	err = s.write(ctx, writing(events), opAppend, runID, func(tx *db.Tx, scope int64) error {
+	err = s.write(ctx, writing(s.db, events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		row, _, err := s.append(tx, scope, runID, Batch{Events: events})
 		if found = err == nil; err != nil {
 			return err

@@ -96,16 +96,16 @@ func TestRunStoreReplacesPersistedRecords(t *testing.T) {
 func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
 	ctx, store, session := context.Background(), newStore(t, live.Options{}), &live.Session{}
 	run := create(t, store, "fix tests")
-	token := live.NewCancellationToken()
-	session.SetCurrent(run.ID, token)
+	token, stop := context.WithCancel(t.Context())
+	session.SetCurrent(run.ID, stop)
 	handle := live.NewRunHandle(run.ID, run.SessionID, store, session, nil)
-	if cancelled, err := handle.Cancel(ctx); err != nil || !cancelled || !token.IsCancelled() {
-		t.Errorf("cancelled is %v, the token's %v, %v", cancelled, token.IsCancelled(), err)
+	if cancelled, err := handle.Cancel(ctx); err != nil || !cancelled || token.Err() == nil {
+		t.Errorf("cancelled is %v, the token's %v, %v", cancelled, token.Err(), err)
 	}
 	if status, _, err := handle.Status(ctx); err != nil || status != live.Cancelled {
 		t.Errorf("the status is %q, %v", status, err)
 	}
-	session.SetCurrent("other-run", token)
+	session.SetCurrent("other-run", stop)
 	if cancelled, err := handle.Cancel(ctx); err != nil || cancelled {
 		t.Errorf("a run that is not current was cancelled: %v", err)
 	}
@@ -115,12 +115,12 @@ func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
 func TestCancel_HookRunsWhateverTheMark(t *testing.T) {
 	store, session, hook := newStore(t, live.Options{}), &live.Session{}, &recordingHook{}
 	run := create(t, store, "p")
-	token := live.NewCancellationToken()
-	session.SetCurrent(run.ID, token)
+	token, stop := context.WithCancel(t.Context())
+	session.SetCurrent(run.ID, stop)
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	cancelled, err := live.NewRunHandle(run.ID, run.SessionID, store, session, hook).Cancel(ctx)
-	if !cancelled || err == nil || !token.IsCancelled() || len(hook.calls) != 1 {
+	if !cancelled || err == nil || token.Err() == nil || len(hook.calls) != 1 {
 		t.Errorf("cancelled is %v, %v; the hook was told %v", cancelled, err, hook.calls)
 	}
 }
@@ -131,17 +131,19 @@ func TestCancelNeverFiresAnotherRunsToken(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end() // the mark is of no interest here
 	for range 3000 {
-		session, others := &live.Session{}, live.NewCancellationToken()
-		session.SetCurrent("a", live.NewCancellationToken())
+		session := &live.Session{}
+		others, stop := context.WithCancel(t.Context())
+		session.SetCurrent("a", func() {})
 		done := make(chan struct{})
 		go func() {
-			session.SetCurrent("b", others)
+			session.SetCurrent("b", stop)
 			close(done)
 		}()
 		_, _ = live.NewRunHandle("a", "s", store, session, nil).Cancel(ended)
 		<-done
-		if others.IsCancelled() {
+		if others.Err() != nil {
 			t.Fatal("the handle of run a fired the token of run b")
 		}
+		stop()
 	}
 }

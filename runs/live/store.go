@@ -58,11 +58,22 @@ func NewStore(d *db.DB, o Options) *Store {
 	}
 }
 
+// within returns what fn gives in a transaction that run begins.
+func within[X, T any](ctx context.Context, op string, fn func(X) (T, error),
+	run func(context.Context, string, func(X) error) error,
+) (v T, err error) {
+	err = run(ctx, op, func(x X) error {
+		v, err = fn(x)
+		return err
+	})
+	return v, err
+}
+
 // lookup runs fn in a read transaction of the caller's. It does not call fn if nothing was ever
 // written to the scope.
 func (s *Store) lookup(rx *db.Rx, why, runID string, fn func(scope int64) error) error {
-	if err := db.CheckID("run", runID); err != nil {
-		return &db.Error{Op: why, Entity: "live run", Err: err}
+	if err := checkID(why, runID); err != nil {
+		return err
 	}
 	scope, ok, err := s.scopeIn(rx)
 	if err == nil && ok {
@@ -82,10 +93,10 @@ func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
 
 // inside runs fn in a write transaction of the caller's.
 func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error) error {
-	if err := db.CheckID("run", runID); err != nil {
-		return &db.Error{Op: why, Entity: "live run", Err: err}
+	err := checkID(why, runID)
+	if err == nil {
+		err = tx.Of(s.db)
 	}
-	err := tx.Of(s.db)
 	if err == nil {
 		var scope int64
 		if scope, err = tx.Scope(s.scope); err == nil {
@@ -96,27 +107,27 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 }
 
 // A writer is one of the calls of [db.DB] that write.
-type writer func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) error) error
+type writer func(ctx context.Context, why string, fn func(*db.Tx) error) error
 
 // writing is how events are written. Ends alone are written on a full disk too, so that a holder can
 // release its run.
-func writing(events []Event) writer {
+func writing(d *db.DB, events []Event) writer {
 	for i := range events {
 		if kind := events[i].kind; kind != "agent_end" && kind != "error" {
-			return (*db.DB).WriteLocked
+			return d.WriteLocked
 		}
 	}
-	return (*db.DB).WriteEnd
+	return d.WriteEnd
 }
 
 // write runs fn in a transaction that locks the run's row first, and writes to no other run.
 func (s *Store) write(ctx context.Context, write writer, why, runID string,
 	fn func(tx *db.Tx, scope int64) error,
 ) error {
-	if err := db.CheckID("run", runID); err != nil {
-		return &db.Error{Op: why, Entity: "live run", Err: err}
+	if err := checkID(why, runID); err != nil {
+		return err
 	}
-	return named(why, runID, write(s.db, ctx, why, func(tx *db.Tx) error {
+	return named(why, runID, write(ctx, why, func(tx *db.Tx) error {
 		scope, err := tx.Scope(s.scope)
 		if err != nil {
 			return err
@@ -127,8 +138,8 @@ func (s *Store) write(ctx context.Context, write writer, why, runID string,
 
 // read is lookup in a transaction of its own.
 func (s *Store) read(ctx context.Context, why, runID string, fn func(rx *db.Rx, scope int64) error) error {
-	if err := db.CheckID("run", runID); err != nil {
-		return &db.Error{Op: why, Entity: "live run", Err: err}
+	if err := checkID(why, runID); err != nil {
+		return err
 	}
 	return named(why, runID, s.readScope(ctx, why, fn))
 }
@@ -141,6 +152,14 @@ func (s *Store) readScope(ctx context.Context, why string, fn func(rx *db.Rx, sc
 		}
 		return fn(rx, scope)
 	})
+}
+
+// checkID reports, as db.ErrInvalid, an id that no run can have.
+func checkID(why, runID string) error {
+	if err := db.CheckID("run", runID); err != nil {
+		return &db.Error{Op: why, Entity: "live run", Err: err}
+	}
+	return nil
 }
 
 // named adds the run's id to an error.

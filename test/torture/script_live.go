@@ -42,7 +42,7 @@ func liveScript() script {
 		}),
 		markOp("live-6", live.Cancelled, func(ctx context.Context, s *session, id string) error {
 			var at live.Session
-			at.SetCurrent(id, live.NewCancellationToken())
+			at.SetCurrent(id, func() {})
 			_, err := live.NewRunHandle(id, "session", liveRuns(s), &at, nil).Cancel(ctx)
 			return err
 		}),
