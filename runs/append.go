@@ -36,11 +36,11 @@ type Batch struct {
 // ErrInvalid.
 func (s *Store) Append(ctx context.Context, b Batch) error {
 	p, err := prepare(b)
-	if err != nil || p.empty() {
+	if err != nil || len(b.Records) == 0 {
 		return err
 	}
 	return writing(b.Records)(s.db, ctx, opAppend,
-		func(tx *db.Tx) error { return p.appendAlone(tx, s.scope, &s.keys) })
+		func(tx *db.Tx) error { return p.append(tx, s.scope, &s.keys, tx.ExecAndCommit) })
 }
 
 // writing is how records are written: an end alone also on a full disk, so that the run can be removed.
@@ -59,10 +59,10 @@ func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
 		return RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
 	}
 	p, err := prepare(b)
-	if err != nil || p.empty() {
+	if err != nil || len(b.Records) == 0 {
 		return err
 	}
-	return p.append(tx, s.scope, &s.keys)
+	return p.append(tx, s.scope, &s.keys, tx.Exec)
 }
 
 const opAppend = "append records"

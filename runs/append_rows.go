@@ -52,7 +52,8 @@ func prepare(b Batch) (prepared, error) {
 				"was given", "record %d of %d: %w", i+1, len(b.Records), err))
 		}
 		p.turns = p.turns && p.rows[i].kind == kindTurn
-		p.undated = p.undated || undated(r)
+		_, undated := dated(r, time.Time{})
+		p.undated = p.undated || undated
 	}
 	if b.Key != "" {
 		var err error
@@ -75,23 +76,11 @@ func digestOf(rows []recordRow) ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// empty reports whether there is nothing to append.
-func (p *prepared) empty() bool { return len(p.rows) == 0 }
-
-// append appends in a scope, as this process, beside what else the transaction does.
-func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache) error {
-	return p.appendBy(tx, scopeName, keys, tx.Exec)
-}
-
-// appendAlone is append where it is all that the transaction does.
-func (p prepared) appendAlone(tx *db.Tx, scopeName string, keys *keyCache) error {
-	return p.appendBy(tx, scopeName, keys, tx.ExecAndCommit)
-}
-
-// change is how the change is made that may be the only one of the transaction.
+// change is how a change is made that may be the only one of the transaction.
 type change func(query string, args ...any) (int64, error)
 
-func (p prepared) appendBy(tx *db.Tx, scopeName string, keys *keyCache, only change) error {
+// append appends to the run as this process.
+func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only change) error {
 	owner, err := tx.Owner()
 	if err != nil {
 		return err
@@ -126,15 +115,21 @@ func (p prepared) appendBy(tx *db.Tx, scopeName string, keys *keyCache, only cha
 	return nil
 }
 
-// undated tells of a record that a caller made without a time.
-func undated(r Record) bool {
+// dated gives a record that a caller made without a time that time, and reports whether it did.
+func dated(r Record, now time.Time) (Record, bool) {
 	switch r := r.(type) {
 	case Started:
-		return r.StartedAt.IsZero() && r.from.Made()
+		if r.StartedAt.IsZero() && r.from.Made() {
+			r.StartedAt = now
+			return r, true
+		}
 	case Ended:
-		return r.EndedAt.IsZero() && r.from.Made()
+		if r.EndedAt.IsZero() && r.from.Made() {
+			r.EndedAt = now
+			return r, true
+		}
 	}
-	return false
+	return r, false
 }
 
 // date gives the undated records a time. The slices are the call's own, not the transaction's,
@@ -142,18 +137,12 @@ func undated(r Record) bool {
 func (p *prepared) date(now time.Time) (err error) {
 	p.Records, p.rows = slices.Clone(p.Records), slices.Clone(p.rows)
 	for i, r := range p.Records {
-		if !undated(r) {
+		record, changed := dated(r, now)
+		if !changed {
 			continue
 		}
-		switch r := r.(type) {
-		case Started:
-			r.StartedAt = now
-			p.Records[i] = r
-		case Ended:
-			r.EndedAt = now
-			p.Records[i] = r
-		}
-		if p.rows[i], err = rowOf(p.Records[i]); err != nil {
+		p.Records[i] = record
+		if p.rows[i], err = rowOf(record); err != nil {
 			return p.ref.failed(opAppend, err)
 		}
 	}
@@ -211,7 +200,7 @@ const (
 	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
 	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it,
 	// so that what it reads is the last there is, and where it read too early its id is taken. A run
-	// of somebody else's who lives stays theirs.
+	// of another live process stays its own.
 	sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
 SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
 FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24

@@ -13,7 +13,7 @@ func appended(t *testing.T, d *db.DB, keys *keyCache, b Batch) {
 	t.Helper()
 	p, err := prepare(b)
 	if err == nil {
-		err = d.Write(t.Context(), "append", func(tx *db.Tx) error { return p.append(tx, "", keys) })
+		err = d.Write(t.Context(), "append", func(tx *db.Tx) error { return p.append(tx, "", keys, tx.Exec) })
 	}
 	if err != nil {
 		t.Fatal(err)

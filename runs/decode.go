@@ -11,16 +11,13 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// decodeSeed reads one trace line, without its line feed, and accepts exactly what the seed version of
-// the original accepts: a [Started], a [Turn] or an [Ended]. The error is a *serdejson.DecodeError. It keeps
-// no reference to line.
+// decode reads one trace line, without its line feed, and accepts exactly what the seed version of the
+// original accepts: a [Started], a [Turn] or an [Ended]. The error is a *serdejson.DecodeError. What
+// it returns shares the bytes of line.
 //
 // Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets
-// its record's EndedAt (see [AgentOutcome]), and free-form JSON is handed out as it was written,
-// not normalised.
-func decodeSeed(line []byte) (Record, error) { return decode(bytes.Clone(line)) }
-
-// decode keeps line: what it returns shares its bytes.
+// its record's EndedAt (see [AgentOutcome]), and free-form JSON is returned as it was written, not
+// normalised.
 func decode(line []byte) (Record, error) {
 	if !utf8.Valid(line) {
 		return nil, &serdejson.DecodeError{Reason: serdejson.NotUTF8}

@@ -12,9 +12,9 @@ import (
 const opDelete = "delete run"
 
 // Delete removes a run with all its records and keys. ErrNotFound: there is no such run.
-// ErrConflict: a process that lives writes to it, so that it would come back; or a row of a table
-// of the user's refers to it. Nil says that the run is gone: records that could not be dropped any
-// more, because ctx ended or the disk failed, nobody sees, and the next removal drops them.
+// ErrConflict: a live process writes to it, so that it would come back; or a row of a table of the
+// user's refers to it. Nil means that the run is gone: records that could not be removed, because ctx
+// ended or the disk failed, are invisible, and the next removal removes them.
 func (s *Store) Delete(ctx context.Context, run RunRef) error {
 	var err error
 	var at detachment
@@ -85,7 +85,7 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	return row.Key, err
 }
 
-// named says of a refused removal what stands in its way.
+// named says why the removal of a run was refused.
 func named(run RunRef, err error) error {
 	if !db.IsConstraint(err) {
 		return err
@@ -117,9 +117,9 @@ const writerHeld = 5 * time.Millisecond
 // keysAtOnce is how many of a run's keys one transaction takes from it.
 var keysAtOnce int64 = 500 // a variable for tests
 
-// A detachment removes the row of a run and leaves its records to dropLeavings. Of a run with many
-// keys it first spends them, some in each transaction. What a removal spent that was stopped or
-// refused may be old by then, and is made new before.
+// A detachment removes the row of a run and leaves its records to dropLeavings. First it spends the
+// keys of the run, some in each transaction. It renews those that an earlier removal spent, which was
+// stopped or refused: they may be old.
 type detachment struct {
 	run     int64
 	renewed bool   // all keys that were spent before are new
@@ -182,21 +182,24 @@ SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key,
 	JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
 ORDER BY k.append_key LIMIT ` + db.BoundLimit
 	sqlDropSpent = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
-    SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
+    SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ?
+	ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	// spentKey is what rows are found by: see db.Same.
 	spentKey = `scope, run_id, agent_id, append_key, ` + db.Start("run_id") + `, ` + db.Start("agent_id") +
 		`, ` + db.Start("append_key")
-	// Those of an earlier run of the name are passed over: they are as old as its removal.
+	// It skips those of an earlier run of the name: they are as old as its removal.
 	sqlSpentOf = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` +
 		db.Start("append_key") + ` >= ` + db.Start("?2")
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3
 	AND append_key <= ?4
-AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` + db.Start("?4") + ` AND ` + ofRun("?2")
+AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` +
+		db.Start("?4") + ` AND ` + ofRun("?2")
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	// A run whose removal was stopped or refused still needs the keys that were taken from it.
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
-    SELECT ` + spentKey + ` FROM run_spent_keys WHERE removed_at < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
+    SELECT ` + spentKey + ` FROM run_spent_keys WHERE removed_at < ?
+	AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
     ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
 )
 
@@ -211,7 +214,7 @@ func sqlSomeSpent(tx *db.Tx) string {
 		tx.InOrder("append_key") + ` LIMIT ` + db.BoundLimit + `) AS spent`
 }
 
-// spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.
+// spendKeys keeps the keys of a run that is removed: a late repeat must not create it again.
 func spendKeys(tx *db.Tx, key int64) error {
 	for d := (detachment{run: key}); !d.renewed; {
 		if err := d.renew(tx); err != nil {
@@ -222,7 +225,7 @@ func spendKeys(tx *db.Tx, key int64) error {
 	return err
 }
 
-// spend keeps up to limit keys of a run as those of one that is gone, in place of those that an
+// spend keeps up to limit keys of a run as those of a removed one. They replace those that an
 // earlier run of the name had.
 func spend(tx *db.Tx, key, limit int64) (int64, error) {
 	if _, err := tx.Exec(sqlDropSpent, key, limit); err != nil {
@@ -231,7 +234,7 @@ func spend(tx *db.Tx, key, limit int64) (int64, error) {
 	return tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, limit)
 }
 
-// dropLeavings removes the records of runs that are gone, those that somebody else left too.
+// dropLeavings removes the records of removed runs, also those that another process left.
 func (s *Store) dropLeavings(ctx context.Context) error {
 	for more := true; more; {
 		err := s.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
@@ -250,9 +253,8 @@ func (s *Store) dropLeavings(ctx context.Context) error {
 	return nil
 }
 
-// dropLines removes records of runs that are gone until its time is over; more says that some may
-// be left. A record may be of any size, and a statement can't be ended early, so the first takes
-// one.
+// dropLines removes records of removed runs until its time is over; more says that some may be left.
+// A record may be of any size, and a statement can't be ended early, so the first removes one.
 func dropLines(tx *db.Tx) (more bool, err error) {
 	lines := int64(1)
 	for began := time.Now(); ; {

@@ -14,9 +14,9 @@ import (
 )
 
 // encode writes r as the line, without its line feed, that the original writes for it: its order of
-// members, absent values left out, its times and floats, free-form JSON in canonical form (see
-// [canonical]). An [Unknown] is written as it is, with blanks taken out if a line feed is among
-// them.
+// members, absent values left out, its times and floats, free-form JSON in canonical form: without
+// blanks, keys in byte order, numbers as serde writes them. An [Unknown] is written as it is, without
+// its blanks if a line feed is among them.
 //
 // What the original would lose on rewriting (unknown members, key order) is lost here too; a store
 // keeps such lines as they came. It is an error if the original could not read the line back: text

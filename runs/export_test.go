@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
@@ -18,6 +19,13 @@ func (s *Store) Retention() RetentionConfig { return s.retention }
 
 // DecodeSeed reads a line as the seed version of the original does.
 func DecodeSeed(line []byte) (Record, error) { return decodeSeed(line) }
+
+func decodeSeed(line []byte) (Record, error) { return decode(bytes.Clone(line)) }
+
+func undated(r Record) bool {
+	_, undated := dated(r, time.Time{})
+	return undated
+}
 
 func (s *Store) imported() store { return store{s.scope, s.db} }
 

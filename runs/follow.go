@@ -66,8 +66,8 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 // does.
 //
 // Runs without a started record are followed too, where the filter asks neither for a status nor
-// for a time. After a commit it looks at the runs of the scope, once for all who follow with this
-// filter, and no more than a fifth of the time. Where that takes longer than 5 ms, as with some
+// for a time. After a commit it looks at the runs of the scope, once for all followers with this
+// filter, during at most a fifth of the time. Where that takes longer than 5 ms, as with some
 // thousands of runs, it is the new ones and those in progress that have a started record; all of
 // them, and so appends to runs that ended, are being cancelled or never were started, and removals,
 // are looked at a twentieth of the time. What came and went between two looks is not seen.
@@ -102,11 +102,8 @@ func failedFollow(err error) iter.Seq2[Followed, error] {
 // lines is the end of the trace, for what is yet to come. ErrNotFound: there is no such run.
 // ErrInvalid: lines is negative.
 func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (cursor string, err error) {
-	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		cursor, err = s.CursorBeforeTx(rx, run, lines)
-		return err
-	})
-	return cursor, err
+	return inside(ctx, opFollow,
+		func(rx *db.Rx) (string, error) { return s.CursorBeforeTx(rx, run, lines) }, s.db.Read)
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
@@ -120,7 +117,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, erro
 	}
 	end, _, err := traceEnd(rx, at.Key)
 	if lines == 0 {
-		at.Status = end.Status // what was before is known to who wants none of it
+		at.Status = end.Status // the initial status is not reported
 	}
 	at.Seen = max(0, end.Seen-lines)
 	return stream.Cursor(rx, at), err
@@ -160,7 +157,9 @@ const (
     (SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), 0)`
 	sqlTraceEnd   = `SELECT key, status, ` + traceLast + ` AS seen FROM runs WHERE key = ?`
 	sqlRunOfKey   = `SELECT agent_id, run_id, status FROM runs WHERE key = ?`
-	sqlTraceHeads = `SELECT key, agent_id AS "of.agent_id", run_id AS "of.run_id", status, ` + traceLast + ` AS seen, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+	sqlTraceHeads = `SELECT key, agent_id AS "of.agent_id", run_id AS "of.run_id", status, ` +
+		traceLast + ` AS seen,
+	CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL
 		LIMIT ?`

@@ -48,7 +48,8 @@ AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
 	AND (? OR agent_id > ?)
 ORDER BY agent_id LIMIT ` + db.BoundLimit
 	// The oldest of an agent: its list from the other end.
-	sqlOldestOfAgent = endedColumns + ` FROM (SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedOrCancelled + `
+	sqlOldestOfAgent = endedColumns + ` FROM (SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` +
+		endedOrCancelled + `
     ORDER BY started_at, run_id DESC LIMIT ` + db.BoundLimit + `) AS runs`
 	sqlEndedBefore = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) > (?, ?) AND ended_at < ?
 	AND ` + endedRuns + `
@@ -80,7 +81,7 @@ func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []db.Ende
 			Ended int64  `db:"ended"`
 		}
 		var planned []db.Ended
-		err := s.read(ctx, func(rx *db.Rx, scope int64) error {
+		err := s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 			agents, planned = nil, nil
 			err := rx.Select(&agents, sqlFullAgents, scope, keep-most, last, first, last, agentsAtOnce)
 			for i := 0; i < len(agents) && err == nil; i++ {
@@ -108,7 +109,7 @@ func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []db.Ende
 	after := db.Ended{At: math.MinInt64}
 	for more := true; more; {
 		var page []db.Ended
-		err := s.read(ctx, func(rx *db.Rx, scope int64) error {
+		err := s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 			page = nil
 			return rx.Select(&page, sqlEndedBefore, scope, after.At, after.Key, db.Nanos(cutoff), runsAtOnce)
 		})
@@ -128,7 +129,7 @@ func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []db.Ende
 		db.Ended
 		Text *string `db:"ended_at_text"`
 	}
-	err = s.read(ctx, func(rx *db.Rx, scope int64) error {
+	err = s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 		runs = nil
 		return rx.Select(&runs, sqlEndedAt, scope, db.Nanos(cutoff))
 	})
@@ -139,15 +140,4 @@ func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []db.Ende
 		}
 	}
 	return over, err
-}
-
-// read runs fn in a short read on the store's scope; one that nobody wrote to has no runs.
-func (s *Store) read(ctx context.Context, fn func(rx *db.Rx, scope int64) error) error {
-	return s.db.Read(ctx, opGC, func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
-		}
-		return fn(rx, scope)
-	})
 }

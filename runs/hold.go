@@ -31,11 +31,8 @@ const (
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run
 // already; Resume takes one up that nobody holds.
 func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
-	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
-		r, err = s.BeginTx(tx, started)
-		return err
-	})
-	return orNone(r, err)
+	return orNone(inside(ctx, opBegin,
+		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) }, s.db.Write))
 }
 
 // BeginTx is Begin inside a transaction. The run is held once that is committed.
@@ -58,18 +55,15 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 }
 
 // Resume holds a run that nobody holds and whose process, where it has one, is this one or dead.
-// The run is open, or it was ended as incomplete: then it is incomplete until it is ended anew, and
+// The run is open, or it was ended as incomplete: then it is incomplete until it is ended again, and
 // its trace goes on behind that end. ErrNotFound: there is no such run. ErrConflict: it was
 // completed or cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
-	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
-		r, err = s.ResumeTx(tx, run)
-		return err
-	})
-	return orNone(r, err)
+	return orNone(inside(ctx, opResume,
+		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) }, s.db.WriteLocked))
 }
 
-// It takes nothing away but what was judged.
+// Compare-and-set on the owner that was examined.
 const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL
 	AND owner_id IS NOT DISTINCT FROM ?`
 
@@ -147,20 +141,14 @@ const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum)
 // told whether Begin did it, or detached, by whichever. ErrLeaseLost: it is not held under that
 // epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
-	var key int64
-	err := s.db.Read(ctx, "reattach run", func(rx *db.Rx) (err error) {
-		found := false
-		if key, found, err = s.find(rx, run); err == nil && !found {
-			err = db.ErrNotFound
-		}
-		return err
-	})
+	const op = "reattach run"
+	at, err := inside(ctx, op, func(rx *db.Rx) (db.Place, error) { return s.placeIn(rx, run, "") }, s.db.Read)
 	if err != nil {
-		return nil, run.failed("reattach run", err)
+		return nil, run.failed(op, err)
 	}
-	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(key), epoch)
+	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(at.Key), epoch)
 	if err != nil {
-		return nil, run.failed("reattach run", err)
+		return nil, run.failed(op, err)
 	}
 	return &Run{store: s, ref: run, lease: lease}, nil
 }
@@ -201,7 +189,7 @@ func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) 
 func (r *Run) AppendTx(tx *db.Tx, records ...Record) error { return r.append(tx, 0, records) }
 
 func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
-	err := r.lock(tx)
+	_, err := r.lock(tx)
 	if err == nil {
 		err = r.lease.HoldTx(tx)
 	}
@@ -214,16 +202,16 @@ func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
 	})
 }
 
-// lock locks the run's row: who locks the lease's too does so behind it.
-func (r *Run) lock(tx *db.Tx) error {
+// lock locks the run's row. Lock order: the run's row, then the lease's.
+func (r *Run) lock(tx *db.Tx) (scope int64, err error) {
 	scope, ok, err := r.store.scopeIn(&tx.Rx)
 	if err == nil && ok {
 		err = r.ref.lock(tx, scope)
 	}
-	return err
+	return scope, err
 }
 
-// End ends the run, at the time of the transaction, and gives it free. ErrLeaseLost is as for Append.
+// End ends the run, at the time of the transaction, and releases it. ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, t Termination) error {
 	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
 }
@@ -236,7 +224,7 @@ func (r *Run) EndTx(tx *db.Tx, t Termination) error {
 	return r.lease.ReleaseTx(tx)
 }
 
-// Release gives the run free and leaves it open, for whoever resumes it.
+// Release releases the run and leaves it open; Resume can hold it again.
 func (r *Run) Release(ctx context.Context) error {
 	return r.store.db.WriteEnd(ctx, "release run", r.ReleaseTx)
 }
@@ -245,21 +233,17 @@ const sqlDisown = `UPDATE runs SET owner_id = NULL WHERE scope = ? AND run_id = 
 
 // ReleaseTx is Release inside a transaction.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
-	err := r.lock(tx)
+	scope, err := r.lock(tx)
 	if err == nil {
 		err = r.lease.ReleaseTx(tx)
 	}
-	if err != nil {
-		return err
-	}
-	scope, _, err := r.store.scopeIn(&tx.Rx)
 	if err == nil {
 		_, err = tx.Exec(sqlDisown, scope, r.ref.RunID, r.ref.AgentID)
 	}
 	return err
 }
 
-// free reports whether nobody holds a run, for who ends or removes it.
+// free reports whether the run is unheld.
 func free(tx *db.Tx, scope, key int64) (bool, error) {
 	return tx.Unreserve(scope, leaseKind, leaseName(key))
 }

@@ -39,7 +39,7 @@ type step struct {
 	tail  string    // the kind of record of the torn last line; "" for none
 
 	*piece             // stepPiece
-	choices []choice   // stepPiece from 0, stepShared: who the file may be
+	choices []choice   // stepPiece from 0, stepShared: what the file may be
 	records tree.Tally // stepShared
 	reason  string     // stepUnread
 }

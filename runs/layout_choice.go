@@ -1,9 +1,12 @@
 package runs
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
@@ -57,18 +60,10 @@ func (in *fileReader) choose(ctx context.Context, ids []tree.Entity) ([]choice, 
 			}
 		}
 		choices = append(choices, c)
-		settled = c.verdict == verdictSame || c.verdict == verdictFree && !contains(choices, verdictOther)
+		other := slices.ContainsFunc(choices, func(c choice) bool { return c.verdict == verdictOther })
+		settled = c.verdict == verdictSame || c.verdict == verdictFree && !other
 	}
 	return choices, nil
-}
-
-func contains(choices []choice, v verdict) bool {
-	for _, c := range choices {
-		if c.verdict == v {
-			return true
-		}
-	}
-	return false
 }
 
 // look gives what stands under e; what comes from elsewhere is verdictOther until it has been compared.
@@ -106,25 +101,27 @@ var errDiffers = errors.New("differs")
 
 // compare reports whether the file is what an export of e would write.
 func (in *fileReader) compare(ctx context.Context, e tree.Entity) (bool, error) {
-	lines := in.linesOf(in.lines.f, in.file.size)
-	lines.rewind()
-	file := &lineCursor{lines: lines}
-	c := traceContent{in.room, e}
-	err := c.each(ctx, func(text []byte, lf bool) error {
-		have, ok, err := file.next()
-		if err != nil {
-			return err
+	file := bufio.NewReader(io.NewSectionReader(in.lines.f, 0, in.file.size))
+	err := traceContent{in.room, e}.each(ctx, func(text []byte, lf bool) error {
+		if lf {
+			text = append(slices.Clip(text), '\n')
 		}
-		if !ok || have.lf != lf || !bytes.Equal(have.text, text) {
+		have := make([]byte, len(text))
+		switch _, err := io.ReadFull(file, have); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errDiffers
+		case err != nil:
+			return trouble(err)
+		case !bytes.Equal(have, text):
 			return errDiffers
 		}
 		return nil
 	})
 	if err == nil {
-		var more bool
-		if _, more, err = file.next(); err == nil && !more {
+		if _, err = file.ReadByte(); errors.Is(err, io.EOF) {
 			return true, nil
 		}
+		return false, trouble(err)
 	}
 	if errors.Is(err, errDiffers) {
 		err = nil
@@ -148,40 +145,4 @@ func (in *fileReader) shared(choices []choice) error {
 	st.tail = in.tailKind(st.piece.tail)
 	st.piece.records, st.raw = nil, nil
 	return in.send(st)
-}
-
-// A fileLine is a line of a file: a record, or the torn tail.
-type fileLine struct {
-	record
-	lf bool
-}
-
-// lineCursor gives the lines of a file one by one, the torn tail too.
-type lineCursor struct {
-	lines *lineReader
-	piece *piece
-	at    int
-}
-
-func (c *lineCursor) next() (fileLine, bool, error) {
-	for {
-		if c.piece == nil || c.at > len(c.piece.records) {
-			if c.piece != nil && c.piece.last {
-				return fileLine{}, false, nil
-			}
-			p, err := c.lines.next()
-			if err != nil {
-				return fileLine{}, false, trouble(err)
-			}
-			c.piece, c.at = p, 0
-		}
-		p, i := c.piece, c.at
-		c.at++
-		switch {
-		case i < len(p.records):
-			return fileLine{p.records[i], i < len(p.records)-1 || !p.openLine}, true, nil
-		case len(p.tail) > 0:
-			return fileLine{c.lines.record(p.to, p.tail), false}, true, nil
-		}
-	}
 }

@@ -18,7 +18,8 @@ import (
 type exporter struct{ *room }
 
 var sqlClaimed = `
-SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s JOIN import_files AS f ON f.source = s.id AND ` + db.Same("f.path", "?1") + `
+SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s
+JOIN import_files AS f ON f.source = s.id AND ` + db.Same("f.path", "?1") + `
 WHERE s.scope = ?2 AND s.kind = ?3 AND f.state = 'taken'`
 
 // nobackupText is what the original writes into its mark.

@@ -99,7 +99,7 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 	return err
 }
 
-// A config is what was found in place of config.toml.
+// A config is what was found as config.toml.
 type config struct {
 	text    []byte
 	limits  RetentionConfig

@@ -79,14 +79,14 @@ func (in *fileReader) run(ctx context.Context) error {
 		return err
 	}
 	if in.row == nil {
-		return in.anew(ctx)
+		return in.fromStart(ctx)
 	}
 	known, closed, err := in.skipKnown()
 	switch {
 	case err != nil:
 		return trouble(err)
 	case !known:
-		return in.anew(ctx)
+		return in.fromStart(ctx)
 	}
 	same, err := in.lines.rest(in.row.Tail)
 	if err != nil {
@@ -102,7 +102,7 @@ func (in *fileReader) run(ctx context.Context) error {
 	}
 	switch {
 	case again, !same && in.row.Consumed == 0: // without a whole line its identity was a guess
-		return in.anew(ctx)
+		return in.fromStart(ctx)
 	case same:
 		return in.send(&step{kind: stepSame, row: in.row, tail: in.tailKind(in.row.Tail)})
 	}
@@ -254,8 +254,8 @@ func (in *fileReader) send(st *step) error {
 	return in.pass(st)
 }
 
-// anew reads the file from its beginning, once who it may be is clear.
-func (in *fileReader) anew(ctx context.Context) error {
+// fromStart decides what the file may be, and reads it from its beginning.
+func (in *fileReader) fromStart(ctx context.Context) error {
 	ids, err := in.identities()
 	if err != nil {
 		return trouble(err)

@@ -180,7 +180,7 @@ type limit struct {
 	value, missing int64
 }
 
-// A change puts text in place of some bytes.
+// A settingChange replaces some bytes by a text.
 type settingChange struct {
 	at, length int
 	text       string

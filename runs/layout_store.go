@@ -110,8 +110,8 @@ func (s store) lines(rx *db.Rx, e tree.Entity, after int64, maxBytes int) ([]sto
 	return lines, err
 }
 
-const sqlEntities = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` +
-	db.BoundLimit
+const sqlEntities = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ?
+ORDER BY key LIMIT ` + db.BoundLimit
 
 // entities returns the runs of the scope in the order in which they were made, those that no list
 // shows too.

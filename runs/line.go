@@ -28,7 +28,7 @@ type parsedLine struct {
 	given []byte
 }
 
-// readLine reads a line of a trace, without its line feed. Unlike [decodeSeed] it keeps records of
+// readLine reads a line of a trace, without its line feed. Unlike [decode] it keeps records of
 // later versions: any JSON object with one "record" member, a string, is at least [Unknown]. JSON
 // that breaks the original's own rules for every kind (lone surrogates, more than 127 levels, a
 // number beyond a float, a second record behind the first) is undecodable. The answer shares memory

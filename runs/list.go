@@ -40,11 +40,8 @@ func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page
 	if at.After == "" { // what lies behind a place takes two statements
 		read = s.db.ReadSingle
 	}
-	err = read(ctx, opList, func(rx *db.Rx) error {
-		page, err = s.PageTx(rx, filter, at)
-		return err
-	})
-	return page, err
+	return inside(ctx, opList,
+		func(rx *db.Rx) (db.Page[RunSummary], error) { return s.PageTx(rx, filter, at) }, read)
 }
 
 // PageTx is Page inside a transaction.
@@ -65,11 +62,7 @@ func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, er
 // Get describes one run. One without a started record, which no list shows, is Unstarted.
 // ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, run RunRef) (summary RunSummary, err error) {
-	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
-		summary, err = s.GetTx(rx, run)
-		return err
-	})
-	return summary, err
+	return inside(ctx, opGet, func(rx *db.Rx) (RunSummary, error) { return s.GetTx(rx, run) }, s.db.Read)
 }
 
 const opGet = "get run"
@@ -102,11 +95,8 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 // Find gives the runs whose id begins with prefix, by run and then by agent, also those that no
 // list shows; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []RunRef, err error) {
-	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
-		found, err = s.FindTx(rx, prefix, limit)
-		return err
-	})
-	return found, err
+	return inside(ctx, opFind,
+		func(rx *db.Rx) ([]RunRef, error) { return s.FindTx(rx, prefix, limit) }, s.db.Read)
 }
 
 const opFind = "find runs"
@@ -152,30 +142,18 @@ func (f Filter) where() (conditions, error) {
 	if f.Agent != nil {
 		c.add(" AND agent_id = ?", *f.Agent)
 	}
-	if len(f.Statuses) == 1 {
+	var err error
+	if slices.Equal(f.Statuses, []RunStatus{StatusInProgress}) {
 		// Written out, so that the index of open runs is seen to hold all that is wanted.
-		if f.Statuses[0] == StatusInProgress {
-			c.add(" AND status = 'in_progress'")
-		} else {
-			c.add(" AND status = ?", string(f.Statuses[0]))
-		}
-	} else if len(f.Statuses) > 1 {
-		c.addWords("status", f.Statuses)
+		c.add(" AND status = 'in_progress'")
+	} else {
+		err = addWords(&c, "status", f.Statuses, statuses)
 	}
-	for _, status := range f.Statuses {
-		if !slices.Contains(statuses, status) {
-			return c, noWord(fmt.Errorf("%w: %q is no status of a run", db.ErrInvalid, status), statuses)
-		}
+	if err == nil {
+		err = addWords(&c, "outcome", f.Outcomes, outcomeWords)
 	}
-	if len(f.Outcomes) > 0 {
-		words := make([]RunStatus, len(f.Outcomes))
-		for i, outcome := range f.Outcomes {
-			if !slices.Contains(outcomeWords, string(outcome)) {
-				return c, noWord(fmt.Errorf("%w: %q is no outcome of a run", db.ErrInvalid, outcome), outcomeWords)
-			}
-			words[i] = RunStatus(outcome)
-		}
-		c.addWords("outcome", words)
+	if err != nil {
+		return c, err
 	}
 	// A column of times ends in 1677 and 2262. Beyond, it says no more than that, and the exact times decide.
 	if !f.Since.IsZero() {
@@ -199,20 +177,21 @@ func (f Filter) passes(run *RunSummary) bool {
 		(f.Until.IsZero() || run.StartedAt.Before(f.Until))
 }
 
-// noWord adds which words there are.
-func noWord[T ~string](err error, words []T) error {
-	list := make([]string, len(words))
+// addWords asks for a column with one of the words, if there are any; known are those that it may hold.
+func addWords[W ~string](c *conditions, column string, words []W, known []string) error {
 	for i, word := range words {
-		list[i] = string(word)
+		if !slices.Contains(known, string(word)) {
+			return &db.Error{
+				Op: opList, Hint: "use one of " + strings.Join(known, ", "),
+				Err: fmt.Errorf("%w: %q is no %s of a run", db.ErrInvalid, word, column),
+			}
+		}
+		c.add(map[bool]string{true: " AND " + column + " IN (?", false: ", ?"}[i == 0], string(word))
 	}
-	return &db.Error{Op: opList, Hint: "use one of " + strings.Join(list, ", "), Err: err}
-}
-
-func (c *conditions) addWords(column string, words []RunStatus) {
-	c.text += " AND " + column + " IN (" + strings.TrimSuffix(strings.Repeat("?, ", len(words)), ", ") + ")"
-	for _, w := range words {
-		c.args = append(c.args, string(w))
+	if len(words) > 0 {
+		c.add(")")
 	}
+	return nil
 }
 
 // summaryOrder is the order of every list: that of the indexes runs_by_agent, runs_by_start and runs_open.

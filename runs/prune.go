@@ -26,7 +26,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	}
 	var now time.Time
 	var ended, others int
-	err = s.read(ctx, func(rx *db.Rx, scope int64) error {
+	err = s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 		now = rx.Now()
 		return errors.Join(rx.Get(&ended, sqlCountEnded, scope), rx.Get(&others, sqlCountOthers, scope))
 	})
@@ -83,7 +83,9 @@ func newestFirst(a, b db.Ended) int {
 
 // remove removes ended runs in short transactions: first their rows, so that nobody sees them any
 // more, then their records, which may be many, some at a time.
-func (s *Store) remove(ctx context.Context, p db.Pruning, policy db.Policy, cancelled bool) (db.Pruned, error) {
+func (s *Store) remove(ctx context.Context, p db.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
+	error,
+) {
 	p.Op, p.Store, p.Scope, p.Share = opGC, db.StoreRuns, s.scope, runsAtATime
 	p.Excess = append([]db.Ended{}, p.Excess...) // also where there is none
 	p.Remove = func(tx *db.Tx, run db.Ended, _ int64) (db.Removal, int64, error) {
@@ -114,7 +116,7 @@ func (s *Store) cancelled(ctx context.Context) (all []db.Ended, err error) {
 	for after, more := int64(0), true; more; {
 		var page []db.Ended
 		var last *int64
-		err := s.read(ctx, func(rx *db.Rx, scope int64) error {
+		err := s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 			err := rx.Get(&last, sqlStretch, after, runsAtOnce)
 			if page = nil; err == nil && last != nil {
 				err = rx.Select(&page, sqlCancelled, scope, after, *last)
@@ -181,7 +183,8 @@ const (
 	sqlStretch   = `SELECT max(key) FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS some`
 	sqlCancelled = endedColumns + ` FROM runs WHERE +scope = ? AND key > ? AND key <= ? AND status = 'cancelled'
 	AND started_at IS NOT NULL`
-	sqlNewestEnded = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
+	sqlNewestEnded = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` +
+		endedRuns + `
 ORDER BY ended_at DESC, key DESC LIMIT ` + db.BoundLimit
 	sqlLastWritten = `SELECT recorded_at FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	// The last record has the sum, but for runs that began before it was kept.

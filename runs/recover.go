@@ -140,12 +140,8 @@ func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run runRow, ends boo
 
 // endOrphan writes the end under the ids that the run's started record names, into the run itself.
 func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
-	end := Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: at}
-	if state.ShownRunID != nil {
-		end.RunID = *state.ShownRunID
-	}
-	if state.ShownAgentID != nil {
-		end.AgentID = *state.ShownAgentID
+	end := Ended{
+		RunID: or(state.ShownRunID, ref.RunID), AgentID: or(state.ShownAgentID, ref.AgentID), EndedAt: at,
 	}
 	p, err := prepare(Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []Record{end}})
 	if err != nil {

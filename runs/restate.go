@@ -77,12 +77,8 @@ func restate(tx *db.Tx, key int64) (note string, err error) {
 	if is.EndedAt != nil {
 		row.OwnerID = nil
 	} else if was.EndedAt != nil {
-		ended := was.Status
-		if was.Outcome != nil {
-			ended = *was.Outcome
-		}
 		note = fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is lost, and the run is "+
-			"open", row.RunID, row.AgentID, ended)
+			"open", row.RunID, row.AgentID, or(was.Outcome, was.Status))
 	}
 	_, columns := is.args(row.Scope, row.RunRef, row.OwnerID)
 	_, err = tx.Exec(sqlChangeRun, append(columns, key)...)

@@ -79,7 +79,7 @@ const configSize = 16 << 20
 // device never ends.
 func readConfig(path string) (text []byte, err error) {
 	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > configSize) {
 		err = os.ErrInvalid
 	}
 	if err != nil {
@@ -90,12 +90,6 @@ func readConfig(path string) (text []byte, err error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if info, err = f.Stat(); err == nil && (!info.Mode().IsRegular() || info.Size() > configSize) {
-		err = os.ErrInvalid
-	}
-	if err != nil {
-		return nil, err
-	}
 	return io.ReadAll(io.LimitReader(f, info.Size()))
 }
 

@@ -38,7 +38,8 @@ type recordRow struct {
 	recordedAt any
 }
 
-const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule, policy_param, raw, exact`
+const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind,
+	cli_code, verdict, policy_rule, policy_param, raw, exact`
 
 // writtenColumns are all but the id, the checksum and the run's bytes so far last.
 const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`

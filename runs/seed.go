@@ -55,12 +55,8 @@ func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, record
 // ListRuns gives all runs of an agent, newest first, from one snapshot. An agent that nobody has
 // seen has none. Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary, err error) {
-	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
+	err = s.read(ctx, opList, func(rx *db.Rx, scope int64) error {
 		list = nil
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
-		}
 		where := conditions{
 			text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`,
 			args: []any{scope, agentID},
@@ -94,12 +90,8 @@ func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (reco
 
 // AgentForRun gives the agent whose run has this id, the first by id where several have one.
 func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, found bool, err error) {
-	err = s.db.Read(ctx, "find the agent of a run", func(rx *db.Rx) error {
-		agentID, found = "", false
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
-		}
+	err = s.read(ctx, "find the agent of a run", func(rx *db.Rx, scope int64) (err error) {
+		agentID = ""
 		found, err = rx.Find(&agentID, sqlAgentOfRun, scope, runID)
 		return err
 	})
@@ -152,7 +144,7 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 func (s *Store) GC(ctx context.Context) (removed int, err error) {
 	var cutoff time.Time
 	used := false
-	err = s.read(ctx, func(rx *db.Rx, scope int64) (err error) {
+	err = s.read(ctx, opGC, func(rx *db.Rx, scope int64) (err error) {
 		if used, err = rx.Find(new(int64), sqlScopeUsed, scope); err == nil && used {
 			cutoff, err = s.retention.cutoff(rx.Now())
 		}
@@ -183,12 +175,8 @@ const (
 func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool,
 	err error,
 ) {
-	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
-		records, found = nil, false
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
-		}
+	err = s.read(ctx, opTrace, func(rx *db.Rx, scope int64) error {
+		records = nil
 		var key int64
 		if found, err = rx.Find(&key, find, append([]any{scope}, names...)...); err != nil || !found {
 			return err

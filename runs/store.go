@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"errors"
 
 	"selvedge/db"
@@ -48,6 +49,28 @@ func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
 		return 0, false, err
 	}
 	return rx.Scope(s.scope)
+}
+
+// read runs fn in a short read on the store's scope, unless nobody wrote to that yet.
+func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope int64) error) error {
+	return s.db.Read(ctx, op, func(rx *db.Rx) error {
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return err
+		}
+		return fn(rx, scope)
+	})
+}
+
+// inside returns what fn gives in a transaction that run begins.
+func inside[X, T any](ctx context.Context, op string, fn func(X) (T, error),
+	run func(context.Context, string, func(X) error) error,
+) (v T, err error) {
+	err = run(ctx, op, func(x X) error {
+		v, err = fn(x)
+		return err
+	})
+	return v, err
 }
 
 // Root is the folder of the old tree that this store stands for, or "".

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"selvedge/internal/serdejson"
 )
@@ -19,39 +20,22 @@ type structure struct {
 }
 
 var (
-	startedStructure = structure{
-		"struct RunStarted",
-		[]string{"run_id", "agent_id", "intent", "outcome_description", "started_at"},
-		5,
-	}
-	turnStructure = structure{
-		"struct RunTurn",
-		[]string{
-			"index", "prompt", "tool", "parameters", "output", "cli_outcome", "verifier_verdict",
-			"policy_rejected",
-		},
-		7,
-	}
-	endedStructure = structure{
-		"struct RunEnded",
-		[]string{"run_id", "agent_id", "termination", "ended_at"},
-		4,
-	}
-	terminationStructure = structure{"struct variant RunTermination::Outcome", []string{"status", "outcome"}, 2}
-	agentStructure       = structure{
-		"struct AgentOutcome",
-		[]string{"status", "summary", "evidence", "metrics", "timestamp"},
-		1,
-	}
-	metricsStructure = structure{
-		"struct OutcomeMetrics",
-		[]string{"turns", "tool_calls", "duration_ms", "retries", "actions_succeeded", "actions_failed"},
-		0,
-	}
-	evidenceStructure  = structure{"struct Evidence", []string{"kind", "description", "data"}, 3}
-	exitedStructure    = structure{"struct variant CliOutcome::Exited", []string{"code"}, 1}
-	rejectionStructure = structure{"struct PolicyRejection", []string{"rule", "param"}, 1}
+	startedStructure = structure{"struct RunStarted",
+		split("run_id agent_id intent outcome_description started_at"), 5}
+	turnStructure = structure{"struct RunTurn",
+		split("index prompt tool parameters output cli_outcome verifier_verdict policy_rejected"), 7}
+	endedStructure       = structure{"struct RunEnded", split("run_id agent_id termination ended_at"), 4}
+	terminationStructure = structure{"struct variant RunTermination::Outcome", split("status outcome"), 2}
+	agentStructure       = structure{"struct AgentOutcome",
+		split("status summary evidence metrics timestamp"), 1}
+	metricsStructure = structure{"struct OutcomeMetrics",
+		split("turns tool_calls duration_ms retries actions_succeeded actions_failed"), 0}
+	evidenceStructure  = structure{"struct Evidence", split("kind description data"), 3}
+	exitedStructure    = structure{"struct variant CliOutcome::Exited", split("code"), 1}
+	rejectionStructure = structure{"struct PolicyRejection", split("rule param"), 1}
 )
+
+func split(list string) []string { return strings.Fields(list) }
 
 // fields are those of a structure.
 type fields struct{ serdejson.Fields }

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -25,10 +24,7 @@ const (
 	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, and no end was written
 )
 
-var statuses = []RunStatus{
-	StatusInProgress, StatusCompleted, StatusIncomplete, StatusCancelled,
-	StatusCancellationPending,
-}
+var statuses = split("in_progress completed incomplete cancelled cancellation_pending")
 
 // RunSummary describes a run without its trace. The ids, the intent and the start are those of the
 // last started record; status and end are those of the last record that ends the run.
@@ -86,22 +82,9 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 }
 
 func (s *RunSummary) fill(state runState) (err error) {
-	s.AgentID, s.RunID, s.Status = s.Ref.AgentID, s.Ref.RunID, RunStatus(state.Status)
-	if state.ShownAgentID != nil {
-		s.AgentID = *state.ShownAgentID
-	}
-	if state.ShownRunID != nil {
-		s.RunID = *state.ShownRunID
-	}
-	if state.Intent != nil {
-		s.Intent = *state.Intent
-	}
-	if state.Summary != nil {
-		s.Summary = *state.Summary
-	}
-	if state.Outcome != nil {
-		s.Outcome = OutcomeStatus(*state.Outcome)
-	}
+	s.AgentID, s.RunID = or(state.ShownAgentID, s.Ref.AgentID), or(state.ShownRunID, s.Ref.RunID)
+	s.Status, s.Outcome = RunStatus(state.Status), OutcomeStatus(or(state.Outcome, ""))
+	s.Intent, s.Summary = or(state.Intent, ""), or(state.Summary, "")
 	if s.Unstarted = state.StartedAt == nil; !s.Unstarted {
 		if s.StartedAt, s.startedAtText, err = timeOf(*state.StartedAt, state.StartedAtText); err != nil {
 			return err
@@ -113,6 +96,14 @@ func (s *RunSummary) fill(state runState) (err error) {
 	ended, exact, err := timeOf(*state.EndedAt, state.EndedAtText)
 	s.EndedAt, s.endedAtText = &ended, exact
 	return err
+}
+
+// or is what a pointer points at, or else another text.
+func or(text *string, other string) string {
+	if text == nil {
+		return other
+	}
+	return *text
 }
 
 // MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is
@@ -140,8 +131,7 @@ func (s *RunSummary) UnmarshalJSON(text []byte) error {
 		Status    *RunStatus `json:"status"`
 		TurnCount *int       `json:"turn_count"`
 	}
-	from := json.NewDecoder(bytes.NewReader(text))
-	if err := from.Decode(&in); err != nil {
+	if err := json.Unmarshal(text, &in); err != nil {
 		return err
 	}
 	if in.RunID == nil || in.AgentID == nil || in.Intent == nil || in.StartedAt == nil || in.Status == nil ||

@@ -15,11 +15,8 @@ const opTrace = "read trace"
 // After an error there is nothing more.
 func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
 	return func(yield func(TraceRecord, error) bool) {
-		for r, err := range db.AllPages(func(at db.At) (db.Page[Followed],
-			error,
-		) {
-			return s.TracePage(ctx, run, at)
-		}) {
+		page := func(at db.At) (db.Page[Followed], error) { return s.TracePage(ctx, run, at) }
+		for r, err := range db.AllPages(page) {
 			if !yield(r.Item, err) {
 				return
 			}
@@ -33,11 +30,8 @@ func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, er
 // run that is not there is ErrNotFound, and a cursor into one that is gone ErrCursorExpired, even
 // when a new one has its name.
 func (s *Store) TracePage(ctx context.Context, run RunRef, at db.At) (page db.Page[Followed], err error) {
-	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
-		page, err = s.TracePageTx(rx, run, at)
-		return err
-	})
-	return page, err
+	return inside(ctx, opTrace,
+		func(rx *db.Rx) (db.Page[Followed], error) { return s.TracePageTx(rx, run, at) }, s.db.Read)
 }
 
 // TracePageTx is TracePage inside a transaction.

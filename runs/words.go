@@ -23,15 +23,13 @@ func (u Unknown) source() provenance { return u.from }
 // The words of a trace in the order of formats.md: error texts list them in this order, and a tag
 // inside a record may be a number that counts in it.
 var (
-	recordWords      = []string{"started", "ended", "turn"}
-	terminationWords = []string{"outcome", "incomplete"}
-	cliOutcomeWords  = []string{"exited", "killed", "timeout"}
-	verdictWords     = []string{"pass", "fail", "not_run"}
-	outcomeWords     = []string{"success", "partial_success", "give_up", "timeout", "failure", "done"}
-	evidenceWords    = []string{
-		"self_assessment", "tool_result", "state_change", "external_verification",
-		"stop_reason", "evaluator",
-	}
+	recordWords      = split("started ended turn")
+	terminationWords = split("outcome incomplete")
+	cliOutcomeWords  = split("exited killed timeout")
+	verdictWords     = split("pass fail not_run")
+	outcomeWords     = split("success partial_success give_up timeout failure done")
+	evidenceWords    = split("self_assessment tool_result state_change external_verification stop_reason " +
+		"evaluator")
 	verdictsByWord = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
 )
 
