@@ -180,7 +180,7 @@ const (
 	// indexes.
 	sqlCountOthers = `SELECT (SELECT count(*) FROM runs WHERE scope = ?1 AND started_at IS NOT NULL)
 	- (SELECT count(*) FROM runs WHERE scope = ?1 AND status = 'in_progress' AND started_at IS NOT NULL)`
-	sqlStretch   = `SELECT max(key) FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS some`
+	sqlStretch   = `SELECT max(key) FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS stretch`
 	sqlCancelled = endedColumns + ` FROM runs WHERE +scope = ? AND key > ? AND key <= ? AND status = 'cancelled'
 	AND started_at IS NOT NULL`
 	sqlNewestEnded = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` +
