@@ -27,3 +27,8 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 	longestTurn, recoverBatch = 0, 2
 	t.Cleanup(func() { longestTurn, recoverBatch = turn, at })
 }
+
+// RecoverOneTx recovers one claim, as Recover does each.
+func (s *Store) RecoverOneTx(tx *db.Tx, runID string) (freed bool, err error) {
+	return s.recoverOne(tx, runID, isOver)
+}

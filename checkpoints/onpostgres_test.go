@@ -200,9 +200,8 @@ func TestPostgres_RecoverSparesClaimChangedSince(t *testing.T) {
 			return claim, err
 		}},
 		"claimed again": {0, func(tx *db.Tx, store *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error) {
-			n, err := store.RecoverTx(tx)
-			if err != nil || n != 1 {
-				return nil, fmt.Errorf("%d recovered: %w", n, err)
+			if freed, err := store.RecoverOneTx(tx, "claimed again"); err != nil || !freed {
+				return nil, fmt.Errorf("recovered %t: %w", freed, err)
 			}
 			claim, ok, err := store.ClaimTx(tx, "claimed again")
 			if !ok {
@@ -233,10 +232,7 @@ func TestPostgres_RecoverSparesClaimChangedSince(t *testing.T) {
 				}
 				go func() {
 					var got answer
-					got.err = other.WriteLocked(t.Context(), "recover", func(tx *db.Tx) (err error) {
-						got.n, err = recovers.RecoverTx(tx)
-						return err
-					})
+					got.n, got.err = recovers.Recover(t.Context())
 					done <- got
 				}()
 				dbtest.AwaitPostgresWaits(t, address, 1)

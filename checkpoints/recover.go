@@ -84,20 +84,23 @@ func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error
 			})
 			return runs, last, more, err
 		},
-		End: func(tx *db.Tx, runID string) (counts bool, err error) {
-			err = s.look(&tx.Rx, opRecover, "", func(scope int64) error {
-				var c claimed
-				if ok, err := tx.Find(&c, sqlClaimOf, scope, runID); err != nil || !ok {
-					return err
-				}
-				if take, err := free(&tx.Rx, &c); err != nil || !take {
-					return err
-				}
-				freed, err := c.rearm(tx)
-				counts = freed && !c.PausedAgain && c.Problem == nil
-				return err
-			})
-			return counts, err
-		},
+		End: func(tx *db.Tx, runID string) (bool, error) { return s.recoverOne(tx, runID, free) },
 	}.Run(ctx, nil)
+}
+
+// recoverOne lets a run wait again if its claim may be taken, and reports whether that counts.
+func (s *Store) recoverOne(tx *db.Tx, runID string, free judge) (counts bool, err error) {
+	err = s.look(&tx.Rx, opRecover, "", func(scope int64) error {
+		var c claimed
+		if ok, err := tx.Find(&c, sqlClaimOf, scope, runID); err != nil || !ok {
+			return err
+		}
+		if take, err := free(&tx.Rx, &c); err != nil || !take {
+			return err
+		}
+		freed, err := c.rearm(tx)
+		counts = freed && !c.PausedAgain && c.Problem == nil
+		return err
+	})
+	return counts, err
 }
