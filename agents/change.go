@@ -38,7 +38,7 @@ const opStatus = "update agent status"
 
 // UpdateStatusTx is UpdateStatus inside a transaction.
 func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
-	err := tx.Of(r.db)
+	err := tx.Store().Of(r.db.Store())
 	if err == nil {
 		err = status.check(id)
 	}
@@ -110,7 +110,7 @@ func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() err
 		var w stored
 		there := false
 		if err == nil {
-			there, err = tx.FindLocked(&w, sqlForQuery, scope, id)
+			there, err = tx.Store().FindLocked(&w, sqlForQuery, scope, id)
 		}
 		if err == nil {
 			err = may()
@@ -147,8 +147,8 @@ func addQuery(tx *db.Tx, scope int64, id string, w *stored, q ContextQuery) erro
 	if err := probe.check(); err != nil {
 		return err
 	}
-	if !tx.SingleWriter() {
-		if err := tx.Queue(sqlTouch, w.ID); err != nil {
+	if !tx.Store().SingleWriter() {
+		if err := tx.Store().Queue(sqlTouch, w.ID); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
 
@@ -129,5 +130,5 @@ func (e *Entry) pidNS() *int64 {
 	case e.kept.pid != nil && *e.kept.pid == *e.PID:
 		return e.kept.pidNS
 	}
-	return db.PIDNamespace()
+	return txn.PIDNamespace()
 }

@@ -10,6 +10,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
+	"selvedge/internal/txn"
 )
 
 // A field is one key of an entry: its name in documents and where its value is. What holds is one
@@ -198,7 +199,7 @@ func (e *Entry) check() error {
 	if err := checkID(e.SessionID); err != nil {
 		return err
 	}
-	if err := db.CheckID("agent", e.SessionID); err != nil {
+	if err := txn.CheckID("agent", e.SessionID); err != nil {
 		return err
 	}
 	if err := e.Status.check(e.SessionID); err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A DecodeError says why a file is none of the registry's.
@@ -48,7 +50,7 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 
 // LeaseOf gives the handle of a lease that nobody has looked for.
 func LeaseOf(r *Registry, id, thread string, epoch int64) *Lease {
-	return (&Lease{registry: r, id: id, thread: thread, epoch: epoch}).handle(nil, db.LeaseColumns{})
+	return (&Lease{registry: r, id: id, thread: thread, epoch: epoch}).handle(nil, txn.LeaseColumns{})
 }
 
 func (r *Registry) read(ctx context.Context, why string, fn func(rx *db.Rx, scope int64) error) error {
@@ -66,7 +68,7 @@ func CountAside(ctx context.Context, r *Registry) (n int, err error) {
 }
 
 // Ended gives a page of what pruning looks at.
-func Ended(ctx context.Context, r *Registry, after db.Ended, limit int) (list []db.Ended, err error) {
+func Ended(ctx context.Context, r *Registry, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = r.read(ctx, "look", func(rx *db.Rx, scope int64) (err error) {
 		list, err = endedAgents(rx, scope, after, limit)
 		return err

@@ -9,16 +9,17 @@ import (
 	"strings"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 )
 
 var (
 	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id
 		LIMIT 1`
 
-	sqlByHeddleSession = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.heddle_session_id", "?2") + sqlNewest
-	sqlByClient        = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.client_instance_id", "?2") + sqlNewest
-	sqlByActor         = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + sqlNewest
+	sqlByHeddleSession = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.heddle_session_id", "?2") + sqlNewest
+	sqlByClient        = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.client_instance_id", "?2") + sqlNewest
+	sqlByActor         = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.native_actor_key", "?2") + sqlNewest
 
 	sqlPaths = `SELECT session_id, started_at, path, native_instance_key FROM agents
 WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT NULL
@@ -26,7 +27,7 @@ WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT N
 ORDER BY started_at DESC, session_id LIMIT ?`
 	sqlIsActive = sqlBySession + ` AND a.status = 'active'`
 	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
-	sqlParentOf = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + `
+	sqlParentOf = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.native_actor_key", "?2") + `
 	AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
@@ -63,7 +64,7 @@ func (r *Registry) newest(ctx context.Context, why, query, key string) (Entry, b
 func (r *Registry) one(ctx context.Context, in func(context.Context, string, func(*db.Rx) error) error,
 	why, query, key string,
 ) (Entry, bool, error) {
-	return transact.Find(ctx, in, why, func(rx *db.Rx) (e Entry, ok bool, err error) {
+	return stores.Find(ctx, in, why, func(rx *db.Rx) (e Entry, ok bool, err error) {
 		err = r.readTx(rx, why, "", func(scope int64) (err error) {
 			e, ok, err = findOne(rx, query, scope, key)
 			return err
@@ -218,7 +219,7 @@ func (r resolver) follow(absolute string) (resolved string, ok bool) {
 // is the parent; a parent that is missing, or in the chain already, ends it. An unknown id has an
 // empty chain.
 func (r *Registry) ActorChainForSession(ctx context.Context, id string) ([]ActorChainNode, error) {
-	return transact.Get(ctx, r.look, opChain, func(rx *db.Rx) ([]ActorChainNode, error) {
+	return stores.Get(ctx, r.look, opChain, func(rx *db.Rx) ([]ActorChainNode, error) {
 		return r.ActorChainForSessionTx(rx, id)
 	})
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Change is the state of an agent after its entry was written.
@@ -24,7 +26,7 @@ type Followed = db.Followed[string, Change]
 const opFollow = "follow agents"
 
 // stream is how agents are followed. Positions count the writes of an entry, of which the last one is kept.
-var stream = db.Stream[string, Change]{
+var stream = stores.Stream[string, Change]{
 	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", End: entryEnd,
 	Read: readChange,
 }
@@ -39,7 +41,7 @@ var stream = db.Stream[string, Change]{
 // db.ErrClosed, db.ErrNotFound for a missing agent, or db.ErrCursorExpired when the agent left the
 // registry, removed or put aside. A cursor of another agent is db.ErrInvalid.
 func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Followed, error] {
-	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
+	return stores.Follow(ctx, r.db, stream, func(rx *db.Rx) (stores.Place, error) {
 		at, err := r.placeOf(rx, id, cursor)
 		return at, named(opFollow, id, err)
 	})
@@ -59,9 +61,9 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 	}
 	query := fmt.Sprintf(sqlHeads, where)
 	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q takes large integers for one rune
-	return db.FollowAll(ctx, r.db, stream, key,
-		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
-			scope, ok, err := rx.Scope(r.scope)
+	return stores.FollowAll(ctx, r.db, stream, key,
+		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
+			scope, ok, err := rx.Store().Scope(r.scope)
 			if err != nil || !ok {
 				return nil, err
 			}
@@ -73,7 +75,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 // CursorBefore returns the cursor before an agent's present state; for 0 writes, the one behind it.
 // db.ErrNotFound: there is no such agent. db.ErrInvalid: writes is negative.
 func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (string, error) {
-	return transact.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
+	return stores.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
 		return r.CursorBeforeTx(rx, id, writes)
 	})
 }
@@ -81,7 +83,7 @@ func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (s
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, error) {
 	if writes < 0 {
-		return "", named(opFollow, id, db.Invalid("ask for 0 or more", "%d writes", writes))
+		return "", named(opFollow, id, txn.Invalid("ask for 0 or more", "%d writes", writes))
 	}
 	at, err := r.placeOf(rx, id, "")
 	if err != nil {
@@ -95,11 +97,11 @@ func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, e
 }
 
 // placeOf is the place in an agent's stream that a cursor points at; "" is the beginning.
-func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at db.Place, err error) {
+func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at stores.Place, err error) {
 	if err := checkID(id); err != nil {
 		return at, err
 	}
-	if err := rx.Of(r.db); err != nil {
+	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return at, err
 	}
 	if cursor != "" {
@@ -109,7 +111,7 @@ func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at db.Place, err error
 	}
 	var key int64
 	found, other := false, false
-	scope, there, err := rx.Scope(r.scope)
+	scope, there, err := rx.Store().Scope(r.scope)
 	if err == nil && there {
 		found, err = rx.Find(&key, sqlKeyOf, scope, id)
 	}
@@ -124,13 +126,13 @@ func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at db.Place, err error
 	}
 	if _, other, err = entryEnd(rx, at.Key); err == nil {
 		if err = errLeftRegistry(); other {
-			err = db.NotThisCursor(cursor)
+			err = txn.NotThisCursor(cursor)
 		}
 	}
 	return at, err
 }
 
-func errLeftRegistry() error { return db.CursorExpired("the agent left the registry") }
+func errLeftRegistry() error { return txn.CursorExpired("the agent left the registry") }
 
 const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
@@ -142,13 +144,13 @@ FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS
 
 var sqlByKey = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
 
-func entryEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
+func entryEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 	found, err = rx.Find(&end, sqlEntryEnd, key)
 	return end, found, err
 }
 
 // readChange reads the state of an agent if it was written behind the place.
-func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Change], err error) {
+func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Change], err error) {
 	s, err := findEntry(rx, sqlByKey, at.Key)
 	if err == nil && s == nil {
 		err = errLeftRegistry()
@@ -162,7 +164,7 @@ func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Chang
 		if s.Epoch != nil {
 			change.Epoch = *s.Epoch
 		}
-		got.Items = []db.Placed[Change]{{Position: s.Changes, Item: change}}
+		got.Items = []stores.Placed[Change]{{Position: s.Changes, Item: change}}
 	}
 	return got, nil
 }

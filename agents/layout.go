@@ -17,6 +17,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/tree"
 	"selvedge/internal/tree/documents"
+	"selvedge/internal/txn"
 )
 
 // Layout is the layout of the old registry's trees, for package legacy.
@@ -105,7 +106,7 @@ func (k kind) Identities(path string, value any, claimed func(path string) bool)
 }
 
 func isAgentID(id string) bool {
-	return id != "" && len(id) <= db.MaxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return id != "" && len(id) <= txn.MaxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // Forms is the one file of an entry.

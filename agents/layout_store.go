@@ -21,7 +21,7 @@ const (
 )
 
 func (s entryStore) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := rx.Store().Scope(s.scope)
 	if err != nil || !ok {
 		return "", nil, err
 	}
@@ -46,7 +46,7 @@ func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int6
 	if err := entry.check(); err != nil {
 		return 0, err
 	}
-	scope, err := tx.Scope(s.scope)
+	scope, err := tx.Store().Scope(s.scope)
 	if err != nil {
 		return 0, err
 	}
@@ -54,11 +54,11 @@ func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int6
 	if err != nil {
 		return 0, err
 	}
-	if row, err = tx.Number("agents"); err != nil {
+	if row, err = tx.Store().Number("agents"); err != nil {
 		return 0, err
 	}
 	values := append([]any{scope, entry.SessionID}, columns...)
-	if err := tx.Queue(sqlInsertAs, append(values, row)...); err != nil {
+	if err := tx.Store().Queue(sqlInsertAs, append(values, row)...); err != nil {
 		return 0, err
 	}
 	return row, appendQueries(tx, row, 0, entry.ContextQueries)
@@ -77,7 +77,7 @@ func (entryStore) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
 
 // Page reads the ids after one in byte order, without those that were put aside.
 func (s entryStore) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := rx.Store().Scope(s.scope)
 	if err != nil || !ok {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Lease is a reservation with an end: by its time, by Release, by a change of the agent's status,
@@ -16,7 +18,7 @@ type Lease struct {
 	registry   *Registry
 	id, thread string
 	epoch      int64
-	grant      *db.Grant
+	grant      *txn.Grant
 }
 
 // SessionID is the id of the entry that holds the thread.
@@ -26,7 +28,7 @@ func (l *Lease) SessionID() string { return l.id }
 func (l *Lease) Thread() string { return l.thread }
 
 // handle completes a lease with the columns that were granted or read in rx.
-func (l *Lease) handle(rx *db.Rx, c db.LeaseColumns) *Lease {
+func (l *Lease) handle(rx *db.Rx, c txn.LeaseColumns) *Lease {
 	l.Handle = l.registry.db.NewHandle(rx, db.Leased{
 		Noun: "lease", Epoch: l.epoch, Lock: l.lock, Held: l.held, Renew: l.beat,
 		Named: func(op string, err error) error { return named(op, l.id, err) },
@@ -59,7 +61,7 @@ func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, b
 // was unknown, or a detached one of any process. Any other, and one that is over, is
 // db.ErrLeaseLost. A process that has closed the file has released what it held.
 func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (*Lease, error) {
-	return transact.Get(ctx, r.db.Read, opReattach, func(rx *db.Rx) (*Lease, error) {
+	return stores.Get(ctx, r.db.Read, opReattach, func(rx *db.Rx) (*Lease, error) {
 		return r.ReattachTx(rx, id, thread, epoch)
 	})
 }
@@ -80,15 +82,15 @@ var (
 	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id,
 	` + sqlLease + `
 FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
-	AND ` + db.Same("r.thread", "?2")
-	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + db.Same("thread", "?2")
+	AND ` + paging.Same("r.thread", "?2")
+	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + paging.Same("thread", "?2")
 	sqlHeartbeat       = `UPDATE agent_reservations
 	SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
 // held gives the lease as its row has it where it holds, and db.ErrLeaseLost where it doesn't.
-func (l *Lease) held(rx *db.Rx, op string) (db.LeaseColumns, error) {
+func (l *Lease) held(rx *db.Rx, op string) (txn.LeaseColumns, error) {
 	var w stored
 	holds := false
 	err := l.registry.readTx(rx, op, l.id, func(scope int64) error {
@@ -109,7 +111,7 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 	if w.Epoch == nil || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil || l.grant.Undone() {
 		return false, nil
 	}
-	if holds, err := rx.HoldsLease(w.LeaseColumns); err != nil || !holds {
+	if holds, err := rx.Store().HoldsLease(w.LeaseColumns); err != nil || !holds {
 		return false, err
 	}
 	judged, err := liveness(rx, w) // what was reported as dead stays dead
@@ -121,10 +123,10 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 func (r *Registry) lockReservation(tx *db.Tx, thread string,
 	lock func(query string, args ...any) error,
 ) error {
-	if err := tx.Of(r.db); err != nil {
+	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
 	}
-	scope, ok, err := tx.Rx.Scope(r.scope)
+	scope, ok, err := tx.Rx.Store().Scope(r.scope)
 	if err == nil && ok {
 		err = lock(sqlLockReservation, scope, thread)
 	}
@@ -138,9 +140,9 @@ func (l *Lease) lock(tx *db.Tx, lock func(query string, args ...any) error) erro
 // own is held behind a lock of the reservation, so that no renewal comes between. The clock is read
 // once the row is locked.
 func (l *Lease) own(tx *db.Tx, op string) error {
-	err := l.lock(tx, tx.Lock)
+	err := l.lock(tx, tx.Store().Lock)
 	if err == nil {
-		tx.ReadBootTime()
+		tx.Store().ReadBootTime()
 		_, err = l.held(&tx.Rx, op)
 	}
 	return err
@@ -152,7 +154,7 @@ func (l *Lease) lost() error {
 
 // beat renews the lease; its time is the entry's heartbeat and last progress.
 func (l *Lease) beat(tx *db.Tx, exec func(query string, args ...any) (int64, error),
-	was, now db.LeaseColumns,
+	was, now txn.LeaseColumns,
 ) error {
 	n, err := exec(sqlHeartbeat, db.Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch,
 		was.Until)
@@ -164,7 +166,7 @@ func (l *Lease) beat(tx *db.Tx, exec func(query string, args ...any) (int64, err
 
 // Update is UpdateEntry under the lease.
 func (l *Lease) Update(ctx context.Context, update func(*Entry)) (Entry, error) {
-	return transact.Get(ctx, l.registry.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, error) {
+	return stores.Get(ctx, l.registry.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, error) {
 		return l.UpdateTx(tx, update)
 	})
 }
@@ -212,7 +214,7 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 			return invalid("release with Complete, Abandoned or Merged",
 				"an agent that releases its thread has ended: complete, abandoned or merged")
 		}
-		_, err := tx.FindLocked(new(int64), sqlKeyOf, scope, l.id)
+		_, err := tx.Store().FindLocked(new(int64), sqlKeyOf, scope, l.id)
 		if err == nil {
 			err = l.own(tx, opRelease)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -314,7 +315,7 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 
 // Containers: the pid is of another namespace, and its processes can't be seen here.
 func TestAPIDOfAnotherNamespaceSaysNothing(t *testing.T) {
-	if db.PIDNamespace() == nil {
+	if txn.PIDNamespace() == nil {
 		t.Fatal("this system has no namespaces: run the test on Linux")
 	}
 	f := newFixture(t)

@@ -9,6 +9,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -144,7 +145,7 @@ func TestAfterARestartTheWallClockEndsADetachedLease(t *testing.T) {
 		t.Errorf("within its time by the wall clock: %v", err)
 	}
 	*f.boot = db.BootTime{Boot: "third", Since: time.Second}
-	f.wall.Advance(time.Hour + db.LeaseSkew)
+	f.wall.Advance(time.Hour + txn.LeaseSkew)
 	if err := lease.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("a heartbeat after the restart: %v", err)
 	}

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Filter says which entries a list shows. The zero value is all of them; set fields must all agree.
@@ -34,7 +36,7 @@ const (
 // Page gives a page of the entries that pass the filter, the newest start first; entries that
 // started at the same nanosecond go by id. Stale entries are left out, and nothing is put aside.
 func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (db.Page[Entry], error) {
-	return transact.Get(ctx, r.db.Read, opList, func(rx *db.Rx) (db.Page[Entry], error) {
+	return stores.Get(ctx, r.db.Read, opList, func(rx *db.Rx) (db.Page[Entry], error) {
 		return r.PageTx(rx, f, at)
 	})
 }
@@ -47,15 +49,15 @@ func (r *Registry) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], e
 	return page, nil
 }
 
-// All gives the entries that pass the filter one by one, in the order of Page: see [db.AllPages].
+// All gives the entries that pass the filter one by one, in the order of Page: see [paging.All].
 func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
-	return db.AllPages(func(at db.At) (db.Page[Entry], error) { return r.Page(ctx, f, at) })
+	return paging.All(func(at db.At) (db.Page[Entry], error) { return r.Page(ctx, f, at) })
 }
 
 // Get gives the entry with the id, and puts nothing aside. ErrNotFound: there is none, or it is
 // stale.
 func (r *Registry) Get(ctx context.Context, id string) (Entry, error) {
-	return transact.Get(ctx, r.db.Read, opGet, func(rx *db.Rx) (Entry, error) { return r.GetTx(rx, id) })
+	return stores.Get(ctx, r.db.Read, opGet, func(rx *db.Rx) (Entry, error) { return r.GetTx(rx, id) })
 }
 
 // GetTx is Get inside a transaction.
@@ -73,23 +75,23 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 // Find gives the ids that begin with prefix, in byte order, stale ones left out; at most limit of
 // them, with the rules of a page.
 func (r *Registry) Find(ctx context.Context, prefix string, limit int) ([]string, error) {
-	return transact.Get(ctx, r.db.Read, opFind, func(rx *db.Rx) ([]string, error) {
+	return stores.Get(ctx, r.db.Read, opFind, func(rx *db.Rx) ([]string, error) {
 		return r.FindTx(rx, prefix, limit)
 	})
 }
 
 // FindTx is Find inside a transaction.
 func (r *Registry) FindTx(rx *db.Rx, prefix string, limit int) (ids []string, err error) {
-	room, err := db.At{Limit: limit}.Room()
+	room, err := paging.RoomFor(limit)
 	if err == nil {
-		err = db.CheckID("agent", prefix)
+		err = txn.CheckID("agent", prefix)
 	}
 	if err != nil {
 		return nil, named(opFind, "", err)
 	}
 	err = r.readTx(rx, opFind, "", func(scope int64) error {
 		fresh := staleBefore(rx.Now())
-		return rx.Select(&ids, sqlFindIDs, scope, fresh, prefix, db.AfterPrefix(prefix), room.Items)
+		return rx.Select(&ids, sqlFindIDs, scope, fresh, prefix, paging.AfterPrefix(prefix), room.Items)
 	})
 	return ids, err
 }
@@ -112,14 +114,14 @@ var (
 )
 
 func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
-	if err := rx.Of(r.db); err != nil {
+	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return page, err
 	}
-	scope, ok, err := rx.Scope(r.scope)
+	scope, ok, err := rx.Store().Scope(r.scope)
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}
@@ -134,10 +136,10 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 		return page, err
 	}
 	args := append([]any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id}, passing...)
-	items := db.Each(rx, func(s *stored) (Entry, error) { err := s.complete(rx); return s.Entry, err },
+	items := txn.Each(rx.Store(), func(s *stored) (Entry, error) { err := s.complete(rx); return s.Entry, err },
 		sqlPage+where+sqlPageOrder, append(args, room.Items+1)...)
-	return db.FillPage(room, items, (*Entry).size, func(e *Entry) string {
-		return rx.Cursor(listName, []int64{scope, db.Nanos(e.StartedAt)}, e.SessionID)
+	return stores.FillPage(room, items, (*Entry).size, func(e *Entry) string {
+		return rx.Store().Cursor(listName, []int64{scope, db.Nanos(e.StartedAt)}, e.SessionID)
 	})
 }
 
@@ -178,7 +180,7 @@ func (f Filter) where() (text string, args []any, err error) {
 		{"a.client_instance_id", f.ClientInstanceID}, {"a.native_actor_key", f.NativeActorKey},
 	} {
 		if v := is.value; v != nil { // a bare ? of Same stands three times
-			text, args = text+` AND `+db.Same(is.column, "?"), append(args, *v, *v, *v)
+			text, args = text+` AND `+paging.Same(is.column, "?"), append(args, *v, *v, *v)
 		}
 	}
 	if slices.Equal(f.Statuses, []Status{Active}) {
@@ -209,11 +211,11 @@ var first = place{startedAt: 1<<63 - 1}
 
 func readPlace(rx *db.Rx, scope int64, cursor string) (p place, err error) {
 	var numbers [2]int64
-	if err := rx.ReadCursor(listName, cursor, numbers[:], &p.id); err != nil {
+	if err := rx.Store().ReadCursor(listName, cursor, numbers[:], &p.id); err != nil {
 		return p, err
 	}
 	if numbers[0] != scope {
-		return p, db.NotThisCursor(cursor)
+		return p, txn.NotThisCursor(cursor)
 	}
 	p.startedAt = numbers[1]
 	return p, nil

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Liveness is what can be said about the process behind an entry.
@@ -30,7 +31,7 @@ func judgePID(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness
 	if status != Active {
 		return Dead
 	}
-	if own := db.PIDNamespace(); pid == nil || pidNS != nil && own != nil && *pidNS != *own {
+	if own := txn.PIDNamespace(); pid == nil || pidNS != nil && own != nil && *pidNS != *own {
 		return Unknown
 	}
 	if !processAlive(*pid) {
@@ -67,20 +68,20 @@ func CurrentBootID() *string {
 // lease.
 func liveness(rx *db.Rx, w *stored) (Liveness, error) {
 	judged := judgePID(w.Status, w.PID, w.PIDNS, w.BootID)
-	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == Active &&
+	if boot := CurrentBootID(); !rx.Store().OneMachine() && w.Status == Active &&
 		(boot == nil || w.BootID == nil || *boot != *w.BootID) {
 		judged = Unknown // its pid may be another machine's
 	}
 	if w.TTL == nil || w.Status != Active {
 		return judged, nil
 	}
-	state, err := rx.LeaseState(w.LeaseColumns)
+	state, err := rx.Store().LeaseState(w.LeaseColumns)
 	switch {
 	case err != nil:
 		return Unknown, err
 	case state.Over():
 		return Dead, nil
-	case state == db.LeaseUnknown:
+	case state == txn.LeaseUnknown:
 		return Unknown, nil
 	case w.Owner != nil || judged == Alive && !reused(w) || judged == Unknown:
 		return Alive, nil

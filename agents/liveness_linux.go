@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"sync"
 
-	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 var currentBoot = sync.OnceValue(func() string {
-	if id := db.BootID(); id != nil {
+	if id := txn.BootID(); id != nil {
 		return *id
 	}
 	return ""

@@ -73,7 +73,7 @@ func TestPostgres_HolderWaitingPastEndLosesLease(t *testing.T) {
 			before := load(t, others, lease.SessionID())
 			done := make(chan error, 1)
 			err = d.WriteLocked(ctx, "have the entry", func(tx *db.Tx) error {
-				if _, err := tx.FindLocked(new(int64), "SELECT id FROM agents"); err != nil {
+				if _, err := tx.Store().FindLocked(new(int64), "SELECT id FROM agents"); err != nil {
 					return err
 				}
 				go func() { done <- call(lease) }()

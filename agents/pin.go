@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -28,7 +29,7 @@ func (r *Registry) PinTx(tx *db.Tx, id string) error {
 	if err != nil {
 		return err
 	}
-	return tx.Pin(r.scope, db.Pinned{Store: db.StoreAgents, ID: id})
+	return tx.Store().Pin(r.scope, txn.Pinned{Store: db.StoreAgents, ID: id})
 }
 
 // Unpin takes the pin of an agent away; one without is fine.
@@ -38,8 +39,8 @@ func (r *Registry) Unpin(ctx context.Context, id string) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (r *Registry) UnpinTx(tx *db.Tx, id string) error {
-	if err := tx.Of(r.db); err != nil {
+	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
 	}
-	return tx.Unpin(r.scope, db.Pinned{Store: db.StoreAgents, ID: id})
+	return tx.Store().Unpin(r.scope, txn.Pinned{Store: db.StoreAgents, ID: id})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/test/dbtest"
 )
 
@@ -14,7 +15,7 @@ import (
 // migrations/sqlite/00012_agents.sql.
 func TestEveryStatementTakesItsIndex(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	is := func(column string) string { return ` AND ` + db.Same(column, "?") } // as Filter.where adds it
+	is := func(column string) string { return ` AND ` + paging.Same(column, "?") } // as Filter.where adds it
 	for name, c := range map[string]struct{ query, index string }{
 		"sqlByHeddleSession": {sqlByHeddleSession, "agents_by_heddle_session"},
 		"sqlByClient":        {sqlByClient, "agents_by_client"},

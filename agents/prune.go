@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 const (
@@ -31,7 +32,7 @@ ORDER BY ended_at DESC, key DESC LIMIT ?5`
 // It takes those that no call put aside yet like those that one did; all others stay. It works in
 // short transactions, and what it removed before an error stays removed; run again, it goes on.
 func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return db.Prune(ctx, r.db, db.Pruning{
+	return stores.Prune(ctx, r.db, stores.Pruning{
 		Op: "prune agents", Store: db.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded,
 		Share: prunedAtOnce,
 	}, policy)
@@ -40,16 +41,16 @@ func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, erro
 // prunedAtOnce is how many entries one transaction removes at most, beside the bound on its time.
 const prunedAtOnce = 500
 
-func endedAgents(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+func endedAgents(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = rx.Select(&list, sqlAllEnded, scope, staleBefore(rx.Now()), after.At, after.Key, limit)
 	return list, err
 }
 
 // removeEnded removes an entry that was not brought back meanwhile.
-func removeEnded(tx *db.Tx, agent db.Ended, _ int64) (db.Removal, int64, error) {
+func removeEnded(tx *db.Tx, agent stores.Ended, _ int64) (stores.Removal, int64, error) {
 	n, err := tx.Exec(sqlPrune, agent.Key, agent.At)
 	if err != nil || n == 0 {
-		return db.Kept, 0, err
+		return stores.Kept, 0, err
 	}
-	return db.Removed, 0, nil
+	return stores.Removed, 0, nil
 }

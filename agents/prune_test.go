@@ -10,6 +10,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // outAfter is an age, from its end, at which an agent has left the registry.
@@ -98,13 +99,13 @@ func TestPruningSeesEachEndedAgentOnce(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	first := db.Ended{At: math.MaxInt64, Key: math.MaxInt64}
+	first := stores.Ended{At: math.MaxInt64, Key: math.MaxInt64}
 	all, err := agents.Ended(ctx, f.Registry, first, 100)
 	if err != nil || len(all) != 12 {
 		t.Fatal(len(all), err)
 	}
 	for limit := 1; limit < 6; limit++ {
-		var seen []db.Ended
+		var seen []stores.Ended
 		for after := first; ; after = seen[len(seen)-1] {
 			page, err := agents.Ended(ctx, f.Registry, after, limit)
 			if err != nil {

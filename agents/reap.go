@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // judgedAtOnce is how many agents are read at once.
@@ -23,7 +25,7 @@ WHERE a.scope = ?1 AND a.status = 'active'`
 	sqlJudgeAll = sqlJudged + ` AND a.put_aside_at IS NULL AND a.started_at <= ?
 	AND (a.started_at < ? OR a.session_id > ?)
 ORDER BY a.started_at DESC, a.session_id LIMIT ?`
-	sqlJudgeThread = sqlJudged + ` AND ` + db.Same("a.thread", "?2") +
+	sqlJudgeThread = sqlJudged + ` AND ` + paging.Same("a.thread", "?2") +
 		` AND a.session_id > ?3 ORDER BY a.session_id LIMIT ?4`
 )
 
@@ -59,7 +61,7 @@ type judge func(*db.Rx, *stored) (Liveness, error)
 
 // certainly is liveness that knows nothing of a pid whose namespace was not recorded.
 func certainly(rx *db.Rx, s *stored) (Liveness, error) {
-	if own := db.PIDNamespace(); s.TTL == nil && own != nil && s.PIDNS == nil {
+	if own := txn.PIDNamespace(); s.TTL == nil && own != nil && s.PIDNS == nil {
 		return Unknown, nil
 	}
 	return liveness(rx, s)
@@ -69,7 +71,7 @@ func certainly(rx *db.Rx, s *stored) (Liveness, error) {
 func (r *Registry) reap(ctx context.Context, why string,
 	page func(rx *db.Rx, scope int64, after place) ([]stored, error), by judge,
 ) (int, error) {
-	return transact.Sweep[place]{
+	return stores.Sweep[place]{
 		DB: r.db, Op: why, Turn: longestTurn,
 		Page: func(rx *db.Rx, after place) (dead []string, last place, more bool, err error) {
 			last = after

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Options are the choices of NewRegistry. The zero value is the default.
@@ -56,11 +57,11 @@ var (
 
 // readTx runs fn on the scope. A scope without rows is empty: fn is not run.
 func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error) error {
-	if err := rx.Of(r.db); err != nil {
+	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return named(why, id, err)
 	}
-	rx.BootTime() // before the statements: a process may be stopped between any two
-	scope, ok, err := rx.Scope(r.scope)
+	rx.Store().BootTime() // before the statements: a process may be stopped between any two
+	scope, ok, err := rx.Store().Scope(r.scope)
 	if err == nil && ok {
 		err = fn(scope)
 	}
@@ -82,11 +83,11 @@ func (r *Registry) findTx(rx *db.Rx, why, id string, fn func(scope int64) (bool,
 }
 
 func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error) error {
-	if err := tx.Of(r.db); err != nil {
+	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return named(why, id, err)
 	}
-	tx.BootTime()
-	scope, err := tx.Scope(r.scope)
+	tx.Store().BootTime()
+	scope, err := tx.Store().Scope(r.scope)
 	if err == nil {
 		err = fn(scope)
 	}
@@ -139,7 +140,7 @@ const asideAtOnce = 500
 // whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
-	if !tx.SingleWriter() { // a change waits for the disk, and may delay other writers
+	if !tx.Store().SingleWriter() { // a change waits for the disk, and may delay other writers
 		there := false
 		if err := tx.Get(&there, sqlStaleThere, scope, before); err != nil || !there {
 			return false, err
@@ -220,18 +221,18 @@ const mostTaken = 100
 // lockedEntry gives the entry with its row locked. A call that changes an entry, or what belongs to
 // it, locks or changes that row first.
 func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
-	if tx.SingleWriter() {
+	if tx.Store().SingleWriter() {
 		return findEntry(&tx.Rx, sqlBySession, scope, id)
 	}
 	var key int64
-	if there, err := tx.FindLocked(&key, sqlKeyOf, scope, id); err != nil || !there {
+	if there, err := tx.Store().FindLocked(&key, sqlKeyOf, scope, id); err != nil || !there {
 		return nil, err
 	}
 	return findEntry(&tx.Rx, sqlByKey, key)
 }
 
 const (
-	sqlLockLease      = `SELECT pid_born_at, ` + db.LeaseColumnNames + ` FROM agent_reservations WHERE epoch = ?`
+	sqlLockLease      = `SELECT pid_born_at, ` + txn.LeaseColumnNames + ` FROM agent_reservations WHERE epoch = ?`
 	sqlEndReservation = `DELETE FROM agent_reservations WHERE epoch = ?`
 	sqlOtherPID       = `UPDATE agent_reservations SET pid_born_at = ? WHERE epoch = ?`
 	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ? AND heartbeat_at = ?`
@@ -285,18 +286,18 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 // relock locks the lease that an entry has, which may have been renewed since it was read, and
 // reads the clock behind that.
 func relock(tx *db.Tx, s *stored) error {
-	if tx.SingleWriter() {
+	if tx.Store().SingleWriter() {
 		return nil
 	}
 	var now struct {
 		PIDBorn *int64 `db:"pid_born_at"`
-		db.LeaseColumns
+		txn.LeaseColumns
 	}
-	there, err := tx.FindLocked(&now, sqlLockLease, *s.Epoch)
+	there, err := tx.Store().FindLocked(&now, sqlLockLease, *s.Epoch)
 	if err == nil && !there { // a call that removes it locks or changes the entry first
 		err = fmt.Errorf("%w: epoch %d is gone", db.ErrConflict, *s.Epoch)
 	}
 	s.LeasePIDBorn, s.LeaseColumns = now.PIDBorn, now.LeaseColumns
-	tx.ReadBootTime()
+	tx.Store().ReadBootTime()
 	return err
 }

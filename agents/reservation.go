@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
 )
 
 // A Reservation tells which agent has a thread.
@@ -28,12 +28,12 @@ const opReservation = "look up reservation"
 // timely heartbeat may not be committed yet. A read-only handle can't do that.
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
 	look := func(rx *db.Rx) (Reservation, bool, error) { return r.ReservationTx(rx, thread) }
-	held, ok, err = transact.Find(ctx, r.db.Read, opReservation, look)
+	held, ok, err = stores.Find(ctx, r.db.Read, opReservation, look)
 	if err != nil || !ok || !held.Leased || held.Live != Dead || r.db.ReadOnly() {
 		return held, ok, err
 	}
-	return transact.Find(ctx, r.db.WriteLocked, opReservation, func(tx *db.Tx) (Reservation, bool, error) {
-		if err := r.lockReservation(tx, thread, tx.Lock); err != nil {
+	return stores.Find(ctx, r.db.WriteLocked, opReservation, func(tx *db.Tx) (Reservation, bool, error) {
+		if err := r.lockReservation(tx, thread, tx.Store().Lock); err != nil {
 			return held, false, named(opReservation, "", err)
 		}
 		return look(&tx.Rx)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Builder makes the entry for an id that the registry generated. It may choose another id, thread
@@ -75,7 +77,7 @@ func (r *Registry) reserveTx(tx *db.Tx, why, thread string, o *db.LeaseTerms, bu
 func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms,
 	build Builder,
 ) (attempt, error) {
-	a, err := transact.Get(ctx, r.db.Write, why, func(tx *db.Tx) (attempt, error) {
+	a, err := stores.Get(ctx, r.db.Write, why, func(tx *db.Tx) (attempt, error) {
 		return r.attempt(tx, why, thread, o, build)
 	})
 	if a, err = a.end(why, err); err == nil {
@@ -226,11 +228,11 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 		return nil, nil
 	}
 	l := &Lease{registry: r, id: e.SessionID, thread: thread}
-	var columns db.LeaseColumns
+	var columns txn.LeaseColumns
 	var born *int64
 	if o != nil {
 		var err error
-		if columns, err = tx.GrantLease(*o); err != nil {
+		if columns, err = tx.Store().GrantLease(txn.LeaseTerms(*o)); err != nil {
 			return nil, err
 		}
 		if o.Detached && e.PID != nil && LivenessFor(*e) == Alive {
@@ -243,7 +245,7 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 		err = errTaken
 	}
 	if err == nil {
-		l.grant, err = tx.Grant("agent_reservations", l.epoch)
+		l.grant, err = tx.Store().Grant("agent_reservations", l.epoch)
 	}
 	if err != nil || o == nil {
 		return nil, err
@@ -251,7 +253,7 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 	return l.handle(&tx.Rx, columns), nil
 }
 
-var sqlHolder = sqlRow + `WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
+var sqlHolder = sqlRow + `WHERE r.scope = ?1 AND ` + paging.Same("r.thread", "?2")
 
 const opFindOrCreate = "find or create agent"
 
@@ -297,12 +299,12 @@ func (r *Registry) findOrCreate(
 
 var (
 	sqlActive   = sqlRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlOnThread = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.thread", "?2") +
+	sqlOnThread = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.thread", "?2") +
 		` AND a.status = 'active' ORDER BY a.session_id`
 	sqlIDTaken = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ?
 		AND put_aside_at IS NULL)`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` +
-		db.LeaseColumnNames + `)
+		txn.LeaseColumnNames + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 )

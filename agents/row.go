@@ -12,6 +12,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
+	"selvedge/internal/txn"
 )
 
 // A stored entry is one as the file holds it, with what agent_reservations says of it. Its columns
@@ -42,7 +43,7 @@ type stored struct {
 	LeaseBeatAt   *int64 `db:"lease_heartbeat"` // see agent_reservations.heartbeat_at
 	LeasePIDBorn  *int64 `db:"pid_born_at"`
 	ReservedSince *int64 `db:"reserved_at"`
-	db.LeaseColumns
+	txn.LeaseColumns
 }
 
 // entryColumns are the columns of an entry, in the order of its checksum.
@@ -105,7 +106,7 @@ func (e *Entry) columns(scope int64, recordedAt *int64) ([]any, error) {
 		document = e.TOML()
 	}
 	columns = append(columns, exact, document, e.pidNS(), recordedAt)
-	return append(columns, db.Checksum(append([]any{scope, e.SessionID}, columns...)...)), err
+	return append(columns, txn.Checksum(append([]any{scope, e.SessionID}, columns...)...)), err
 }
 
 func jsonText(v any) (*string, error) {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
 )
 
 // The calls of the registry that this package took over, under their names and with their
@@ -60,7 +60,7 @@ func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error)
 // List gives all entries, the newest start first, from one snapshot. Stale ones are put aside, as
 // by Load. Lists that may be long are read in parts with [Registry.Page] and [Registry.All].
 func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
-	return transact.Get(ctx, r.look, opList, func(rx *db.Rx) (list []Entry, err error) {
+	return stores.Get(ctx, r.look, opList, func(rx *db.Rx) (list []Entry, err error) {
 		list = []Entry{}
 		err = r.readTx(rx, opList, "", func(scope int64) error {
 			all, err := findEntries(rx, sqlList, scope, staleBefore(rx.Now()))
@@ -96,7 +96,7 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool,
 	err error,
 ) {
-	return transact.Find(ctx, r.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
+	return stores.Find(ctx, r.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
 		return r.UpdateEntryTx(tx, id, update)
 	})
 }
@@ -142,7 +142,7 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 
 // CreateGeneratedEntry adds what build makes for a new id, whichever agent has its thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
-	return transact.Get(ctx, r.db.Write, opCreate, func(tx *db.Tx) (Entry, error) {
+	return stores.Get(ctx, r.db.Write, opCreate, func(tx *db.Tx) (Entry, error) {
 		return r.CreateGeneratedEntryTx(tx, build)
 	})
 }

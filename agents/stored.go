@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // findEntry gives the one entry of a query that begins with sqlRow; nil if there is none.
@@ -109,7 +110,7 @@ func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error 
 			agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt),
 			exactTime(q.QueriedAt, q.exact),
 		}
-		if err := tx.Queue(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
+		if err := tx.Store().Queue(sqlAddQuery, append(columns, txn.Checksum(columns...))...); err != nil {
 			return err
 		}
 	}

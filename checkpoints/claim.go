@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Claim is a run that this process has taken to resume it. It holds until it is completed,
@@ -20,7 +21,7 @@ type Claim struct {
 	store     *Store
 	runID     string
 	epoch     int64
-	grant     *db.Grant
+	grant     *txn.Grant
 	claimedAt time.Time
 	document  []byte
 }
@@ -51,8 +52,8 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // imported run that the old program continued after it was changed here: that is ErrConflict until
 // an operator decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
-	return transact.Find(ctx, s.db.WriteLocked, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
-		return s.claimBy(tx, runID, tx.ExecAndCommit)
+	return stores.Find(ctx, s.db.WriteLocked, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
+		return s.claimBy(tx, runID, tx.Store().ExecAndCommit)
 	})
 }
 
@@ -96,7 +97,9 @@ type paused struct {
 }
 
 // findPaused draws what tells a claim from one that was undone.
-func findPaused(tx *db.Tx) string { return fmt.Sprintf(sqlFindPaused, tx.Drawing("checkpoints", "id")) }
+func findPaused(tx *db.Tx) string {
+	return fmt.Sprintf(sqlFindPaused, tx.Store().Drawing("checkpoints", "id"))
+}
 
 // claimBits are the lower bits of an epoch: they number the claims on a row. Those above are the
 // row's number.
@@ -132,7 +135,7 @@ func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok 
 
 // claim takes the run where one is found. It gives none of one that was changed meanwhile.
 func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
-	if err := tx.Lock(sqlLockRun, scope, runID); err != nil {
+	if err := tx.Store().Lock(sqlLockRun, scope, runID); err != nil {
 		return nil, false, err
 	}
 	var found paused
@@ -148,13 +151,13 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 			Hint: "decide whose version counts: migrate imports resolve, with --take old or --take ours",
 		}
 	}
-	lease, err := tx.GrantLease(db.LeaseTerms{TTL: s.ttl})
+	lease, err := tx.Store().GrantLease(txn.LeaseTerms{TTL: s.ttl})
 	if err != nil {
 		return nil, true, err
 	}
 	if found.Older != nil {
 		// It ends for a pause that stays: one that came behind the lock may be removed again.
-		if ok, err := tx.FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes); err != nil || !ok {
+		if ok, err := tx.Store().FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes); err != nil || !ok {
 			return nil, true, err
 		}
 		if ok, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil ||
@@ -164,7 +167,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	}
 	c = &Claim{store: s, runID: runID, epoch: found.epoch(), claimedAt: tx.Now(), document: found.Document}
 	args := append([]any{c.epoch, db.Nanos(c.claimedAt)}, lease.Values()...)
-	if c.grant, err = tx.Grant("checkpoints", found.ID+c.epoch&claimsOfRow+1); err != nil {
+	if c.grant, err = tx.Store().Grant("checkpoints", found.ID+c.epoch&claimsOfRow+1); err != nil {
 		return nil, true, err
 	}
 	if n, err := only(sqlClaim, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
@@ -174,10 +177,10 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 }
 
 // handle completes a claim with the columns that were granted or read in rx.
-func (c *Claim) handle(rx *db.Rx, lease db.LeaseColumns) *Claim {
+func (c *Claim) handle(rx *db.Rx, lease txn.LeaseColumns) *Claim {
 	c.Handle = c.store.db.NewHandle(rx, db.Leased{
 		Noun: "claim", Epoch: c.epoch, Lock: c.lock, Renew: c.renew,
-		Held: func(rx *db.Rx, op string) (db.LeaseColumns, error) {
+		Held: func(rx *db.Rx, op string) (txn.LeaseColumns, error) {
 			row, err := c.held(rx, op)
 			return row.LeaseColumns, err
 		},
@@ -194,11 +197,11 @@ type claimed struct {
 	ClaimedAt   int64   `db:"claimed_at"`
 	Problem     *string `db:"problem"`
 	PausedAgain bool    `db:"paused_again"`
-	db.LeaseColumns
+	txn.LeaseColumns
 }
 
 const (
-	sqlClaims = `SELECT id, run_id, epoch, claimed_at, problem, ` + db.LeaseColumnNames + `,
+	sqlClaims = `SELECT id, run_id, epoch, claimed_at, problem, ` + txn.LeaseColumnNames + `,
     EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id
     AND p.state = 'paused') AS paused_again
 FROM checkpoints AS c WHERE state = 'claimed'`
@@ -236,7 +239,7 @@ func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
 		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
-			holds, err = rx.HoldsLease(row.LeaseColumns)
+			holds, err = rx.Store().HoldsLease(row.LeaseColumns)
 		}
 		return err
 	})
@@ -250,7 +253,7 @@ func (c *Claim) lock(tx *db.Tx, lock func(query string, args ...any) error) erro
 	return c.store.inScope(&tx.Rx, func(scope int64) error { return lock(sqlHoldClaim, scope, c.runID) })
 }
 
-func (c *Claim) renew(tx *db.Tx, exec change, was, now db.LeaseColumns) error {
+func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
 	n, err := exec(sqlRenew, now.Until, now.Boot, now.TimeNS, now.WallUntil, c.epoch>>claimBits,
 		c.epoch, was.Until)
 	if err == nil && n == 0 {
@@ -264,11 +267,11 @@ func (c *Claim) renew(tx *db.Tx, exec change, was, now db.LeaseColumns) error {
 // the rows of the run are locked. An answer that the claim was over, given meanwhile, stays right.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
-		return tx.Lock(sqlLockRun, scope, c.runID)
+		return tx.Store().Lock(sqlLockRun, scope, c.runID)
 	})
 	var row claimed
 	if err == nil {
-		tx.ReadBootTime()
+		tx.Store().ReadBootTime()
 		row, err = c.held(&tx.Rx, op)
 	}
 	if err != nil {
@@ -322,7 +325,7 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 // other, and one that has ended, is ErrLeaseLost. A process that has closed the file has released
 // what it held.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Claim, error) {
-	return transact.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (*Claim, error) {
+	return stores.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (*Claim, error) {
 		return s.ReattachTx(rx, runID, epoch)
 	})
 }
@@ -356,14 +359,14 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 			ID    int64  `db:"id"`
 			Owner *int64 `db:"owner_id"`
 		}
-		if ok, err := tx.FindLocked(&found, sqlFindClaim, scope, runID); err != nil || !ok {
+		if ok, err := tx.Store().FindLocked(&found, sqlFindClaim, scope, runID); err != nil || !ok {
 			return err
 		}
 		if found.Owner != nil {
-			own, err := tx.Owns(*found.Owner)
+			own, err := tx.Store().Owns(*found.Owner)
 			foreign := false
 			if err == nil && !own {
-				foreign, err = tx.OwnerAlive(*found.Owner)
+				foreign, err = tx.Store().OwnerAlive(*found.Owner)
 			}
 			if err != nil {
 				return err

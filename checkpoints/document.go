@@ -5,7 +5,7 @@ import (
 
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
 )
 
 const (
@@ -61,10 +61,10 @@ func readable(runID string, document []byte) (row, error) {
 }
 
 func (s *Store) put(tx *db.Tx, r row, document []byte) error {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return err
 	}
-	scope, err := tx.Scope(s.scope)
+	scope, err := tx.Store().Scope(s.scope)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *Store) LoadTx(rx *db.Rx, runID string) (p *PausedWorkflow, ok bool, err
 // LoadDocument gives the document of the run that waits under the id, byte for byte; ok is false
 // when none does. One that can't be read is ErrCorrupt.
 func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte, ok bool, err error) {
-	return transact.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) ([]byte, bool, error) {
+	return stores.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) ([]byte, bool, error) {
 		return s.LoadDocumentTx(rx, runID)
 	})
 }

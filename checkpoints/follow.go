@@ -5,7 +5,9 @@ import (
 	"iter"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Followed is what a follower of checkpoints receives, by run: a checkpoint after it was saved,
@@ -16,7 +18,7 @@ const opFollow = "follow checkpoints"
 
 // stream is how checkpoints are followed. Positions count the changes of a row, of which the last
 // one is kept.
-var stream = db.Stream[string, Summary]{
+var stream = stores.Stream[string, Summary]{
 	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: rowEnd,
 	Read: readChange,
 }
@@ -31,7 +33,7 @@ var stream = db.Stream[string, Summary]{
 // completed, removed, or dropped because the next pause of the run was claimed. That pause has
 // another checkpoint. A cursor of another run is db.ErrInvalid.
 func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Followed, error] {
-	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) { return s.placeOf(rx, ref, cursor) })
+	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) { return s.placeOf(rx, ref, cursor) })
 }
 
 // FollowAll reports what Follow does, of all checkpoints that pass the filter, from this call on.
@@ -45,9 +47,9 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)},
-		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
-			scope, ok, err := rx.Scope(s.scope)
+	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)},
+		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
+			scope, ok, err := rx.Store().Scope(s.scope)
 			if err != nil || !ok {
 				return nil, err
 			}
@@ -62,7 +64,7 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 // CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one behind
 // it. db.ErrNotFound: there is none. db.ErrInvalid: changes is negative.
 func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (string, error) {
-	return transact.Get(ctx, s.db.Read, opFollow, func(rx *db.Rx) (string, error) {
+	return stores.Get(ctx, s.db.Read, opFollow, func(rx *db.Rx) (string, error) {
 		return s.CursorBeforeTx(rx, ref, changes)
 	})
 }
@@ -70,7 +72,7 @@ func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (strin
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string, err error) {
 	if changes < 0 {
-		return "", failed(opFollow, ref.RunID, db.Invalid("ask for 0 or more", "%d changes", changes))
+		return "", failed(opFollow, ref.RunID, txn.Invalid("ask for 0 or more", "%d changes", changes))
 	}
 	at, err := s.placeOf(rx, ref, "")
 	if err == nil && changes == 0 {
@@ -83,7 +85,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string
 }
 
 // placeOf is the place in a checkpoint's stream that a cursor points at; "" is the beginning.
-func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at db.Place, err error) {
+func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
 			return at, failed(opFollow, ref.RunID, err)
@@ -109,14 +111,14 @@ func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at db.Place, err err
 		var other bool
 		if _, other, err = rowEnd(rx, at.Key); err == nil {
 			if err = errGone(); other {
-				err = db.NotThisCursor(cursor)
+				err = txn.NotThisCursor(cursor)
 			}
 		}
 	}
 	return at, failed(opFollow, ref.RunID, err)
 }
 
-func errGone() error { return db.CursorExpired("the checkpoint was completed or removed") }
+func errGone() error { return txn.CursorExpired("the checkpoint was completed or removed") }
 
 const (
 	sqlKeyOf        = `SELECT c.id FROM checkpoints AS c WHERE c.scope = ? AND c.run_id = ?`
@@ -128,13 +130,13 @@ const (
 		WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
 
-func rowEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
+func rowEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 	found, err = rx.Find(&end, sqlRowEnd, key)
 	return end, found, err
 }
 
 // readChange reads a checkpoint if it changed behind the place.
-func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Summary], err error) {
+func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Summary], err error) {
 	var row summaryRow
 	found, err := rx.Find(&row, sqlByKey, at.Key)
 	if err == nil && !found {
@@ -149,7 +151,7 @@ func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Summa
 		if err != nil {
 			return got, err
 		}
-		got.Items = []db.Placed[Summary]{{Position: row.Changes, Item: one}}
+		got.Items = []stores.Placed[Summary]{{Position: row.Changes, Item: one}}
 	}
 	return got, nil
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // An Ending is how a claim came to be over.
@@ -56,14 +58,14 @@ const (
 
 // HistoryPage gives a page of the claims that are over, the last first.
 func (s *Store) HistoryPage(ctx context.Context, f HistoryFilter, at db.At) (db.Page[Past], error) {
-	return transact.Get(ctx, s.db.Read, opHistory, func(rx *db.Rx) (db.Page[Past], error) {
+	return stores.Get(ctx, s.db.Read, opHistory, func(rx *db.Rx) (db.Page[Past], error) {
 		return s.HistoryPageTx(rx, f, at)
 	})
 }
 
-// History gives the claims that are over one by one, in the order of HistoryPage: see [db.AllPages].
+// History gives the claims that are over one by one, in the order of HistoryPage: see [paging.All].
 func (s *Store) History(ctx context.Context, f HistoryFilter) iter.Seq2[Past, error] {
-	return db.AllPages(func(at db.At) (db.Page[Past], error) { return s.HistoryPage(ctx, f, at) })
+	return paging.All(func(at db.At) (db.Page[Past], error) { return s.HistoryPage(ctx, f, at) })
 }
 
 const (
@@ -80,18 +82,18 @@ FROM checkpoint_history WHERE scope = ?`
 // HistoryPageTx is HistoryPage inside a transaction.
 func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Page[Past], err error) {
 	err = s.look(rx, opHistory, f.RunID, func(scope int64) error {
-		room, err := at.Room()
+		room, err := paging.RoomFor(at.Limit)
 		if err != nil {
 			return err
 		}
 		var place [3]int64 // scope, completed_at, id
 		var of string
 		if at.After != "" {
-			if err := rx.ReadCursor(historyName, at.After, place[:], &of); err != nil {
+			if err := rx.Store().ReadCursor(historyName, at.After, place[:], &of); err != nil {
 				return err
 			}
 			if place[0] != scope || of != f.RunID {
-				return db.NotThisCursor(at.After)
+				return txn.NotThisCursor(at.After)
 			}
 		}
 		query, args, behind := sqlHistory, []any{scope}, []any{place[1], place[2]}
@@ -103,10 +105,10 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 		if at.After != "" {
 			query, args = query+after, append(args, behind...)
 		}
-		entries := db.Each(rx, (*pastRow).past, query+order, append(args, room.Items+1)...)
-		page, err = db.FillPage(room, entries, (*Past).weight,
+		entries := txn.Each(rx.Store(), (*pastRow).past, query+order, append(args, room.Items+1)...)
+		page, err = stores.FillPage(room, entries, (*Past).weight,
 			func(one *Past) string {
-				return rx.Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
+				return rx.Store().Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
 			})
 		return err
 	})
@@ -171,7 +173,7 @@ func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...
 		c.CreatedAt, c.CreatedAtText, c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), c.Epoch,
 		c.OwnerPid, c.OwnerProgram,
 	}
-	_, err = tx.Exec(sqlKeep, append(columns, db.Checksum(columns...))...)
+	_, err = tx.Exec(sqlKeep, append(columns, txn.Checksum(columns...))...)
 	return true, err
 }
 

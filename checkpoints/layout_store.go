@@ -37,7 +37,7 @@ const (
 )
 
 func (t table) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
-	scope, ok, err := rx.Scope(t.scope)
+	scope, ok, err := rx.Store().Scope(t.scope)
 	if err != nil || !ok {
 		return "", nil, err
 	}
@@ -57,13 +57,13 @@ func (t table) Put(tx *db.Tx, e tree.Entity, _ any, text []byte) (int64, error) 
 	if err := checkID(e.ID); err != nil {
 		return 0, err
 	}
-	scope, err := tx.Scope(t.scope)
+	scope, err := tx.Store().Scope(t.scope)
 	if err != nil {
 		return 0, err
 	}
 	r := rowOf(e.ID, text)
 	r.State, r.SavedAt = State(e.Group), db.Nanos(tx.Now())
-	id, err := tx.Number("checkpoints")
+	id, err := tx.Store().Number("checkpoints")
 	if err == nil {
 		err = r.add(tx, id, scope, text)
 	}
@@ -86,7 +86,7 @@ func (table) Untouched(rx *db.Rx, n int64) (untouched bool, err error) {
 
 // Page reads the documents after one, by run id in byte order.
 func (t table) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
-	scope, ok, err := rx.Scope(t.scope)
+	scope, ok, err := rx.Store().Scope(t.scope)
 	if err != nil || !ok {
 		return err
 	}

@@ -8,8 +8,10 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
+	"selvedge/internal/paging"
 	"selvedge/internal/serdejson"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A State is where a checkpoint stands.
@@ -95,7 +97,7 @@ const (
 // Page gives a page of the checkpoints that pass the filter, in the order of run ids; a run's
 // claimed one comes before its waiting one.
 func (s *Store) Page(ctx context.Context, f Filter, at db.At) (db.Page[Summary], error) {
-	return transact.Get(ctx, s.db.Read, opList, func(rx *db.Rx) (db.Page[Summary], error) {
+	return stores.Get(ctx, s.db.Read, opList, func(rx *db.Rx) (db.Page[Summary], error) {
 		return s.PageTx(rx, f, at)
 	})
 }
@@ -107,14 +109,14 @@ func (s *Store) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], er
 }
 
 // All gives the checkpoints that pass the filter one by one, in the order of Page: see
-// [db.AllPages]. A claim moves one.
+// [paging.All]. A claim moves one.
 func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Summary, error] {
-	return db.AllPages(func(at db.At) (db.Page[Summary], error) { return s.Page(ctx, f, at) })
+	return paging.All(func(at db.At) (db.Page[Summary], error) { return s.Page(ctx, f, at) })
 }
 
 // Get gives one checkpoint, without its document: see [Store.LoadDocument]. ErrNotFound: there is none.
 func (s *Store) Get(ctx context.Context, ref Ref) (Summary, error) {
-	return transact.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (Summary, error) { return s.GetTx(rx, ref) })
+	return stores.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (Summary, error) { return s.GetTx(rx, ref) })
 }
 
 // GetTx is Get inside a transaction.
@@ -137,19 +139,19 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 // Find gives the checkpoints of runs whose id begins with prefix, in the order of Page; at most
 // limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) ([]Ref, error) {
-	return transact.Get(ctx, s.db.Read, opFind, func(rx *db.Rx) ([]Ref, error) {
+	return stores.Get(ctx, s.db.Read, opFind, func(rx *db.Rx) ([]Ref, error) {
 		return s.FindTx(rx, prefix, limit)
 	})
 }
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err error) {
-	room, err := db.At{Limit: limit}.Room()
+	room, err := paging.RoomFor(limit)
 	if err != nil {
 		return nil, failed(opFind, prefix, err)
 	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
-		return rx.Select(&found, sqlFindRuns, scope, prefix, db.AfterPrefix(prefix), room.Items)
+		return rx.Select(&found, sqlFindRuns, scope, prefix, paging.AfterPrefix(prefix), room.Items)
 	})
 	return found, err
 }
@@ -174,7 +176,7 @@ type summaryRow struct {
 	ClaimedAt *int64 `db:"claimed_at"`
 	Epoch     *int64 `db:"epoch"`
 	Changes   int64  `db:"changes"`
-	db.LeaseColumns
+	txn.LeaseColumns
 	Pid       *int    `db:"pid"`
 	Program   *string `db:"program"`
 	Contested *string `db:"contested"`
@@ -196,14 +198,14 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	if err != nil {
 		return page, err
 	}
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
-	if err := rx.Of(s.db); err != nil {
+	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return page, err
 	}
-	scope, there, err := rx.Scope(s.scope)
+	scope, there, err := rx.Store().Scope(s.scope)
 	if err != nil || !there && at.After == "" {
 		return page, err
 	}
@@ -211,20 +213,20 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	if at.After != "" {
 		var place [1]int64
 		var runID, state string
-		if err := rx.ReadCursor(listName, at.After, place[:], &runID, &state); err != nil {
+		if err := rx.Store().ReadCursor(listName, at.After, place[:], &runID, &state); err != nil {
 			return page, err
 		}
 		if place[0] != scope {
-			return page, db.NotThisCursor(at.After)
+			return page, txn.NotThisCursor(at.After)
 		}
 		query += sqlBehind
 		args = append(args, runID, state)
 	}
-	summaries := db.Each(rx, func(r *summaryRow) (Summary, error) { return r.summary(rx) },
+	summaries := txn.Each(rx.Store(), func(r *summaryRow) (Summary, error) { return r.summary(rx) },
 		query+sqlPageOrder, append(args, room.Items+1)...)
-	return db.FillPage(room, summaries, (*Summary).size,
+	return stores.FillPage(room, summaries, (*Summary).size,
 		func(one *Summary) string {
-			return rx.Cursor(listName, []int64{scope}, one.RunID, string(one.State))
+			return rx.Store().Cursor(listName, []int64{scope}, one.RunID, string(one.State))
 		})
 }
 
@@ -249,10 +251,10 @@ func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	}
 	h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.Owner, deref(r.Pid), deref(r.Program),
 		time.Duration(deref(r.TTL))
-	state, err := rx.LeaseState(r.LeaseColumns)
+	state, err := rx.Store().LeaseState(r.LeaseColumns)
 	if err == nil {
-		h.Expired = state == db.LeaseExpired
-		h.Alive, err = rx.OwnerAlive(*r.Owner)
+		h.Expired = state == txn.LeaseExpired
+		h.Alive, err = rx.Store().OwnerAlive(*r.Owner)
 	}
 	return one, err
 }

@@ -153,7 +153,7 @@ func TestPostgres_HolderWaitingPastEndLosesClaim(t *testing.T) {
 			claim := mustClaim(t, store, name)
 			done := make(chan error, 1)
 			check(t, d.WriteLocked(t.Context(), "have the row", func(tx *db.Tx) error {
-				if err := tx.Lock("SELECT id FROM checkpoints WHERE run_id = ?", name); err != nil {
+				if err := tx.Store().Lock("SELECT id FROM checkpoints WHERE run_id = ?", name); err != nil {
 					return err
 				}
 				if _, err := tx.Find(new(int64), "SELECT 1"); err != nil { // with which the lock goes

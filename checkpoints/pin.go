@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -26,7 +27,7 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 	if err != nil {
 		return err
 	}
-	return tx.Pin(s.scope, db.Pinned{Store: db.StoreCheckpoints, ID: runID})
+	return tx.Store().Pin(s.scope, txn.Pinned{Store: db.StoreCheckpoints, ID: runID})
 }
 
 // Unpin takes the pin of a run away; one without is fine.
@@ -36,8 +37,8 @@ func (s *Store) Unpin(ctx context.Context, runID string) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return err
 	}
-	return tx.Unpin(s.scope, db.Pinned{Store: db.StoreCheckpoints, ID: runID})
+	return tx.Store().Unpin(s.scope, txn.Pinned{Store: db.StoreCheckpoints, ID: runID})
 }

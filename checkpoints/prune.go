@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 const (
@@ -28,7 +29,7 @@ FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?)
 // pinned. Prune works in short transactions, and what it removed before an error stays removed; run
 // again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return db.Prune(ctx, s.db, db.Pruning{
+	return stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune checkpoints", Store: db.StoreCheckpoints, Scope: s.scope, Ended: endedClaims,
 		Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
@@ -37,15 +38,15 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 // prunedAtOnce is how many entries one transaction removes at most, beside the bound on its time.
 const prunedAtOnce = 1000
 
-func endedClaims(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+func endedClaims(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = rx.Select(&list, sqlEnded, scope, after.At, after.Key, limit)
 	return list, err
 }
 
-func removeEnded(tx *db.Tx, claim db.Ended, _ int64) (db.Removal, int64, error) {
+func removeEnded(tx *db.Tx, claim stores.Ended, _ int64) (stores.Removal, int64, error) {
 	n, err := tx.Exec(sqlPrune, claim.Key)
 	if err != nil || n == 0 {
-		return db.Kept, 0, err
+		return stores.Kept, 0, err
 	}
-	return db.Removed, 0, nil
+	return stores.Removed, 0, nil
 }

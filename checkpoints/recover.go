@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
 )
 
 // recoverBatch is how many claims are read at once.
@@ -46,7 +46,7 @@ func isOver(rx *db.Rx, c *claimed) (bool, error) {
 	if c.Owner == nil {
 		return false, nil
 	}
-	state, err := rx.LeaseState(c.LeaseColumns)
+	state, err := rx.Store().LeaseState(c.LeaseColumns)
 	return state.Over(), err
 }
 
@@ -54,14 +54,14 @@ func isOrphaned(rx *db.Rx, c *claimed) (bool, error) {
 	if c.Owner == nil {
 		return true, nil
 	}
-	if own, err := rx.Owns(*c.Owner); own || err != nil {
+	if own, err := rx.Store().Owns(*c.Owner); own || err != nil {
 		return own, err
 	}
 	return isOver(rx, c)
 }
 
 func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error) {
-	return transact.Sweep[*string]{
+	return stores.Sweep[*string]{
 		DB: s.db, Op: opRecover, Turn: longestTurn,
 		Page: func(rx *db.Rx, after *string) (runs []string, last *string, more bool, err error) {
 			last = after

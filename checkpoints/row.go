@@ -9,6 +9,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
+	"selvedge/internal/txn"
 )
 
 // A row is a row of checkpoints, without the columns of a claim.
@@ -89,7 +90,7 @@ ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = 
 // written as claimed has no owner.
 func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
 	// Serialize saves of a run before the row is numbered: the epochs of claims grow with the numbers.
-	if err := tx.LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
+	if err := tx.Store().LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
 		return 0, err
 	}
 	if err = tx.Get(&id, sqlPut, r.columns(scope)...); err == nil {
@@ -100,15 +101,15 @@ func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
 
 // add is put with a given number, for a run that has nothing in that state.
 func (r row) add(tx *db.Tx, id, scope int64, text []byte) error {
-	if err := tx.Queue(sqlAdd, append(r.columns(scope), id)...); err != nil {
+	if err := tx.Store().Queue(sqlAdd, append(r.columns(scope), id)...); err != nil {
 		return err
 	}
-	return tx.Queue(sqlPutDocument, documentColumns(id, text)...)
+	return tx.Store().Queue(sqlPutDocument, documentColumns(id, text)...)
 }
 
 func documentColumns(id int64, text []byte) []any {
 	text = nonNil(text)
-	return []any{id, text, db.Checksum(id, text)}
+	return []any{id, text, txn.Checksum(id, text)}
 }
 
 func (r *row) columns(scope int64) []any {
@@ -120,7 +121,7 @@ func (r *row) columns(scope int64) []any {
 		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum,
 		r.Problem,
 	}
-	return append(columns, db.Checksum(columns...), string(r.State), claimedAt)
+	return append(columns, txn.Checksum(columns...), string(r.State), claimedAt)
 }
 
 // nonNil keeps an empty document from becoming NULL.

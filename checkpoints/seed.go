@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/internal/transact"
+	"selvedge/internal/stores"
 )
 
 // The calls of the store that this package took over, under their names and with their behaviour:
@@ -29,7 +29,7 @@ func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 // Load gives the run that waits under the id; ok is false when none does, claimed ones included.
 // One whose document can't be read is ErrCorrupt.
 func (s *Store) Load(ctx context.Context, runID string) (*PausedWorkflow, bool, error) {
-	return transact.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) (*PausedWorkflow, bool, error) {
+	return stores.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) (*PausedWorkflow, bool, error) {
 		return s.LoadTx(rx, runID)
 	})
 }
@@ -62,7 +62,7 @@ const sqlList = `SELECT run_id FROM checkpoints WHERE scope = ? AND state = 'pau
 // List gives the ids of the runs that wait, in byte order; those whose document can't be read are
 // among them. Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) List(ctx context.Context) ([]string, error) {
-	return transact.Get(ctx, s.db.Read, opList, func(rx *db.Rx) ([]string, error) {
+	return stores.Get(ctx, s.db.Read, opList, func(rx *db.Rx) ([]string, error) {
 		ids := []string{}
 		err := s.look(rx, opList, "", func(scope int64) error { return rx.Select(&ids, sqlList, scope) })
 		return ids, err

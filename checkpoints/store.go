@@ -7,6 +7,7 @@ import (
 
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Options are the choices of NewStore. The zero value is the default.
@@ -58,18 +59,18 @@ func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, er
 }
 
 func (s *Store) inScope(rx *db.Rx, fn func(scope int64) error) error {
-	if err := rx.Of(s.db); err != nil {
+	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return err
 	}
-	rx.BootTime() // before the statements: a process may be stopped between any two
-	scope, there, err := rx.Scope(s.scope)
+	rx.Store().BootTime() // before the statements: a process may be stopped between any two
+	scope, there, err := rx.Store().Scope(s.scope)
 	if err == nil && there {
 		err = fn(scope)
 	}
 	return err
 }
 
-func checkID(runID string) error { return db.CheckID("run", runID) }
+func checkID(runID string) error { return txn.CheckID("run", runID) }
 
 func invalid(err error) error { return fmt.Errorf("%w: the document: %w", db.ErrInvalid, err) }
 

@@ -9,6 +9,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -172,7 +173,7 @@ func TestIDsAreWhatTheyAre(t *testing.T) {
 	store := openStore(t)
 	ids := []string{
 		"", ".", "..", "../escaped", "A", "a", "a\nb", "x.inflight", "x/y",
-		strings.Repeat("é", db.MaxID/2), "\U0001F600",
+		strings.Repeat("é", txn.MaxID/2), "\U0001F600",
 	}
 	for _, id := range ids {
 		save(t, store, id)
@@ -185,7 +186,7 @@ func TestIDsAreWhatTheyAre(t *testing.T) {
 	if got, err := store.List(ctx); err != nil || len(got) != len(ids) || got[0] != "" {
 		t.Errorf("the list is %q, %v", got, err)
 	}
-	for _, id := range []string{"a\x00b", "\xff", strings.Repeat("x", db.MaxID+1)} {
+	for _, id := range []string{"a\x00b", "\xff", strings.Repeat("x", txn.MaxID+1)} {
 		_, _, load := store.Load(ctx, id)
 		_, _, claim := store.Claim(ctx, id)
 		for name, err := range map[string]error{

@@ -142,7 +142,7 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 	write(t, d, "INSERT INTO scopes (name) VALUES ('later')")
 	var cursor string
 	if err := d.Read(t.Context(), "cursor",
-		func(rx *db.Rx) error { cursor = rx.Cursor("test", []int64{7}); return nil }); err != nil {
+		func(rx *db.Rx) error { cursor = rx.Store().Cursor("test", []int64{7}); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Restore(t.Context(), backup, path,
@@ -171,7 +171,7 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 		t.Errorf("the scopes are %q", got)
 	}
 	err = d.Read(t.Context(), "cursor", func(rx *db.Rx) error {
-		return rx.ReadCursor("test", cursor,
+		return rx.Store().ReadCursor("test", cursor,
 			make([]int64, 1))
 	})
 	if !errors.Is(err, db.ErrCursorExpired) {
@@ -182,7 +182,7 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 		t.Errorf("the file from before has %d scopes", got)
 	}
 	err = before.Read(t.Context(), "cursor",
-		func(rx *db.Rx) error { return rx.ReadCursor("test", cursor, make([]int64, 1)) })
+		func(rx *db.Rx) error { return rx.Store().ReadCursor("test", cursor, make([]int64, 1)) })
 	if err != nil {
 		t.Errorf("a cursor of the file from before: %v", err)
 	}

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
+	"selvedge/internal/txn"
 )
 
 // Panic is what Read and Write panic with if their function panicked, or one given to
@@ -49,12 +51,14 @@ var errGoexit = errors.New("the function left by runtime.Goexit")
 
 // A call is one Read or Write with its transaction.
 type call struct {
-	db     *DB
-	write  func(*Tx) error // one of write and read is set
-	read   func(*Rx) error
-	first  Tx // of the first run; a read uses its half
-	runs   int
-	number int64
+	db    *DB
+	write func(*Tx) error // one of write and read is set
+	read  func(*Rx) error
+	first transaction // of the first run
+	runs  int
+
+	numbering sync.Mutex
+	number    int64
 
 	why           string
 	queued, began time.Time
@@ -74,32 +78,38 @@ func (d *DB) call(ctx context.Context, why string, writes bool) *call {
 	return c
 }
 
+// A transaction is one run's, with its two sides. A read uses the half of each.
+type transaction struct {
+	tx    Tx
+	store txn.Tx
+}
+
 // runWrite is what the engine runs, perhaps more than once.
 func (c *call) runWrite(x engine.Tx) error {
-	tx := c.begin(x, true)
-	tx.engine = x
-	defer tx.end()
-	return c.write(tx)
+	t := c.begin()
+	c.db.work.waited(c.began.Sub(c.queued))
+	t.tx = Tx{Rx: Rx{&t.store.Rx}, in: &t.store, call: c}
+	t.store.Begin(&c.db.store, x)
+	defer t.store.End()
+	return c.write(&t.tx)
 }
 
 func (c *call) runRead(x engine.Rx) error {
-	tx := c.begin(x, false)
-	defer tx.end()
-	return c.read(&tx.Rx)
+	t := c.begin()
+	t.tx.Rx.in = &t.store.Rx
+	t.store.Rx.Begin(&c.db.store, x)
+	defer t.store.End()
+	return c.read(&t.tx.Rx)
 }
 
 // begin returns the transaction of a run. Each run has its own, so that goroutines left behind by
 // an earlier run can't use it.
-func (c *call) begin(x engine.Rx, writes bool) *Tx {
-	if c.began = time.Now(); writes {
-		c.db.work.waited(c.began.Sub(c.queued))
-	}
-	tx := &c.first
+func (c *call) begin() *transaction {
+	c.began = time.Now()
 	if c.runs++; c.runs > 1 {
-		tx = new(Tx)
+		return new(transaction)
 	}
-	tx.begin(c, x, writes)
-	return tx
+	return &c.first
 }
 
 // end reports to the observer, and ends the calling goroutine as the callback ended: a panic
@@ -159,8 +169,8 @@ var batches = func() *atomic.Int64 {
 // it into the rows that they append, so that a call with an unknown outcome can be repeated: see
 // BatchOf.
 func (tx *Tx) Batch() int64 {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
+	tx.call.numbering.Lock()
+	defer tx.call.numbering.Unlock()
 	if tx.call.number == 0 {
 		tx.call.number = batches.Add(1)
 	}

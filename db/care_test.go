@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -216,7 +217,7 @@ func TestIDsAreCheckedForWhatAFileCanHold(t *testing.T) {
 		"": true, "a/b": true, "..": true, "ü\n\u2028": true, strings.Repeat("x", 1024): true,
 		strings.Repeat("x", 1025): false, "a\x00b": false, "\xff": false,
 	} {
-		if err := db.CheckID("run", id); (err == nil) != ok || err != nil && !errors.Is(err, db.ErrInvalid) {
+		if err := txn.CheckID("run", id); (err == nil) != ok || err != nil && !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%.20q: %v", id, err)
 		}
 	}

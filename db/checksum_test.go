@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 func TestAChecksumTellsRowsApart(t *testing.T) {
@@ -30,23 +30,23 @@ func TestAChecksumTellsRowsApart(t *testing.T) {
 	}
 	seen := map[int64]int{}
 	for i, row := range rows {
-		sum := db.Checksum(row...)
+		sum := txn.Checksum(row...)
 		if before, twice := seen[sum]; twice {
 			t.Errorf("rows %d and %d have one checksum", before, i)
 		}
 		seen[sum] = i
 	}
-	if db.Checksum(true, false, 7) != db.Checksum(int64(1), int64(0), int64(7)) {
+	if txn.Checksum(true, false, 7) != txn.Checksum(int64(1), int64(0), int64(7)) {
 		t.Error("a value as it is given to a statement has another checksum than as it comes out of the table")
 	}
 	// A row stays right when its table gets another column, which it has nothing in.
 	for _, row := range rows {
-		if db.Checksum(row...) != db.Checksum(append(row, nil, (*string)(nil))...) {
+		if txn.Checksum(row...) != txn.Checksum(append(row, nil, (*string)(nil))...) {
 			t.Errorf("%v has another checksum with two more columns", row)
 		}
 	}
 	// Files keep checksums, so they must stay what they are.
-	if got := db.Checksum("abc", int64(-2), []byte(long)); got != 2709777053 {
+	if got := txn.Checksum("abc", int64(-2), []byte(long)); got != 2709777053 {
 		t.Errorf("the checksum of a known row is %d", got)
 	}
 }

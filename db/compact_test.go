@@ -110,7 +110,7 @@ func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 		t.Errorf("its auto_vacuum is %s", mode)
 	}
 	err = d.Read(t.Context(), "read cursor",
-		func(rx *db.Rx) error { return rx.ReadCursor("list", cursor, make([]int64, 1)) })
+		func(rx *db.Rx) error { return rx.Store().ReadCursor("list", cursor, make([]int64, 1)) })
 	if err != nil {
 		t.Errorf("a cursor from before: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 func cursorOf(t *testing.T, d *db.DB) (cursor string) {
 	t.Helper()
 	err := d.Read(t.Context(), "make cursor", func(rx *db.Rx) error {
-		cursor = rx.Cursor("list", []int64{1})
+		cursor = rx.Store().Cursor("list", []int64{1})
 		return nil
 	})
 	if err != nil {

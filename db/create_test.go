@@ -298,7 +298,7 @@ func opened(args []string) error {
 		return err
 	}
 	if err := d.Write(context.Background(), "claim",
-		func(tx *db.Tx) error { _, err := tx.Owner(); return err }); err != nil {
+		func(tx *db.Tx) error { _, err := tx.Store().Owner(); return err }); err != nil {
 		return err
 	}
 	fmt.Println("open")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/migrations"
 	"selvedge/test/dbtest"
 )
@@ -159,7 +160,7 @@ func sumOf(table string, row map[string]any) int64 {
 	for _, column := range migrations.Checksums[at].Covered {
 		values = append(values, row[column])
 	}
-	return db.Checksum(values...)
+	return txn.Checksum(values...)
 }
 
 // putRun writes a run with one record, with or without checksums.

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
+	"selvedge/internal/txn"
 )
 
 // A DB is an open file. Its methods are safe for concurrent use.
@@ -18,14 +17,10 @@ type DB struct {
 	options Options
 
 	engine     engine.Engine
+	store      txn.Handle
 	callbacks  callback.Callbacks
 	giveNumber func()
 
-	scopes sync.Map // name -> id, of committed rows
-
-	ownersLookedAt atomic.Int64 // the last one that Tx.ForgetDeadOwners has polled at
-
-	pollers pollers
 	work    work
 	keepers keepers
 
@@ -39,6 +34,9 @@ func (d *DB) Path() string { return d.path }
 
 // ReadOnly reports whether the handle was opened with Options.ReadOnly.
 func (d *DB) ReadOnly() bool { return d.options.ReadOnly }
+
+// Store returns what the stores of this module need of the handle: see package internal/txn.
+func (d *DB) Store() *txn.Handle { return &d.store }
 
 // Close waits for the calls that were taken, refuses new ones with ErrClosed and closes the file.
 // Claims of this process that are still open can be taken over by others from then on. A second
@@ -75,8 +73,6 @@ func (d *DB) Shutdown(ctx context.Context) error {
 		Err: fmt.Errorf("%w: waiting for %s: %w", ErrBusy, what, context.Cause(ctx)),
 	}
 }
-
-func (d *DB) now() time.Time { return d.options.Now().UTC() }
 
 // Changes returns a channel that receives a value after a commit to the file: at once for a commit
 // of this process, a moment later for one of another process or program. Commits while a value is

@@ -128,18 +128,6 @@ func Hint(err error) string {
 	return hintOf(err)
 }
 
-// Invalid returns an ErrInvalid that says what is wrong, with a hint that says what to do about it.
-func Invalid(hint, format string, args ...any) error {
-	return &refusal{hint, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)}
-}
-
-type refusal struct {
-	hint string
-	error
-}
-
-func (r *refusal) Unwrap() error { return r.error }
-
 // code is the database's own code in err's chain, or 0.
 func code(err error) int {
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
@@ -149,9 +137,6 @@ func code(err error) int {
 }
 
 func hintOf(err error) string {
-	if r, ok := errors.AsType[*refusal](err); ok {
-		return r.hint
-	}
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
 		return f.Hint
 	}

@@ -41,7 +41,7 @@ func ExampleDB_Write() {
 	defer d.Close() //nolint:errcheck // the example ends
 
 	err = d.Write(ctx, "two scopes, or none", func(tx *db.Tx) error {
-		if _, err := tx.Scope("home"); err != nil {
+		if _, err := tx.Store().Scope("home"); err != nil {
 			return err
 		}
 		return errors.New("the second one failed")
@@ -49,7 +49,7 @@ func ExampleDB_Write() {
 	fmt.Println(err)
 
 	err = d.Read(ctx, "look", func(rx *db.Rx) error {
-		_, found, err := rx.Scope("home")
+		_, found, err := rx.Store().Scope("home")
 		fmt.Println("home is there:", found)
 		return err
 	})

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -60,7 +60,7 @@ func TestClock_PanicEndsKeep(t *testing.T) {
 		if broken {
 			panic("clock")
 		}
-		return db.ReadBootTime()
+		return txn.ReadBootTime()
 	}})
 	lease, err := d.Reserve(t.Context(), "port", "1",
 		db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Minute}})
@@ -120,59 +120,11 @@ func TestObserve_CallBackIsRefused(t *testing.T) {
 	}
 }
 
-// A look that panics ends those who wait for it, and nobody who comes later, though somebody uses
-// what it looked for still.
-func TestFollow_ObserverPanicEndsIt(t *testing.T) {
-	var panics atomic.Bool
-	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
-		if panics.Load() && o.Why == "poll for followers" {
-			panic("observer")
-		}
-	}})
-	write(t, d, bells)
-	write(t, d, `INSERT INTO bells (name, rings) VALUES ('b', 1)`)
-	first := func(*db.Rx) (db.Place, error) { return db.Place{Key: 1}, nil }
-	follow := func(told func() bool) error {
-		for _, err := range db.Follow(t.Context(), d, ringing, first) {
-			if err != nil || !told() {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := follow(func() bool {
-		panics.Store(true)
-		ended := make(chan error)
-		go func() { ended <- follow(func() bool { return true }) }()
-		for waits := true; waits; {
-			write(t, d, `UPDATE bells SET rings = rings + 1`)
-			select {
-			case err := <-ended:
-				wantsPanic(t, "who waits", err, "observer")
-				waits = false
-			default:
-			}
-		}
-		panics.Store(false)
-		items := 0
-		if err := follow(func() bool {
-			items++
-			write(t, d, `UPDATE bells SET rings = rings + 1`)
-			return items < 1000
-		}); err != nil {
-			t.Errorf("who came later: %v", err)
-		}
-		return false
-	}); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestKeep_FailingNameIsItsEnd(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for name, fails := range map[string]func(){"panic": func() { panic("named") }, "Goexit": runtime.Goexit} {
 		ctx, stop := d.KeepLease(t.Context(), db.Renewal{
-			TTL: time.Second, Until: db.ReadBootTime(), Named: func(err error) error { fails(); return err },
+			TTL: time.Second, Until: txn.ReadBootTime(), Named: func(err error) error { fails(); return err },
 		})
 		<-ctx.Done()
 		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) ||

@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"time"
+
+	"selvedge/internal/txn"
 )
 
 // A Leased is a lease that a store keeps in a table of its own, as its Handle needs it.
@@ -13,9 +15,9 @@ type Leased struct {
 	// Lock locks the row of the lease with lock, which is Tx.Lock or Tx.Hold.
 	Lock func(tx *Tx, lock func(query string, args ...any) error) error
 	// Held returns the lease as its row has it; ErrLeaseLost if this process does not hold it.
-	Held func(rx *Rx, op string) (LeaseColumns, error)
+	Held func(rx *Rx, op string) (txn.LeaseColumns, error)
 	// Renew stores the time of now with exec if the row still has that of was; if not, ErrLeaseLost.
-	Renew func(tx *Tx, exec func(query string, args ...any) (int64, error), was, now LeaseColumns) error
+	Renew func(tx *Tx, exec func(query string, args ...any) (int64, error), was, now txn.LeaseColumns) error
 	// Named says in an error what the lease is of.
 	Named func(op string, err error) error
 }
@@ -35,8 +37,8 @@ type Handle struct {
 }
 
 // NewHandle returns the handle of a lease with the columns that were granted or read in rx.
-func (d *DB) NewHandle(rx *Rx, of Leased, c LeaseColumns) *Handle {
-	h := &Handle{db: d, lease: of, until: rx.LeaseEnd(c)}
+func (d *DB) NewHandle(rx *Rx, of Leased, c txn.LeaseColumns) *Handle {
+	h := &Handle{db: d, lease: of, until: rx.in.LeaseEnd(c)}
 	if c.TTL != nil {
 		h.ttl = time.Duration(*c.TTL)
 	}
@@ -51,7 +53,7 @@ func (h *Handle) Epoch() int64 { return h.lease.Epoch }
 // away before tx ends.
 func (h *Handle) HoldTx(tx *Tx) error {
 	op := "hold " + h.lease.Noun
-	err := h.lease.Lock(tx, tx.Hold)
+	err := h.lease.Lock(tx, tx.in.Hold)
 	if err == nil {
 		_, err = h.lease.Held(&tx.Rx, op)
 	}
@@ -72,7 +74,7 @@ func (h *Handle) Hold(ctx context.Context, why string, fn func(*Tx) error) error
 // Renew restarts the TTL. Without a TTL it checks that the lease still holds.
 func (h *Handle) Renew(ctx context.Context) error {
 	return h.db.WriteLocked(ctx, "renew "+h.lease.Noun, func(tx *Tx) error {
-		return h.renew(tx, tx.ExecAndCommit)
+		return h.renew(tx, tx.in.ExecAndCommit)
 	})
 }
 
@@ -83,14 +85,14 @@ func (h *Handle) RenewTx(tx *Tx) error { return h.renew(tx, tx.Exec) }
 // was over, given meanwhile, stays right.
 func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, error)) error {
 	op := "renew " + h.lease.Noun
-	err := h.lease.Lock(tx, tx.Lock)
+	err := h.lease.Lock(tx, tx.in.Lock)
 	if err != nil {
 		return h.lease.Named(op, err)
 	}
-	tx.ReadBootTime()
+	tx.in.ReadBootTime()
 	was, err := h.lease.Held(&tx.Rx, op)
 	if err == nil && was.TTL != nil {
-		err = h.lease.Renew(tx, exec, was, tx.RenewLease(was))
+		err = h.lease.Renew(tx, exec, was, tx.in.RenewLease(was))
 	}
 	return h.lease.Named(op, err)
 }

@@ -73,7 +73,7 @@ func insertScope(t *testing.T, d *db.DB, name string) {
 
 func addScope(d *db.DB, name string) error {
 	return d.Write(context.Background(), "add scope",
-		func(tx *db.Tx) error { _, err := tx.Scope(name); return err })
+		func(tx *db.Tx) error { _, err := tx.Store().Scope(name); return err })
 }
 
 // byHandles runs a test with a handle that looks at each commit what lies where, and with one that
@@ -173,7 +173,7 @@ func TestWrite_MissingWALIsRefused(t *testing.T) {
 				d = dbtest.OpenAt(t, path, db.Options{})
 				for name, want := range map[string]bool{"before": true, "after": false} {
 					err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-						_, there, err := rx.Scope(name)
+						_, there, err := rx.Store().Scope(name)
 						if there != want {
 							t.Errorf("the scope %q is there: %t", name, there)
 						}

@@ -36,7 +36,7 @@ func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.Ca
 // A Renewal says how a lease is renewed, for stores that keep leases in tables of their own.
 type Renewal struct {
 	TTL   time.Duration               // of the lease; 0: none
-	Until BootTime                    // its end as it was granted; see Rx.LeaseEnd
+	Until BootTime                    // its end as it was granted; see txn.Rx.LeaseEnd
 	Renew func(context.Context) error // starts the TTL anew; ErrLeaseLost ends the keeping
 	Named func(error) error           // says in an error what the lease is of
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 func TestBootTime_RunsOnAndKnowsBoot(t *testing.T) {
-	before, after := db.ReadBootTime(), db.ReadBootTime()
+	before, after := txn.ReadBootTime(), txn.ReadBootTime()
 	if before.Since <= 0 || after.Since < before.Since || before.Boot != after.Boot {
 		t.Errorf("read %+v and then %+v", before, after)
 	}

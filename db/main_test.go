@@ -57,7 +57,7 @@ func opener([]string) error {
 			return err
 		}
 		if err := d.Write(context.Background(), "touch", func(tx *db.Tx) error {
-			_, err := tx.Scope(fmt.Sprint("process ", os.Getpid()))
+			_, err := tx.Store().Scope(fmt.Sprint("process ", os.Getpid()))
 			return err
 		}); err != nil {
 			return err
@@ -124,7 +124,7 @@ func owner(args []string) error {
 	var id int64
 	if err := d.Write(context.Background(), "claim", func(tx *db.Tx) error {
 		var err error
-		if id, err = tx.Owner(); err != nil {
+		if id, err = tx.Store().Owner(); err != nil {
 			return err
 		}
 		_, err = tx.Exec("INSERT INTO claims (owner_id) VALUES (?)", id)

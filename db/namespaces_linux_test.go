@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -125,7 +126,7 @@ func TestRootPID_KeptWithItsNamespace(t *testing.T) {
 	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error {
 		return rx.Select(&ns, "SELECT pid_ns FROM owners WHERE id IN (?, ?) ORDER BY id", here, owner)
 	}))
-	if own := db.PIDNamespace(); len(ns) != 2 || own == nil || ns[0] != *own || ns[1] == *own {
+	if own := txn.PIDNamespace(); len(ns) != 2 || own == nil || ns[0] != *own || ns[1] == *own {
 		t.Errorf("the namespaces are %d", ns)
 	}
 }

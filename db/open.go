@@ -10,11 +10,10 @@ import (
 
 	"selvedge/internal/engine"
 	"selvedge/internal/sqlite"
+	"selvedge/internal/txn"
 )
 
-// memoryPath is the path of a database in memory: the same code on a single connection, gone at
-// Close.
-const memoryPath = ":memory:"
+const memoryPath = txn.Memory
 
 // Open opens the file at path, creates it (mode 0600, its folder 0700) if it is missing, and
 // migrates it to this program's schema if it is older. path may be ":memory:". Open one handle per
@@ -35,8 +34,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 		return nil, openError(path, err)
 	}
 	d := &DB{
-		options: options.withDefaults(), pollers: pollers{starting: make(chan struct{}, 1)},
-		closed: make(chan struct{}),
+		options: options.withDefaults(), closed: make(chan struct{}),
 	}
 	d.giveNumber = d.callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
@@ -48,6 +46,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if d.options.BootTime == nil {
 		d.options.BootTime = opened.Clock
 	}
+	d.store.Engine, d.store.Path, d.store.Now, d.store.BootTime = d.engine, d.path, d.options.Now, d.options.BootTime
 	return d, nil
 }
 

@@ -408,7 +408,7 @@ func TestMemoryIsTheSameCode(t *testing.T) {
 func claim(t *testing.T, d *db.DB) (id int64) {
 	t.Helper()
 	err := d.Write(context.Background(), "claim", func(tx *db.Tx) (err error) {
-		id, err = tx.Owner()
+		id, err = tx.Store().Owner()
 		return err
 	})
 	if err != nil {

@@ -168,13 +168,13 @@ func TestCursor_ExpiresAfterBackupCopiedOver(t *testing.T) {
 	must(t, err)
 	cursor := func() (text string) {
 		must(t, d.Read(t.Context(), "cursor",
-			func(rx *db.Rx) error { text = rx.Cursor("test", []int64{7}); return nil }))
+			func(rx *db.Rx) error { text = rx.Store().Cursor("test", []int64{7}); return nil }))
 		return text
 	}
 	wantCursor := func(text string, want error) {
 		t.Helper()
 		err := d.Read(t.Context(), "cursor",
-			func(rx *db.Rx) error { return rx.ReadCursor("test", text, make([]int64, 1)) })
+			func(rx *db.Rx) error { return rx.Store().ReadCursor("test", text, make([]int64, 1)) })
 		if !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("the cursor: %v, want %v", err, want)
 		}
@@ -192,7 +192,7 @@ func TestCursor_ExpiresAfterBackupCopiedOver(t *testing.T) {
 	wantCursor(second, nil)
 	other := dbtest.OpenAt(t, d.Path(), db.Options{ReadOnly: true})
 	must(t, other.Read(t.Context(), "cursor",
-		func(rx *db.Rx) error { return rx.ReadCursor("test", second, make([]int64, 1)) }))
+		func(rx *db.Rx) error { return rx.Store().ReadCursor("test", second, make([]int64, 1)) }))
 	must(t, other.Close())
 	d = putBack(t, d, backup) // the same one again
 	defer d.Close()           //nolint:errcheck // nothing was written

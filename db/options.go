@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/internal/callback"
+	"selvedge/internal/machine"
 	"selvedge/internal/sqlite"
 )
 
@@ -56,7 +57,7 @@ type Options struct {
 	LockTimeout time.Duration
 	// Now is the clock; nil means time.Now. All rows of a transaction get the same reading.
 	Now func() time.Time
-	// BootTime is the clock of leases; nil means the machine's (ReadBootTime) for a file, and for a
+	// BootTime is the clock of leases; nil means the machine's for a file, and for a
 	// server the server's, as this process estimates it. A transaction reads it at most once.
 	BootTime func() BootTime
 	// Observe, if not nil, is called for every transaction after it ended, on its caller's goroutine:
@@ -71,6 +72,10 @@ type Options struct {
 	// ladder replaces the program's schema versions; tests only.
 	ladder *sqlite.Ladder
 }
+
+// A BootTime is a moment on the clock that leases use: it starts with the machine, runs while the
+// machine sleeps, and can't be set.
+type BootTime = machine.BootTime
 
 // Observation is what Options.Observe receives.
 type Observation struct {

@@ -62,7 +62,7 @@ func TestPostgres_StoppedProcessDoesNotWriteAgain(t *testing.T) {
 		t.Errorf("what it did when it went on: %+v", r)
 	}
 	if err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		if _, there, err := rx.Scope("written late"); there || err != nil {
+		if _, there, err := rx.Store().Scope("written late"); there || err != nil {
 			t.Errorf("it wrote: %v, %v", there, err)
 		}
 		return nil
@@ -210,7 +210,7 @@ func TestPostgres_UnlockableRowIsAnError(t *testing.T) {
 	d := dbtest.OpenAt(t, dbtest.Postgres(t), db.Options{})
 	dbtest.PostgresExec(t, d.Path(), "CREATE SEQUENCE selvedge.looks")
 	err := d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
-		_, err := tx.FindLocked(new(int64), "SELECT id FROM scopes WHERE name = '' AND nextval('looks') % 2 = 0")
+		_, err := tx.Store().FindLocked(new(int64), "SELECT id FROM scopes WHERE name = '' AND nextval('looks') % 2 = 0")
 		return err
 	})
 	if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
@@ -230,7 +230,7 @@ func TestPostgres_RenewalWaitingPastEndFails(t *testing.T) {
 	}
 	renewed := make(chan error, 1)
 	if err := other.WriteLocked(t.Context(), "keep", func(tx *db.Tx) error {
-		if err := tx.Lock("SELECT epoch FROM leases"); err != nil {
+		if err := tx.Store().Lock("SELECT epoch FROM leases"); err != nil {
 			return err
 		}
 		if err := tx.Get(new(int64), "SELECT 1"); err != nil {

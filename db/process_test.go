@@ -14,6 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/sqlite"
+	"selvedge/internal/stores"
 	"selvedge/test/dbtest"
 )
 
@@ -136,7 +137,7 @@ func alive(t *testing.T, d *db.DB, id int64) bool {
 	var yes bool
 	err := d.Read(context.Background(), "alive", func(rx *db.Rx) error {
 		var err error
-		yes, err = rx.OwnerAlive(id)
+		yes, err = rx.Store().OwnerAlive(id)
 		return err
 	})
 	if err != nil {
@@ -178,7 +179,7 @@ func TestOwner_RowGoesWhenUnreferenced(t *testing.T) {
 	forget := func() int {
 		t.Helper()
 		if err := d.Write(t.Context(), "forget",
-			func(tx *db.Tx) error { return tx.ForgetDeadOwners() }); err != nil {
+			func(tx *db.Tx) error { return tx.Store().ForgetDeadOwners() }); err != nil {
 			t.Fatal(err)
 		}
 		return ownerRows(t, d, id)
@@ -207,7 +208,7 @@ func TestOwnersAreForgottenAFewAtATime(t *testing.T) {
 			100+i, fmt.Appendf(nil, "%016d", i))
 	}
 	for _, want := range []int{3, 1, 0} {
-		must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.ForgetDeadOwners() }))
+		must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.Store().ForgetDeadOwners() }))
 		var left int
 		must(t, d.Read(t.Context(), "count",
 			func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
@@ -234,7 +235,7 @@ func TestOwners_ShortHandlesForgetAllDead(t *testing.T) {
 		}
 		short, err := db.Open(t.Context(), path, db.Options{})
 		must(t, err)
-		must(t, short.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.ForgetDeadOwners() }))
+		must(t, short.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.Store().ForgetDeadOwners() }))
 		must(t, short.Close())
 	}
 }
@@ -249,12 +250,12 @@ func TestAllDeadOwnersAreForgottenAtOnce(t *testing.T) {
 			100+i, fmt.Appendf(nil, "%016d", i))
 	}
 	write(t, d, "INSERT INTO claims VALUES (100), (101), (104)")
-	must(t, d.ForgetDeadOwners(t.Context()))
+	must(t, stores.ForgetDeadOwners(t.Context(), d))
 	if all := ownerRows(t, d, 100) + ownerRows(t, d, 101) + ownerRows(t, d, 104); all != 3 {
 		t.Errorf("%d of 3 with claims are left", all)
 	}
 	write(t, d, "DELETE FROM claims")
-	must(t, d.ForgetDeadOwners(t.Context()))
+	must(t, stores.ForgetDeadOwners(t.Context(), d))
 	var left int
 	must(t, d.Read(t.Context(), "count",
 		func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
@@ -280,7 +281,7 @@ func TestAnOwnersNumberIsNotGivenTwice(t *testing.T) {
 	var undone int64
 	err := d.Write(t.Context(), "undone", func(tx *db.Tx) error {
 		var err error
-		if undone, err = tx.Owner(); err != nil {
+		if undone, err = tx.Store().Owner(); err != nil {
 			return err
 		}
 		return no
@@ -308,9 +309,9 @@ func TestTwoHandlesOfAProcessAreOneOwner(t *testing.T) {
 	ids := map[int64]bool{}
 	for _, h := range []*db.DB{d, other} {
 		if err := h.Write(t.Context(), "own", func(tx *db.Tx) error {
-			id, err := tx.Owner()
+			id, err := tx.Store().Owner()
 			ids[id] = true
-			if own, err := tx.Owns(id); err != nil || !own {
+			if own, err := tx.Store().Owns(id); err != nil || !own {
 				t.Errorf("Owns says %v, %v", own, err)
 			}
 			return err
@@ -344,7 +345,7 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 	scope := func(h *db.DB, name string) (id int64) {
 		t.Helper()
 		if err := h.Write(t.Context(), "scope",
-			func(tx *db.Tx) (err error) { id, err = tx.Scope(name); return err }); err != nil {
+			func(tx *db.Tx) (err error) { id, err = tx.Store().Scope(name); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return id
@@ -353,16 +354,16 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 		t.Errorf("home is %d and %d, the default is %d", a, b, scope(d, ""))
 	}
 	_ = d.Write(t.Context(), "undone", func(tx *db.Tx) error {
-		if _, err := tx.Scope("undone"); err != nil {
+		if _, err := tx.Store().Scope("undone"); err != nil {
 			return err
 		}
 		return errors.New("no")
 	})
 	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		if _, ok, err := rx.Scope("undone"); ok || err != nil {
+		if _, ok, err := rx.Store().Scope("undone"); ok || err != nil {
 			t.Errorf("a scope that was rolled back is there: %v, %v", ok, err)
 		}
-		if id, ok, err := rx.Scope("home"); !ok || err != nil || id != scope2(other, t) {
+		if id, ok, err := rx.Store().Scope("home"); !ok || err != nil || id != scope2(other, t) {
 			t.Errorf("home is not there: %v, %v", ok, err)
 		}
 		return nil
@@ -371,7 +372,7 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Write(t.Context(), "long",
-		func(tx *db.Tx) error { _, err := tx.Scope(strings.Repeat("x", 1025)); return err }); !errors.Is(err,
+		func(tx *db.Tx) error { _, err := tx.Store().Scope(strings.Repeat("x", 1025)); return err }); !errors.Is(err,
 		db.ErrInvalid) {
 		t.Errorf("a name of 1025 bytes: %v", err)
 	}
@@ -381,7 +382,7 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 func scope2(d *db.DB, t *testing.T) (id int64) {
 	t.Helper()
 	if err := d.Read(t.Context(), "scope",
-		func(rx *db.Rx) (err error) { id, _, err = rx.Scope("home"); return err }); err != nil {
+		func(rx *db.Rx) (err error) { id, _, err = rx.Store().Scope("home"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	return id

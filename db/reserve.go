@@ -6,7 +6,20 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
+
+// LeaseTerms are the terms of a lease. The zero value lasts as long as this process.
+type LeaseTerms struct {
+	// TTL is how long the lease lasts from its beginning and from each renewal; 0 means as long as the
+	// process lives. A TTL beyond the clock's range lasts to its end.
+	TTL time.Duration
+	// Detached makes the lease outlive this process: only its time and its release end it, and every
+	// process that knows its epoch may use it. It needs a TTL.
+	Detached bool
+}
 
 // ReserveOptions are the terms of a reservation. The zero value holds as long as this process
 // lives.
@@ -32,7 +45,7 @@ type Lease struct {
 	scope      string
 	kind, name string
 	epoch      int64
-	grant      *Grant
+	grant      *txn.Grant
 	ttl        time.Duration // 0: none
 	until      BootTime      // its end as it was when the handle was made, on this process's clock
 }
@@ -84,17 +97,9 @@ func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (
 }
 
 const (
-	sqlReservation = `SELECT l.epoch, l.kind, l.name, coalesce(l.note, '') AS note, l.reserved_at, l.renewed_at,
-    l.owner_id, l.lease_ttl, l.lease_until, l.lease_boot_id, l.lease_time_ns, l.lease_wall_until,
-    coalesce(o.pid, 0) AS pid, coalesce(o.program, '') AS program
-FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
-	sqlReservationOf = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
-	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum)
+	sqlReserve = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + txn.LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
-	// Compare-and-delete on the reservation we examined: a later one, or one that was renewed since,
-	// stays.
-	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
 // ReserveTx is Reserve in the caller's transaction. The reservation holds once that is committed.
@@ -103,38 +108,39 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	if err := l.check(); err != nil {
 		return nil, l.failed("reserve", err)
 	}
-	if err := tx.Of(d); err != nil {
+	in := tx.in
+	if err := in.Of(&d.store); err != nil {
 		return nil, l.failed("reserve", err)
 	}
-	tx.BootTime() // before the statements: a process may be stopped between any two
-	scope, err := tx.Scope(o.Scope)
+	in.BootTime() // before the statements: a process may be stopped between any two
+	scope, err := in.Scope(o.Scope)
 	if err != nil {
 		return nil, l.failed("reserve", err)
 	}
 	// Serialize reservations of one name, so that an epoch is drawn only while no other caller can
 	// take and release it.
-	if err = tx.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
-		err = l.take(tx, scope, o)
+	if err = in.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
+		err = l.take(in, scope, o)
 	}
 	return l, l.failed("reserve", err)
 }
 
 func (l *Lease) check() error {
 	if l.kind == "" {
-		return Invalid("say what sort of thing it is: port, path", "the kind is empty")
+		return txn.Invalid("say what sort of thing it is: port, path", "the kind is empty")
 	}
 	if l.name == "" {
-		return Invalid("say which one of its kind it is", "the name is empty")
+		return txn.Invalid("say which one of its kind it is", "the name is empty")
 	}
-	if err := CheckID("kind", l.kind); err != nil {
+	if err := txn.CheckID("kind", l.kind); err != nil {
 		return err
 	}
-	return CheckID(l.kind, l.name)
+	return txn.CheckID(l.kind, l.name)
 }
 
 // take removes a reservation that is over and adds its own. The holder may release or renew
 // meanwhile, and other callers may remove what is over, so it retries.
-func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
+func (l *Lease) take(tx *txn.Tx, scope int64, o ReserveOptions) error {
 	for {
 		free, err := l.makeWay(tx, scope)
 		if err != nil {
@@ -150,19 +156,19 @@ func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
 }
 
 // add makes the reservation unless there is one.
-func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
-	lease, err := tx.GrantLease(o.LeaseTerms)
+func (l *Lease) add(tx *txn.Tx, scope int64, o ReserveOptions) (bool, error) {
+	lease, err := tx.GrantLease(txn.LeaseTerms(o.LeaseTerms))
 	if err != nil {
 		return false, err
 	}
 	l.remember(&tx.Rx, lease)
 	now := Nanos(tx.Now())
-	row := reservationRow{
+	row := txn.ReservationRow{
 		Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now,
 		LeaseColumns: lease,
 	}
-	columns := row.columns(scope)
-	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
+	columns := row.Columns(scope)
+	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, txn.Checksum(columns...))...)
 	if err == nil && ok {
 		l.grant, err = tx.Grant("leases", l.epoch)
 	}
@@ -171,53 +177,31 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 
 // makeWay removes a reservation that is over, and returns an error for one that is not. free is
 // false if it was renewed or removed since it was judged.
-func (l *Lease) makeWay(tx *Tx, scope int64) (free bool, err error) {
+func (l *Lease) makeWay(tx *txn.Tx, scope int64) (free bool, err error) {
 	held, ok, err := l.row(&tx.Rx, scope)
 	if err != nil || !ok {
 		return err == nil, err
 	}
-	if !held.State.Over() {
+	if !txn.LeaseState(held.State).Over() {
 		return false, &Error{
 			Op: "reserve", Entity: l.kind, ID: l.name,
 			Hint: "wait until it is released, or release it: migrate reservations release",
 			Err:  &ReservedError{held},
 		}
 	}
-	n, err := tx.Exec(sqlTakeAway, held.Epoch, held.columns.Until)
-	if err != nil || n == 0 {
+	taken, err := tx.TakeReservation(held.Epoch, held.columns.Until)
+	if err != nil || !taken {
 		return false, err
 	}
 	return true, tx.ForgetDeadOwners()
 }
 
-// A reservationRow is a row of sqlReservation.
-type reservationRow struct {
-	Epoch      int64  `db:"epoch"`
-	Kind       string `db:"kind"`
-	Name       string `db:"name"`
-	Note       string `db:"note"`
-	ReservedAt int64  `db:"reserved_at"`
-	RenewedAt  int64  `db:"renewed_at"`
-	PID        int    `db:"pid"`
-	Program    string `db:"program"`
-	LeaseColumns
-}
-
-// columns are the columns that the row's checksum covers.
-func (row *reservationRow) columns(scope int64) []any {
-	var note *string
-	if row.Note != "" {
-		note = &row.Note
-	}
-	return append([]any{scope, row.Kind, row.Name, note, row.ReservedAt, row.RenewedAt}, row.Values()...)
-}
-
-func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) {
-	var row reservationRow
-	if ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name); err != nil || !ok {
+func (l *Lease) row(rx *txn.Rx, scope int64) (held Reservation, ok bool, err error) {
+	row, ok, err := rx.FindReservation(scope, l.kind, l.name)
+	if err != nil || !ok {
 		return Reservation{}, false, err
 	}
-	held, err = row.judged(rx, l.scope)
+	held, err = judged(rx, &row, l.scope)
 	return held, err == nil, err
 }
 
@@ -227,9 +211,9 @@ func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) 
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
 	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
-		row, _, err := l.held(rx, rx.BootTime)
+		row, _, err := l.held(rx.in, rx.in.BootTime)
 		if err == nil {
-			l.remember(rx, row.LeaseColumns)
+			l.remember(rx.in, row.LeaseColumns)
 		}
 		return err
 	})
@@ -240,7 +224,7 @@ func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64
 }
 
 // remember keeps what Keep needs.
-func (l *Lease) remember(rx *Rx, c LeaseColumns) {
+func (l *Lease) remember(rx *txn.Rx, c txn.LeaseColumns) {
 	l.ttl, l.until = 0, rx.LeaseEnd(c)
 	if c.TTL != nil {
 		l.ttl = time.Duration(*c.TTL)
@@ -249,14 +233,14 @@ func (l *Lease) remember(rx *Rx, c LeaseColumns) {
 
 // held returns the lease's row if it holds, and ErrLeaseLost if not. It reads the clock after the
 // row.
-func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope int64, err error) {
-	if err := rx.Of(l.db); err != nil {
+func (l *Lease) held(rx *txn.Rx, clock func() BootTime) (row txn.ReservationRow, scope int64, err error) {
+	if err := rx.Of(&l.db.store); err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
 	rx.BootTime() // before the statements
 	scope, ok, err := rx.Scope(l.scope)
 	if err == nil && ok {
-		ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name)
+		row, ok, err = rx.FindReservation(scope, l.kind, l.name)
 	}
 	clock()
 	if err == nil && ok && row.Epoch == l.epoch && !l.grant.Undone() {
@@ -272,10 +256,10 @@ func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope i
 
 // heldTx is held after locking the row. A row with the lease's epoch existed before the lock was
 // requested.
-func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error,
+func (l *Lease) heldTx(tx *txn.Tx, lock func(query string, args ...any) error,
 	clock func() BootTime,
-) (row reservationRow, scope int64, err error) {
-	if err := tx.Of(l.db); err != nil {
+) (row txn.ReservationRow, scope int64, err error) {
+	if err := tx.Of(&l.db.store); err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
 	tx.BootTime() // before the statements
@@ -292,7 +276,7 @@ func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error,
 // own is heldTx for a change of the row. After the lock nobody else can renew the lease, so its end
 // is judged by the clock as it stands then. An answer that the lease was over, given meanwhile,
 // stays right.
-func (l *Lease) own(tx *Tx) (row reservationRow, scope int64, err error) {
+func (l *Lease) own(tx *txn.Tx) (row txn.ReservationRow, scope int64, err error) {
 	return l.heldTx(tx, tx.Lock, tx.ReadBootTime)
 }
 
@@ -307,7 +291,7 @@ func (l *Lease) lost() error {
 // HoldTx returns ErrLeaseLost if the reservation does not hold in tx. If it holds, nobody can
 // remove it before tx ends.
 func (l *Lease) HoldTx(tx *Tx) error {
-	_, _, err := l.heldTx(tx, tx.Hold, tx.BootTime)
+	_, _, err := l.heldTx(tx.in, tx.in.Hold, tx.in.BootTime)
 	return err
 }
 
@@ -333,14 +317,14 @@ func (l *Lease) Renew(ctx context.Context) error {
 
 // RenewTx is Renew in the caller's transaction.
 func (l *Lease) RenewTx(tx *Tx) error {
-	row, scope, err := l.own(tx)
+	row, scope, err := l.own(tx.in)
 	if err != nil || row.TTL == nil {
 		return err
 	}
 	was := row.Until
-	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), tx.RenewLease(row.LeaseColumns)
+	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), tx.in.RenewLease(row.LeaseColumns)
 	n, err := tx.Exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil,
-		Checksum(row.columns(scope)...), l.epoch, was)
+		txn.Checksum(row.Columns(scope)...), l.epoch, was)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
@@ -354,12 +338,12 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // ReleaseTx is Release in the caller's transaction.
 func (l *Lease) ReleaseTx(tx *Tx) error {
-	was, _, err := l.own(tx)
+	was, _, err := l.own(tx.in)
 	if err != nil {
 		return err
 	}
-	n, err := tx.Exec(sqlTakeAway, l.epoch, was.Until)
-	if err == nil && n == 0 {
+	taken, err := tx.in.TakeReservation(l.epoch, was.Until)
+	if err == nil && !taken {
 		err = l.lost()
 	}
 	return l.failed("release reservation", err)
@@ -391,10 +375,10 @@ type Reservation struct {
 	Program    string        // its process's program; "": detached
 	State      LeaseState
 
-	columns LeaseColumns
+	columns txn.LeaseColumns
 }
 
-func (row *reservationRow) judged(rx *Rx, scope string) (Reservation, error) {
+func judged(rx *txn.Rx, row *txn.ReservationRow, scope string) (Reservation, error) {
 	v := Reservation{
 		Scope: scope, Kind: row.Kind, Name: row.Name, Epoch: row.Epoch, Note: row.Note,
 		ReservedAt: Time(row.ReservedAt), RenewedAt: Time(row.RenewedAt),
@@ -403,10 +387,22 @@ func (row *reservationRow) judged(rx *Rx, scope string) (Reservation, error) {
 	if row.TTL != nil {
 		v.TTL = time.Duration(*row.TTL)
 	}
-	var err error
-	v.State, err = rx.LeaseState(row.LeaseColumns)
+	state, err := rx.LeaseState(row.LeaseColumns)
+	v.State = LeaseState(state)
 	return v, err
 }
+
+// LeaseState is the state of a lease.
+type LeaseState string
+
+// The states of a lease. One that is unknown counts as held: its time is not over, and its process
+// can't be asked.
+const (
+	LeaseHeld    = LeaseState(txn.LeaseHeld)
+	LeaseUnknown = LeaseState(txn.LeaseUnknown)
+	LeaseExpired = LeaseState(txn.LeaseExpired) // its time is over
+	LeaseDead    = LeaseState(txn.LeaseDead)    // its process is gone
+)
 
 // ReservationFilter selects reservations. The zero value selects all of the default scope.
 type ReservationFilter struct {
@@ -417,10 +413,10 @@ type ReservationFilter struct {
 const reservationsList = "reservations"
 
 const (
-	sqlReservations = sqlReservation +
-		`WHERE l.scope = ? AND (l.kind, l.name) > (?, ?) ORDER BY l.kind, l.name LIMIT ` + BoundLimit
-	sqlReservationsOfKind = sqlReservation +
-		`WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + BoundLimit
+	sqlReservations = txn.ReservationSQL +
+		`WHERE l.scope = ? AND (l.kind, l.name) > (?, ?) ORDER BY l.kind, l.name LIMIT ` + paging.BoundLimit
+	sqlReservationsOfKind = txn.ReservationSQL +
+		`WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + paging.BoundLimit
 )
 
 // Reservations lists reservations by kind and name, including those that are over and not taken
@@ -429,24 +425,24 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 	err error,
 ) {
 	const op = "list reservations"
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
 	err = d.Read(ctx, op, func(rx *Rx) error {
 		page = Page[Reservation]{}
-		scope, ok, err := rx.Scope(f.Scope)
+		scope, ok, err := rx.in.Scope(f.Scope)
 		if err != nil {
 			return err
 		}
 		kind, name := f.Kind, ""
 		if at.After != "" {
 			of := []int64{0}
-			if err := rx.ReadCursor(reservationsList, at.After, of, &kind, &name); err != nil {
+			if err := rx.in.ReadCursor(reservationsList, at.After, of, &kind, &name); err != nil {
 				return err
 			}
 			if of[0] != scope || f.Kind != "" && f.Kind != kind {
-				return NotThisCursor(at.After)
+				return txn.NotThisCursor(at.After)
 			}
 		}
 		if !ok {
@@ -456,10 +452,12 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 		if f.Kind != "" {
 			query = sqlReservationsOfKind
 		}
-		items := rx.reservations(f.Scope, query, scope, kind, name, room.Items+1)
-		page, err = FillPage(room, items,
+		items := txn.Each(rx.in, func(r *txn.ReservationRow) (Reservation, error) {
+			return judged(rx.in, r, f.Scope)
+		}, query, scope, kind, name, room.Items+1)
+		page.Items, page.Next, err = paging.Fill(room, items,
 			func(v *Reservation) int { return 200 + len(v.Name) + len(v.Note) },
-			func(v *Reservation) string { return rx.Cursor(reservationsList, []int64{scope}, v.Kind, v.Name) })
+			func(v *Reservation) string { return rx.in.Cursor(reservationsList, []int64{scope}, v.Kind, v.Name) })
 		return err
 	})
 	return page, err
@@ -468,12 +466,12 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 // Reservation returns the reservation of a kind and name, if there is one.
 func (d *DB) Reservation(ctx context.Context, scope, kind, name string) (r Reservation, ok bool, err error) {
 	err = d.Read(ctx, "find reservation", func(rx *Rx) error {
-		id, there, err := rx.Scope(scope)
+		id, there, err := rx.in.Scope(scope)
 		if err != nil || !there {
 			return err
 		}
 		l := &Lease{db: d, scope: scope, kind: kind, name: name}
-		r, ok, err = l.row(rx, id)
+		r, ok, err = l.row(rx.in, id)
 		return err
 	})
 	return r, ok, err
@@ -481,16 +479,12 @@ func (d *DB) Reservation(ctx context.Context, scope, kind, name string) (r Reser
 
 // AllReservations iterates over all pages of Reservations.
 func (d *DB) AllReservations(ctx context.Context, f ReservationFilter) iter.Seq2[Reservation, error] {
-	return AllPages(func(at At) (Page[Reservation], error) { return d.Reservations(ctx, f, at) })
-}
-
-func (rx *Rx) reservations(scope, query string, args ...any) iter.Seq2[Reservation, error] {
-	return Each(rx, func(r *reservationRow) (Reservation, error) { return r.judged(rx, scope) }, query, args...)
+	return paging.All(func(at At) (Page[Reservation], error) { return d.Reservations(ctx, f, at) })
 }
 
 const (
-	sqlHeldFrom       = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? ORDER BY l.epoch LIMIT ?`
-	sqlHeldFromOfKind = sqlReservation +
+	sqlHeldFrom       = txn.ReservationSQL + `WHERE l.scope = ? AND l.epoch > ? ORDER BY l.epoch LIMIT ?`
+	sqlHeldFromOfKind = txn.ReservationSQL +
 		`WHERE l.scope = ? AND l.epoch > ? AND l.kind = ? ORDER BY l.epoch LIMIT ?`
 )
 
@@ -505,7 +499,7 @@ func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (remo
 	for more := true; more && err == nil; {
 		n, last := 0, from
 		err = d.Reclaim(ctx, "recover reservations", func(tx *Tx) (err error) {
-			n, last, more, err = tx.recoverReservations(f, from)
+			n, last, more, err = recoverReservations(tx.in, f, from)
 			return err
 		})
 		if from = last; err == nil {
@@ -515,7 +509,7 @@ func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (remo
 	return removed, err
 }
 
-func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int, last int64, more bool,
+func recoverReservations(tx *txn.Tx, f ReservationFilter, from int64) (removed int, last int64, more bool,
 	err error,
 ) {
 	tx.BootTime() // before the statements
@@ -527,7 +521,7 @@ func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int,
 	if f.Kind != "" {
 		query, args = sqlHeldFromOfKind, []any{scope, from, f.Kind, recoverBatch}
 	}
-	var rows []reservationRow
+	var rows []txn.ReservationRow
 	if err := tx.Select(&rows, query, args...); err != nil {
 		return 0, from, false, err
 	}
@@ -540,11 +534,13 @@ func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int,
 		if !state.Over() {
 			continue
 		}
-		n, err := tx.Exec(sqlTakeAway, rows[i].Epoch, rows[i].Until)
+		taken, err := tx.TakeReservation(rows[i].Epoch, rows[i].Until)
 		if err != nil {
 			return 0, from, false, err
 		}
-		removed += int(n)
+		if taken {
+			removed++
+		}
 	}
 	if removed > 0 {
 		err = tx.ForgetDeadOwners()
@@ -558,7 +554,7 @@ func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int,
 func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, epoch int64) error {
 	const op = "release reservation"
 	return d.WriteEnd(ctx, op, func(tx *Tx) error {
-		id, ok, err := tx.Rx.Scope(scope)
+		id, ok, err := tx.in.Rx.Scope(scope)
 		var n int64
 		if err == nil && ok {
 			n, err = tx.Exec(sqlReleaseAny, epoch, id, kind, name)
@@ -574,31 +570,3 @@ func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, e
 }
 
 const sqlReleaseAny = `DELETE FROM leases WHERE epoch = ? AND scope = ? AND kind = ? AND name = ?`
-
-// IsReserved reports whether the resource of that kind and name has a reservation that is not over.
-func (rx *Rx) IsReserved(scope int64, kind, name string) (bool, error) {
-	// Read the clock before the statements: the process may be paused after one, and the reservation
-	// renewed meanwhile.
-	rx.BootTime()
-	held, ok, err := (&Lease{kind: kind, name: name}).row(rx, scope)
-	return ok && !held.State.Over(), err
-}
-
-// Unreserve reports whether the resource is unheld, for a caller that is about to remove what
-// belongs to it. It removes a reservation that is over, so that its holder, who may be about to
-// renew it, finds it lost.
-func (tx *Tx) Unreserve(scope int64, kind, name string) (free bool, err error) {
-	tx.BootTime() // as in IsReserved
-	for {
-		held, ok, err := (&Lease{kind: kind, name: name}).row(&tx.Rx, scope)
-		if err != nil || !ok {
-			return err == nil, err
-		}
-		if !held.State.Over() {
-			return false, nil
-		}
-		if n, err := tx.Exec(sqlTakeAway, held.Epoch, held.columns.Until); err != nil || n > 0 {
-			return err == nil, err
-		}
-	}
-}

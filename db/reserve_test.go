@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -202,7 +203,7 @@ func TestLease_WithoutOwnerWallClockDecides(t *testing.T) {
 	elsewhere.boot = db.BootTime{Boot: "second", Since: time.Second}
 	l := reserve(t, own.openAt(t, path), "80", minutes(10, true))
 	d := elsewhere.openAt(t, path)
-	elsewhere.wall.Advance(10*time.Minute + db.LeaseSkew - 1)
+	elsewhere.wall.Advance(10*time.Minute + txn.LeaseSkew - 1)
 	wantTaken(t, d, "80")
 	elsewhere.wall.Advance(1)
 	reserve(t, d, "80", db.ReserveOptions{})
@@ -327,11 +328,11 @@ func TestLease_OtherProcessNeedsDetached(t *testing.T) {
 func TestALeaseOfNobodyIsUnknown(t *testing.T) {
 	d := newClocks().open(t)
 	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		state, err := rx.LeaseState(db.LeaseColumns{})
-		if state != db.LeaseUnknown || state.Over() {
+		state, err := rx.Store().LeaseState(txn.LeaseColumns{})
+		if state != txn.LeaseUnknown || state.Over() {
 			t.Errorf("no lease at all is %s", state)
 		}
-		if holds, err := rx.HoldsLease(db.LeaseColumns{}); holds || err != nil {
+		if holds, err := rx.Store().HoldsLease(txn.LeaseColumns{}); holds || err != nil {
 			t.Errorf("it is held: %v, %v", holds, err)
 		}
 		return err
@@ -348,7 +349,7 @@ func TestLease_MissingColumnsJudgedByTheRest(t *testing.T) {
 	over, goesOn := int64(time.Hour), int64(time.Hour)+1
 	var owner int64
 	err := d.Write(t.Context(), "own", func(tx *db.Tx) (err error) {
-		owner, err = tx.Owner()
+		owner, err = tx.Store().Owner()
 		return err
 	})
 	if err != nil {
@@ -356,21 +357,21 @@ func TestLease_MissingColumnsJudgedByTheRest(t *testing.T) {
 	}
 	for _, l := range []struct {
 		name  string
-		lease db.LeaseColumns
-		want  db.LeaseState
+		lease txn.LeaseColumns
+		want  txn.LeaseState
 	}{
-		{"no time namespace, over", db.LeaseColumns{TTL: &second, Until: &over, Boot: &start}, db.LeaseExpired},
-		{"no time namespace", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: &start}, db.LeaseHeld},
-		{"no end", db.LeaseColumns{Owner: &owner, TTL: &second, Boot: &start}, db.LeaseHeld},
-		{"no start", db.LeaseColumns{Owner: &owner, TTL: &second, Until: &over}, db.LeaseHeld},
+		{"no time namespace, over", txn.LeaseColumns{TTL: &second, Until: &over, Boot: &start}, txn.LeaseExpired},
+		{"no time namespace", txn.LeaseColumns{TTL: &second, Until: &goesOn, Boot: &start}, txn.LeaseHeld},
+		{"no end", txn.LeaseColumns{Owner: &owner, TTL: &second, Boot: &start}, txn.LeaseHeld},
+		{"no start", txn.LeaseColumns{Owner: &owner, TTL: &second, Until: &over}, txn.LeaseHeld},
 		{
 			"no wall clock, of another start",
-			db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")},
-			db.LeaseExpired,
+			txn.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")},
+			txn.LeaseExpired,
 		},
 	} {
 		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-			state, err := rx.LeaseState(l.lease)
+			state, err := rx.Store().LeaseState(l.lease)
 			if state != l.want {
 				t.Errorf("%s: it is %s, not %s", l.name, state, l.want)
 			}
@@ -664,7 +665,7 @@ func TestKeep_EndsWhileRenewalIsStuck(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	stuck := make(chan struct{})
 	kept, stop := d.KeepLease(t.Context(), db.Renewal{
-		TTL: 100 * time.Millisecond, Until: db.ReadBootTime().Add(100 * time.Millisecond),
+		TTL: 100 * time.Millisecond, Until: txn.ReadBootTime().Add(100 * time.Millisecond),
 		Renew: func(context.Context) error { <-stuck; return nil },
 		Named: func(err error) error { return fmt.Errorf("the lease: %w", err) },
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -104,21 +105,21 @@ func (o order) do(d *db.DB, r *reply) error {
 						return err
 					}
 				}
-				_, err := tx.Scope("written late")
+				_, err := tx.Store().Scope("written late")
 				return err
 			})
 		}
 		return l.Hold(ctx, "work", func(*db.Tx) error { return nil })
 	case "claim":
 		return d.Write(ctx, "claim", func(tx *db.Tx) (err error) {
-			if r.Owner, err = tx.Owner(); err == nil {
+			if r.Owner, err = tx.Store().Owner(); err == nil {
 				_, err = tx.Exec("INSERT INTO claims (owner_id) VALUES (?)", r.Owner)
 			}
 			return err
 		})
 	case "undone":
 		_ = d.Write(ctx, "undone", func(tx *db.Tx) (err error) {
-			if r.Owner, err = tx.Owner(); err == nil {
+			if r.Owner, err = tx.Store().Owner(); err == nil {
 				err = errors.New("no")
 			}
 			return err
@@ -126,12 +127,12 @@ func (o order) do(d *db.DB, r *reply) error {
 		return nil
 	case "life":
 		return d.Read(ctx, "life", func(rx *db.Rx) error {
-			life, err := rx.OwnerLife(o.Owner)
-			r.Life = map[db.Life]string{db.LifeAlive: "alive", db.LifeDead: "dead", db.LifeUnknown: "unknown"}[life]
+			life, err := rx.Store().OwnerLife(o.Owner)
+			r.Life = map[txn.Life]string{txn.LifeAlive: "alive", txn.LifeDead: "dead", txn.LifeUnknown: "unknown"}[life]
 			return err
 		})
 	case "write":
-		return d.Write(ctx, "write", func(tx *db.Tx) error { _, err := tx.Scope(o.Name); return err })
+		return d.Write(ctx, "write", func(tx *db.Tx) error { _, err := tx.Store().Scope(o.Name); return err })
 	}
 	return fmt.Errorf("no such order: %s", o.Op)
 }

@@ -6,6 +6,9 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // A Policy says which ended items Prune keeps; it removes the rest, oldest first. The zero value
@@ -29,7 +32,7 @@ type Policy struct {
 }
 
 // KeepNone is the limit of a Policy (Age, Count or Bytes) that keeps nothing that has ended.
-const KeepNone = -1
+const KeepNone = txn.KeepNone
 
 // Pruned is what Prune removed, or would remove.
 type Pruned struct {
@@ -71,17 +74,7 @@ const (
 
 // Stores returns the names of the stores that have retention, in the order of the docs.
 func Stores() []string {
-	return []string{StoreRuns, StoreLive, StoreAgents, StoreCheckpoints, StoreWorkers}
-}
-
-func checkStore(store string) error {
-	if slices.Contains(Stores(), store) {
-		return nil
-	}
-	return &Error{
-		Op: "retention", Hint: "the stores are runs, live, agents, checkpoints and workers",
-		Err: fmt.Errorf("%w: %q is no store", ErrInvalid, store),
-	}
+	return slices.Clone(txn.Stores)
 }
 
 // A Retention is the policy that is set for a store of a scope.
@@ -94,22 +87,16 @@ type Retention struct {
 const (
 	sqlRetention = `SELECT max_age, max_count, max_bytes, set_at, source FROM retention WHERE scope = ?
 		AND store = ?`
-	sqlPutLimits = `INSERT INTO retention (scope, store, max_age, max_count, max_bytes, source, set_at,
-	checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, store) DO UPDATE
-	SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
-    source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum`
-	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
 )
 
 // Retention returns the limits that are set for a store of a scope; ok is false if none are.
 func (d *DB) Retention(ctx context.Context, scope, store string) (r Retention, ok bool, err error) {
-	if err := checkStore(store); err != nil {
+	if err := txn.CheckStore(store); err != nil {
 		return r, false, err
 	}
 	err = d.Read(ctx, "read retention", func(rx *Rx) error {
 		r, ok = Retention{}, false
-		id, known, err := rx.Scope(scope)
+		id, known, err := rx.in.Scope(scope)
 		if err != nil || !known {
 			return err
 		}
@@ -130,7 +117,7 @@ func (d *DB) Retention(ctx context.Context, scope, store string) (r Retention, o
 	return r, ok, err
 }
 
-// limit converts a column to a Policy's limit, and column converts back.
+// limit converts a column to a Policy's limit.
 func limit(column *int64) int64 {
 	switch {
 	case column == nil:
@@ -141,62 +128,21 @@ func limit(column *int64) int64 {
 	return *column
 }
 
-func column(limit int64) any {
-	switch limit {
-	case 0:
-		return nil
-	case KeepNone:
-		return int64(0)
-	}
-	return limit
-}
-
 // SetRetention replaces the limits for a store of a scope; a policy without limits keeps
 // everything. Other fields of the policy are not stored.
 func (d *DB) SetRetention(ctx context.Context, scope, store string, p Policy) error {
-	return d.Reclaim(ctx, "set retention", func(tx *Tx) error { return tx.SetRetention(scope, store, p, nil) })
+	if err := p.Check(); err != nil {
+		return err
+	}
+	return d.Reclaim(ctx, "set retention", func(tx *Tx) error {
+		return tx.in.SetRetention(scope, store, txn.Limits{Age: p.Age, Count: p.Count, Bytes: p.Bytes}, nil)
+	})
 }
 
 // ResetRetention removes the limits for a store of a scope. Runs are then kept for 30 days,
 // at most 50 per agent; other stores keep everything.
 func (d *DB) ResetRetention(ctx context.Context, scope, store string) error {
-	return d.Reclaim(ctx, "reset retention", func(tx *Tx) error { return tx.ResetRetention(scope, store) })
-}
-
-// ResetRetention is [DB.ResetRetention] inside a transaction.
-func (tx *Tx) ResetRetention(scope, store string) error {
-	if err := checkStore(store); err != nil {
-		return err
-	}
-	id, ok, err := tx.Rx.Scope(scope)
-	if err == nil && ok {
-		_, err = tx.Exec(sqlDropLimits, id, store)
-	}
-	return err
-}
-
-// SetRetention is [DB.SetRetention] inside a transaction. source is the imported tree that set the
-// limits, or nil.
-func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
-	if err := checkStore(store); err != nil {
-		return err
-	}
-	if err := p.Check(); err != nil {
-		return err
-	}
-	id, err := tx.Scope(scope)
-	if err != nil {
-		return err
-	}
-	columns := []any{
-		id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil,
-		Nanos(tx.Now()),
-	}
-	if source != nil {
-		columns[5] = *source
-	}
-	_, err = tx.Exec(sqlPutLimits, append(columns, Checksum(columns...))...)
-	return err
+	return d.Reclaim(ctx, "reset retention", func(tx *Tx) error { return tx.in.ResetRetention(scope, store) })
 }
 
 // A Pinned is an item that no limit removes.
@@ -209,89 +155,44 @@ type Pinned struct {
 }
 
 const (
-	sqlPin = `INSERT INTO retention_pins (scope, store, id, owner, pinned_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, store, id, owner) DO NOTHING`
-	sqlUnpin    = `DELETE FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
-	sqlIsPinned = `SELECT 1 FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
-	sqlPins     = `SELECT store, id, owner FROM retention_pins WHERE scope = ?
+	sqlPins = `SELECT store, id, owner FROM retention_pins WHERE scope = ?
 		AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
 )
-
-// Pin keeps an item of a scope, whatever the limits of retention say, until Unpin. The stores check
-// that it exists: see their Pin. Pinning twice is fine.
-func (tx *Tx) Pin(scope string, p Pinned) error {
-	err := checkStore(p.Store)
-	if err == nil {
-		err = CheckID("pinned", p.ID)
-	}
-	if err == nil {
-		err = CheckID("pinned owner", p.Owner)
-	}
-	if err != nil {
-		return err
-	}
-	id, err := tx.Scope(scope)
-	if err != nil {
-		return err
-	}
-	columns := []any{id, p.Store, p.ID, p.Owner, Nanos(tx.Now())}
-	_, err = tx.Exec(sqlPin, append(columns, Checksum(columns...))...)
-	return err
-}
-
-// Unpin removes a pin; it is fine if there is none.
-func (tx *Tx) Unpin(scope string, p Pinned) error {
-	id, ok, err := tx.Rx.Scope(scope)
-	if err != nil || !ok {
-		return err
-	}
-	return tx.unpin(id, p)
-}
-
-func (tx *Tx) unpin(scope int64, p Pinned) error {
-	_, err := tx.Exec(sqlUnpin, scope, p.Store, p.ID, p.Owner)
-	return err
-}
-
-// IsPinned reports whether the item is pinned.
-func (rx *Rx) IsPinned(scope int64, p Pinned) (bool, error) {
-	return rx.Find(new(int64), sqlIsPinned, scope, p.Store, p.ID, p.Owner)
-}
 
 // pinsList names this list in its cursors.
 const pinsList = "pins"
 
 // Pins returns a page of the pinned items of a scope, by store and id.
 func (d *DB) Pins(ctx context.Context, scope string, at At) (page Page[Pinned], err error) {
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
 	err = d.Read(ctx, "list pins", func(rx *Rx) error {
 		page = Page[Pinned]{}
-		id, ok, err := rx.Scope(scope)
+		id, ok, err := rx.in.Scope(scope)
 		if err != nil {
 			return err
 		}
 		var after Pinned
 		if at.After != "" {
 			of := []int64{0}
-			if err := rx.ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner); err != nil {
+			if err := rx.in.ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner); err != nil {
 				return err
 			}
 			if of[0] != id {
-				return NotThisCursor(at.After)
+				return txn.NotThisCursor(at.After)
 			}
 		}
 		if !ok {
 			return nil
 		}
 		items := rx.pins(id, after, room.Items+1)
-		page, err = FillPage(room, items, func(p *Pinned) int {
+		page.Items, page.Next, err = paging.Fill(room, items, func(p *Pinned) int {
 			return 64 + len(p.Store) + len(p.ID) +
 				len(p.Owner)
 		}, func(p *Pinned) string {
-			return rx.Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner)
+			return rx.in.Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner)
 		})
 		return err
 	})

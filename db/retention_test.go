@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
 func TestPrune_LimitsDoNotAddUp(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	ended := []db.Ended{
+	ended := []stores.Ended{
 		{Key: 5, ID: "kept", Of: "a", Bytes: 10},
 		{Key: 4, ID: "counted out", Of: "a", Bytes: 100},
 		{Key: 3, ID: "of another", Of: "b", Bytes: 10},
@@ -21,9 +23,9 @@ func TestPrune_LimitsDoNotAddUp(t *testing.T) {
 		{Key: 1, ID: "too much", Of: "c", Bytes: 11},
 	}
 	var gone []string
-	_, err := db.Prune(t.Context(), d, db.Pruning{
+	_, err := stores.Prune(t.Context(), d, stores.Pruning{
 		Op: "prune", Store: db.StoreLive,
-		Ended: func(*db.Rx, int64, db.Ended, int) ([]db.Ended, error) { return slices.Clone(ended), nil },
+		Ended: func(*db.Rx, int64, stores.Ended, int) ([]stores.Ended, error) { return slices.Clone(ended), nil },
 	}, db.Policy{Count: 1, Bytes: 50, DryRun: true, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
 	if want := []string{"too much", "counted out"}; err != nil || !slices.Equal(gone, want) {
 		t.Errorf("%q would go, not %q; %v", gone, want, err)
@@ -38,7 +40,7 @@ func TestACursorOfPinsBelongsToItsScope(t *testing.T) {
 	err := d.Write(t.Context(), "pin", func(tx *db.Tx) error {
 		for i := range 3 {
 			for _, scope := range []string{"", "other"} {
-				if err := tx.Pin(scope, db.Pinned{Store: db.StoreLive, ID: fmt.Sprint(i)}); err != nil {
+				if err := tx.Store().Pin(scope, txn.Pinned{Store: db.StoreLive, ID: fmt.Sprint(i)}); err != nil {
 					return err
 				}
 			}

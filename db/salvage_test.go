@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // salvaged brings what is whole of the file at path into a new one, and opens that. The damaged one
@@ -75,7 +76,7 @@ func TestSalvageTakesTheCommitsInTheWALToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // only copied from
-	write(t, d, "INSERT INTO scopes (name, checksum) VALUES ('committed', ?)", db.Checksum("committed"))
+	write(t, d, "INSERT INTO scopes (name, checksum) VALUES ('committed', ?)", txn.Checksum("committed"))
 	write(t, d, "UPDATE runs SET intent = 'end', checksum = NULL")
 	// As after a power cut: the WAL ends with a torn frame.
 	crashed := filepath.Join(t.TempDir(), "crashed.db")

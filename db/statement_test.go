@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -53,7 +54,7 @@ func transactions(t *testing.T, d *db.DB, why string, fn func(t *testing.T, rx *
 }
 
 // scanned reads numbers from rows.
-func scanned(rows iter.Seq2[*db.Row, error]) (all []int, err error) {
+func scanned[R interface{ Scan(dest ...any) error }](rows iter.Seq2[R, error]) (all []int, err error) {
 	for row, err := range rows {
 		if err != nil {
 			return all, err
@@ -184,7 +185,7 @@ func TestALoopThatIsLeftHarmsNobody(t *testing.T) {
 			return nil
 		},
 		"rows that were never read": func(rx *db.Rx) error {
-			_, err := rx.QueryContext(context.Background(), byID)
+			_, err := rx.Store().QueryContext(context.Background(), byID)
 			return err
 		},
 		"an iterator that was never ended": func(rx *db.Rx) error {
@@ -258,10 +259,10 @@ const endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
 // afterwards.
 func TestAnInterruptedChangeEndsTheTransaction(t *testing.T) {
 	d := openNumbers(t, db.Options{})
-	for name, read := range map[string]func(*db.Rows){
-		"whose rows are read": func(rows *db.Rows) { _, _ = scanned(rows.All()) },
-		"whose rows are left": func(*db.Rows) {},
-		"in a loop that was left": func(rows *db.Rows) {
+	for name, read := range map[string]func(*txn.Rows){
+		"whose rows are read": func(rows *txn.Rows) { _, _ = scanned(rows.All()) },
+		"whose rows are left": func(*txn.Rows) {},
+		"in a loop that was left": func(rows *txn.Rows) {
 			for range rows.All() {
 				break
 			}
@@ -274,7 +275,7 @@ func TestAnInterruptedChangeEndsTheTransaction(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 				defer cancel()
-				rows, err := tx.QueryContext(ctx, "INSERT INTO numbers (name, n) "+endless+
+				rows, err := tx.Store().QueryContext(ctx, "INSERT INTO numbers (name, n) "+endless+
 					"SELECT 'x', x FROM c RETURNING id")
 				if err == nil {
 					read(rows)
@@ -304,7 +305,7 @@ func TestAnInterruptedQueryLeavesTheTransaction(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
-		if rows, err := tx.QueryContext(ctx, endless+"SELECT x FROM c WHERE x < 0"); err == nil {
+		if rows, err := tx.Store().QueryContext(ctx, endless+"SELECT x FROM c WHERE x < 0"); err == nil {
 			if _, err = scanned(rows.All()); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the query: %v", err)
 			}
@@ -352,7 +353,7 @@ func TestATransactionIsNotAFunctionsToControl(t *testing.T) {
 			}
 			var got string
 			_, execErr := tx.Exec(text)
-			_, contextErr := tx.QueryContext(t.Context(), text)
+			_, contextErr := tx.Store().QueryContext(t.Context(), text)
 			_, loopErr := scanned(tx.Query(text))
 			for call, err := range map[string]error{
 				"Exec": execErr, "Get": tx.Get(&got, text), "Select": tx.Select(&[]string{}, text), "Query": loopErr,
@@ -464,7 +465,7 @@ func TestTheNumberOfArgumentsIsChecked(t *testing.T) {
 			{"SELECT :a", []any{sql.Named("a", 1)}, true},
 		} {
 			for range 2 { // the second time it is prepared already
-				rows, err := rx.QueryContext(t.Context(), c.text, c.args...)
+				rows, err := rx.Store().QueryContext(t.Context(), c.text, c.args...)
 				if err == nil {
 					_, err = rows.Columns()
 				}
@@ -602,7 +603,7 @@ func TestAGoroutineThatIsLeftBehindHarmsNobody(t *testing.T) {
 					err := insert("n", 1000+i)(tx)
 					begun()
 					if err != nil {
-						if _, owner := tx.Owner(); !errors.Is(err, db.ErrInvalid) || !errors.Is(owner, db.ErrInvalid) {
+						if _, owner := tx.Store().Owner(); !errors.Is(err, db.ErrInvalid) || !errors.Is(owner, db.ErrInvalid) {
 							t.Errorf("an insert behind the function: %v; Owner: %v", err, owner)
 						}
 						return
@@ -658,7 +659,7 @@ func TestCheck_UnreadableViewHidesNoRelation(t *testing.T) {
 	}
 	columns := map[string]int{}
 	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		relations, err := rx.Relations()
+		relations, err := rx.Store().Relations()
 		for _, r := range relations {
 			columns[r.Name] = len(r.Columns)
 		}

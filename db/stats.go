@@ -74,14 +74,16 @@ func (d *DB) Work() Work {
 		WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
 		OldestRead: e.LongestRead, OldestReadFor: e.LongestReadFor,
 		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()),
-		PrunedBytes: d.work.pruned.Load(),
+		PrunedBytes: d.store.Pruned.Load(),
 	}
-	w.Followers, w.CatchingUp, w.LongestBehind = d.pollers.count()
+	if f := d.store.Followers(nil); f != nil {
+		w.Followers, w.CatchingUp, w.LongestBehind = f.Count()
+	}
 	return w
 }
 
 // work is what package db itself counts.
-type work struct{ wait, longest, pruned atomic.Int64 }
+type work struct{ wait, longest atomic.Int64 }
 
 func (w *work) waited(d time.Duration) {
 	w.wait.Add(int64(d))
@@ -260,34 +262,4 @@ func serverSessions(sessions []engine.Session) (list []ServerSession) {
 		list = append(list, serverSession(s))
 	}
 	return list
-}
-
-// A Relation is a table or a view.
-type Relation struct {
-	Name    string
-	View    bool
-	Columns []string // in their order
-}
-
-// Relations returns the tables and views of the file, views first, by name.
-func (rx *Rx) Relations() ([]Relation, error) {
-	if err := rx.enter(); err != nil {
-		return nil, err
-	}
-	defer rx.leave()
-	found, err := rx.engine.Relations()
-	var all []Relation
-	for _, r := range found {
-		all = append(all, Relation(r))
-	}
-	return all, err
-}
-
-// Catalog returns the SQL of a query that lists the views for a person or, given the name of a
-// table or a view, its columns.
-func (d *DB) Catalog(relation string) string {
-	if d.engine == nil {
-		return ""
-	}
-	return d.engine.Catalog(relation)
 }

@@ -32,7 +32,7 @@ func ExampleOptions_observe() {
 	}
 	defer d.Close()
 	err = d.Write(ctx, "make a scope", func(tx *db.Tx) error {
-		_, err := tx.Scope("work")
+		_, err := tx.Store().Scope("work")
 		return err
 	})
 	if err != nil {
@@ -51,7 +51,7 @@ func ExampleDB_Work() {
 	defer d.Close()
 	for _, scope := range []string{"home", "work"} {
 		err := d.Write(context.Background(), "make a scope", func(tx *db.Tx) error {
-			_, err := tx.Scope(scope)
+			_, err := tx.Store().Scope(scope)
 			return err
 		})
 		if err != nil {
@@ -76,7 +76,7 @@ func ExampleDB_Stats() {
 	}
 	defer d.Close()
 	err = d.Write(ctx, "make a scope", func(tx *db.Tx) error {
-		_, err := tx.Scope("work")
+		_, err := tx.Store().Scope("work")
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 	"selvedge/runs"
 )
 
@@ -29,8 +31,8 @@ var said = []struct {
 }{
 	{"db.DefaultLimit", db.DefaultLimit, `limit of 0 means ([\d,]+)`},
 	{"db.MaxLimit", db.MaxLimit, `limit above ([\d,]+)`},
-	{"db.MaxPageBytes in MiB", db.MaxPageBytes >> 20, `page also ends when it holds ([\d,]+) MiB`},
-	{"db.MaxID in KiB", db.MaxID >> 10, `([\d,]+) KiB without NUL`},
+	{"paging.MaxBytes in MiB", paging.MaxBytes >> 20, `page also ends when it holds ([\d,]+) MiB`},
+	{"txn.MaxID in KiB", txn.MaxID >> 10, `([\d,]+) KiB without NUL`},
 	{"runs.DefaultMaxRunsPerAgent", runs.DefaultMaxRunsPerAgent, `([\d,]+) runs (?:of each|per) agent`},
 	{"runs.DefaultMaxAgeDays", runs.DefaultMaxAgeDays, `runs (?:of each|per) agent and ([\w,]+) days`},
 	{"keysKept in days", written("runs/delete.go", "keysKept") / day, `(?:They go after|For) ([\w,]+) days`},

@@ -58,6 +58,7 @@ func functionsOf(t *testing.T) (names []string) {
 			paths = append(paths, module+folder)
 		}
 	}
+	paths = append(paths, module+"internal/stores")
 	args := append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, paths...)
 	list := exec.Command("go", args...)
 	list.Dir, list.Stderr = "..", os.Stderr

@@ -18,8 +18,8 @@ import (
 
 const module = "selvedge/"
 
-// stores are what "every store" stands for.
-var stores = func() (rooms []string) {
+// storeRooms are what "every store" stands for.
+var storeRooms = func() (rooms []string) {
 	for _, store := range db.Stores() {
 		if store == db.StoreLive {
 			store = "runs/live"
@@ -58,7 +58,7 @@ func readRooms(t *testing.T) (rooms []room, written []string) {
 				r.allowed = append(r.allowed, allowed[1])
 			}
 			if strings.Contains(may, "every store") {
-				r.allowed = append(r.allowed, stores...)
+				r.allowed = append(r.allowed, storeRooms...)
 			}
 			rooms = append(rooms, r)
 		}

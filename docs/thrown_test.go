@@ -14,6 +14,9 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/runs"
@@ -108,7 +111,7 @@ func must0(t *testing.T, err error) {
 
 // follow reads to the first error of a stream, while others write.
 func (x *thrower) follow(
-	s db.Stream[int64, int64], heads *db.Heads[int64], begin func(*db.Rx) (db.Place, error),
+	s stores.Stream[int64, int64], heads *stores.Heads[int64], begin func(*db.Rx) (stores.Place, error),
 ) error {
 	ctx, stop := context.WithCancel(x.t.Context())
 	defer stop()
@@ -124,14 +127,14 @@ func (x *thrower) follow(
 	}()
 	defer func() { stop(); <-written }()
 	if heads != nil {
-		for _, err := range db.FollowAll(ctx, x.d, s, x.path, *heads) {
+		for _, err := range stores.FollowAll(ctx, x.d, s, x.path, *heads) {
 			if err != nil {
 				return unlessStopped(ctx, err)
 			}
 		}
 		return nil
 	}
-	for _, err := range db.Follow(ctx, x.d, s, begin) {
+	for _, err := range stores.Follow(ctx, x.d, s, begin) {
 		if err != nil {
 			return unlessStopped(ctx, err)
 		}
@@ -153,19 +156,19 @@ func tick(tx *db.Tx) error {
 }
 
 func (x *thrower) stream() (
-	s db.Stream[int64, int64], heads db.Heads[int64], begin func(*db.Rx) (db.Place, error),
+	s stores.Stream[int64, int64], heads stores.Heads[int64], begin func(*db.Rx) (stores.Place, error),
 ) {
-	s = db.Stream[int64, int64]{
+	s = stores.Stream[int64, int64]{
 		Op: "follow ticks", Name: "tick", Table: "scopes", Key: "id",
-		End: func(*db.Rx, int64) (db.Place, bool, error) { return db.Place{Key: 1}, true, nil },
-		Read: func(*db.Rx, db.Place, db.Room) (db.Stretch[int64, int64], error) {
-			return db.Stretch[int64, int64]{Of: 1}, nil
+		End: func(*db.Rx, int64) (stores.Place, bool, error) { return stores.Place{Key: 1}, true, nil },
+		Read: func(*db.Rx, stores.Place, paging.Room) (stores.Stretch[int64, int64], error) {
+			return stores.Stretch[int64, int64]{Of: 1}, nil
 		},
 	}
-	heads.Between = func(*db.Rx, int64, int64) ([]db.Head[int64], error) {
-		return []db.Head[int64]{{Of: 1, Place: db.Place{Key: 1}}}, nil
+	heads.Between = func(*db.Rx, int64, int64) ([]stores.Head[int64], error) {
+		return []stores.Head[int64]{{Of: 1, Place: stores.Place{Key: 1}}}, nil
 	}
-	return s, heads, func(*db.Rx) (db.Place, error) { return db.Place{Key: 1}, nil }
+	return s, heads, func(*db.Rx) (stores.Place, error) { return stores.Place{Key: 1}, nil }
 }
 
 func (x *thrower) keep(r db.Renewal) error {
@@ -181,31 +184,43 @@ func (x *thrower) renew(change func(*db.Leased)) error {
 	l := db.Leased{
 		Noun: "lease",
 		Lock: func(*db.Tx, func(string, ...any) error) error { return nil },
-		Held: func(*db.Rx, string) (db.LeaseColumns, error) { return db.LeaseColumns{TTL: &ttl}, nil },
-		Renew: func(*db.Tx, func(string, ...any) (int64, error), db.LeaseColumns, db.LeaseColumns) error {
+		Held: func(*db.Rx, string) (txn.LeaseColumns, error) { return txn.LeaseColumns{TTL: &ttl}, nil },
+		Renew: func(*db.Tx, func(string, ...any) (int64, error), txn.LeaseColumns, txn.LeaseColumns) error {
 			return nil
 		},
 		Named: func(_ string, err error) error { return err },
 	}
 	change(&l)
-	return x.d.NewHandle(nil, l, db.LeaseColumns{}).Renew(x.t.Context())
+	return x.d.NewHandle(new(db.Rx), l, txn.LeaseColumns{}).Renew(x.t.Context())
 }
 
-func (x *thrower) prune(change func(*db.Pruning)) error {
-	p := db.Pruning{
-		Op: "prune ticks", Store: db.StoreRuns, Share: 10,
-		Ended: func(*db.Rx, int64, db.Ended, int) ([]db.Ended, error) {
-			return []db.Ended{{Key: 1, ID: "x", At: 1}}, nil
-		},
-		Remove: func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { return db.Removed, 1, nil },
+// sweep sweeps one thing.
+func (x *thrower) sweep(change func(*stores.Sweep[int])) error {
+	s := stores.Sweep[int]{
+		DB: x.d, Op: "sweep",
+		Page: func(*db.Rx, int) ([]string, int, bool, error) { return []string{"a"}, 1, false, nil },
+		End:  func(*db.Tx, string) (bool, error) { return true, nil },
 	}
-	change(&p)
-	_, err := db.Prune(x.t.Context(), x.d, p, db.Policy{Count: db.KeepNone})
+	change(&s)
+	_, err := s.Run(x.t.Context(), 0)
 	return err
 }
 
-func (x *thrower) page() db.Room {
-	room, err := db.At{Limit: 1}.Room()
+func (x *thrower) prune(change func(*stores.Pruning)) error {
+	p := stores.Pruning{
+		Op: "prune ticks", Store: db.StoreRuns, Share: 10,
+		Ended: func(*db.Rx, int64, stores.Ended, int) ([]stores.Ended, error) {
+			return []stores.Ended{{Key: 1, ID: "x", At: 1}}, nil
+		},
+		Remove: func(*db.Tx, stores.Ended, int64) (stores.Removal, int64, error) { return stores.Removed, 1, nil },
+	}
+	change(&p)
+	_, err := stores.Prune(x.t.Context(), x.d, p, db.Policy{Count: db.KeepNone})
+	return err
+}
+
+func (x *thrower) page() paging.Room {
+	room, err := paging.RoomFor(1)
 	must0(x.t, err)
 	return room
 }
@@ -268,22 +283,6 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"db.Tx.Savepoint(fn)": func(x *thrower) error {
 		return x.in(func(tx *db.Tx) error { return tx.Savepoint(func() error { x.hit(); return nil }) })
-	},
-	"db.Each(one)": func(x *thrower) error {
-		return x.in(func(tx *db.Tx) error {
-			type row struct {
-				N int64 `db:"n"`
-			}
-			for _, err := range db.Each(&tx.Rx, func(r *row) (int64, error) {
-				x.hit()
-				return r.N, nil
-			}, `SELECT 1 AS n`) {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
 	},
 	"db.Tx.AfterCommit(fn)": func(x *thrower) error {
 		return x.in(func(tx *db.Tx) error { tx.AfterCommit(x.hit); return nil })
@@ -421,59 +420,62 @@ var throws = map[string]func(x *thrower) error{
 		_, err := live.NewRunHandle("r", "s", s, &session, hook{x.hit}).Cancel(x.t.Context())
 		return err
 	},
-	"db.Follow(begin)": func(x *thrower) error {
+	"stores.Follow(begin)": func(x *thrower) error {
 		s, _, begin := x.stream()
-		return x.follow(s, nil, func(rx *db.Rx) (db.Place, error) { x.hit(); return begin(rx) })
+		return x.follow(s, nil, func(rx *db.Rx) (stores.Place, error) { x.hit(); return begin(rx) })
 	},
-	"db.Stream.Read": func(x *thrower) error {
+	"stores.Stream.Read": func(x *thrower) error {
 		s, _, begin := x.stream()
 		read := s.Read
-		s.Read = func(rx *db.Rx, at db.Place, room db.Room) (db.Stretch[int64, int64], error) {
+		s.Read = func(rx *db.Rx, at stores.Place, room paging.Room) (stores.Stretch[int64, int64], error) {
 			x.hit()
 			return read(rx, at, room)
 		}
 		return x.follow(s, nil, begin)
 	},
-	"db.Stream.End": func(x *thrower) error {
+	"stores.Stream.End": func(x *thrower) error {
 		s, _, begin := x.stream()
 		end := s.End
-		s.End = func(rx *db.Rx, key int64) (db.Place, bool, error) { x.hit(); return end(rx, key) }
+		s.End = func(rx *db.Rx, key int64) (stores.Place, bool, error) { x.hit(); return end(rx, key) }
 		return x.follow(s, nil, begin)
 	},
-	"db.Heads.Between": func(x *thrower) error {
+	"stores.Heads.Between": func(x *thrower) error {
 		s, heads, _ := x.stream()
 		between := heads.Between
-		heads.Between = func(rx *db.Rx, from, to int64) ([]db.Head[int64], error) {
+		heads.Between = func(rx *db.Rx, from, to int64) ([]stores.Head[int64], error) {
 			x.hit()
 			return between(rx, from, to)
 		}
 		return x.follow(s, &heads, nil)
 	},
-	"db.Heads.Open": func(x *thrower) error {
+	"stores.Heads.Open": func(x *thrower) error {
 		s, heads, _ := x.stream()
 		heads.Open = func(*db.Rx, int) ([]int64, error) { x.hit(); return nil, nil }
 		return x.follow(s, &heads, nil)
 	},
-	"db.Pruning.Ended": func(x *thrower) error {
-		return x.prune(func(p *db.Pruning) {
+	"stores.Pruning.Ended": func(x *thrower) error {
+		return x.prune(func(p *stores.Pruning) {
 			ended := p.Ended
-			p.Ended = func(rx *db.Rx, scope int64, after db.Ended, limit int) ([]db.Ended, error) {
+			p.Ended = func(rx *db.Rx, scope int64, after stores.Ended, limit int) ([]stores.Ended, error) {
 				x.hit()
 				return ended(rx, scope, after, limit)
 			}
 		})
 	},
-	"db.Pruning.Weigh": func(x *thrower) error {
-		return x.prune(func(p *db.Pruning) {
-			p.Weigh = func(*db.Rx, db.Ended) (int64, error) {
+	"stores.Pruning.Weigh": func(x *thrower) error {
+		return x.prune(func(p *stores.Pruning) {
+			p.Weigh = func(*db.Rx, stores.Ended) (int64, error) {
 				x.hit()
 				return 1, nil
 			}
 		})
 	},
-	"db.Pruning.Remove": func(x *thrower) error {
-		return x.prune(func(p *db.Pruning) {
-			p.Remove = func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { x.hit(); return db.Removed, 1, nil }
+	"stores.Pruning.Remove": func(x *thrower) error {
+		return x.prune(func(p *stores.Pruning) {
+			p.Remove = func(*db.Tx, stores.Ended, int64) (stores.Removal, int64, error) {
+				x.hit()
+				return stores.Removed, 1, nil
+			}
 		})
 	},
 	"db.Leased.Lock": func(x *thrower) error {
@@ -483,12 +485,12 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"db.Leased.Held": func(x *thrower) error {
 		return x.renew(func(l *db.Leased) {
-			l.Held = func(*db.Rx, string) (c db.LeaseColumns, err error) { x.hit(); return c, nil }
+			l.Held = func(*db.Rx, string) (c txn.LeaseColumns, err error) { x.hit(); return c, nil }
 		})
 	},
 	"db.Leased.Renew": func(x *thrower) error {
 		return x.renew(func(l *db.Leased) {
-			l.Renew = func(*db.Tx, func(string, ...any) (int64, error), db.LeaseColumns, db.LeaseColumns) error {
+			l.Renew = func(*db.Tx, func(string, ...any) (int64, error), txn.LeaseColumns, txn.LeaseColumns) error {
 				x.hit()
 				return nil
 			}
@@ -514,25 +516,57 @@ var throws = map[string]func(x *thrower) error{
 		_ = db.About(errors.New("no"), "throw", "thing", "1", func(error) string { x.hit(); return "" })
 		return nil
 	},
-	"db.AllPages(page)": func(x *thrower) error {
-		for _, err := range db.AllPages(func(db.At) (db.Page[int], error) { x.hit(); return db.Page[int]{}, nil }) {
-			return err
+	"stores.Get(in)": func(x *thrower) error {
+		in := func(ctx context.Context, why string, fn func(*db.Rx) error) error {
+			x.hit()
+			return x.d.Read(ctx, why, fn)
 		}
-		return nil
-	},
-	"db.FillPage(items)": func(x *thrower) error {
-		items := func(yield func(int, error) bool) { x.hit(); x.items(yield) }
-		_, err := db.FillPage(x.page(), items, func(*int) int { return 1 }, func(*int) string { return "" })
+		_, err := stores.Get(x.t.Context(), in, "get", func(*db.Rx) (int, error) { return 0, nil })
 		return err
 	},
-	"db.FillPage(weigh)": func(x *thrower) error {
-		_, err := db.FillPage(x.page(), x.items, func(*int) int { x.hit(); return 1 }, func(*int) string {
+	"stores.Find(in)": func(x *thrower) error {
+		in := func(ctx context.Context, why string, fn func(*db.Rx) error) error {
+			x.hit()
+			return x.d.Read(ctx, why, fn)
+		}
+		_, _, err := stores.Find(x.t.Context(), in, "find", func(*db.Rx) (int, bool, error) { return 0, true, nil })
+		return err
+	},
+	"stores.Get(fn)": func(x *thrower) error {
+		_, err := stores.Get(x.t.Context(), x.d.Read, "get", func(*db.Rx) (int, error) { x.hit(); return 0, nil })
+		return err
+	},
+	"stores.Find(fn)": func(x *thrower) error {
+		_, _, err := stores.Find(x.t.Context(), x.d.Read, "find", func(*db.Rx) (int, bool, error) {
+			x.hit()
+			return 0, true, nil
+		})
+		return err
+	},
+	"stores.Sweep.Page": func(x *thrower) error {
+		return x.sweep(func(s *stores.Sweep[int]) {
+			page := s.Page
+			s.Page = func(rx *db.Rx, after int) ([]string, int, bool, error) { x.hit(); return page(rx, after) }
+		})
+	},
+	"stores.Sweep.End": func(x *thrower) error {
+		return x.sweep(func(s *stores.Sweep[int]) {
+			s.End = func(*db.Tx, string) (bool, error) { x.hit(); return false, nil }
+		})
+	},
+	"stores.FillPage(items)": func(x *thrower) error {
+		items := func(yield func(int, error) bool) { x.hit(); x.items(yield) }
+		_, err := stores.FillPage(x.page(), items, func(*int) int { return 1 }, func(*int) string { return "" })
+		return err
+	},
+	"stores.FillPage(weigh)": func(x *thrower) error {
+		_, err := stores.FillPage(x.page(), x.items, func(*int) int { x.hit(); return 1 }, func(*int) string {
 			return ""
 		})
 		return err
 	},
-	"db.FillPage(next)": func(x *thrower) error {
-		_, err := db.FillPage(x.page(), x.items, func(*int) int { return 1 }, func(*int) string {
+	"stores.FillPage(next)": func(x *thrower) error {
+		_, err := stores.FillPage(x.page(), x.items, func(*int) int { return 1 }, func(*int) string {
 			x.hit()
 			return ""
 		})
@@ -585,7 +619,7 @@ func thrown(t *testing.T, does, want string, call func(*thrower) error) {
 	x := &thrower{t: t, path: dbtest.Path(t), calls: does == "call"}
 	x.d = dbtest.OpenAt(t, x.path, db.Options{
 		Now:      func() time.Time { x.option("Now"); return time.Now() },
-		BootTime: func() db.BootTime { x.option("BootTime"); return db.ReadBootTime() },
+		BootTime: func() db.BootTime { x.option("BootTime"); return txn.ReadBootTime() },
 		Observe:  func(db.Observation) { x.option("Observe") },
 	})
 	goroutines := runtime.NumGoroutine()

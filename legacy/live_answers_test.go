@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/runs/live"
 	"selvedge/test/replay"
 )
@@ -288,7 +288,7 @@ func (v *liveVerdict) compareRuns(t *testing.T, s *recordedSession, answer *live
 			continue
 		}
 		order = append(order, placed{snapshot.CreatedAtMs, snapshot.ID})
-		if db.CheckID("run", snapshot.ID) != nil {
+		if txn.CheckID("run", snapshot.ID) != nil {
 			v.tally.Judged[16]++
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/legacy"
 	"selvedge/runs"
 	"selvedge/runs/live"
@@ -227,7 +228,7 @@ func answers(ctx context.Context, path string) (lines []string, err error) {
 		a.workers(scope)
 		each(a, "reservation", d.AllReservations(ctx, db.ReservationFilter{Scope: scope}), nil)
 	}
-	each(a, "quarantine", db.AllPages(func(at db.At) (db.Page[legacy.Quarantined], error) {
+	each(a, "quarantine", paging.All(func(at db.At) (db.Page[legacy.Quarantined], error) {
 		return legacy.Quarantine(ctx, d, "imported", at)
 	}), nil)
 	return a.lines, a.err

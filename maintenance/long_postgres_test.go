@@ -14,6 +14,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/runs"
@@ -35,8 +36,8 @@ func TestPostgres_NamesOfAnyLength(t *testing.T) {
 	// Texts that differ behind what an index has of them, and nothing.
 	same := long(100_000)
 	threads := []string{same + "a", same + "b", long(4000), "", "é" + strings.Repeat("\U0010ffff", 300)}
-	run := runs.RunRef{AgentID: long(db.MaxID), RunID: long(db.MaxID)}
-	keys := []string{long(db.MaxID), long(db.MaxID)}
+	run := runs.RunRef{AgentID: long(txn.MaxID), RunID: long(txn.MaxID)}
+	keys := []string{long(txn.MaxID), long(txn.MaxID)}
 	tree := deep(t, long)
 
 	file, server := dbtest.Path(t), dbtest.Postgres(t)

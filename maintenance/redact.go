@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/migrations"
 	"selvedge/runs"
 	"selvedge/runs/live"
@@ -141,7 +142,7 @@ func (r Redaction) each(
 	var scope int64
 	if r.Run != "" || r.Agent != "" {
 		err := d.Read(ctx, "redact", func(rx *db.Rx) (err error) {
-			scope, _, err = rx.Scope(r.Scope)
+			scope, _, err = rx.Store().Scope(r.Scope)
 			return err
 		})
 		if err != nil {
@@ -423,7 +424,7 @@ func (t *redactedTable) write(tx *db.Tx, r, changed textRow) error {
 		for _, name := range t.sum.Covered {
 			covered = append(covered, r[name])
 		}
-		changed[t.sum.Column] = db.Checksum(covered...)
+		changed[t.sum.Column] = txn.Checksum(covered...)
 	}
 	var set []string
 	var args []any

@@ -5,6 +5,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/runs"
 )
 
@@ -33,7 +34,7 @@ type StoreReport struct {
 // nothing. o.Finish must be nil.
 func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report Report, err error) {
 	if o.Finish != nil {
-		return report, db.Invalid("leave Finish nil", "maintenance.Salvage finishes the file itself")
+		return report, txn.Invalid("leave Finish nil", "maintenance.Salvage finishes the file itself")
 	}
 	var notes []string
 	o.Finish = func(ctx context.Context, d *db.DB) ([]db.Problem, error) {

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
 // bounded are the indexed columns that nobody can put a longer text into than an index takes beside
-// the others: ids, of which db.CheckID says how long they may be, and words of which a CHECK or the
+// the others: ids, of which txn.CheckID says how long they may be, and words of which a CHECK or the
 // stores know all. Whatever is not named here may be of any length.
 var bounded = map[string]string{
 	"agents.status": "active", "checkpoints.state": "paused", "import_conflicts.kind": "checkpoints",
@@ -77,7 +77,7 @@ ORDER BY 1`)
 			case !known:
 				text = long(uint64(i), 100_000)
 			case text == "":
-				text = long(uint64(i), db.MaxID)
+				text = long(uint64(i), txn.MaxID)
 			}
 			mark := fmt.Sprintf("$%d::text", i+1)
 			if kind == "bytea" {

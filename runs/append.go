@@ -32,7 +32,7 @@ type Batch struct {
 // an Ended without EndedAt ends, at the time of the transaction.
 //
 // A record that could not be read back is ErrInvalid, and so is an id that is no UTF-8, holds a NUL
-// or is longer than db.MaxID. A run holds 16,777,215 lines, the last of them an end; more is
+// or is longer than txn.MaxID. A run holds 16,777,215 lines, the last of them an end; more is
 // ErrInvalid.
 func (s *Store) Append(ctx context.Context, b Batch) error {
 	p, err := prepare(b)
@@ -40,7 +40,7 @@ func (s *Store) Append(ctx context.Context, b Batch) error {
 		return err
 	}
 	return writing(b.Records)(s.db, ctx, opAppend,
-		func(tx *db.Tx) error { return p.append(tx, s.scope, &s.keys, tx.ExecAndCommit) })
+		func(tx *db.Tx) error { return p.append(tx, s.scope, &s.keys, tx.Store().ExecAndCommit) })
 }
 
 // writing is how records are written: an end alone also on a full disk, so that the run can be removed.
@@ -55,7 +55,7 @@ func writing(records []Record) func(d *db.DB, ctx context.Context, why string, f
 
 // AppendTx is Append inside a transaction of the caller's, beside what else it holds.
 func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
 	}
 	p, err := prepare(b)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // maxSequence is the number of lines that a trace can hold: the lower 24 bits of a record's id.
@@ -32,13 +34,13 @@ func prepare(b Batch) (prepared, error) {
 	if err := p.ref.check(); err != nil {
 		return p, p.ref.failed(opAppend, err)
 	}
-	if err := db.CheckID("append key", b.Key); err != nil {
+	if err := txn.CheckID("append key", b.Key); err != nil {
 		return p, p.ref.failed(opAppend, err)
 	}
 	if b.Parent != (RunRef{}) {
 		err := b.Parent.check()
 		if err == nil && b.Parent == p.ref {
-			err = db.Invalid("name the run that started this one, or none", "a run is not its own parent")
+			err = txn.Invalid("name the run that started this one, or none", "a run is not its own parent")
 		}
 		if err != nil {
 			return p, p.ref.failed(opAppend, err)
@@ -48,7 +50,7 @@ func prepare(b Batch) (prepared, error) {
 	for i, r := range b.Records {
 		var err error
 		if p.rows[i], err = rowOf(r); err != nil {
-			return p, p.ref.failed(opAppend, db.Invalid("mend what it names: a record must be read back as it "+
+			return p, p.ref.failed(opAppend, txn.Invalid("mend what it names: a record must be read back as it "+
 				"was given", "record %d of %d: %w", i+1, len(b.Records), err))
 		}
 		p.turns = p.turns && p.rows[i].kind == kindTurn
@@ -81,7 +83,7 @@ type change func(query string, args ...any) (int64, error)
 
 // append appends to the run as this process.
 func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only change) error {
-	owner, err := tx.Owner()
+	owner, err := tx.Store().Owner()
 	if err != nil {
 		return err
 	}
@@ -93,14 +95,14 @@ func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only chang
 	p.stamp(tx)
 	if key, known := keys.find(p.ref); known && p.turns {
 		own := appendToOwn
-		if !tx.SingleWriter() {
+		if !tx.Store().SingleWriter() {
 			own = appendBehind(only)
 		}
 		if done, err := own(tx, key, owner, p); done || err != nil {
 			return err
 		}
 	}
-	scope, err := tx.Scope(scopeName)
+	scope, err := tx.Store().Scope(scopeName)
 	if err != nil {
 		return err
 	}
@@ -216,11 +218,11 @@ func appendBehind(only change) func(tx *db.Tx, key, owner int64, p prepared) (bo
 		if len(p.rows) > 1 {
 			return false, nil
 		}
-		if err := tx.Lock(sqlLockByKey, key); err != nil {
+		if err := tx.Store().Lock(sqlLockByKey, key); err != nil {
 			return false, err
 		}
 		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
-		n, err := only(fmt.Sprintf(sqlAppendNext, tx.AliveSQL("r.owner_id")),
+		n, err := only(fmt.Sprintf(sqlAppendNext, tx.Store().AliveSQL("r.owner_id")),
 			append(args, int64(p.rows[0].size()), key, owner)...)
 		return n > 0, err
 	}
@@ -235,7 +237,7 @@ func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
 	for i := range rows {
 		last.ID++
 		last.add(rows[i].size())
-		if err := tx.Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...),
+		if err := tx.Store().Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...),
 			integer(last.Bytes))...); err != nil {
 			return err
 		}
@@ -280,8 +282,8 @@ var (
 		runMarks + `, ?)`
 	sqlChangeRun = `UPDATE runs SET (` + runColumns + `) = (` + runMarks + `) WHERE key = ?`
 
-	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + db.Same("run_id", "?2") +
-		` AND ` + db.Same("agent_id", "?3") + ` AND ` + db.Same("append_key", "?4")
+	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + paging.Same("run_id", "?2") +
+		` AND ` + paging.Same("agent_id", "?3") + ` AND ` + paging.Same("append_key", "?4")
 	sqlFindTaken = sqlFindSpent + ` AND run = ?5`
 
 	runColumns = stateColumns + `, owner_id, checksum`
@@ -300,7 +302,7 @@ const (
 // to a run that is gone. A nil owner leaves the run without one.
 func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
 	var run runRow
-	found, err := tx.FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
+	found, err := tx.Store().FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
 		return 0, err
 	}
@@ -344,7 +346,7 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		owner = nil
 	case owner != nil && run.OwnerID != nil && *run.OwnerID != *owner:
 		// A helper writes to the run of somebody else. It stays theirs while they live.
-		if alive, err := tx.OwnerAlive(*run.OwnerID); err != nil {
+		if alive, err := tx.Store().OwnerAlive(*run.OwnerID); err != nil {
 			return 0, err
 		} else if alive {
 			owner = run.OwnerID
@@ -363,7 +365,7 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		return 0, err
 	}
 	if found && (!before.same(run.runState) || !same(run.OwnerID, owner)) {
-		if err := tx.Queue(sqlChangeRun, append(columns, run.Key)...); err != nil {
+		if err := tx.Store().Queue(sqlChangeRun, append(columns, run.Key)...); err != nil {
 			return 0, err
 		}
 	}
@@ -373,7 +375,7 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		}
 	}
 	if p.Key != "" {
-		err = tx.Queue(sqlAddKey, run.Key, p.Key, p.digest, db.Checksum(p.Key, p.digest))
+		err = tx.Store().Queue(sqlAddKey, run.Key, p.Key, p.digest, txn.Checksum(p.Key, p.digest))
 	}
 	return run.Key, err
 }
@@ -385,11 +387,11 @@ func (p *prepared) addRun(tx *db.Tx, scope int64) (key int64, err error) {
 		state.add(p.ref, r)
 	}
 	state.close(int64(len(p.rows)))
-	if key, err = tx.Number("runs"); err != nil {
+	if key, err = tx.Store().Number("runs"); err != nil {
 		return 0, err
 	}
 	name, columns := state.args(scope, p.ref, nil)
-	if err := tx.Queue(sqlAddRunAs, append(slices.Concat(name, columns), key)...); err != nil {
+	if err := tx.Store().Queue(sqlAddRunAs, append(slices.Concat(name, columns), key)...); err != nil {
 		return 0, err
 	}
 	return key, appendRows(tx, *p, lastRow{key << 24, new(int64)}, p.rows)
@@ -441,7 +443,7 @@ func lastOf(tx *db.Tx, key int64) (last lastRow, err error) {
 func (s *runState) args(scope int64, ref RunRef, owner *int64) (name, rest []any) {
 	name = []any{scope, ref.AgentID, ref.RunID}
 	rest = s.values()
-	return name, append(rest, owner, db.Checksum(slices.Concat(name, rest)...))
+	return name, append(rest, owner, txn.Checksum(slices.Concat(name, rest)...))
 }
 
 // same compares what two pointers, or neither of them, point at.

@@ -40,7 +40,7 @@ func TestAppend_OwnRunsUseHotStatement(t *testing.T) {
 	}
 	for range 2 {
 		err := d.Write(t.Context(), "append", func(tx *db.Tx) error {
-			owner, err := tx.Owner()
+			owner, err := tx.Store().Owner()
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -40,7 +41,7 @@ func TestIDsAreKeptAsTheyAre(t *testing.T) {
 
 func TestIDsThatCannotBeAreRefused(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	for _, id := range []string{"a\x00b", "\xff", strings.Repeat("x", db.MaxID+1)} {
+	for _, id := range []string{"a\x00b", "\xff", strings.Repeat("x", txn.MaxID+1)} {
 		for _, ref := range []runs.RunRef{{AgentID: id, RunID: "r"}, {AgentID: "a", RunID: id}} {
 			if err := s.AppendTurns(t.Context(), ref.AgentID, ref.RunID, []runs.Turn{turn(0, "p")}); !errors.Is(err,
 				db.ErrInvalid) {

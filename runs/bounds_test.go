@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -175,7 +176,7 @@ func TestARecordThatIsTooLongIsRefused(t *testing.T) {
 
 func TestBadKeysAreRefused(t *testing.T) {
 	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
-	for _, key := range []string{"\x00", "\xff", string(make([]byte, db.MaxID+1))} {
+	for _, key := range []string{"\x00", "\xff", string(make([]byte, txn.MaxID+1))} {
 		err := s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: key, Records: []Record{Turn{}}})
 		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the key %.10q gave %v", key, err)

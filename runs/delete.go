@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 const opDelete = "delete run"
@@ -41,7 +42,7 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 	if err == nil {
 		err = spendKeys(tx, key)
 	}
-	if err == nil && !tx.SingleWriter() {
+	if err == nil && !tx.Store().SingleWriter() {
 		// A line that its process wrote since this transaction began is not seen here. The next removal drops it.
 		if _, err = tx.Exec(sqlDropLines, key<<24, (key+1)<<24); err == nil {
 			_, err = tx.Exec(sqlLeave, key)
@@ -54,10 +55,10 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 }
 
 func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return 0, run.failed(opDelete, err)
 	}
-	scope, ok, err := tx.Rx.Scope(s.scope)
+	scope, ok, err := tx.Rx.Store().Scope(s.scope)
 	if err != nil {
 		return 0, err
 	}
@@ -74,7 +75,7 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	free, err := free(tx, scope, row.Key)
 	busy := !free
 	if err == nil && free && row.OwnerID != nil {
-		busy, err = tx.OwnerAlive(*row.OwnerID)
+		busy, err = tx.Store().OwnerAlive(*row.OwnerID)
 	}
 	if err == nil && busy {
 		err = &db.Error{
@@ -180,38 +181,38 @@ var (
 	removed_at)
 SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key, ? FROM runs AS r
 	JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
-ORDER BY k.append_key LIMIT ` + db.BoundLimit
+ORDER BY k.append_key LIMIT ` + paging.BoundLimit
 	sqlDropSpent = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
     SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ?
-	ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
-	// spentKey is what rows are found by: see db.Same.
-	spentKey = `scope, run_id, agent_id, append_key, ` + db.Start("run_id") + `, ` + db.Start("agent_id") +
-		`, ` + db.Start("append_key")
+	ORDER BY append_key LIMIT ` + paging.BoundLimit + `)`
+	// spentKey is what rows are found by: see paging.Same.
+	spentKey = `scope, run_id, agent_id, append_key, ` + paging.Start("run_id") + `, ` + paging.Start("agent_id") +
+		`, ` + paging.Start("append_key")
 	// It skips those of an earlier run of the name: they are as old as its removal.
 	sqlSpentOf = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` +
-		db.Start("append_key") + ` >= ` + db.Start("?2")
+		paging.Start("append_key") + ` >= ` + paging.Start("?2")
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3
 	AND append_key <= ?4
-AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` +
-		db.Start("?4") + ` AND ` + ofRun("?2")
+AND ` + paging.Start("append_key") + ` >= ` + paging.Start("?3") + ` AND ` + paging.Start("append_key") + ` <= ` +
+		paging.Start("?4") + ` AND ` + ofRun("?2")
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
-    SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
+    SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + paging.BoundLimit + `)`
 	// A run whose removal was stopped or refused still needs the keys that were taken from it.
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
     SELECT ` + spentKey + ` FROM run_spent_keys WHERE removed_at < ?
 	AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
-    ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
+    ORDER BY removed_at LIMIT ` + paging.BoundLimit + `)`
 )
 
 // ofRun is true of the keys that were spent by runs of the name that a run has.
 func ofRun(key string) string {
-	name := `scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id")
+	name := `scope, run_id, agent_id, ` + paging.Start("run_id") + `, ` + paging.Start("agent_id")
 	return `(` + name + `) = (SELECT ` + name + ` FROM runs WHERE key = ` + key + `)`
 }
 
 func sqlSomeSpent(tx *db.Tx) string {
 	return `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (` + sqlSpentOf + ` ORDER BY ` +
-		tx.InOrder("append_key") + ` LIMIT ` + db.BoundLimit + `) AS spent`
+		tx.Store().InOrder("append_key") + ` LIMIT ` + paging.BoundLimit + `) AS spent`
 }
 
 // spendKeys keeps the keys of a run that is removed: a late repeat must not create it again.

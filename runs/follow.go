@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
 
@@ -33,7 +36,7 @@ type Followed = db.Followed[RunRef, TraceRecord]
 const opFollow = "follow runs"
 
 // stream is how runs are followed. Positions are sequences of lines; a trace has no gaps.
-var stream = db.Stream[RunRef, TraceRecord]{
+var stream = stores.Stream[RunRef, TraceRecord]{
 	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key", End: traceEnd,
 	Read: readStretch,
 }
@@ -49,7 +52,7 @@ var stream = db.Stream[RunRef, TraceRecord]{
 // db.ErrClosed, ErrNotFound for a run that is not there, or ErrCursorExpired when the run was
 // removed or replaced, before the call with a cursor or during it.
 func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2[Followed, error] {
-	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) {
+	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) {
 		at, err := s.placeIn(rx, run, cursor)
 		if err != nil {
 			err = run.failed(opFollow, err)
@@ -77,16 +80,16 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 		return failedFollow(err)
 	}
 	key, query := [2]string{s.scope, where.key()}, fmt.Sprintf(sqlTraceHeads, where.text)
-	return db.FollowAll(ctx, s.db, stream, key,
-		db.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[RunRef], err error) {
-			scope, ok, err := rx.Scope(s.scope)
+	return stores.FollowAll(ctx, s.db, stream, key,
+		stores.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[RunRef], err error) {
+			scope, ok, err := rx.Store().Scope(s.scope)
 			if err != nil || !ok {
 				return nil, err
 			}
 			err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
 			return heads, err
 		}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-			scope, ok, err := rx.Scope(s.scope)
+			scope, ok, err := rx.Store().Scope(s.scope)
 			if err == nil && ok {
 				err = rx.Select(&keys, sqlOpenTraces, scope, most)
 			}
@@ -109,7 +112,7 @@ func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (curs
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, error) {
 	if lines < 0 {
-		return "", run.failed(opFollow, db.Invalid("ask for 0 or more", "%d lines", lines))
+		return "", run.failed(opFollow, txn.Invalid("ask for 0 or more", "%d lines", lines))
 	}
 	at, err := s.placeIn(rx, run, "")
 	if err != nil {
@@ -124,7 +127,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, erro
 }
 
 // placeIn is the place in a run that a cursor points at, which must be of that run; "" is the beginning.
-func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at db.Place, err error) {
+func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at stores.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
 			return at, err
@@ -145,7 +148,7 @@ func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at db.Place, err 
 	case err != nil:
 		return at, err
 	case other:
-		return at, db.NotThisCursor(cursor)
+		return at, txn.NotThisCursor(cursor)
 	}
 	return at, errGone()
 }
@@ -165,13 +168,13 @@ FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 		LIMIT ?`
 )
 
-func traceEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
+func traceEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 	found, err = rx.Find(&end, sqlTraceEnd, key)
 	return end, found, err
 }
 
 // readStretch reads what stands behind a place.
-func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RunRef, TraceRecord], err error) {
+func readStretch(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[RunRef, TraceRecord], err error) {
 	var run struct {
 		RunRef
 		Status string `db:"status"`
@@ -194,7 +197,7 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RunRef, T
 			return true, err
 		}
 		line, err := row.Line()
-		got.Items = append(got.Items, db.Placed[TraceRecord]{
+		got.Items = append(got.Items, stores.Placed[TraceRecord]{
 			Position: row.Sequence, Item: TraceRecord{Sequence: row.Sequence, Record: record, Line: line},
 		})
 		return true, err

@@ -8,6 +8,9 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 const opGC = "collect runs"
@@ -18,11 +21,11 @@ const maxDays = (1<<63 - 1) / 1000 / 86400
 // cutoff is the time before which a run must have ended to be too old.
 func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 	if c.MaxAgeDays > maxDays || c.MaxAgeDays < -maxDays {
-		return now, db.Invalid("set fewer days", "a max age of %d days is out of range", c.MaxAgeDays)
+		return now, txn.Invalid("set fewer days", "a max age of %d days is out of range", c.MaxAgeDays)
 	}
 	at := time.Unix(now.Unix()-c.MaxAgeDays*86400, int64(now.Nanosecond())).UTC()
 	if !chrono.InRange(at) {
-		return now, db.Invalid("set fewer days", "a max age of %d days leads out of the calendar", c.MaxAgeDays)
+		return now, txn.Invalid("set fewer days", "a max age of %d days leads out of the calendar", c.MaxAgeDays)
 	}
 	return at, nil
 }
@@ -46,14 +49,14 @@ AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
 
 	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ?
 	AND (? OR agent_id > ?)
-ORDER BY agent_id LIMIT ` + db.BoundLimit
+ORDER BY agent_id LIMIT ` + paging.BoundLimit
 	// The oldest of an agent: its list from the other end.
 	sqlOldestOfAgent = endedColumns + ` FROM (SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` +
 		endedOrCancelled + `
-    ORDER BY started_at, run_id DESC LIMIT ` + db.BoundLimit + `) AS runs`
+    ORDER BY started_at, run_id DESC LIMIT ` + paging.BoundLimit + `) AS runs`
 	sqlEndedBefore = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) > (?, ?) AND ended_at < ?
 	AND ` + endedRuns + `
-ORDER BY ended_at, key LIMIT ` + db.BoundLimit
+ORDER BY ended_at, key LIMIT ` + paging.BoundLimit
 	sqlEndedAt = endedColumns + `, ended_at_text FROM runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns
 )
 
@@ -66,7 +69,7 @@ var (
 
 // beyondCount returns the oldest runs of each agent that has more ended ones than keep, the
 // cancelled ones included.
-func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []db.Ended) (over []db.Ended,
+func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []stores.Ended) (over []stores.Ended,
 	err error,
 ) {
 	more := map[string]int64{} // cancelled runs by agent, which run_agents does not count
@@ -80,12 +83,12 @@ func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []db.Ende
 			ID    string `db:"agent_id"`
 			Ended int64  `db:"ended"`
 		}
-		var planned []db.Ended
+		var planned []stores.Ended
 		err := s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 			agents, planned = nil, nil
 			err := rx.Select(&agents, sqlFullAgents, scope, keep-most, last, first, last, agentsAtOnce)
 			for i := 0; i < len(agents) && err == nil; i++ {
-				var runs []db.Ended
+				var runs []stores.Ended
 				if excess := agents[i].Ended + more[agents[i].ID] - keep; excess > 0 {
 					err = rx.Select(&runs, sqlOldestOfAgent, scope, agents[i].ID, len(cancelled) > 0, excess)
 				}
@@ -105,10 +108,10 @@ func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []db.Ende
 }
 
 // beyondAge returns the runs that ended before a time, without cancelled ones.
-func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []db.Ended, err error) {
-	after := db.Ended{At: math.MinInt64}
+func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []stores.Ended, err error) {
+	after := stores.Ended{At: math.MinInt64}
 	for more := true; more; {
-		var page []db.Ended
+		var page []stores.Ended
 		err := s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 			page = nil
 			return rx.Select(&page, sqlEndedBefore, scope, after.At, after.Key, db.Nanos(cutoff), runsAtOnce)
@@ -126,7 +129,7 @@ func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []db.Ende
 	}
 	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
 	var runs []struct {
-		db.Ended
+		stores.Ended
 		Text *string `db:"ended_at_text"`
 	}
 	err = s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Run is an open run that this process holds by a lease: nobody else can hold it, and what a
@@ -85,10 +87,10 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 		}
 	}
 	if err == nil && row.OwnerID != nil {
-		own, failed := tx.Owns(*row.OwnerID)
+		own, failed := tx.Store().Owns(*row.OwnerID)
 		alive := false
 		if failed == nil && !own {
-			alive, failed = tx.OwnerAlive(*row.OwnerID)
+			alive, failed = tx.Store().OwnerAlive(*row.OwnerID)
 		}
 		if err = failed; err == nil && alive {
 			err = fmt.Errorf("%w: another process that lives writes to it", db.ErrConflict)
@@ -98,7 +100,7 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 		return nil, run.failed(opResume, err)
 	}
 	if row.EndedAt == nil {
-		owner, err := tx.Owner()
+		owner, err := tx.Store().Owner()
 		if err == nil {
 			var n int64
 			if n, err = tx.Exec(sqlTakeOver, owner, row.Key, row.OwnerID); err == nil && n == 0 {
@@ -121,7 +123,7 @@ func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
 		LeaseTerms: s.lease, Scope: s.scope, Note: run.AgentID + " / " + run.RunID,
 	})
 	if err == nil {
-		_, err = tx.Exec(sqlHeld, key, heldDigest[:], db.Checksum(heldKey, heldDigest[:]))
+		_, err = tx.Exec(sqlHeld, key, heldDigest[:], txn.Checksum(heldKey, heldDigest[:]))
 	}
 	if err != nil {
 		return nil, run.failed(op, err)
@@ -142,7 +144,7 @@ const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum)
 // epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
 	const op = "reattach run"
-	at, err := inside(ctx, op, func(rx *db.Rx) (db.Place, error) { return s.placeIn(rx, run, "") }, s.db.Read)
+	at, err := inside(ctx, op, func(rx *db.Rx) (stores.Place, error) { return s.placeIn(rx, run, "") }, s.db.Read)
 	if err != nil {
 		return nil, run.failed(op, err)
 	}
@@ -245,7 +247,7 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 
 // free reports whether the run is unheld.
 func free(tx *db.Tx, scope, key int64) (bool, error) {
-	return tx.Unreserve(scope, leaseKind, leaseName(key))
+	return tx.Store().Unreserve(scope, leaseKind, leaseName(key))
 }
 
 func leaseName(key int64) string { return strconv.FormatInt(key, 10) }

@@ -24,6 +24,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 // Layout is that of the old run store's trees, for package legacy.
@@ -204,7 +205,7 @@ func identities(path string, first []record) []tree.Entity {
 	var bySeed, byLater *tree.Entity
 	for i := range first {
 		e, ok := idsIn(first[i].line)
-		if !ok || db.CheckID("agent", e.Group) != nil || db.CheckID("run", e.ID) != nil {
+		if !ok || txn.CheckID("agent", e.Group) != nil || txn.CheckID("run", e.ID) != nil {
 			continue
 		}
 		switch {

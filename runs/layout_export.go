@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/internal/tree"
 )
 
@@ -19,7 +20,7 @@ type exporter struct{ *room }
 
 var sqlClaimed = `
 SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s
-JOIN import_files AS f ON f.source = s.id AND ` + db.Same("f.path", "?1") + `
+JOIN import_files AS f ON f.source = s.id AND ` + paging.Same("f.path", "?1") + `
 WHERE s.scope = ?2 AND s.kind = ?3 AND f.state = 'taken'`
 
 // nobackupText is what the original writes into its mark.

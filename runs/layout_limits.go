@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
@@ -86,9 +87,11 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		case !ours || found.problem != "":
 			return nil
 		case found.limits == DefaultRetention():
-			return tx.ResetRetention(t.Scope, db.StoreRuns)
+			return tx.Store().ResetRetention(t.Scope, db.StoreRuns)
 		}
-		return tx.SetRetention(t.Scope, db.StoreRuns, policyOf(found.limits), &t.Source.ID)
+		p := policyOf(found.limits)
+		limits := txn.Limits{Age: p.Age, Count: p.Count, Bytes: p.Bytes}
+		return tx.Store().SetRetention(t.Scope, db.StoreRuns, limits, &t.Source.ID)
 	})
 	switch {
 	case kept:

@@ -138,7 +138,7 @@ func (layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 			}
 		}
 		var failed error
-		ask := func(query string, args ...any) { failed = errors.Join(failed, rx.Prefetch(query, args...)) }
+		ask := func(query string, args ...any) { failed = errors.Join(failed, rx.Store().Prefetch(query, args...)) }
 		var unknown []string
 		for _, path := range paths {
 			row, err := t.Source.File(rx, path)

@@ -16,6 +16,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -33,7 +34,7 @@ func putConfig(tx *db.Tx, source int64, text []byte) error {
 	if text == nil {
 		text = []byte{} // the column is not NULL where the file is empty
 	}
-	_, err := tx.Exec(sqlPutConfig, source, text, db.Checksum(source, text))
+	_, err := tx.Exec(sqlPutConfig, source, text, txn.Checksum(source, text))
 	return err
 }
 

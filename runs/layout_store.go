@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/internal/tree"
 )
 
@@ -37,7 +38,7 @@ FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
 // state returns the state of a run; found is false if there is no such run.
 func (s store) state(rx *db.Rx, e tree.Entity) (at stored, found bool, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := rx.Store().Scope(s.scope)
 	if err != nil || !ok {
 		return at, false, err
 	}
@@ -55,7 +56,7 @@ func (s store) append(tx *db.Tx, e tree.Entity, was *stored, records []record) (
 	if err := run.check(); err != nil {
 		return stored{}, run.failed(op, err)
 	}
-	scope, err := tx.Scope(s.scope)
+	scope, err := tx.Store().Scope(s.scope)
 	if err != nil {
 		return stored{}, err
 	}
@@ -77,7 +78,7 @@ func (s store) append(tx *db.Tx, e tree.Entity, was *stored, records []record) (
 // prefetch prefetches what state will read of e and, if it has a row, what append will; row is 0 if
 // it has none.
 func (s store) prefetch(rx *db.Rx, e tree.Entity, row int64, ask func(query string, args ...any)) error {
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := rx.Store().Scope(s.scope)
 	if err != nil || !ok {
 		return err
 	}
@@ -91,7 +92,7 @@ func (s store) prefetch(rx *db.Rx, e tree.Entity, row int64, ask func(query stri
 
 // remove deletes a run with everything that belongs to it.
 func (s store) remove(tx *db.Tx, e tree.Entity) error {
-	scope, ok, err := tx.Rx.Scope(s.scope)
+	scope, ok, err := tx.Rx.Store().Scope(s.scope)
 	if err != nil || !ok {
 		return err
 	}
@@ -111,7 +112,7 @@ func (s store) lines(rx *db.Rx, e tree.Entity, after int64, maxBytes int) ([]sto
 }
 
 const sqlEntities = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ?
-ORDER BY key LIMIT ` + db.BoundLimit
+ORDER BY key LIMIT ` + paging.BoundLimit
 
 // entities returns the runs of the scope in the order in which they were made, those that no list
 // shows too.
@@ -126,7 +127,7 @@ func (s store) entities(ctx context.Context) iter.Seq2[tree.Entity, error] {
 			}
 			err := s.d.Read(ctx, "read names of runs", func(rx *db.Rx) error {
 				page = nil
-				scope, ok, err := rx.Scope(s.scope)
+				scope, ok, err := rx.Store().Scope(s.scope)
 				if err != nil || !ok {
 					return err
 				}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Filter says which runs a list shows. The zero value is all of them. Runs without a started
@@ -53,10 +56,10 @@ func (s *Store) PageTx(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSumm
 	return page, nil
 }
 
-// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A
+// All gives the runs that pass the filter one by one, in the order of Page: see [paging.All]. A
 // run moves in that order when another started record is written to it.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, error] {
-	return db.AllPages(func(at db.At) (db.Page[RunSummary], error) { return s.Page(ctx, filter, at) })
+	return paging.All(func(at db.At) (db.Page[RunSummary], error) { return s.Page(ctx, filter, at) })
 }
 
 // Get describes one run. One without a started record, which no list shows, is Unstarted.
@@ -103,9 +106,9 @@ const opFind = "find runs"
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err error) {
-	room, err := db.At{Limit: limit}.Room()
+	room, err := paging.RoomFor(limit)
 	if err == nil {
-		err = db.CheckID("run", prefix)
+		err = txn.CheckID("run", prefix)
 	}
 	if err != nil {
 		return nil, db.About(err, opFind, "", "", nil)
@@ -114,12 +117,12 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 	if err != nil || !ok {
 		return nil, err
 	}
-	err = rx.Select(&found, sqlFindRuns, scope, prefix, db.AfterPrefix(prefix), room.Items)
+	err = rx.Select(&found, sqlFindRuns, scope, prefix, paging.AfterPrefix(prefix), room.Items)
 	return found, err
 }
 
 const sqlFindRuns = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ?
-	ORDER BY run_id, agent_id LIMIT ` + db.BoundLimit
+	ORDER BY run_id, agent_id LIMIT ` + paging.BoundLimit
 
 // conditions are a filter as SQL.
 type conditions struct {
@@ -202,7 +205,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	if err != nil {
 		return page, err
 	}
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -230,8 +233,8 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 			}
 		}
 	}
-	return db.FillPage(room, items, (*RunSummary).size, func(run *RunSummary) string {
-		return rx.Cursor(listName, []int64{scope, columnNanos(run.StartedAt)}, run.Ref.RunID,
+	return stores.FillPage(room, items, (*RunSummary).size, func(run *RunSummary) string {
+		return rx.Store().Cursor(listName, []int64{scope, columnNanos(run.StartedAt)}, run.Ref.RunID,
 			run.Ref.AgentID)
 	})
 }
@@ -248,11 +251,11 @@ type listPlace struct {
 func readListPlace(rx *db.Rx, scope int64, cursor string) (*listPlace, error) {
 	var numbers [2]int64
 	p := new(listPlace)
-	if err := rx.ReadCursor(listName, cursor, numbers[:], &p.ref.RunID, &p.ref.AgentID); err != nil {
+	if err := rx.Store().ReadCursor(listName, cursor, numbers[:], &p.ref.RunID, &p.ref.AgentID); err != nil {
 		return nil, err
 	}
 	if numbers[0] != scope {
-		return nil, db.NotThisCursor(cursor)
+		return nil, txn.NotThisCursor(cursor)
 	}
 	p.startedAt = numbers[1]
 	return p, nil
@@ -264,14 +267,14 @@ func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int)
 	error] {
 	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
 	if after == nil {
-		return from.summaries(rx, summaryOrder+` LIMIT `+db.BoundLimit, limit)
+		return from.summaries(rx, summaryOrder+` LIMIT `+paging.BoundLimit, limit)
 	}
 	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID,
 		after.ref.AgentID)
 	older := from.and(` AND started_at < ?`, after.startedAt)
 	return func(yield func(RunSummary, error) bool) {
 		for _, part := range []conditions{tied, older} {
-			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+db.BoundLimit, limit) {
+			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+paging.BoundLimit, limit) {
 				if !yield(run, err) || err != nil {
 					return
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const opPin = "pin run"
@@ -23,7 +24,7 @@ func (s *Store) PinTx(tx *db.Tx, run RunRef) error {
 	} else if err != nil {
 		return err
 	}
-	return tx.Pin(s.scope, run.pin())
+	return tx.Store().Pin(s.scope, run.pin())
 }
 
 // Unpin takes the pin of a run away; one without is fine.
@@ -33,10 +34,12 @@ func (s *Store) Unpin(ctx context.Context, run RunRef) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, run RunRef) error {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return run.failed("unpin run", err)
 	}
-	return tx.Unpin(s.scope, run.pin())
+	return tx.Store().Unpin(s.scope, run.pin())
 }
 
-func (r RunRef) pin() db.Pinned { return db.Pinned{Store: db.StoreRuns, ID: r.RunID, Owner: r.AgentID} }
+func (r RunRef) pin() txn.Pinned {
+	return txn.Pinned{Store: db.StoreRuns, ID: r.RunID, Owner: r.AgentID}
+}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/test/dbtest"
 )
 
@@ -25,7 +26,7 @@ func TestPlans(t *testing.T) {
 		} else {
 			query += ` AND started_at < ?`
 		}
-		return query + summaryOrder + ` LIMIT ` + db.BoundLimit
+		return query + summaryOrder + ` LIMIT ` + paging.BoundLimit
 	}
 	for _, c := range []struct{ name, query, want string }{
 		{

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // Prune removes the ended runs that the policy does not keep: by the time of their end, by agent
@@ -30,11 +33,11 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 		now = rx.Now()
 		return errors.Join(rx.Get(&ended, sqlCountEnded, scope), rx.Get(&others, sqlCountOthers, scope))
 	})
-	var cancelled []db.Ended
+	var cancelled []stores.Ended
 	if err == nil && others > ended { // or their cancellation is pending
 		cancelled, err = s.cancelled(ctx)
 	}
-	var excess []db.Ended
+	var excess []stores.Ended
 	none := policy.Age == db.KeepNone || policy.Bytes == db.KeepNone
 	if err == nil && (none || policy.Count != 0) {
 		keep := max(policy.Count, 0)
@@ -44,7 +47,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 		excess, err = s.beyondCount(ctx, int64(keep), cancelled)
 	}
 	if err == nil && policy.Age > 0 {
-		var old []db.Ended
+		var old []stores.Ended
 		old, err = s.beyondAge(ctx, now.Add(-policy.Age))
 		excess = append(excess, old...)
 		for _, run := range cancelled {
@@ -56,8 +59,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	if err != nil {
 		return done, err
 	}
-	done, err = s.remove(ctx, db.Pruning{
-		Ended: func(rx *db.Rx, scope int64, after db.Ended, limit int) (page []db.Ended, err error) {
+	done, err = s.remove(ctx, stores.Pruning{
+		Ended: func(rx *db.Rx, scope int64, after stores.Ended, limit int) (page []stores.Ended, err error) {
 			err = rx.Select(&page, sqlNewestEnded, scope, after.At, after.Key, limit)
 			for _, run := range cancelled {
 				if newestFirst(after, run) < 0 {
@@ -67,7 +70,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 			slices.SortFunc(page, newestFirst)
 			return page[:min(limit, len(page))], err
 		},
-		Weigh:  func(rx *db.Rx, run db.Ended) (int64, error) { return traceBytes(rx, run.Key) },
+		Weigh:  func(rx *db.Rx, run stores.Ended) (int64, error) { return traceBytes(rx, run.Key) },
 		Excess: excess, Total: ended + len(cancelled),
 	}, policy, true)
 	if err == nil && policy.Age > 0 {
@@ -77,34 +80,34 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	return done, err
 }
 
-func newestFirst(a, b db.Ended) int {
+func newestFirst(a, b stores.Ended) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 }
 
 // remove removes ended runs in short transactions: first their rows, so that nobody sees them any
 // more, then their records, which may be many, some at a time.
-func (s *Store) remove(ctx context.Context, p db.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
+func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
 	error,
 ) {
 	p.Op, p.Store, p.Scope, p.Share = opGC, db.StoreRuns, s.scope, runsAtATime
-	p.Excess = append([]db.Ended{}, p.Excess...) // also where there is none
-	p.Remove = func(tx *db.Tx, run db.Ended, _ int64) (db.Removal, int64, error) {
+	p.Excess = append([]stores.Ended{}, p.Excess...) // also where there is none
+	p.Remove = func(tx *db.Tx, run stores.Ended, _ int64) (stores.Removal, int64, error) {
 		over, err := tx.Find(new(int64), sqlStillOver, run.Key, cancelled)
 		if err != nil || !over { // somebody else removed it, resumed it, or pinned it
-			return db.Kept, 0, err
+			return stores.Kept, 0, err
 		}
 		at, _ := (*run.Progress).(detachment)
 		next, more, err := at.of(run.Key).step(tx)
 		switch {
 		case err != nil:
-			return db.Kept, 0, named(RunRef{RunID: run.ID}, err)
+			return stores.Kept, 0, named(RunRef{RunID: run.ID}, err)
 		case more:
 			*run.Progress = next
-			return db.Partial, 0, nil
+			return stores.Partial, 0, nil
 		}
-		return db.Removed, 0, nil
+		return stores.Removed, 0, nil
 	}
-	done, err := db.Prune(ctx, s.db, p, policy)
+	done, err := stores.Prune(ctx, s.db, p, policy)
 	if !policy.DryRun && (err == nil || db.IsConstraint(err)) {
 		err = errors.Join(err, s.dropLeavings(ctx))
 	}
@@ -112,9 +115,9 @@ func (s *Store) remove(ctx context.Context, p db.Pruning, policy db.Policy, canc
 }
 
 // cancelled returns the cancelled runs, in short reads of the whole file: no index knows them.
-func (s *Store) cancelled(ctx context.Context) (all []db.Ended, err error) {
+func (s *Store) cancelled(ctx context.Context) (all []stores.Ended, err error) {
 	for after, more := int64(0), true; more; {
-		var page []db.Ended
+		var page []stores.Ended
 		var last *int64
 		err := s.read(ctx, opGC, func(rx *db.Rx, scope int64) error {
 			err := rx.Get(&last, sqlStretch, after, runsAtOnce)
@@ -143,8 +146,8 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 			if slices.Contains(policy.Pinned, ref.RunID) {
 				return true, nil
 			}
-			if pinned, err := rx.IsPinned(scope,
-				db.Pinned{Store: db.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
+			if pinned, err := rx.Store().IsPinned(scope,
+				txn.Pinned{Store: db.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
 				return pinned, err
 			}
 			var last *int64
@@ -160,11 +163,11 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 			if *last >= db.Nanos(before) {
 				return true, nil
 			}
-			if held, err := rx.IsReserved(scope, leaseKind, leaseName(run.Key)); held || err != nil {
+			if held, err := rx.Store().IsReserved(scope, leaseKind, leaseName(run.Key)); held || err != nil {
 				return held, err
 			}
 			if run.OwnerID != nil {
-				if alive, err := rx.OwnerAlive(*run.OwnerID); alive || err != nil {
+				if alive, err := rx.Store().OwnerAlive(*run.OwnerID); alive || err != nil {
 					return alive, err
 				}
 			}
@@ -185,7 +188,7 @@ const (
 	AND started_at IS NOT NULL`
 	sqlNewestEnded = endedColumns + ` FROM runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` +
 		endedRuns + `
-ORDER BY ended_at DESC, key DESC LIMIT ` + db.BoundLimit
+ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
 	sqlLastWritten = `SELECT recorded_at FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	// The last record has the sum, but for runs that began before it was kept.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`

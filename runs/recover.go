@@ -76,7 +76,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 		ended := 0
 		err := e.store.db.Read(ctx, e.op, func(rx *db.Rx) error {
 			ended = 0
-			scope, _, err := rx.Scope(e.store.scope)
+			scope, _, err := rx.Store().Scope(e.store.scope)
 			for i := 0; i < len(batch) && err == nil; i++ {
 				var ends bool
 				if _, ends, err = e.judge(rx, scope, batch[i]); ends {
@@ -95,7 +95,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 		if at.IsZero() {
 			at = tx.Now()
 		}
-		scope, err := tx.Scope(e.store.scope)
+		scope, err := tx.Store().Scope(e.store.scope)
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
 	adopt(t, s, 2)
 	adopt(t, s, 0)
 	must(t, handle(s).Write(t.Context(), "forget", func(tx *db.Tx) error {
-		must(t, tx.ForgetDeadOwners())
+		must(t, tx.Store().ForgetDeadOwners())
 		var n int
 		must(t, tx.Get(&n, `SELECT count(*) FROM owners`))
 		if n != 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/migrations"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
@@ -129,7 +130,7 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 			query += ", " + name
 		}
 		for _, row := range rowsOf(t, d, query+" FROM "+sum.Table, 1+len(sum.Covered)) {
-			if checked++; row[0] != db.Checksum(row[1:]...) {
+			if checked++; row[0] != txn.Checksum(row[1:]...) {
 				t.Errorf("%s: the checksum of %q is %v", sum.Table, row[1:], row[0])
 			}
 		}

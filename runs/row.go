@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // The kinds of a row of run_records. An opaque line is no record to anybody: it is kept so that an
@@ -52,7 +53,7 @@ func (r *recordRow) args(before ...any) []any {
 		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule),
 		text(r.policyParam), blob(r.raw),
 		oneOrZero(r.exact), r.batch, r.recordedAt)
-	return append(before, db.Checksum(before[first:]...))
+	return append(before, txn.Checksum(before[first:]...))
 }
 
 func oneOrZero(b bool) int64 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // The calls of the store that this package took over, under their names and with their behaviour:
@@ -111,9 +112,9 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 		store: s, op: "adopt orphans",
 		spares: func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error) {
 			if run.OwnerID != nil {
-				own, err := rx.Owns(*run.OwnerID)
+				own, err := rx.Store().Owns(*run.OwnerID)
 				if err == nil && !own {
-					own, err = rx.OwnerAlive(*run.OwnerID)
+					own, err = rx.Store().OwnerAlive(*run.OwnerID)
 				} else {
 					own = false
 				}
@@ -162,7 +163,7 @@ func (s *Store) GC(ctx context.Context) (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	done, err := s.remove(ctx, db.Pruning{Excess: append(excess, old...)}, db.Policy{}, false)
+	done, err := s.remove(ctx, stores.Pruning{Excess: append(excess, old...)}, db.Policy{}, false)
 	return done.Removed, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Store keeps the run traces of one scope. Its methods are safe for concurrent use, by many processes too.
@@ -45,16 +46,16 @@ func NewStore(d *db.DB, options Options) *Store {
 
 // scopeIn gives the number of the store's scope in a transaction, which must be one of its file.
 func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
-	if err := rx.Of(s.db); err != nil {
+	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return 0, false, err
 	}
-	return rx.Scope(s.scope)
+	return rx.Store().Scope(s.scope)
 }
 
 // read runs fn in a short read on the store's scope, unless nobody wrote to that yet.
 func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope int64) error) error {
 	return s.db.Read(ctx, op, func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(s.scope)
+		scope, ok, err := rx.Store().Scope(s.scope)
 		if err != nil || !ok {
 			return err
 		}
@@ -85,10 +86,10 @@ type RunRef struct {
 
 // check returns ErrInvalid, with the reason, for ids that can't be ones.
 func (r RunRef) check() error {
-	if err := db.CheckID("agent", r.AgentID); err != nil {
+	if err := txn.CheckID("agent", r.AgentID); err != nil {
 		return err
 	}
-	return db.CheckID("run", r.RunID)
+	return txn.CheckID("run", r.RunID)
 }
 
 // failed names the run in an error, and keeps the hint of one that has it.
@@ -102,11 +103,11 @@ func (r RunRef) failed(op string, err error) error {
 
 // lock locks the run's row, for a change of what belongs to it.
 func (r RunRef) lock(tx *db.Tx, scope int64) error {
-	return tx.Lock(sqlLockRun, scope, r.RunID, r.AgentID)
+	return tx.Store().Lock(sqlLockRun, scope, r.RunID, r.AgentID)
 }
 
 // findLocked reads the run's row behind such a lock; found is false where there is none.
 func (r RunRef) findLocked(tx *db.Tx, scope int64) (run runRow, found bool, err error) {
-	found, err = tx.FindLocked(&run, sqlFindRun, scope, r.RunID, r.AgentID)
+	found, err = tx.Store().FindLocked(&run, sqlFindRun, scope, r.RunID, r.AgentID)
 	return run, found, err
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 const opTrace = "read trace"
@@ -16,7 +17,7 @@ const opTrace = "read trace"
 func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
 	return func(yield func(TraceRecord, error) bool) {
 		page := func(at db.At) (db.Page[Followed], error) { return s.TracePage(ctx, run, at) }
-		for r, err := range db.AllPages(page) {
+		for r, err := range paging.All(page) {
 			if !yield(r.Item, err) {
 				return
 			}
@@ -66,7 +67,7 @@ func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, er
 					return run.failed(op, errGone())
 				}
 				row = key
-				page, more, err = readLines(rx, key, last, db.MaxPageBytes)
+				page, more, err = readLines(rx, key, last, paging.MaxBytes)
 				return err
 			})
 			if err != nil {

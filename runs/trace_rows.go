@@ -4,10 +4,12 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 const sqlRecords = `SELECT id & 16777215, ` + recordColumns +
-	` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
+	` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + paging.BoundLimit
 
 // placedRow is a row with its place in the trace.
 type placedRow struct {
@@ -42,7 +44,7 @@ func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on 
 const sqlRunOfAgent = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
 // errGone is the error for a reader of a run that was removed.
-func errGone() error { return db.CursorExpired("the run was removed, by retention or an import") }
+func errGone() error { return txn.CursorExpired("the run was removed, by retention or an import") }
 
 // readLines returns the lines of a run behind a sequence, about maxBytes of them; more is true if
 // there may be others.

@@ -6,6 +6,9 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Followed is what a follower of runtimes receives: an event of the log, a new status of the
@@ -15,7 +18,7 @@ type Followed = db.Followed[RuntimeID, RuntimeEvent]
 const opFollow = "follow runtimes"
 
 // stream is how runtimes are followed. Positions are places in the log.
-var stream = db.Stream[RuntimeID, RuntimeEvent]{
+var stream = stores.Stream[RuntimeID, RuntimeEvent]{
 	Op: opFollow, Name: "runtime", Born: Running, Table: "worker_runtimes", Key: "key", End: logEnd,
 	Read: readStretch,
 }
@@ -29,7 +32,7 @@ var stream = db.Stream[RuntimeID, RuntimeEvent]{
 // It ends when the caller leaves the loop, or with an error: the cause of ctx, db.ErrClosed, or
 // db.ErrCursorExpired when the runtime was removed. A cursor of another runtime is db.ErrInvalid.
 func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed, error] {
-	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
+	return stores.Follow(ctx, r.db, stream, func(rx *db.Rx) (stores.Place, error) {
 		_, at, err := r.placeIn(rx, opFollow, cursor)
 		return at, err
 	})
@@ -90,9 +93,9 @@ func (r *Runtime) EventsPageTx(rx *db.Rx, at db.At) (page db.Page[Followed], err
 func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] {
 	return func(yield func(RuntimeEvent, error) bool) {
 		pages := func(at db.At) (db.Page[Followed], error) { return r.EventsPage(ctx, at) }
-		for f, err := range db.AllPages(pages) {
+		for f, err := range paging.All(pages) {
 			if err == nil && f.What == db.Gap {
-				err = db.CursorExpired(f.Reason)
+				err = txn.CursorExpired(f.Reason)
 			}
 			if !yield(f.Item, err) || err != nil {
 				return
@@ -103,8 +106,8 @@ func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] 
 
 // placeIn returns the runtime's row, and the place in its log that a cursor points at; "" is the
 // beginning.
-func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at db.Place, err error) {
-	if err := rx.Of(r.db); err != nil {
+func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at stores.Place, err error) {
+	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return nil, at, err
 	}
 	at.Key = r.key
@@ -119,7 +122,7 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at db.
 		case err != nil:
 			return nil, at, err
 		case other:
-			return nil, at, db.NotThisCursor(cursor)
+			return nil, at, txn.NotThisCursor(cursor)
 		}
 		return nil, at, errRemoved()
 	}
@@ -130,18 +133,18 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at db.
 	return row, at, err
 }
 
-func errRemoved() error { return db.CursorExpired("the runtime was removed") }
+func errRemoved() error { return txn.CursorExpired("the runtime was removed") }
 
-func logEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
+func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 	row, found, err := runtimeByKey(rx, key)
 	if err != nil || !found {
-		return db.Place{}, false, err
+		return stores.Place{}, false, err
 	}
-	return db.Place{Key: key, Seen: row.NextPosition - 1, Status: string(row.Status)}, true, nil
+	return stores.Place{Key: key, Seen: row.NextPosition - 1, Status: string(row.Status)}, true, nil
 }
 
 // readStretch reads the events behind a place.
-func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RuntimeID, RuntimeEvent], err error) {
+func readStretch(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[RuntimeID, RuntimeEvent], err error) {
 	row, found, err := runtimeByKey(rx, at.Key)
 	if err == nil && !found {
 		err = errRemoved()
@@ -165,7 +168,7 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RuntimeID
 		if err != nil {
 			return got, err
 		}
-		got.Items = append(got.Items, db.Placed[RuntimeEvent]{Position: got.Seen, Item: e})
+		got.Items = append(got.Items, stores.Placed[RuntimeEvent]{Position: got.Seen, Item: e})
 	}
 	got.Seen = max(at.Seen, row.NextPosition-1) // an imported log may end before its next place
 	return got, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 // A runtimeFiles is a runtime as files of the original. Lines have no line feeds.
@@ -55,7 +56,7 @@ func (w *runtimeRow) files(rx *db.Rx) (out runtimeFiles, err error) {
 	if given != nil && !bytes.Equal(given, out.snapshot) && !touched {
 		out.given = given
 	}
-	for row, err := range w.eachEvent(rx, 0, db.NoLimit) {
+	for row, err := range w.eachEvent(rx, 0, paging.NoLimit) {
 		if err != nil {
 			return out, err
 		}
@@ -122,7 +123,7 @@ func (w *runtimeRow) workerFiles(rx *db.Rx) (list []workerFiles, err error) {
 				return nil, err
 			}
 		}
-		for e, err := range row.eachEntry(rx, 0, db.NoLimit) {
+		for e, err := range row.eachEntry(rx, 0, paging.NoLimit) {
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // The only way in that keeps ids, counters and order as they are given.
@@ -63,7 +64,7 @@ func importRuntime(tx *db.Tx, scopeName string, im *imported) (*runtimeRow, erro
 		ids = append(ids, string(w.id))
 	}
 	for _, id := range ids {
-		if err := db.CheckID("runtime or worker", id); err != nil {
+		if err := txn.CheckID("runtime or worker", id); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +72,7 @@ func importRuntime(tx *db.Tx, scopeName string, im *imported) (*runtimeRow, erro
 	if err != nil {
 		return nil, err
 	}
-	scope, err := tx.Scope(scopeName)
+	scope, err := tx.Store().Scope(scopeName)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 // Some later versions of the worker runtime keep the folder runtimes/. In others the folder itself is
@@ -64,7 +64,7 @@ func aloneID(root tree.Folder) string {
 		ids = append([]string{*said}, ids...)
 	}
 	for _, id := range ids {
-		if id != "" && db.CheckID("runtime", id) == nil {
+		if id != "" && txn.CheckID("runtime", id) == nil {
 			return id
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 // The names of the original's files.
@@ -37,7 +37,7 @@ func nameID(name string) (string, bool) {
 	}
 	raw, err := hex.DecodeString(digits)
 	id := string(raw)
-	return id, err == nil && idName(id) == name && db.CheckID("runtime", id) == nil
+	return id, err == nil && idName(id) == name && txn.CheckID("runtime", id) == nil
 }
 
 // A content is the readable part of a runtime's folder.
@@ -384,7 +384,7 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w importedWorker, g
 	if s.WorkerRef.WorkerID != s.WorkerID && named {
 		w.id = byName
 	}
-	if err := db.CheckID("worker", string(w.id)); err != nil {
+	if err := txn.CheckID("worker", string(w.id)); err != nil {
 		return importedWorker{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text}
 	}
 	if wrong == "" && s.WorkerRef.RuntimeID != runtime {

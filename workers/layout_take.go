@@ -35,7 +35,7 @@ func (t *piece) Prefetch(f *tree.Prefetcher) error {
 	f.Expect("worker_runtimes", 1)
 	f.Expect("workers", len(t.imported.workers))
 	f.ExpectAside(len(t.findings))
-	scope, ok, err := f.Rx.Scope(t.Scope)
+	scope, ok, err := f.Rx.Store().Scope(t.Scope)
 	if err == nil && ok {
 		f.Ask(sqlFindRuntime, scope, string(t.imported.id))
 	}

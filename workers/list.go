@@ -6,6 +6,9 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A WorkerFilter says which workers a list shows. The zero value is all of them.
@@ -30,7 +33,7 @@ func (r *Runtime) Get(ctx context.Context, worker WorkerRef) (WorkerDetail, erro
 
 // GetTx is Get inside a transaction.
 func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err error) {
-	if err := errors.Join(rx.Of(r.db), r.ensureOwn(worker)); err != nil {
+	if err := errors.Join(rx.Store().Of(r.db.Store()), r.ensureOwn(worker)); err != nil {
 		return detail, err
 	}
 	var row summaryRow
@@ -59,9 +62,9 @@ func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (db.P
 // PageTx is Page inside a transaction.
 func (r *Runtime) PageTx(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary], err error) {
 	defer named(opList, &err)
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err == nil {
-		err = rx.Of(r.db)
+		err = rx.Store().Of(r.db.Store())
 	}
 	if err != nil {
 		return page, err
@@ -74,8 +77,8 @@ func (r *Runtime) PageTx(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page
 	if err != nil {
 		return page, err
 	}
-	return db.FillPage(room, rows, (*WorkerSummary).weight, func(w *WorkerSummary) string {
-		return rx.Cursor(listName, []int64{r.key}, string(w.WorkerID))
+	return stores.FillPage(room, rows, (*WorkerSummary).weight, func(w *WorkerSummary) string {
+		return rx.Store().Cursor(listName, []int64{r.key}, string(w.WorkerID))
 	})
 }
 
@@ -87,10 +90,10 @@ func (w *WorkerSummary) weight() int {
 	return n
 }
 
-// All iterates over the workers that pass the filter, in the order of Page: see [db.AllPages]. A
+// All iterates over the workers that pass the filter, in the order of Page: see [paging.All]. A
 // worker keeps its place in that order.
 func (r *Runtime) All(ctx context.Context, filter WorkerFilter) iter.Seq2[WorkerSummary, error] {
-	return db.AllPages(func(at db.At) (db.Page[WorkerSummary], error) { return r.Page(ctx, filter, at) })
+	return paging.All(func(at db.At) (db.Page[WorkerSummary], error) { return r.Page(ctx, filter, at) })
 }
 
 // list returns at most limit workers behind an id; nil is the beginning.
@@ -105,13 +108,13 @@ func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string,
 	case Stopped, Cancelled:
 		query, args = query+` AND w.status = ?`, append(args, string(filter.Status))
 	default:
-		return nil, db.Invalid("use running, stopped or cancelled", "%q is no status of a worker", filter.Status)
+		return nil, txn.Invalid("use running, stopped or cancelled", "%q is no status of a worker", filter.Status)
 	}
 	if behind != nil {
 		query, args = query+` AND w.worker_id > ?`, append(args, *behind)
 	}
-	return db.Each(rx, func(row *summaryRow) (WorkerSummary, error) { return row.summary(r.id), nil },
-		query+` ORDER BY w.worker_id LIMIT `+db.BoundLimit, append(args, limit)...), nil
+	return txn.Each(rx.Store(), func(row *summaryRow) (WorkerSummary, error) { return row.summary(r.id), nil },
+		query+` ORDER BY w.worker_id LIMIT `+paging.BoundLimit, append(args, limit)...), nil
 }
 
 func (w *summaryRow) summary(runtime RuntimeID) WorkerSummary {
@@ -133,19 +136,19 @@ func (r *Runtime) Find(ctx context.Context, prefix string, limit int) ([]WorkerR
 }
 
 const sqlFindIDs = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ? AND worker_id < ?
-	ORDER BY worker_id LIMIT ` + db.BoundLimit
+	ORDER BY worker_id LIMIT ` + paging.BoundLimit
 
 // FindTx is Find inside a transaction.
 func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef, err error) {
-	room, err := db.At{Limit: limit}.Room()
+	room, err := paging.RoomFor(limit)
 	if err == nil {
-		err = errors.Join(rx.Of(r.db), db.CheckID("worker", prefix))
+		err = errors.Join(rx.Store().Of(r.db.Store()), txn.CheckID("worker", prefix))
 	}
 	if err != nil {
 		return nil, &db.Error{Op: opFind, Hint: db.Hint(err), Err: err}
 	}
 	var ids []WorkerID
-	err = rx.Select(&ids, sqlFindIDs, r.key, prefix, db.AfterPrefix(prefix), room.Items)
+	err = rx.Select(&ids, sqlFindIDs, r.key, prefix, paging.AfterPrefix(prefix), room.Items)
 	for _, id := range ids {
 		found = append(found, NewWorkerRef(r.id, id))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
@@ -124,7 +125,7 @@ func TestTextsComeBackAsTheyWere(t *testing.T) {
 func TestAPageReadsLittleMoreThanItHolds(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	const heavy = 12
-	text := strings.Repeat("x", db.MaxPageBytes)
+	text := strings.Repeat("x", paging.MaxBytes)
 	var w workers.WorkerRef
 	for range heavy {
 		w = must(r.CreateWorker(ctx, taskRequest(text)))(t).WorkerRef

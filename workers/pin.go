@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const opPin = "pin worker"
@@ -27,7 +28,7 @@ func (s *Runtimes) PinTx(tx *db.Tx, worker WorkerRef) error {
 	case !found:
 		return workerNotFound(worker)
 	}
-	return tx.Pin(s.scope, worker.pin())
+	return tx.Store().Pin(s.scope, worker.pin())
 }
 
 // Unpin removes the pin of a worker. A worker without one is no error.
@@ -37,12 +38,12 @@ func (s *Runtimes) Unpin(ctx context.Context, worker WorkerRef) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Runtimes) UnpinTx(tx *db.Tx, worker WorkerRef) error {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return err
 	}
-	return tx.Unpin(s.scope, worker.pin())
+	return tx.Store().Unpin(s.scope, worker.pin())
 }
 
-func (r WorkerRef) pin() db.Pinned {
-	return db.Pinned{Store: db.StoreWorkers, ID: string(r.WorkerID), Owner: string(r.RuntimeID)}
+func (r WorkerRef) pin() txn.Pinned {
+	return txn.Pinned{Store: db.StoreWorkers, ID: string(r.WorkerID), Owner: string(r.RuntimeID)}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // Prune removes the workers that have ended and that the policy does not keep, with their
@@ -14,30 +15,30 @@ import (
 // that had ended before have no time, and count as the oldest. It works in short transactions; what
 // it removed before an error stays removed. [Runtime.PruneEvents] prunes logs.
 func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return db.Prune(ctx, s.db, db.Pruning{
+	return stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune workers", Store: db.StoreWorkers, Scope: s.scope, Ended: endedWorkers, Weigh: weighWorker,
 		Remove: removeEnded, Share: deleted,
 	}, policy)
 }
 
 // removeEnded removes a worker, or a part of its transcript if that is long.
-func removeEnded(tx *db.Tx, ended db.Ended, share int64) (db.Removal, int64, error) {
+func removeEnded(tx *db.Tx, ended stores.Ended, share int64) (stores.Removal, int64, error) {
 	w, found, err := workerByKey(&tx.Rx, ended.Key)
 	if err != nil || !found {
-		return db.Kept, 0, err
+		return stores.Kept, 0, err
 	}
 	row, _, err := runtimeByKey(&tx.Rx, w.Runtime)
 	if err != nil {
-		return db.Kept, 0, err
+		return stores.Kept, 0, err
 	}
 	if w.TranscriptLen > share {
 		_, err := row.removePart(tx, w, share)
-		return db.Partial, share, err
+		return stores.Partial, share, err
 	}
 	if err := row.removeWorker(tx, w); err != nil {
-		return db.Kept, 0, err
+		return stores.Kept, 0, err
 	}
-	return db.Removed, w.TranscriptLen, row.save(tx)
+	return stores.Removed, w.TranscriptLen, row.save(tx)
 }
 
 // pruneBatch is the number of events that PruneEvents removes in one transaction.

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Runtime is a set of workers with their transcripts, one log of events and one list of
@@ -50,7 +51,7 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 func OpenTx(tx *db.Tx, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err == nil {
-		err = tx.Of(d)
+		err = tx.Store().Of(d.Store())
 	}
 	if err == nil {
 		err = r.findOrStart(tx, options)
@@ -66,13 +67,13 @@ func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	if r.id == "" && !options.MustExist {
 		r.id = generatedRuntimeID()
 	}
-	if err := db.CheckID("runtime", string(r.id)); err != nil {
+	if err := txn.CheckID("runtime", string(r.id)); err != nil {
 		return nil, &db.Error{Op: opOpen, Entity: "runtime", Err: err}
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
 		return nil, &db.Error{
 			Op: opOpen, Entity: "runtime", ID: string(r.id),
-			Err: db.Invalid("make it valid UTF-8", "its name is not valid UTF-8"),
+			Err: txn.Invalid("make it valid UTF-8", "its name is not valid UTF-8"),
 		}
 	}
 	return r, nil
@@ -109,7 +110,7 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	if options.MustExist {
 		return r.gone(opOpen)
 	}
-	scope, err := tx.Scope(options.Scope)
+	scope, err := tx.Store().Scope(options.Scope)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func runtimeGone(op string, id RuntimeID) error {
 
 // row reads the runtime's row.
 func (r *Runtime) row(rx *db.Rx, op string) (*runtimeRow, error) {
-	if err := rx.Of(r.db); err != nil {
+	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return nil, err
 	}
 	row, found, err := runtimeByKey(rx, r.key)
@@ -158,7 +159,7 @@ func (r *Runtime) row(rx *db.Rx, op string) (*runtimeRow, error) {
 
 // lockedRow locks the runtime's row and reads it, before a change of what belongs to the runtime.
 func (r *Runtime) lockedRow(tx *db.Tx, op string) (*runtimeRow, error) {
-	if err := tx.Of(r.db); err != nil {
+	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return nil, err
 	}
 	if err := lockRuntime(tx, r.key); err != nil {
@@ -202,7 +203,7 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w *workerRow,
 	err error,
 ) {
-	if err := tx.Of(r.db); err != nil {
+	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return nil, nil, err
 	}
 	if err := lockRuntime(tx, r.key); err != nil {
@@ -217,7 +218,7 @@ func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w 
 
 // worker finds a worker of this runtime.
 func (r *Runtime) worker(rx *db.Rx, ref WorkerRef) (*workerRow, error) {
-	if err := errors.Join(rx.Of(r.db), r.ensureOwn(ref)); err != nil {
+	if err := errors.Join(rx.Store().Of(r.db.Store()), r.ensureOwn(ref)); err != nil {
 		return nil, err
 	}
 	w, found, err := findWorker(rx, r.key, ref.WorkerID)

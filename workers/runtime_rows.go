@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // The ids of events, diagnostics and entries carry their owner's number above their place.
@@ -59,7 +61,7 @@ const (
 // findRuntime reads the row of a runtime in the scope of that name.
 func findRuntime(rx *db.Rx, scopeName string, id RuntimeID) (w *runtimeRow, found bool, err error) {
 	w = &runtimeRow{}
-	scope, ok, err := rx.Scope(scopeName)
+	scope, ok, err := rx.Store().Scope(scopeName)
 	if err == nil && ok {
 		found, err = rx.Find(w, sqlFindRuntime, scope, string(id))
 	}
@@ -75,7 +77,7 @@ func runtimeByKey(rx *db.Rx, key int64) (w *runtimeRow, found bool, err error) {
 
 // lockRuntime locks the row of a runtime. A change of anything that belongs to a runtime locks or
 // changes its row first.
-func lockRuntime(tx *db.Tx, key int64) error { return tx.Lock(sqlLockRuntime, key) }
+func lockRuntime(tx *db.Tx, key int64) error { return tx.Store().Lock(sqlLockRuntime, key) }
 
 // ordered reports whether the ids of the log's events are their places.
 func (w *runtimeRow) ordered() bool { return w.InOrder != 0 }
@@ -93,27 +95,27 @@ func (w *runtimeRow) columns() []any {
 func (w *runtimeRow) checksum() int64 {
 	const eventID, position = 7, 9 // of next_event_id and next_event_position
 	columns := w.columns()
-	return db.Checksum(append(append(columns[:eventID:eventID], columns[eventID+1:position]...),
+	return txn.Checksum(append(append(columns[:eventID:eventID], columns[eventID+1:position]...),
 		columns[position+1:]...)...)
 }
 
 // add inserts the runtime under a new number.
 func (w *runtimeRow) add(tx *db.Tx) (err error) {
-	if w.Key, err = tx.Number("worker_runtimes"); err != nil {
+	if w.Key, err = tx.Store().Number("worker_runtimes"); err != nil {
 		return err
 	}
-	return tx.Queue(sqlAddRuntime, append(w.columns(), w.checksum(), w.Key)...)
+	return tx.Store().Queue(sqlAddRuntime, append(w.columns(), w.checksum(), w.Key)...)
 }
 
 // save writes what has changed.
 func (w *runtimeRow) save(tx *db.Tx) error {
 	const unchanging = 3 // scope, id and name
-	return tx.Queue(sqlSaveRuntime, append(w.columns()[unchanging:], w.checksum(), w.Key)...)
+	return tx.Store().Queue(sqlSaveRuntime, append(w.columns()[unchanging:], w.checksum(), w.Key)...)
 }
 
 // saveLog is save when only an event came. It also works for a row from runtimeAndWorker.
 func (w *runtimeRow) saveLog(tx *db.Tx) error {
-	return tx.Queue(sqlSaveLog, w.NextEventID, w.NextPosition, w.Key)
+	return tx.Store().Queue(sqlSaveLog, w.NextEventID, w.NextPosition, w.Key)
 }
 
 // remove deletes the runtime with everything that belongs to it.
@@ -165,7 +167,7 @@ func (w *runtimeRow) putEvent(tx *db.Tx, position int64, e RuntimeEvent, worker 
 
 // put inserts a row with its checksum.
 func put(tx *db.Tx, query string, columns ...any) error {
-	return tx.Queue(query, append(columns, db.Checksum(columns...))...)
+	return tx.Store().Queue(query, append(columns, txn.Checksum(columns...))...)
 }
 
 // unless returns NULL if a number is its place.
@@ -203,7 +205,7 @@ type eventRow struct {
 const (
 	sqlEvents = `SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, e.raw
 FROM worker_events AS e LEFT JOIN workers AS w ON w.key = e.worker
-WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ` + db.BoundLimit
+WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ` + paging.BoundLimit
 	sqlDiagnostics = `
 SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, d.raw
 FROM worker_diagnostics AS d LEFT JOIN workers AS w ON w.key = d.worker
@@ -212,7 +214,7 @@ WHERE d.id > ? AND d.id < ? ORDER BY d.id`
 
 // eachEvent returns at most limit rows from a place in the log on.
 func (w *runtimeRow) eachEvent(rx *db.Rx, position, limit int64) iter.Seq2[*eventRow, error] {
-	return db.Each(rx, same[eventRow], sqlEvents, w.Key<<logBits|position, (w.Key+1)<<logBits, limit)
+	return txn.Each(rx.Store(), same[eventRow], sqlEvents, w.Key<<logBits|position, (w.Key+1)<<logBits, limit)
 }
 
 func same[T any](row *T) (*T, error) { return row, nil }
@@ -220,7 +222,7 @@ func same[T any](row *T) (*T, error) { return row, nil }
 // diagnostics returns all diagnostics, oldest first, with the texts of imported ones.
 func (w *runtimeRow) diagnostics(rx *db.Rx) (list []RuntimeDiagnostic, raw [][]byte, err error) {
 	list = []RuntimeDiagnostic{}
-	for row, err := range db.Each(rx, same[eventRow], sqlDiagnostics, w.Key<<logBits, (w.Key+1)<<logBits) {
+	for row, err := range txn.Each(rx.Store(), same[eventRow], sqlDiagnostics, w.Key<<logBits, (w.Key+1)<<logBits) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -287,7 +289,7 @@ func (e *eventRow) diagnostic(runtime RuntimeID) (RuntimeDiagnostic, error) {
 
 const (
 	sqlPrunePlace = `SELECT id FROM worker_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ` +
-		db.BoundLimit
+		paging.BoundLimit
 	sqlPruneEvents = `DELETE FROM worker_events WHERE id > ? AND id < ?`
 )
 
@@ -313,13 +315,13 @@ func (w *runtimeRow) prune(tx *db.Tx, before, most int64) (removed int64, more b
 }
 
 const (
-	sqlSomeWorkers = selectWorkers + ` WHERE runtime = ? ORDER BY worker_id LIMIT ` + db.BoundLimit
+	sqlSomeWorkers = selectWorkers + ` WHERE runtime = ? ORDER BY worker_id LIMIT ` + paging.BoundLimit
 	sqlDropEntries = `DELETE FROM worker_entries
 		WHERE id IN (SELECT id FROM worker_entries WHERE id > ? AND id < ? ORDER BY id DESC
-		LIMIT ` + db.BoundLimit + `)`
+		LIMIT ` + paging.BoundLimit + `)`
 	sqlDropDiagnoses = `DELETE FROM worker_diagnostics
 		WHERE id IN (SELECT id FROM worker_diagnostics WHERE id > ? AND id < ? ORDER BY id DESC
-		LIMIT ` + db.BoundLimit + `)`
+		LIMIT ` + paging.BoundLimit + `)`
 )
 
 // shrink removes a part of a runtime that is about to be removed, about most rows: its workers, then

@@ -5,6 +5,9 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // Runtimes are the runtimes of a scope.
@@ -27,16 +30,16 @@ func (f RuntimeFilter) check() error {
 	case "", Running, Stopped:
 		return nil
 	}
-	return db.Invalid("use running or stopped", "%q is no status of a runtime", f.Status)
+	return txn.Invalid("use running or stopped", "%q is no status of a runtime", f.Status)
 }
 
 // scopeIn returns the number of the scope; ok is false if nothing was ever written to it. A
 // transaction of another file is an error.
 func (s *Runtimes) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
-	if err := rx.Of(s.db); err != nil {
+	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return 0, false, err
 	}
-	return rx.Scope(s.scope)
+	return rx.Store().Scope(s.scope)
 }
 
 const (
@@ -79,10 +82,10 @@ func (w *runtimeRow) summary(backend string) RuntimeSummary {
 }
 
 func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*runtimeRow, error) {
-	if err := db.CheckID("runtime", string(id)); err != nil {
+	if err := txn.CheckID("runtime", string(id)); err != nil {
 		return nil, &db.Error{Op: op, Entity: "runtime", Err: err}
 	}
-	if err := rx.Of(s.db); err != nil {
+	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return nil, err
 	}
 	row, found, err := findRuntime(rx, s.scope, id)
@@ -107,7 +110,7 @@ func (s *Runtimes) PageTx(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Pa
 	err error,
 ) {
 	defer named(opListRuntimes, &err)
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err == nil {
 		err = filter.check()
 	}
@@ -130,11 +133,11 @@ func (s *Runtimes) PageTx(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Pa
 		query, args = query+` AND status = ?`, append(args, string(filter.Status))
 	}
 	summary := func(row *runtimeRow) (RuntimeSummary, error) { return row.summary(backendOf(s.db)), nil }
-	rows := db.Each(rx, summary, query+` ORDER BY runtime_id LIMIT `+db.BoundLimit,
+	rows := txn.Each(rx.Store(), summary, query+` ORDER BY runtime_id LIMIT `+paging.BoundLimit,
 		append(args, int64(room.Items)+1)...)
-	return db.FillPage(room, rows, func(r *RuntimeSummary) int { return 256 + len(r.RuntimeID) },
+	return stores.FillPage(room, rows, func(r *RuntimeSummary) int { return 256 + len(r.RuntimeID) },
 		func(r *RuntimeSummary) string {
-			return rx.Cursor(runtimesName, []int64{scope}, string(r.RuntimeID))
+			return rx.Store().Cursor(runtimesName, []int64{scope}, string(r.RuntimeID))
 		})
 }
 
@@ -153,19 +156,19 @@ func behindCursor(rx *db.Rx, list, cursor string, owner int64) (*string, error) 
 	}
 	var of [1]int64
 	var behind string
-	if err := rx.ReadCursor(list, cursor, of[:], &behind); err != nil {
+	if err := rx.Store().ReadCursor(list, cursor, of[:], &behind); err != nil {
 		return nil, err
 	}
 	if of[0] != owner {
-		return nil, db.NotThisCursor(cursor)
+		return nil, txn.NotThisCursor(cursor)
 	}
 	return &behind, nil
 }
 
-// All iterates over the runtimes that pass the filter, in the order of Page: see [db.AllPages]. A
+// All iterates over the runtimes that pass the filter, in the order of Page: see [paging.All]. A
 // runtime keeps its place in that order.
 func (s *Runtimes) All(ctx context.Context, filter RuntimeFilter) iter.Seq2[RuntimeSummary, error] {
-	return db.AllPages(func(at db.At) (db.Page[RuntimeSummary], error) { return s.Page(ctx, filter, at) })
+	return paging.All(func(at db.At) (db.Page[RuntimeSummary], error) { return s.Page(ctx, filter, at) })
 }
 
 // Find returns the ids of runtimes that begin with prefix, in their order; at most limit of them,
@@ -178,16 +181,16 @@ func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) ([]Runtim
 
 const (
 	sqlFindRuntimes = `SELECT runtime_id FROM worker_runtimes WHERE scope = ? AND runtime_id >= ?
-		AND runtime_id < ? ORDER BY runtime_id LIMIT ` + db.BoundLimit
+		AND runtime_id < ? ORDER BY runtime_id LIMIT ` + paging.BoundLimit
 	sqlRuntimeHeads = `SELECT key, runtime_id AS of, next_event_position - 1 AS seen, status
 FROM worker_runtimes WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 )
 
 // FindTx is Find inside a transaction.
 func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeID, err error) {
-	room, err := db.At{Limit: limit}.Room()
+	room, err := paging.RoomFor(limit)
 	if err == nil {
-		err = db.CheckID("runtime", prefix)
+		err = txn.CheckID("runtime", prefix)
 	}
 	if err != nil {
 		return nil, &db.Error{Op: opFindRuntimes, Hint: db.Hint(err), Err: err}
@@ -196,7 +199,7 @@ func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeI
 	if err != nil || !ok {
 		return nil, err
 	}
-	err = rx.Select(&found, sqlFindRuntimes, scope, prefix, db.AfterPrefix(prefix), room.Items)
+	err = rx.Select(&found, sqlFindRuntimes, scope, prefix, paging.AfterPrefix(prefix), room.Items)
 	return found, err
 }
 
@@ -210,8 +213,8 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)},
-		db.Heads[RuntimeID]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[RuntimeID], err error) {
+	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)},
+		stores.Heads[RuntimeID]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[RuntimeID], err error) {
 			scope, ok, err := s.scopeIn(rx)
 			if err != nil || !ok {
 				return nil, err
@@ -247,7 +250,7 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 	case !found:
 		return "", errRemoved()
 	case !ok || row.Scope != scope:
-		return "", db.NotThisCursor(cursor)
+		return "", txn.NotThisCursor(cursor)
 	}
 	return row.RuntimeID, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 // The calls of the old worker runtime, with their old names and behaviour. Some name a better call
@@ -90,7 +91,7 @@ func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
 // [Runtime.All] read long lists in parts.
 func (r *Runtime) ListWorkers(ctx context.Context) ([]WorkerSummary, error) {
 	return call(ctx, r.db.Read, opList, func(rx *db.Rx) ([]WorkerSummary, error) {
-		rows, err := r.list(rx, WorkerFilter{}, nil, db.NoLimit)
+		rows, err := r.list(rx, WorkerFilter{}, nil, paging.NoLimit)
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +222,7 @@ func (r *Runtime) readEvents(rx *db.Rx, cursor EventCursor, limit uint64) (Runti
 	if row.FirstPosition > 1 && position < uint64(row.FirstPosition) {
 		return batch, r.expired()
 	}
-	from, most := int64(0), int64(db.NoLimit)
+	from, most := int64(0), int64(paging.NoLimit)
 	if placed {
 		if position >= uint64(row.NextPosition) {
 			return batch, nil

@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 // No transaction is open while the caller's loop runs. An error ends the iteration. db.ErrNotFound:
 // there is no such worker.
 func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[TranscriptEntry, error] {
-	return db.AllPages(func(at db.At) (db.Page[TranscriptEntry], error) {
+	return paging.All(func(at db.At) (db.Page[TranscriptEntry], error) {
 		return r.TranscriptPage(ctx, worker, at)
 	})
 }
@@ -36,16 +38,16 @@ func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At
 func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page db.Page[TranscriptEntry],
 	err error,
 ) {
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err == nil {
-		err = rx.Of(r.db)
+		err = rx.Store().Of(r.db.Store())
 	}
 	if err != nil {
 		return page, err
 	}
 	var place [2]int64 // key of the worker, place of the last entry
 	if at.After != "" {
-		if err := rx.ReadCursor(transcriptName, at.After, place[:]); err != nil {
+		if err := rx.Store().ReadCursor(transcriptName, at.After, place[:]); err != nil {
 			return page, err
 		}
 	}
@@ -62,7 +64,7 @@ func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page 
 			return db.Page[TranscriptEntry]{}, err
 		}
 		if !room.Take(row.weight()) {
-			page.Next = rx.Cursor(transcriptName, []int64{w.Key, last})
+			page.Next = rx.Store().Cursor(transcriptName, []int64{w.Key, last})
 			break
 		}
 		last = row.place()
@@ -78,7 +80,7 @@ func (r *Runtime) notOf(rx *db.Rx, key int64, cursor string) error {
 	case err != nil:
 		return err
 	case other:
-		return db.NotThisCursor(cursor)
+		return txn.NotThisCursor(cursor)
 	}
-	return db.CursorExpired("the worker was removed")
+	return txn.CursorExpired("the worker was removed")
 }

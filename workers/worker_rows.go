@@ -6,6 +6,9 @@ import (
 	"reflect"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A workerRow is a worker's row: what an input changes.
@@ -94,12 +97,12 @@ func (w *workerRow) columns() []any {
 
 // addWorker inserts a worker under a new number, with its request, and counts it.
 func (w *runtimeRow) addWorker(tx *db.Tx, worker *workerRow, q CreateWorkerRequest) (err error) {
-	if worker.Key, err = tx.Number("workers"); err != nil {
+	if worker.Key, err = tx.Store().Number("workers"); err != nil {
 		return err
 	}
 	worker.Runtime = w.Key
 	columns := worker.columns()
-	if err := tx.Queue(sqlAddWorker, append(columns, db.Checksum(columns...), worker.Key)...); err != nil {
+	if err := tx.Store().Queue(sqlAddWorker, append(columns, txn.Checksum(columns...), worker.Key)...); err != nil {
 		return err
 	}
 	w.count("", worker.Status)
@@ -112,8 +115,8 @@ func (w *workerRow) save(tx *db.Tx) error { return w.update(tx, sqlSaveWorker) }
 func (w *workerRow) update(tx *db.Tx, query string, more ...any) error {
 	const unchanging = 3 // runtime, id and status
 	columns := w.columns()
-	args := append(columns[unchanging:], db.Checksum(columns...))
-	return tx.Queue(query, append(append(args, more...), w.Key)...)
+	args := append(columns[unchanging:], txn.Checksum(columns...))
+	return tx.Store().Queue(query, append(append(args, more...), w.Key)...)
 }
 
 // endWorker changes the status of a worker that runs, and counts it.
@@ -248,7 +251,7 @@ const (
 		checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	selectEntries = `SELECT id, sequence, role, content, event_id, raw FROM worker_entries
 		WHERE id > ? AND id <= ?`
-	sqlEntries   = selectEntries + ` ORDER BY id LIMIT ` + db.BoundLimit
+	sqlEntries   = selectEntries + ` ORDER BY id LIMIT ` + paging.BoundLimit
 	sqlFindBatch = selectEntries + ` AND batch = ? ORDER BY id LIMIT 1`
 )
 
@@ -287,7 +290,7 @@ type entryRow struct {
 // eachEntry returns at most limit of the rows behind a place of the transcript.
 func (w *workerRow) eachEntry(rx *db.Rx, behind, limit int64) iter.Seq2[*entryRow, error] {
 	base := w.Key << entryBits
-	return db.Each(rx, same[entryRow], sqlEntries, base|behind, base|maxEntries, limit)
+	return txn.Each(rx.Store(), same[entryRow], sqlEntries, base|behind, base|maxEntries, limit)
 }
 
 // findBatch returns the entry that the call with this number wrote. It reads the whole transcript.
@@ -340,13 +343,13 @@ ORDER BY coalesce(w.ended_at, 0) DESC, w.key DESC LIMIT ?`
 	sqlWeighWorker = `SELECT coalesce(sum(octet_length(content)), 0) FROM worker_entries WHERE id > ? AND id < ?`
 )
 
-func endedWorkers(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+func endedWorkers(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = rx.Select(&list, sqlEndedWorkers, scope, after.At, after.Key, limit)
 	return list, err
 }
 
 // weighWorker returns the bytes of a worker's transcript.
-func weighWorker(rx *db.Rx, w db.Ended) (bytes int64, err error) {
+func weighWorker(rx *db.Rx, w stores.Ended) (bytes int64, err error) {
 	err = rx.Get(&bytes, sqlWeighWorker, w.Key<<entryBits, (w.Key+1)<<entryBits)
 	return bytes, err
 }

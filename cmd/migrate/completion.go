@@ -217,7 +217,7 @@ func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []
 func (a *app) named(query string) finder {
 	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 		err = d.Read(ctx, "complete", func(rx *db.Rx) error {
-			scope, _, err := rx.Scope(a.scope)
+			scope, _, err := rx.Store().Scope(a.scope)
 			if err != nil {
 				return err
 			}

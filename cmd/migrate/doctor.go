@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 )
@@ -148,7 +150,7 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	for _, path := range legacy.RemoveLeft(d.Path()) {
 		list = append(list, "removed what a verification that was killed had left: "+path)
 	}
-	return list, d.ForgetDeadOwners(ctx)
+	return list, stores.ForgetDeadOwners(ctx, d)
 }
 
 // An examiner asks one question after the other, until one ends with an error.
@@ -413,11 +415,11 @@ func (x *examiner) owners() error {
 		}
 		dead = 0
 		for _, id := range ids {
-			life, err := rx.OwnerLife(id)
+			life, err := rx.Store().OwnerLife(id)
 			if err != nil {
 				return err
 			}
-			if life == db.LifeDead {
+			if life == txn.LifeDead {
 				dead++
 			}
 		}

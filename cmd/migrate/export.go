@@ -69,7 +69,7 @@ func (a *app) filesOf(ctx context.Context, d *db.DB, kind legacy.Kind) (n int64,
 			JOIN workers AS w ON w.runtime = r.key WHERE r.scope = ?1) FROM worker_runtimes WHERE scope = ?1`,
 	}[kind]
 	err = d.Read(ctx, "count the files of an export", func(rx *db.Rx) error {
-		scope, _, err := rx.Scope(a.scope)
+		scope, _, err := rx.Store().Scope(a.scope)
 		if err != nil {
 			return err
 		}

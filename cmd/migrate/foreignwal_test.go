@@ -24,7 +24,7 @@ func TestForeignWAL_EveryCommandSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Write(t.Context(), "add",
-		func(tx *db.Tx) error { _, err := tx.Scope("later"); return err }); err != nil {
+		func(tx *db.Tx) error { _, err := tx.Store().Scope("later"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	shell(t, "cp", path+"-wal", path+".kept") // as a killed program leaves it

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 // A noun describes one store to the commands that are the same for every store.
@@ -184,7 +185,7 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 func (a *app) pinnedAs(
 	ctx context.Context, d *db.DB, n noun, id string, owner *string, missing error,
 ) (thing, error) {
-	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
+	pins := paging.All(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
 	for p, err := range pins {
 		if err != nil {
 			return thing{}, err

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/legacy"
 	"selvedge/test/dbtest"
 	"selvedge/test/replay"
@@ -209,7 +210,7 @@ func (p *pair) views() {
 			p.t.Fatal(err)
 		}
 		err = d.Read(p.t.Context(), "views", func(rx *db.Rx) error {
-			all, err := rx.Relations()
+			all, err := rx.Store().Relations()
 			for _, r := range all {
 				if r.View && err == nil {
 					answers[path][r.Name], err = rowsOf(rx, r)
@@ -261,7 +262,7 @@ func asCounted(file, server string) string {
 }
 
 // rowsOf are the rows of a view as text, sorted.
-func rowsOf(rx *db.Rx, r db.Relation) (rows []string, err error) {
+func rowsOf(rx *db.Rx, r engine.Relation) (rows []string, err error) {
 	var columns []string
 	for _, c := range r.Columns {
 		if !passing.MatchString(c) && (!ofImports.MatchString(r.Name) || !importTimes.MatchString(c)) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/legacy"
 )
 
@@ -73,7 +74,7 @@ func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []
 	}
 	if picked {
 		all := func(at db.At) (db.Page[legacy.Quarantined], error) { return legacy.Quarantine(ctx, d, a.scope, at) }
-		for q, err := range db.AllPages(all) {
+		for q, err := range paging.All(all) {
 			if err != nil {
 				return nil, err
 			}

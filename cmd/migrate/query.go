@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // queryAnswer is the shape of query --json. It is written row by row, see rows.go.
@@ -138,7 +139,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 func (a *app) writeRows(
 	ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string, args []any,
 ) error {
-	rows, err := rx.QueryContext(ctx, text, args...)
+	rows, err := rx.Store().QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (a *app) writeRows(
 	return err
 }
 
-func copyRows(rows *db.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {
+func copyRows(rows *txn.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {
 	values, cells := make([]any, columns), make([]any, columns)
 	for i := range values {
 		cells[i] = &values[i]

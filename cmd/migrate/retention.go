@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/maintenance"
 )
 
@@ -97,7 +98,7 @@ func (a *app) showRetention(ctx context.Context, d *db.DB, _ []string) error {
 		return err
 	}
 	answer.Stores = each(inForce, limitsOf)
-	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
+	pins := paging.All(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
 	for p, err := range pins {
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // defaultPath is the file where neither --db nor SELVEDGE_DB names one.
@@ -187,7 +188,7 @@ func (a *app) settle(c *cobra.Command) error {
 	if a.json {
 		a.stdout = &jsonEscaper{to: a.stdout}
 	}
-	return db.CheckID("scope", a.scope)
+	return txn.CheckID("scope", a.scope)
 }
 
 // helpAnswer is what --help gives with --json.

@@ -150,7 +150,7 @@ func TestPostgres_SessionListHasNoPassword(t *testing.T) {
 	t.Setenv("PGPASSWORD", secret)
 	d := dbtest.OpenAt(t, strings.Replace(address, "selvedge@", "selvedge:"+secret+"@", 1), db.Options{})
 	if err := d.Write(t.Context(), "test",
-		func(tx *db.Tx) error { _, err := tx.Owner(); return err }); err != nil {
+		func(tx *db.Tx) error { _, err := tx.Store().Owner(); return err }); err != nil {
 		t.Fatal(err)
 	}
 	sessions := dbtest.PostgresExec(t, address,

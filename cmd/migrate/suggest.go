@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 )
 
 // nearest is the name most like a mistyped word; "" if none is close.
@@ -124,23 +125,23 @@ func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) str
 	if word == "" {
 		return ""
 	}
-	var relations []db.Relation
+	var relations []engine.Relation
 	readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) {
-		relations, err = rx.Relations()
+		relations, err = rx.Store().Relations()
 		return err
 	})
 	if readErr != nil {
 		return ""
 	}
 	var names []string
-	all := d.Catalog("")
+	all := d.Store().Engine.Catalog("")
 	for _, r := range relations {
 		switch {
 		case wrong.Table != "":
 			names = append(names, r.Name)
 		case slices.ContainsFunc(words(sql), func(w string) bool { return strings.EqualFold(w, r.Name) }):
 			if names == nil {
-				all = d.Catalog(r.Name)
+				all = d.Store().Engine.Catalog(r.Name)
 			}
 			names = append(names, r.Columns...)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // tailFlags are the flags of every tail: where it begins.
@@ -158,7 +159,7 @@ func (t *tailing[R, T]) written(
 	return func(yield func(db.Followed[R, T], error) bool) {
 		for item, err := range items {
 			if err == nil && item.What == db.Gap && !item.Gone && !fromStart {
-				err = db.CursorExpired(item.Reason)
+				err = txn.CursorExpired(item.Reason)
 			}
 			fromStart = false
 			if err == nil && (item.What != db.Written || t.keep != nil && !t.keep(item.Item)) {

@@ -85,7 +85,7 @@ func (p *pair) sorts() {
 		}
 		defer d.Close() //nolint:errcheck // only read
 		if err := d.Read(p.t.Context(), "order", func(rx *db.Rx) error {
-			all, err := rx.Relations()
+			all, err := rx.Store().Relations()
 			for _, r := range all {
 				for _, c := range r.Columns {
 					if !r.View || passing.MatchString(c) || importTimes.MatchString(c) || err != nil {

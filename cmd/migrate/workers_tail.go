@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/workers"
 )
 
@@ -110,7 +111,7 @@ func lastOfWorker(ctx context.Context, r *workers.Runtime, is func(workers.Runti
 	}
 	var last []string // each before an event of the worker
 	page := func(at db.At) (db.Page[workers.Followed], error) { return r.EventsPage(ctx, at) }
-	for e, err := range db.AllPages(page) {
+	for e, err := range paging.All(page) {
 		if err != nil {
 			return "", err
 		}

@@ -61,7 +61,7 @@ func (v *verification) columnsOf(rx *db.Rx, t *Table) ([]string, error) {
 	if columns, ok := v.columns[t.Name]; ok {
 		return columns, nil
 	}
-	rows, err := rx.QueryContext(v.ctx, t.Query, int64(0))
+	rows, err := rx.Store().QueryContext(v.ctx, t.Query, int64(0))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Conflict is a thing that the old program and this one both went on with since it was imported.
@@ -114,12 +115,12 @@ func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) 
 ) {
 	err = d.Read(ctx, "look for conflicts", func(rx *db.Rx) error {
 		reasons = map[string]string{}
-		number, ok, err := rx.Scope(scope)
+		number, ok, err := rx.Store().Scope(scope)
 		if err != nil || !ok {
 			return err
 		}
 		for _, id := range ids {
-			if err := rx.Prefetch(sqlContested, number, kind, id); err != nil {
+			if err := rx.Store().Prefetch(sqlContested, number, kind, id); err != nil {
 				return err
 			}
 		}
@@ -140,7 +141,7 @@ func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) 
 // Contest adds a conflict over the thing of that id, unless one is open.
 func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 	if t.Source.kind == "checkpoints" { // a claim locks the rows before it looks for conflicts
-		if err := tx.Lock(sqlLockCheckpoints, t.Source.Scope, id); err != nil {
+		if err := tx.Store().Lock(sqlLockCheckpoints, t.Source.Scope, id); err != nil {
 			return err
 		}
 	}
@@ -151,7 +152,7 @@ func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 	}
 	at := db.Nanos(tx.Now())
 	columns := []any{t.Source.Scope, t.Source.kind, id, t.Source.ID, []byte(path), t.entry.id, reason, at}
-	sum := db.Checksum(append(columns, nil, nil, nil, nil, nil)...)
+	sum := txn.Checksum(append(columns, nil, nil, nil, nil, nil)...)
 	_, err = tx.Exec(sqlAddConflict, append(columns, sum)...)
 	return err
 }
@@ -164,7 +165,7 @@ func (t *Tree) Settle(tx *db.Tx, id string, take Take) error {
 	}
 	at := db.Nanos(tx.Now())
 	pid, user, program := t.Options.who()
-	sum := db.Checksum(t.Source.Scope, r.Kind, r.EntityID, r.SourceID, r.Path, r.Import, r.Reason, r.Found, at,
+	sum := txn.Checksum(t.Source.Scope, r.Kind, r.EntityID, r.SourceID, r.Path, r.Import, r.Reason, r.Found, at,
 		string(take), pid, user, program)
 	_, err = tx.Exec(sqlDecideConflict, at, string(take), pid, user, program, sum, r.ID)
 	return err
@@ -180,7 +181,7 @@ func Conflicts(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[C
 func ConflictsOf(ctx context.Context, d *db.DB, entry int64) (list []Conflict, err error) {
 	err = d.Read(ctx, "list conflicts", func(rx *db.Rx) error {
 		list = nil
-		for c, err := range db.Each(rx, (*conflictRow).public, sqlConflictsOf, entry) {
+		for c, err := range txn.Each(rx.Store(), (*conflictRow).public, sqlConflictsOf, entry) {
 			if err != nil {
 				return err
 			}
@@ -197,7 +198,7 @@ func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
 	none := func(err error, hint string) error {
 		return &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err, Hint: hint}
 	}
-	number, ok, err := rx.Scope(scope)
+	number, ok, err := rx.Store().Scope(scope)
 	if err != nil {
 		return c, err
 	}

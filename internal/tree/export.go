@@ -54,7 +54,7 @@ func (t *Tree) findScope(ctx context.Context) error {
 	return t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
 		var found bool
 		t.Source.kind = t.layout.Name()
-		t.Source.Scope, found, err = rx.Scope(t.Scope)
+		t.Source.Scope, found, err = rx.Store().Scope(t.Scope)
 		if err == nil && !found && t.Scope != "" {
 			err = &db.Error{
 				Op: "export", Entity: "scope", ID: t.Scope,

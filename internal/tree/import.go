@@ -81,7 +81,9 @@ func (t *Tree) bringIn(ctx context.Context) error {
 	})
 	if err == nil {
 		// All is here. A server that can't do this now does it by itself later.
-		_ = t.DB.WriteLocked(ctx, "analyze what was imported", (*db.Tx).Analyze)
+		_ = t.DB.WriteLocked(ctx, "analyze what was imported", func(tx *db.Tx) error {
+			return tx.Store().Analyze()
+		})
 	}
 	return err
 }

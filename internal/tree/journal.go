@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // An Entry is one import in the journal.
@@ -90,7 +91,7 @@ func (t *Tree) beginEntry(tx *db.Tx) error {
 
 // sum is the checksum of the row.
 func (e *entry) sum(source int64, ended, outcome, counts, files, failure any) int64 {
-	return db.Checksum(source, e.began, ended, e.pid, e.user, e.program, outcome, counts, files, failure)
+	return txn.Checksum(source, e.began, ended, e.pid, e.user, e.program, outcome, counts, files, failure)
 }
 
 // endEntry writes how it ended.
@@ -185,7 +186,7 @@ func (r *entryRow) judge(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return err
 	}
-	if ok && !held.State.Over() {
+	if ok && !txn.LeaseState(held.State).Over() {
 		r.Outcome = Running
 		return nil
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // An Entity is what a file's records are in the store: for a run, the ids of the agent and the run.
@@ -49,7 +51,7 @@ func (r *Row) Entity() Entity { return Entity{r.EntityGroup, r.EntityID} }
 func (r *Row) Complete() bool { return r.Size == r.Consumed+int64(len(r.Tail)) }
 
 var (
-	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ?1 AND kind = ?2 AND ` + db.Same("root", "?3")
+	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ?1 AND kind = ?2 AND ` + paging.Same("root", "?3")
 	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?)
 		RETURNING id`
 	sqlSource    = `SELECT root, first_at FROM import_sources WHERE id = ?`
@@ -58,12 +60,12 @@ var (
 	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed,
 	prefix_sha256, open_line, records, tail`
 	sqlFindFile = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` +
-		db.Same("path", "?2")
+		paging.Same("path", "?2")
 	sqlPaths   = `SELECT path FROM import_files WHERE source = ?1`
 	sqlFiles   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1`
 	sqlPutFile = `INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
+	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + paging.Same("path", "?2")
 
 	sqlHolder = `SELECT f.source AS source, ` + ledgerColumns + `
 FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
@@ -83,7 +85,7 @@ type Source struct {
 // findSource looks the tree up. ok is false if it was never imported into the scope.
 func findSource(rx *db.Rx, scope, kind, root string) (s Source, ok bool, err error) {
 	s.kind = kind
-	if s.Scope, ok, err = rx.Scope(scope); err != nil || !ok {
+	if s.Scope, ok, err = rx.Store().Scope(scope); err != nil || !ok {
 		return s, false, err
 	}
 	ok, err = rx.Find(&s.ID, sqlFindSource, s.Scope, kind, []byte(root))
@@ -96,12 +98,12 @@ func addSource(tx *db.Tx, scope, kind, root string) (Source, error) {
 	if err != nil || ok {
 		return s, err
 	}
-	if s.Scope, err = tx.Scope(scope); err != nil {
+	if s.Scope, err = tx.Store().Scope(scope); err != nil {
 		return s, err
 	}
 	at := db.Nanos(tx.Now())
 	return s, tx.Get(&s.ID, sqlAddSource, s.Scope, kind, []byte(root), at,
-		db.Checksum(s.Scope, kind, []byte(root), at, nil))
+		txn.Checksum(s.Scope, kind, []byte(root), at, nil))
 }
 
 func (s Source) end(tx *db.Tx) error {
@@ -113,7 +115,7 @@ func (s Source) end(tx *db.Tx) error {
 		return err
 	}
 	at := db.Nanos(tx.Now())
-	_, err := tx.Exec(sqlEndSource, at, db.Checksum(s.Scope, s.kind, row.Root, row.FirstAt, at), s.ID)
+	_, err := tx.Exec(sqlEndSource, at, txn.Checksum(s.Scope, s.kind, row.Root, row.FirstAt, at), s.ID)
 	return err
 }
 
@@ -128,7 +130,7 @@ func (s Source) File(rx *db.Rx, path string) (*Row, error) {
 
 // PrefetchFile prefetches the query of File.
 func (s Source) PrefetchFile(rx *db.Rx, path string) error {
-	return rx.Prefetch(sqlFindFile, s.ID, []byte(path))
+	return rx.Store().Prefetch(sqlFindFile, s.ID, []byte(path))
 }
 
 // Put writes the file's row.
@@ -142,11 +144,11 @@ func (s Source) Put(tx *db.Tx, r *Row) error {
 		s.ID, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed,
 		r.PrefixSHA256, r.OpenLine, r.Records,
 	}
-	sum := db.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
-	if err := tx.Queue(sqlForgetFile, s.ID, r.Path); err != nil {
+	sum := txn.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
+	if err := tx.Store().Queue(sqlForgetFile, s.ID, r.Path); err != nil {
 		return err
 	}
-	return tx.Queue(sqlPutFile, append(columns, tail, at, sum)...)
+	return tx.Store().Queue(sqlPutFile, append(columns, tail, at, sum)...)
 }
 
 // Forget removes the file's row.
@@ -173,8 +175,8 @@ func (s Source) Move(tx *db.Tx, from, to string) error {
 
 // pathsAfter ends a query of a source's rows: it then returns at most ?3 rows, after the path ?2.
 func pathsAfter(rx *db.Rx) string {
-	return ` AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY ` +
-		rx.InOrder("path") + ` LIMIT ?3`
+	return ` AND path > ?2 AND ` + paging.Start("path") + ` >= ` + paging.Start("?2") + ` ORDER BY ` +
+		rx.Store().InOrder("path") + ` LIMIT ?3`
 }
 
 // files yields the ledger's rows of the source, by path. query is sqlFiles, or sqlPaths for rows with

@@ -4,6 +4,9 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // page lists what a scope has, in the order of its numbers. query takes the scope, the number that
@@ -12,24 +15,24 @@ import (
 func page[R, T any](ctx context.Context, d *db.DB, name, scope string, at db.At, first int64, query string,
 	item func(*R) (T, error), size func(*T) (number int64, bytes int),
 ) (page db.Page[T], err error) {
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
 	err = d.Read(ctx, "list "+name, func(rx *db.Rx) error {
 		after := []int64{first}
 		if at.After != "" {
-			if err := rx.ReadCursor(name, at.After, after); err != nil {
+			if err := rx.Store().ReadCursor(name, at.After, after); err != nil {
 				return err
 			}
 		}
-		id, ok, err := rx.Scope(scope)
+		id, ok, err := rx.Store().Scope(scope)
 		if err != nil || !ok {
 			return err
 		}
-		items := db.Each(rx, item, query, id, after[0], room.Items+1)
-		page, err = db.FillPage(room, items, func(t *T) int { _, bytes := size(t); return bytes },
-			func(t *T) string { number, _ := size(t); return rx.Cursor(name, []int64{number}) })
+		items := txn.Each(rx.Store(), item, query, id, after[0], room.Items+1)
+		page, err = stores.FillPage(room, items, func(t *T) int { _, bytes := size(t); return bytes },
+			func(t *T) string { number, _ := size(t); return rx.Store().Cursor(name, []int64{number}) })
 		return err
 	})
 	return page, err

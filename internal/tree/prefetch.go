@@ -80,11 +80,11 @@ func (f *Prefetcher) add(p Piece) (ok bool, err error) {
 			f.met[thing] = true
 		}
 		for table, rows := range f.rows {
-			f.tx.Expect(table, rows)
+			f.tx.Store().Expect(table, rows)
 		}
 	}
 	for _, q := range f.questions {
-		if err := f.Rx.Prefetch(q.query, q.args...); err != nil {
+		if err := f.Rx.Store().Prefetch(q.query, q.args...); err != nil {
 			return false, err
 		}
 	}
@@ -126,7 +126,7 @@ func (t *Tree) take(tx *db.Tx, batch []Piece, part *Part) error {
 		}
 		most = min(2*most, maxPieces)
 		for i, p := range batch[:max(prefetched, 1)] {
-			if i > 0 && !tx.Prefetches() {
+			if i > 0 && !tx.Store().Prefetches() {
 				most, prefetched = prefetchedAgain, i
 				break
 			}

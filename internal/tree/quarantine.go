@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // Quarantined is a row of the quarantine: bytes of a source that could not be imported as they are,
@@ -46,7 +48,7 @@ var (
 FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope `
 	sqlListQuarantine = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
 	sqlShowQuarantine = quarantineColumns + `WHERE q.id = ?`
-	sqlFindQuarantine = quarantineColumns + `WHERE q.source = ?1 AND ` + db.Same("q.path", "?2") +
+	sqlFindQuarantine = quarantineColumns + `WHERE q.source = ?1 AND ` + paging.Same("q.path", "?2") +
 		` AND q.byte_offset = ?3 AND q.what = ?4`
 	sqlQuarantineBelow = quarantineColumns + `WHERE q.` + below + ` ORDER BY q.id`
 	sqlRecordsBefore   = `SELECT count(*) FROM quarantine WHERE ` + ofFile +
@@ -67,8 +69,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 		FROM quarantine WHERE ` + ofFile
 	// below ends at the character after '/'.
 	below = `source = ?1 AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
-	AND ` + db.Start("q.path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("q.path") + ` <= ` + db.Start("?4")
-	ofFile            = `source = ?1 AND ` + db.Same("path", "?2")
+	AND ` + paging.Start("q.path") + ` >= ` + paging.Start("?2") + ` AND ` + paging.Start("q.path") + ` <= ` + paging.Start("?4")
+	ofFile            = `source = ?1 AND ` + paging.Same("path", "?2")
 	sqlMoveQuarantine = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
 	sqlReleaseBelow   = `DELETE FROM quarantine AS q WHERE q.` + below
 	sqlUnreadFiles    = `SELECT path FROM quarantine WHERE source = ?1 AND what = 'file'`
@@ -166,7 +168,7 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	if err != nil || ok {
 		return q, err
 	}
-	number, err := tx.Number("quarantine")
+	number, err := tx.Store().Number("quarantine")
 	if err != nil {
 		return q, err
 	}
@@ -175,7 +177,7 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 		group, id = f.Whose.Group, f.Whose.ID
 	}
 	columns := []any{s.Scope, s.ID, []byte(f.Path), f.Offset, f.What, f.Reason, group, id, db.Nanos(tx.Now())}
-	if err := tx.Queue(sqlAddQuarantine, append(columns, db.Checksum(columns...), number)...); err != nil {
+	if err := tx.Store().Queue(sqlAddQuarantine, append(columns, txn.Checksum(columns...), number)...); err != nil {
 		return q, err
 	}
 	row := &rawParts{tx: tx, row: number}
@@ -322,13 +324,13 @@ func (p *rawParts) add(raw []byte) error {
 		return nil
 	}
 	p.bytes += int64(len(raw))
-	if err := p.tx.Queue(sqlGrowQuarantine, len(raw), p.row); err != nil {
+	if err := p.tx.Store().Queue(sqlGrowQuarantine, len(raw), p.row); err != nil {
 		return err
 	}
 	for ; len(raw) > 0; p.parts++ {
 		n := min(len(raw), PartBytes)
-		if err := p.tx.Queue(sqlAddPart, p.row, p.parts, raw[:n],
-			db.Checksum(p.row, p.parts, raw[:n])); err != nil {
+		if err := p.tx.Store().Queue(sqlAddPart, p.row, p.parts, raw[:n],
+			txn.Checksum(p.row, p.parts, raw[:n])); err != nil {
 			return err
 		}
 		raw = raw[n:]
@@ -343,7 +345,7 @@ func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
 		return err
 	}
 	for _, r := range rows {
-		sum := db.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.Group, r.Entity, r.Found)
+		sum := txn.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.Group, r.Entity, r.Found)
 		if _, err := tx.Exec(sqlMoveQuarantine, []byte(to), sum, r.ID); err != nil {
 			return err
 		}
@@ -374,7 +376,7 @@ func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
 	if s.aside.lacksFile(path) {
 		return nil
 	}
-	return tx.Queue(sqlReleaseUnread, s.ID, []byte(path))
+	return tx.Store().Queue(sqlReleaseUnread, s.ID, []byte(path))
 }
 
 // ReleaseBelow removes all findings about a folder and below it, except those that keep reports true
@@ -384,7 +386,7 @@ func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) err
 	case s.aside.empty():
 		return nil
 	case keep == nil:
-		return tx.Queue(sqlReleaseBelow, belowArgs(s, path)...)
+		return tx.Store().Queue(sqlReleaseBelow, belowArgs(s, path)...)
 	}
 	var rows []quarantineRow
 	if err := tx.Select(&rows, sqlQuarantineBelow, belowArgs(s, path)...); err != nil {
@@ -406,7 +408,7 @@ func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 	if s.aside.lacksFile(path) {
 		return nil
 	}
-	return tx.Queue(sqlReleaseWholeFile, s.ID, []byte(path))
+	return tx.Store().Queue(sqlReleaseWholeFile, s.ID, []byte(path))
 }
 
 // ReleasePrefetched is ReleaseFile after Prefetcher.Aside. It uses up the prefetched answer, since a

@@ -96,7 +96,7 @@ func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Option
 		abs = real
 	}
 	return d.Read(ctx, "look for the folder", func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(o.Scope)
+		scope, ok, err := rx.Store().Scope(o.Scope)
 		if err != nil || !ok {
 			return err
 		}

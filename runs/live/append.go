@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Batch is what one Append records: all of its events or none.
@@ -119,7 +120,7 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
 }
 
 func (b *Batch) check() error {
-	if err := db.CheckID("append key", b.Key); err != nil {
+	if err := txn.CheckID("append key", b.Key); err != nil {
 		return err
 	}
 	for i := range b.Events {
@@ -166,7 +167,7 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 
 func addKey(tx *db.Tx, row *runRow, key string, digest []byte) error {
 	columns := []any{row.Key, key, strconv.FormatUint(row.count(), 10), digest}
-	return tx.Queue(sqlAddKey, append(columns, db.Checksum(columns...))...)
+	return tx.Store().Queue(sqlAddKey, append(columns, txn.Checksum(columns...))...)
 }
 
 // apply changes the run's status and texts.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
 )
@@ -51,7 +52,7 @@ func TestAKeyedAppendIsDoneOnce(t *testing.T) {
 	if a, err := store.Append(t.Context(), other.ID, batch); err != nil || a.Repeated {
 		t.Errorf("the key on another run gave %+v, %v", a, err)
 	}
-	for _, key := range []string{"a\x00b", strings.Repeat("x", db.MaxID+1)} {
+	for _, key := range []string{"a\x00b", strings.Repeat("x", txn.MaxID+1)} {
 		if _, err := store.Append(t.Context(), run.ID, live.Batch{Key: key}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the key %q gave %v", key, err)
 		}

@@ -19,7 +19,7 @@ const removedRuns = 200
 
 // countIn counts runs that were added to a scope; oldest is the lowest of their keys.
 func countIn(tx *db.Tx, scope int64, runs int, oldest int64) error {
-	return tx.Queue(sqlCountIn, scope, runs, oldest)
+	return tx.Store().Queue(sqlCountIn, scope, runs, oldest)
 }
 
 func countOut(tx *db.Tx, scope, runs int64) error {

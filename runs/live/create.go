@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Reservation is the result of ReserveRunWithID.
@@ -70,7 +71,7 @@ func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run 
 }
 
 func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
-	if err := errors.Join(db.CheckID("session", sessionID), checkText("prompt", prompt)); err != nil {
+	if err := errors.Join(txn.CheckID("session", sessionID), checkText("prompt", prompt)); err != nil {
 		return RunSnapshot{}, err
 	}
 	now := nowMillis(&tx.Rx)

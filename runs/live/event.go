@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/serdejson"
+	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
 
@@ -32,7 +33,7 @@ func NewEvent(text []byte) (Event, error) {
 	text = bytes.Trim(text, " \t\r\n")
 	e, reason := readEvent(text, eventLevels, false)
 	if reason != "" {
-		return Event{}, db.Invalid("an event is a JSON object with a type, and the members of that type",
+		return Event{}, txn.Invalid("an event is a JSON object with a type, and the members of that type",
 			"the event can't be read: %s", reason)
 	}
 	e.text = bytes.Clone(text)
@@ -101,9 +102,9 @@ func textEvent(kind, member, value string) Event {
 func (e Event) check() error {
 	switch {
 	case e.text == nil:
-		return db.Invalid("make it with NewEvent, or with the function of its type", "there is no event")
+		return txn.Invalid("make it with NewEvent, or with the function of its type", "there is no event")
 	case !utf8.ValidString(e.field):
-		return db.Invalid("make its texts valid UTF-8", "the event is not valid UTF-8")
+		return txn.Invalid("make its texts valid UTF-8", "the event is not valid UTF-8")
 	}
 	return nil
 }

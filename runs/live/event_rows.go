@@ -5,23 +5,25 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 const (
 	sqlAddEvent = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch, checksum)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEvents = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ?
-		ORDER BY id LIMIT ` + db.BoundLimit
+		ORDER BY id LIMIT ` + paging.BoundLimit
 	sqlLater = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ?
-		AND sequence > ? ORDER BY id LIMIT ` + db.BoundLimit
+		AND sequence > ? ORDER BY id LIMIT ` + paging.BoundLimit
 	sqlSizes = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw
-		FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
+		FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + paging.BoundLimit
 	sqlDropEvents = `DELETE FROM live_events WHERE id >= ? AND id <= ?`
 	sqlFindBatch  = `SELECT id, sequence FROM live_events WHERE id >= ? AND id < ? AND batch = ? ORDER BY id
 	LIMIT 1`
 	sqlLastPlaces = `SELECT min(last.id)
 	FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC
-	LIMIT ` + db.BoundLimit + `) AS last`
+	LIMIT ` + paging.BoundLimit + `) AS last`
 )
 
 // addEvent writes an event in the run's next place, and counts it in the row, which move then
@@ -80,7 +82,7 @@ func (w *runRow) putEvent(tx *db.Tx, place int64, e *RunEventRecord, batch int64
 	}
 	at, _ := timeColumn(e.TimestampMs)
 	columns := []any{w.first() | place, sequence, e.Event.kind, at, e.Event.text, raw, number}
-	return tx.Queue(sqlAddEvent, append(columns, db.Checksum(columns...))...)
+	return tx.Store().Queue(sqlAddEvent, append(columns, txn.Checksum(columns...))...)
 }
 
 type eventRow struct {
@@ -128,7 +130,7 @@ func (w *eventRow) record() (e RunEventRecord, err error) {
 
 // eachEvent gives the rows of at most limit events, beginning at a place.
 func (w *runRow) eachEvent(rx *db.Rx, place, limit int64) iter.Seq2[*eventRow, error] {
-	return db.Each(rx, func(row *eventRow) (*eventRow, error) { return row, nil },
+	return txn.Each(rx.Store(), func(row *eventRow) (*eventRow, error) { return row, nil },
 		sqlEvents, w.first()+place, w.end(), limit)
 }
 
@@ -165,7 +167,7 @@ func (w *runRow) eventsAfter(rx *db.Rx, after *uint64, limit int64) ([]RunEventR
 		return selectEvents(rx, sqlLater, w.first(), w.end(), int64(*after), limit)
 	}
 	// The column holds all of these as one number.
-	events, err := selectEvents(rx, sqlLater, w.first(), w.end(), int64(maxInt64-1), int64(db.NoLimit))
+	events, err := selectEvents(rx, sqlLater, w.first(), w.end(), int64(maxInt64-1), int64(paging.NoLimit))
 	var later []RunEventRecord
 	for _, e := range events {
 		if e.Sequence > *after && int64(len(later)) < limit {
@@ -177,7 +179,7 @@ func (w *runRow) eventsAfter(rx *db.Rx, after *uint64, limit int64) ([]RunEventR
 
 // record reads the run with its events.
 func (w *wholeRow) record(rx *db.Rx) (RunRecord, error) {
-	events, err := w.events(rx, 0, db.NoLimit)
+	events, err := w.events(rx, 0, paging.NoLimit)
 	return RunRecord{Snapshot: w.snapshot(), Events: events}, err
 }
 
@@ -236,7 +238,7 @@ func (w *runRow) findBatch(rx *db.Rx, batch int64) (first uint64, found bool, er
 // lastPlaces gives the place of the first of the last events that are kept; found is false if none is.
 func (w *runRow) lastPlaces(rx *db.Rx, events int64) (place int64, found bool, err error) {
 	var first *int64
-	err = rx.Get(&first, sqlLastPlaces, w.first(), w.end(), min(events, db.NoLimit))
+	err = rx.Get(&first, sqlLastPlaces, w.first(), w.end(), min(events, paging.NoLimit))
 	if err != nil || first == nil {
 		return 0, false, err
 	}

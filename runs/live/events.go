@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 const opEvents = "read live events"
@@ -38,9 +40,9 @@ func (s *Store) EventsPageTx(rx *db.Rx, runID string, at db.At) (page db.Page[Fo
 func (s *Store) EachEvent(ctx context.Context, runID string) iter.Seq2[RunEventRecord, error] {
 	return func(yield func(RunEventRecord, error) bool) {
 		page := func(at db.At) (db.Page[Followed], error) { return s.EventsPage(ctx, runID, at) }
-		for f, err := range db.AllPages(page) {
+		for f, err := range paging.All(page) {
 			if err == nil && f.What == db.Gap {
-				err = named(opEvents, runID, db.CursorExpired(f.Reason))
+				err = named(opEvents, runID, txn.CursorExpired(f.Reason))
 			}
 			if !yield(f.Item, err) || err != nil {
 				return

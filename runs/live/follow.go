@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Followed is what a follower receives, Of a run id: an event, a new status, or a gap. A new status
@@ -16,7 +19,7 @@ type Followed = db.Followed[string, RunEventRecord]
 const opFollow = "follow live runs"
 
 // stream says how live runs are followed. The position of an event is its place plus 1: 0 is before all.
-var stream = db.Stream[string, RunEventRecord]{
+var stream = stores.Stream[string, RunEventRecord]{
 	Op: opFollow, Name: "live run", Born: string(Created),
 	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch,
 }
@@ -32,7 +35,7 @@ var stream = db.Stream[string, RunEventRecord]{
 // db.ErrNotFound if there is no such run, or db.ErrCursorExpired if the run was removed or replaced.
 // Events that a cap removed before they were read are a gap.
 func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Followed, error] {
-	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) {
+	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) {
 		row, at, err := s.placeIn(rx, runID, cursor)
 		if err != nil {
 			return at, named(opFollow, runID, err)
@@ -61,8 +64,8 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	query := fmt.Sprintf(sqlRunHeads, where.text)
 	// %q takes large integers for one rune
 	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)}
-	return db.FollowAll(ctx, s.db, stream, key,
-		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+	return stores.FollowAll(ctx, s.db, stream, key,
+		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
 			scope, ok, err := s.scopeIn(rx)
 			if err != nil || !ok {
 				return nil, err
@@ -89,13 +92,13 @@ func (s *Store) CursorBefore(ctx context.Context, runID string, events int64) (c
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, error) {
 	if events < 0 {
-		return "", named(opFollow, runID, db.Invalid("ask for 0 or more", "%d events", events))
+		return "", named(opFollow, runID, txn.Invalid("ask for 0 or more", "%d events", events))
 	}
 	row, _, err := s.placeIn(rx, runID, "")
 	if err != nil {
 		return "", named(opFollow, runID, err)
 	}
-	at := db.Place{Key: row.Key, Seen: row.nextPlace()}
+	at := stores.Place{Key: row.Key, Seen: row.nextPlace()}
 	if events == 0 {
 		at.Status = row.Status
 	} else if place, found, err := row.lastPlaces(rx, events); err != nil {
@@ -107,7 +110,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, e
 }
 
 // placeIn returns a run, and the place of a cursor, which must be of that run; "" is the beginning.
-func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at db.Place, err error) {
+func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at stores.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
 			return nil, at, err
@@ -132,19 +135,19 @@ func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at db.Pla
 	case err != nil:
 		return nil, at, err
 	case other:
-		return nil, at, db.NotThisCursor(cursor)
+		return nil, at, txn.NotThisCursor(cursor)
 	}
 	return nil, at, errGone()
 }
 
-func errGone() error { return db.CursorExpired("the run was removed or replaced") }
+func errGone() error { return txn.CursorExpired("the run was removed or replaced") }
 
-func runEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
+func runEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 	row, found, err := rowByKey(rx, key)
 	if err != nil || !found {
-		return db.Place{}, false, err
+		return stores.Place{}, false, err
 	}
-	return db.Place{Key: key, Seen: row.nextPlace(), Status: row.Status}, true, nil
+	return stores.Place{Key: key, Seen: row.nextPlace(), Status: row.Status}, true, nil
 }
 
 const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE
@@ -152,10 +155,10 @@ const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, 
 FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.key`
 
 const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
-	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + db.BoundLimit
+	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + paging.BoundLimit
 
 // readStretch reads the events behind a place.
-func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, RunEventRecord], err error) {
+func readStretch(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[string, RunEventRecord], err error) {
 	run, found, err := rowByKey(rx, at.Key)
 	if err == nil && !found {
 		err = errGone()
@@ -179,7 +182,7 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, R
 		if err != nil {
 			return got, err
 		}
-		got.Items = append(got.Items, db.Placed[RunEventRecord]{Position: got.Seen, Item: record})
+		got.Items = append(got.Items, stores.Placed[RunEventRecord]{Position: got.Seen, Item: record})
 	}
 	got.Seen = max(at.Seen, run.nextPlace()) // restored events may end before it
 	return got, nil

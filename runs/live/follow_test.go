@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
 )
@@ -342,7 +343,7 @@ func TestFollowWaitsBehindRestoredEvents(t *testing.T) {
 func TestAPageReadsLittleMoreThanItHolds(t *testing.T) {
 	store := newStore(t, live.Options{})
 	const heavy = 12
-	text := strings.Repeat("x", db.MaxPageBytes)
+	text := strings.Repeat("x", paging.MaxBytes)
 	var run live.RunSnapshot
 	for range heavy {
 		run = create(t, store, text)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // A Run is a live run that this process holds by a lease: no other holder can take it, and writes of
@@ -113,7 +114,7 @@ func (s *Store) hold(tx *db.Tx, op, runID string, may func(*runRow) error) (r *R
 		if s.lease.Detached {
 			return setOwner(tx, row.Key, nil)
 		}
-		owner, err := tx.Owner()
+		owner, err := tx.Store().Owner()
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
 // Reattach returns the handle of a run that is held: by this process, after an unknown outcome of
 // Begin, or detached, by any process. db.ErrLeaseLost: it is not held under that epoch.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, error) {
-	at, err := within(ctx, opReattach, func(rx *db.Rx) (at db.Place, err error) {
+	at, err := within(ctx, opReattach, func(rx *db.Rx) (at stores.Place, err error) {
 		_, at, err = s.placeIn(rx, runID, "")
 		return at, err
 	}, s.db.Read)
@@ -215,9 +216,9 @@ func (r *Run) Release(ctx context.Context) error {
 
 // ReleaseTx is Release inside a transaction of the caller's.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
-	err := tx.Of(r.store.db)
+	err := tx.Store().Of(r.store.db.Store())
 	if err == nil {
-		err = tx.Lock(sqlLockRow, r.key)
+		err = tx.Store().Lock(sqlLockRow, r.key)
 	}
 	if err == nil {
 		err = r.lease.ReleaseTx(tx)

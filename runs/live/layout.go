@@ -26,6 +26,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 // Layout is that of the old store's trees, for package legacy.
@@ -237,7 +238,7 @@ func ownScope(scope, session string) string {
 	if scope != "" {
 		scope += "/"
 	}
-	if own := scope + "live/" + session; db.CheckID("scope", own) == nil {
+	if own := scope + "live/" + session; txn.CheckID("scope", own) == nil {
 		return own
 	}
 	return scope + "live/" + hex.EncodeToString(sumOf([]byte(session))[:8])

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // An origin is the place in an old tree that a run came from.
@@ -52,30 +54,30 @@ WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key`
 	JOIN live_runs AS r ON r.key = c.run
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
 	sqlAddCopy      = `INSERT INTO live_copies (run, source, path, position, checksum) VALUES (?, ?, ?, ?, ?)`
-	sqlForgetCopy   = `DELETE FROM live_copies WHERE run = ?1 AND source = ?2 AND ` + db.Same("path", "?3")
+	sqlForgetCopy   = `DELETE FROM live_copies WHERE run = ?1 AND source = ?2 AND ` + paging.Same("path", "?3")
 	sqlCopiesOf     = `SELECT path FROM live_copies WHERE run = ? ORDER BY source, path`
 	sqlForgetCopies = `DELETE FROM live_copies WHERE ` + ofFile
 	sqlPositions    = `SELECT position FROM live_imports WHERE ` + ofFile +
 		` UNION ALL SELECT position FROM live_copies WHERE ` + ofFile
 	sqlScopeOfFile = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run
 	JOIN scopes AS s ON s.id = r.scope
-WHERE i.source = ?1 AND ` + db.Same("i.path", "?2") + ` LIMIT 1`
+WHERE i.source = ?1 AND ` + paging.Same("i.path", "?2") + ` LIMIT 1`
 	sqlRunsOfFile = `SELECT r.key, s.name AS scope, r.run_id
 	FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope
 WHERE r.key IN (SELECT run FROM live_imports WHERE ` + ofFile + `
 	UNION ALL SELECT run FROM live_copies WHERE ` + ofFile + `)
 ORDER BY r.key`
-	ofFile = `source = ?1 AND ` + db.Same("path", "?2")
+	ofFile = `source = ?1 AND ` + paging.Same("path", "?2")
 )
 
 // importRun adds a new run. Caps do not apply.
 func importRun(tx *db.Tx, scopeName string, e *fileElement, from origin) error {
-	scope, err := tx.Scope(scopeName)
+	scope, err := tx.Store().Scope(scopeName)
 	if err != nil {
 		return err
 	}
 	row := rowOf(scope, &e.Record)
-	if row.Key, err = tx.Number("live_runs"); err == nil {
+	if row.Key, err = tx.Store().Number("live_runs"); err == nil {
 		err = row.addAs(tx)
 	}
 	for i := 0; err == nil && i < len(e.Record.Events); i++ {
@@ -92,13 +94,13 @@ func importRun(tx *db.Tx, scopeName string, e *fileElement, from origin) error {
 		text = e.Text
 	}
 	digest, stamp := sumOf(e.Text), row.stamp()
-	sum := db.Checksum(from.Path, digest, stamp, bytesOrNull(text))
-	return tx.Queue(sqlAddImport, row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
+	sum := txn.Checksum(from.Path, digest, stamp, bytesOrNull(text))
+	return tx.Store().Queue(sqlAddImport, row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
 }
 
 // findImported finds a run, whether it was imported or not.
 func findImported(rx *db.Rx, scopeName, runID string) (i imported, found bool, err error) {
-	scope, ok, err := rx.Scope(scopeName)
+	scope, ok, err := rx.Store().Scope(scopeName)
 	if err != nil || !ok {
 		return i, false, err
 	}
@@ -145,7 +147,7 @@ func wholeByKey(rx *db.Rx, key int64) (*wholeRow, bool, error) {
 // placedRuns gives all runs of the scope, and those that came from its trees into scopes of their
 // own, oldest first; then each copy of one of them in a further file.
 func placedRuns(rx *db.Rx, scopeName string) (list []placed, err error) {
-	scope, ok, err := rx.Scope(scopeName)
+	scope, ok, err := rx.Store().Scope(scopeName)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -161,11 +163,11 @@ func placedRuns(rx *db.Rx, scopeName string) (list []placed, err error) {
 
 // addCopy notes a further file that holds a run's record.
 func addCopy(tx *db.Tx, key int64, at origin) error {
-	if err := tx.Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
+	if err := tx.Store().Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
 		return err
 	}
-	return tx.Queue(sqlAddCopy, key, at.Source, at.Path, at.Position,
-		db.Checksum(key, at.Source, at.Path, at.Position))
+	return tx.Store().Queue(sqlAddCopy, key, at.Source, at.Path, at.Position,
+		txn.Checksum(key, at.Source, at.Path, at.Position))
 }
 
 // stamp changes with everything that a call on the run can change.

@@ -80,7 +80,7 @@ func (f *file) Prefetch(prefetcher *tree.Prefetcher) error {
 	if f.damage != nil {
 		prefetcher.ExpectAside(1)
 	}
-	scope, known, err := prefetcher.Rx.Scope(f.Scope)
+	scope, known, err := prefetcher.Rx.Store().Scope(f.Scope)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (b *taking) all(row *tree.Row) error {
 	if f.scope != f.Scope {
 		b.part.KeepApart(f.path, f.scope)
 	}
-	if err := b.tx.Queue(sqlForgetCopies, f.Source.ID, []byte(f.path)); err != nil {
+	if err := b.tx.Store().Queue(sqlForgetCopies, f.Source.ID, []byte(f.path)); err != nil {
 		return err
 	}
 	counts := tree.Tally{}
@@ -291,7 +291,7 @@ func (b *taking) element(i int) (taken bool, err error) {
 		return true, addCopy(b.tx, ours.Key, from)
 	case bytes.Equal(ours.Digest, sumOf(e.Text)):
 		countRun(b.part, len(e.Record.Events), tree.Already)
-		return true, b.tx.Queue(sqlSetPlace, i, ours.Key)
+		return true, b.tx.Store().Queue(sqlSetPlace, i, ours.Key)
 	}
 	countRun(b.part, len(e.Record.Events), tree.Changed)
 	if !bytes.Equal(ours.Stamp, ours.stamp()) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Leftovers are events whose run is not visible: written before their run, or not yet deleted after
@@ -106,7 +107,7 @@ func (l leftover) written(rx *db.Rx) (bool, error) {
 	if l.Owner == nil {
 		return false, nil
 	}
-	return rx.OwnerAlive(*l.Owner)
+	return rx.Store().OwnerAlive(*l.Owner)
 }
 
 // nextLeftover finds the first run behind a key with events that may be deleted. It skips what live
@@ -206,9 +207,9 @@ func (w *runRow) dropSome(tx *db.Tx, left *budget) (some bool, err error) {
 func (w *wholeRow) reserve(tx *db.Tx, owner int64, left *budget) error {
 	left.Events -= eventsOfARun
 	// The key of a deleted row is never reused, and no run has so long an id.
-	placeholder := runRow{Scope: w.Scope, RunID: strings.Repeat("-", db.MaxID+1), Status: w.Status}
+	placeholder := runRow{Scope: w.Scope, RunID: strings.Repeat("-", txn.MaxID+1), Status: w.Status}
 	columns := placeholder.columns()
-	if err := tx.Get(&w.Key, sqlAddRow, append(columns, db.Checksum(columns...))...); err != nil {
+	if err := tx.Get(&w.Key, sqlAddRow, append(columns, txn.Checksum(columns...))...); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(sqlDropRun, w.Key); err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // A Filter selects runs. The zero value selects all of them.
@@ -64,7 +66,7 @@ func (s *Store) PageTx(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnap
 }
 
 func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
-	room, err := at.Room()
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -75,11 +77,11 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	after := beginning
 	if at.After != "" {
 		var place [3]int64
-		if err := rx.ReadCursor(listName, at.After, place[:]); err != nil {
+		if err := rx.Store().ReadCursor(listName, at.After, place[:]); err != nil {
 			return page, err
 		}
 		if !ok || place[0] != scope {
-			return page, db.NotThisCursor(at.After)
+			return page, txn.NotThisCursor(at.After)
 		}
 		after = listPlace{place[1], place[2]}
 	}
@@ -90,7 +92,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	for i := range rows {
 		if !room.Take(rows[i].weight()) {
 			last := &rows[i-1]
-			page.Next = rx.Cursor(listName, []int64{scope, last.CreatedAt, last.Key})
+			page.Next = rx.Store().Cursor(listName, []int64{scope, last.CreatedAt, last.Key})
 			break
 		}
 		page.Items = append(page.Items, rows[i].snapshot())
@@ -98,10 +100,10 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	return page, nil
 }
 
-// All returns the runs that pass the filter, in the order of Page: see [db.AllPages]. A run keeps its
+// All returns the runs that pass the filter, in the order of Page: see [paging.All]. A run keeps its
 // place in that order.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, error] {
-	return db.AllPages(func(at db.At) (db.Page[RunSnapshot], error) { return s.Page(ctx, filter, at) })
+	return paging.All(func(at db.At) (db.Page[RunSnapshot], error) { return s.Page(ctx, filter, at) })
 }
 
 // Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a page.
@@ -111,16 +113,16 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []str
 }
 
 const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ?
-	ORDER BY run_id LIMIT ` + db.BoundLimit
+	ORDER BY run_id LIMIT ` + paging.BoundLimit
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err error) {
-	room, err := db.At{Limit: limit}.Room()
+	room, err := paging.RoomFor(limit)
 	if err != nil {
 		return nil, db.About(err, opFind, "", "", nil)
 	}
 	err = s.lookup(rx, opFind, prefix, func(scope int64) error {
-		return rx.Select(&found, sqlFindIDs, scope, prefix, db.AfterPrefix(prefix), room.Items)
+		return rx.Select(&found, sqlFindIDs, scope, prefix, paging.AfterPrefix(prefix), room.Items)
 	})
 	return found, err
 }
@@ -132,7 +134,7 @@ var beginning = listPlace{-1, -1}
 
 // list returns the runs behind a place: all of them, or with a room those that fit and one more, if
 // there is one. The number of a scope that was never written is 0; it has no runs.
-func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []wholeRow,
+func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.Room) (rows []wholeRow,
 	err error,
 ) {
 	wanted, err := filter.statements()
@@ -142,18 +144,18 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room)
 	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {
 		after = listPlace{since, -1}
 	}
-	limit := db.NoLimit
+	limit := paging.NoLimit
 	if room != nil {
 		limit = room.Items + 1
 	}
 	whole := func(row *wholeRow) (*wholeRow, error) { return row, nil }
 	for _, w := range wanted {
-		var left db.Room // for this status alone: no page has more of it
+		var left paging.Room // for this status alone: no page has more of it
 		if room != nil {
 			left = *room
 		}
 		args := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
-		for row, err := range db.Each(rx, whole, selectWhole+`WHERE r.scope = ?`+w.text+inOrder, args...) {
+		for row, err := range txn.Each(rx.Store(), whole, selectWhole+`WHERE r.scope = ?`+w.text+inOrder, args...) {
 			if err != nil {
 				return nil, err
 			}
@@ -172,7 +174,7 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room)
 	return rows, nil
 }
 
-const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + db.BoundLimit
+const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + paging.BoundLimit
 
 // conditions are a part of a statement, with its arguments.
 type conditions struct {
@@ -202,7 +204,7 @@ func (f Filter) statements() ([]conditions, error) {
 }
 
 func unknownStatus(status RunStatus) error {
-	return db.Invalid("use one of created, planning, executing, verifying, completed, failed, cancelled",
+	return txn.Invalid("use one of created, planning, executing, verifying, completed, failed, cancelled",
 		"the status %q is unknown", status)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const opPin = "pin live run"
@@ -22,7 +23,7 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 	} else if err != nil {
 		return err
 	}
-	return tx.Pin(s.scope, pin(runID))
+	return tx.Store().Pin(s.scope, pin(runID))
 }
 
 // Unpin removes the pin of a run, if it has one.
@@ -32,10 +33,10 @@ func (s *Store) Unpin(ctx context.Context, runID string) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
-	if err := tx.Of(s.db); err != nil {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return named("unpin live run", runID, err)
 	}
-	return tx.Unpin(s.scope, pin(runID))
+	return tx.Store().Unpin(s.scope, pin(runID))
 }
 
-func pin(runID string) db.Pinned { return db.Pinned{Store: db.StoreLive, ID: runID} }
+func pin(runID string) txn.Pinned { return txn.Pinned{Store: db.StoreLive, ID: runID} }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // Prune removes the ended runs that the policy does not keep: by the time of their last event or
@@ -11,7 +12,7 @@ import (
 // stay. It works in short transactions; what it removed before an error stays removed, and the next
 // call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	done, err := db.Prune(ctx, s.db, db.Pruning{
+	done, err := stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded,
 		Share: fullBudget().Events,
 	}, policy)
@@ -27,27 +28,27 @@ const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS 
 WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?)
 	ORDER BY updated_at DESC, key DESC LIMIT ?`
 
-func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+func endedRuns(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = rx.Select(&list, sqlEndedRuns, scope, after.At, after.Key, limit)
 	for i := range list {
 		if err == nil {
-			list[i].Held, err = rx.IsReserved(scope, leaseKind, leaseName(list[i].Key))
+			list[i].Held, err = rx.Store().IsReserved(scope, leaseKind, leaseName(list[i].Key))
 		}
 	}
 	return list, err
 }
 
 // removeEnded removes a run, unless it has changed meanwhile or is held.
-func removeEnded(tx *db.Tx, run db.Ended, share int64) (db.Removal, int64, error) {
+func removeEnded(tx *db.Tx, run stores.Ended, share int64) (stores.Removal, int64, error) {
 	row, found, err := rowByKey(&tx.Rx, run.Key)
 	if err != nil || !found || !RunStatus(row.Status).Ended() || row.UpdatedAt != run.At {
-		return db.Kept, 0, err
+		return stores.Kept, 0, err
 	}
-	if free, err := tx.Unreserve(row.Scope, leaseKind, leaseName(row.Key)); err != nil || !free {
-		return db.Kept, 0, err
+	if free, err := tx.Store().Unreserve(row.Scope, leaseKind, leaseName(row.Key)); err != nil || !free {
+		return stores.Kept, 0, err
 	}
 	left := fullBudget()
 	left.Events = share
 	err = row.remove(tx, &left)
-	return db.Removed, share - left.Events, err
+	return stores.Removed, share - left.Events, err
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 const (
 	opRecover = "recover live runs"
 
 	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key
-		LIMIT ` + db.BoundLimit
+		LIMIT ` + paging.BoundLimit
 	sqlTakeAway = `UPDATE live_runs SET owner_id = NULL WHERE key = ? AND owner_id = ?`
 )
 
@@ -60,7 +61,7 @@ func release(tx *db.Tx, keys []int64) (released int, err error) {
 		if !found || row.Owner == nil {
 			continue
 		}
-		alive, err := tx.OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
+		alive, err := tx.Store().OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
 		if err != nil {
 			return released, err
 		}
@@ -69,7 +70,7 @@ func release(tx *db.Tx, keys []int64) (released int, err error) {
 		}
 		n, err := tx.Exec(sqlTakeAway, key, row.Owner)
 		if err == nil && n > 0 {
-			_, err = tx.Unreserve(row.Scope, leaseKind, leaseName(key))
+			_, err = tx.Store().Unreserve(row.Scope, leaseKind, leaseName(key))
 		}
 		if err != nil {
 			return released, err

@@ -31,7 +31,7 @@ func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 		if !found {
 			return notFound(opDelete, runID)
 		}
-		free, err := tx.Unreserve(scope, leaseKind, leaseName(row.Key))
+		free, err := tx.Store().Unreserve(scope, leaseKind, leaseName(row.Key))
 		if err == nil && !free {
 			err = fmt.Errorf("%w: somebody holds the run", db.ErrConflict)
 		}

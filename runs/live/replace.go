@@ -157,9 +157,9 @@ func (r *replacement) writeEarly(ctx context.Context) error {
 // writeSome writes as many events as one transaction may, beginning at a run of which some events
 // are written. It returns where the next transaction begins.
 func (r *replacement) writeSome(tx *db.Tx, run, written int) (int, int, error) {
-	scope, err := tx.Scope(r.store.scope)
+	scope, err := tx.Store().Scope(r.store.scope)
 	if err == nil {
-		r.owner, err = tx.Owner()
+		r.owner, err = tx.Store().Owner()
 	}
 	left := budget{writtenAtOnce, bytesAtOnce}
 	for err == nil && run < len(r.added) && left.Events > 0 {
@@ -185,7 +185,7 @@ func (r *replacement) writeSome(tx *db.Tx, run, written int) (int, int, error) {
 
 // swap removes the old runs and makes the new ones visible.
 func (r *replacement) swap(tx *db.Tx) error {
-	scope, err := tx.Scope(r.store.scope)
+	scope, err := tx.Store().Scope(r.store.scope)
 	if err != nil {
 		return err
 	}

@@ -298,7 +298,7 @@ func TestARemovalPassesByWhatALivingReplacementReserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.Write(t.Context(), "reserve", func(tx *db.Tx) error {
-		owner, err := tx.Owner()
+		owner, err := tx.Store().Owner()
 		if err == nil {
 			_, err = tx.Exec(`WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
 INSERT INTO live_leavings (run, owner_id) SELECT 1000000 + i, CASE WHEN i % 1000 > 0 THEN ? END

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // RunStatus is the state of a run.
@@ -115,10 +116,10 @@ func digits(n uint64) int {
 // check reports, as db.ErrInvalid, why a record can't be stored.
 func (r *RunRecord) check() error {
 	s := &r.Snapshot
-	if err := db.CheckID("run", s.ID); err != nil {
+	if err := txn.CheckID("run", s.ID); err != nil {
 		return err
 	}
-	if err := db.CheckID("session", s.SessionID); err != nil {
+	if err := txn.CheckID("session", s.SessionID); err != nil {
 		return err
 	}
 	if !s.Status.known() {
@@ -153,7 +154,7 @@ func (r *RunRecord) check() error {
 // checkText reports, as db.ErrInvalid, that a text is not UTF-8.
 func checkText(what, text string) error {
 	if !utf8.ValidString(text) {
-		return db.Invalid("make it valid UTF-8", "the %s is not valid UTF-8", what)
+		return txn.Invalid("make it valid UTF-8", "the %s is not valid UTF-8", what)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -114,7 +115,7 @@ func queryRow(rx *db.Rx, query string, args ...any) (w *runRow, found bool, err 
 // transaction locks the row first.
 func findLocked(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, err error) {
 	w = &runRow{}
-	found, err = tx.FindLocked(w, sqlFindRow, scope, runID)
+	found, err = tx.Store().FindLocked(w, sqlFindRow, scope, runID)
 	w.indexed = w.Status
 	return w, found, err
 }
@@ -217,7 +218,7 @@ func bytesOrNull(b []byte) any {
 // add writes a new run, without its events.
 func (w *wholeRow) add(tx *db.Tx) error {
 	columns := w.runRow.columns()
-	if err := tx.Get(&w.Key, sqlAddRow, append(columns, db.Checksum(columns...))...); err != nil {
+	if err := tx.Get(&w.Key, sqlAddRow, append(columns, txn.Checksum(columns...))...); err != nil {
 		return err
 	}
 	return w.addTexts(tx)
@@ -226,7 +227,7 @@ func (w *wholeRow) add(tx *db.Tx) error {
 // addAs is add for a row that has its key.
 func (w *wholeRow) addAs(tx *db.Tx) error {
 	columns := w.runRow.columns()
-	if err := tx.Queue(sqlAddRowAs, append(columns, db.Checksum(columns...), w.Key)...); err != nil {
+	if err := tx.Store().Queue(sqlAddRowAs, append(columns, txn.Checksum(columns...), w.Key)...); err != nil {
 		return err
 	}
 	return w.addTexts(tx)
@@ -235,7 +236,7 @@ func (w *wholeRow) addAs(tx *db.Tx) error {
 func (w *wholeRow) addTexts(tx *db.Tx) error {
 	w.indexed = w.Status
 	texts := w.runTexts.columns(w.Key)
-	return tx.Queue(sqlAddTexts, append(texts, db.Checksum(texts...))...)
+	return tx.Store().Queue(sqlAddTexts, append(texts, txn.Checksum(texts...))...)
 }
 
 // moved is the first of the columns that move writes.
@@ -244,12 +245,12 @@ const moved = 6
 // move writes what an event, a mark or a cap changed.
 func (w *runRow) move(tx *db.Tx) error {
 	columns := w.columns()
-	args := slices.Concat(columns[moved:], []any{db.Checksum(columns...)})
+	args := slices.Concat(columns[moved:], []any{txn.Checksum(columns...)})
 	query := sqlMoveRow
 	if w.Status != w.indexed {
 		query, args = sqlMoveStatus, append(args, w.Status)
 	}
-	err := tx.Queue(query, append(args, w.Key)...)
+	err := tx.Store().Queue(query, append(args, w.Key)...)
 	if err == nil {
 		w.indexed = w.Status
 	}
@@ -268,7 +269,7 @@ func (w *runRow) changeTexts(tx *db.Tx, change func(*runTexts)) error {
 	}
 	change(&t)
 	columns := t.columns(w.Key)
-	return tx.Queue(sqlSetTexts, columns[1], columns[2], columns[3], db.Checksum(columns...), w.Key)
+	return tx.Store().Queue(sqlSetTexts, columns[1], columns[2], columns[3], txn.Checksum(columns...), w.Key)
 }
 
 // timeColumn is a time in milliseconds as a column in nanoseconds, and in decimal where the column

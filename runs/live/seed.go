@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // The calls of the original session store, with its names and meaning. A run that does not exist is
@@ -111,7 +113,7 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 		if err != nil || !found {
 			return err
 		}
-		events, err = row.events(rx, 0, db.NoLimit)
+		events, err = row.events(rx, 0, paging.NoLimit)
 		return err
 	})
 	return events, err
@@ -176,7 +178,7 @@ func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limi
 	if limit < 0 {
 		return page, false, &db.Error{
 			Op:  why,
-			Err: db.Invalid("ask for 1 or more", "the limit is %d", limit),
+			Err: txn.Invalid("ask for 1 or more", "the limit is %d", limit),
 		}
 	}
 	err = s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {

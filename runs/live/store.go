@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Store keeps the live runs of one scope. Its methods are safe for concurrent use, by many processes too.
@@ -85,21 +86,21 @@ func (s *Store) lookup(rx *db.Rx, why, runID string, fn func(scope int64) error)
 // scopeIn returns the number of the store's scope in a transaction, which must be of the store's
 // file; ok is false if nothing was ever written to the scope.
 func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
-	if err := rx.Of(s.db); err != nil {
+	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return 0, false, err
 	}
-	return rx.Scope(s.scope)
+	return rx.Store().Scope(s.scope)
 }
 
 // inside runs fn in a write transaction of the caller's.
 func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error) error {
 	err := checkID(why, runID)
 	if err == nil {
-		err = tx.Of(s.db)
+		err = tx.Store().Of(s.db.Store())
 	}
 	if err == nil {
 		var scope int64
-		if scope, err = tx.Scope(s.scope); err == nil {
+		if scope, err = tx.Store().Scope(s.scope); err == nil {
 			err = fn(scope)
 		}
 	}
@@ -128,7 +129,7 @@ func (s *Store) write(ctx context.Context, write writer, why, runID string,
 		return err
 	}
 	return named(why, runID, write(ctx, why, func(tx *db.Tx) error {
-		scope, err := tx.Scope(s.scope)
+		scope, err := tx.Store().Scope(s.scope)
 		if err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func (s *Store) read(ctx context.Context, why, runID string, fn func(rx *db.Rx, 
 
 func (s *Store) readScope(ctx context.Context, why string, fn func(rx *db.Rx, scope int64) error) error {
 	return s.db.Read(ctx, why, func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(s.scope)
+		scope, ok, err := rx.Store().Scope(s.scope)
 		if err != nil || !ok {
 			return err
 		}
@@ -156,7 +157,7 @@ func (s *Store) readScope(ctx context.Context, why string, fn func(rx *db.Rx, sc
 
 // checkID reports, as db.ErrInvalid, an id that no run can have.
 func checkID(why, runID string) error {
-	if err := db.CheckID("run", runID); err != nil {
+	if err := txn.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
 )
@@ -120,7 +121,7 @@ func TestRecordEvent_UnknownRunStoresNothing(t *testing.T) {
 
 func TestIDsAreKeptAsTheyAre(t *testing.T) {
 	ctx, store := context.Background(), newStore(t, live.Options{})
-	ids := []string{"", "..", "a/b", `a\b`, "a_b", " ", "ü", strings.Repeat("x", db.MaxID)}
+	ids := []string{"", "..", "a/b", `a\b`, "a_b", " ", "ü", strings.Repeat("x", txn.MaxID)}
 	for _, id := range ids {
 		if _, err := store.CreateRunWithID(ctx, id, id, "p"); err != nil {
 			t.Errorf("%q: %v", id, err)
@@ -129,7 +130,7 @@ func TestIDsAreKeptAsTheyAre(t *testing.T) {
 			t.Errorf("%q came back as %q of %q", id, run.ID, run.SessionID)
 		}
 	}
-	for _, id := range []string{"a\x00b", strings.Repeat("x", db.MaxID+1), "\xff"} {
+	for _, id := range []string{"a\x00b", strings.Repeat("x", txn.MaxID+1), "\xff"} {
 		if _, err := store.CreateRunWithID(ctx, id, "s", "p"); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the run id %q gave %v", id, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/migrations"
 )
 
@@ -28,7 +29,7 @@ func CheckSums(t testing.TB, d *db.DB, table string) (rows int) {
 				if err := row.Scan(targets...); err != nil {
 					return err
 				}
-				if rows++; values[0] != db.Checksum(values[1:]...) {
+				if rows++; values[0] != txn.Checksum(values[1:]...) {
 					t.Errorf("%s: the checksum of %v is %v", table, values[1:], values[0])
 				}
 			}

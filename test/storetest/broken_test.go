@@ -17,6 +17,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
@@ -300,7 +301,7 @@ var listFaults = []fault{
 		words: `["0" `,
 		laws: inPages(func(_ *runWrapped, page runPage, _ db.At) (runPage, error) {
 			page.Items = slices.DeleteFunc(page.Items,
-				func(r runs.RunSummary) bool { return len(r.Intent) > db.MaxPageBytes })
+				func(r runs.RunSummary) bool { return len(r.Intent) > paging.MaxBytes })
 			return page, nil
 		}),
 	},
@@ -331,7 +332,7 @@ var listFaults = []fault{
 		name: "all is one page", store: "runs", law: "limits are 50, and 1 to 1000", words: "all of many",
 		laws: inRuns(func(s *runThings, w *runWrapped) {
 			w.all = func(ctx context.Context, f runs.Filter) iter.Seq2[runs.RunSummary, error] {
-				return db.AllPages(func(at db.At) (runPage, error) {
+				return paging.All(func(at db.At) (runPage, error) {
 					page, err := w.lister.Page(ctx, f, at)
 					page.Next = ""
 					return page, err

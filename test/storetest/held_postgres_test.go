@@ -293,7 +293,7 @@ func TestPostgres_EntryChangeSparesRenewedLease(t *testing.T) {
 func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
 	blocked(t, handles[1], 2, func(tx *db.Tx) error {
-		return errors.Join(tx.Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
+		return errors.Join(tx.Store().Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
 	}, func() {
 		var wait sync.WaitGroup
 		wait.Go(func() {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 // A lister is docs/grammar.md's part on lists: things that are found by an R and a filter F,
@@ -263,7 +265,7 @@ func (s *things[R, F, G, T]) all(t *testing.T) (names []string) {
 
 // mebibyteTexts are texts of which two fit on a page, and one is larger than any page.
 func mebibyteTexts() []string {
-	text := strings.Repeat("0123456789abcdef", db.MaxPageBytes/16)
+	text := strings.Repeat("0123456789abcdef", paging.MaxBytes/16)
 	return []string{text[:len(text)/8*3], text[:len(text)/8*3], text[:len(text)/8*3], text + text[:len(text)/8]}
 }
 
@@ -271,7 +273,7 @@ func mebibyteTexts() []string {
 func pagesOf(texts []string) (counts []string) {
 	n, sum := 0, 0
 	for _, text := range texts {
-		if n > 0 && sum+len(text) > db.MaxPageBytes {
+		if n > 0 && sum+len(text) > paging.MaxBytes {
 			counts, n, sum = append(counts, fmt.Sprint(n)), 0, 0
 		}
 		n, sum = n+1, sum+len(text)
@@ -462,7 +464,7 @@ func (open lists[R, F, G, T]) finds(t *testing.T, at place) {
 			same(t, fmt.Sprintf("what %q finds, at most %d", prefix, limit), names, want)
 		}
 	}
-	for _, prefix := range []string{"\xff", "a\x00b", strings.Repeat("a", db.MaxID+1)} {
+	for _, prefix := range []string{"\xff", "a\x00b", strings.Repeat("a", txn.MaxID+1)} {
 		wants(t, fmt.Sprintf("the prefix %.10q", prefix), second(s.Find(t.Context(), prefix, 0)), db.ErrInvalid)
 	}
 }

@@ -217,7 +217,7 @@ INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
 		name: "migrate", closed: true, schema: oldSchema,
 		prepare: func(ctx context.Context, s *session) error {
 			return s.db.Write(ctx, "prepare", func(tx *db.Tx) error {
-				scope, err := tx.Scope("")
+				scope, err := tx.Store().Scope("")
 				if err != nil {
 					return err
 				}

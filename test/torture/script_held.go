@@ -161,7 +161,7 @@ func deletingScript() script {
 				name: "work under a claim",
 				do: func(ctx context.Context, s *session) error {
 					return s.kept["held"].(*checkpoints.Claim).Hold(ctx, "work", func(tx *db.Tx) error {
-						_, err := tx.Scope("made under a claim")
+						_, err := tx.Store().Scope("made under a claim")
 						return err
 					})
 				},

@@ -10,6 +10,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )
@@ -122,7 +123,7 @@ func agentsMoreScript() script {
 				do: func(ctx context.Context, s *session) error {
 					return kept(s).Hold(ctx, "work", func(tx *db.Tx) error {
 						_,
-							err := tx.Scope("made under a lease")
+							err := tx.Store().Scope("made under a lease")
 						return err
 					})
 				},
@@ -155,7 +156,7 @@ func agentsMoreScript() script {
 			{name: "forget dead owners", do: func(ctx context.Context,
 				s *session,
 			) error {
-				return s.db.ForgetDeadOwners(ctx)
+				return stores.ForgetDeadOwners(ctx, s.db)
 			}},
 			{
 				name: "prune",
@@ -199,7 +200,7 @@ func countAside(ctx context.Context, s *session, scope string) (n int, err error
 func lookForScope(name string) func(context.Context, *session) (trace, error) {
 	return func(ctx context.Context, s *session) (what trace, err error) {
 		err = s.db.Read(ctx, "look", func(rx *db.Rx) error {
-			_, ok, err := rx.Scope(name)
+			_, ok, err := rx.Store().Scope(name)
 			what = there(ok)
 			return err
 		})

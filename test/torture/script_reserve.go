@@ -40,7 +40,7 @@ func reserveScript() script {
 				name: "work under a lease",
 				do: func(ctx context.Context, s *session) error {
 					return held(s, "held").Hold(ctx, "work",
-						func(tx *db.Tx) error { _, err := tx.Scope("made under a lease"); return err })
+						func(tx *db.Tx) error { _, err := tx.Store().Scope("made under a lease"); return err })
 				},
 				look: lookForScope("made under a lease"),
 			},

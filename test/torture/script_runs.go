@@ -160,7 +160,7 @@ func heldScript() script {
 				do: func(ctx context.Context, s *session) error {
 					return s.db.Reclaim(ctx, "reclaim", func(tx *db.Tx) error {
 						_,
-							err := tx.Scope("reclaimed")
+							err := tx.Store().Scope("reclaimed")
 						return err
 					})
 				},

@@ -1,37 +1,15 @@
-package db
+package stores
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+
+	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
-
-// What is the kind of news that a follower gets.
-type What int
-
-const (
-	// Written: an item was written.
-	Written What = iota
-	// StatusChanged: the followed thing has a new status.
-	StatusChanged
-	// Gap: items, or the thing itself, were removed before the follower read them.
-	Gap
-)
-
-// A Followed is one piece of news for a follower. R identifies the followed thing, and T is an item
-// of its stream.
-type Followed[R, T any] struct {
-	Of     R
-	What   What
-	Item   T      // Written
-	Status string // StatusChanged: the new one
-	Reason string // Gap: what went
-	Gone   bool   // Gap: the thing itself is gone, and nothing more comes of it
-	// Cursor is the position after this item in the stream of Of: pass it to Follow to continue from
-	// there.
-	Cursor string
-}
 
 // A Place is a reader's position in a stream, such as the records of a run or the events of a
 // runtime.
@@ -53,10 +31,10 @@ type Stream[R comparable, T any] struct {
 	Table, Key string
 	// End returns the end of a stream; false if the stream is gone. It is called for every waiting
 	// follower at each commit, so it must be a single seek.
-	End func(rx *Rx, key int64) (Place, bool, error)
-	// Read returns what follows a place, as much as there is room for. ErrCursorExpired: the stream is
+	End func(rx *db.Rx, key int64) (Place, bool, error)
+	// Read returns what follows a place, as much as there is room for. db.ErrCursorExpired: the stream is
 	// gone.
-	Read func(rx *Rx, behind Place, room Room) (Stretch[R, T], error)
+	Read func(rx *db.Rx, behind Place, room paging.Room) (Stretch[R, T], error)
 }
 
 // A Stretch is a part of a stream, read from one snapshot.
@@ -77,35 +55,35 @@ type Placed[T any] struct {
 }
 
 // Cursor returns the text of a place.
-func (s *Stream[R, T]) Cursor(rx *Rx, at Place) string {
-	return rx.Cursor(s.Name, []int64{at.Key, at.Seen}, at.Status)
+func (s *Stream[R, T]) Cursor(rx *db.Rx, at Place) string {
+	return rx.Store().Cursor(s.Name, []int64{at.Key, at.Seen}, at.Status)
 }
 
 // ReadCursor parses the text of a place. The store checks that the key belongs to the stream the
 // caller asked for.
-func (s *Stream[R, T]) ReadCursor(rx *Rx, cursor string) (at Place, err error) {
+func (s *Stream[R, T]) ReadCursor(rx *db.Rx, cursor string) (at Place, err error) {
 	var numbers [2]int64
-	err = rx.ReadCursor(s.Name, cursor, numbers[:], &at.Status)
+	err = rx.Store().ReadCursor(s.Name, cursor, numbers[:], &at.Status)
 	at.Key, at.Seen = numbers[0], numbers[1]
 	if err == nil && (at.Key <= 0 || at.Seen < 0) {
-		err = NotThisCursor(cursor)
+		err = txn.NotThisCursor(cursor)
 	}
 	return at, err
 }
 
 // Follow iterates over what follows a place of one stream: first what exists, then each item as any
-// process writes it, in the order of the stream, without repeats and with a Gap for whatever was
+// process writes it, in the order of the stream, without repeats and with a db.Gap for whatever was
 // removed unread. begin finds the place; its Status is "" if the reader knows none. No transaction
 // is open while the caller's loop runs, and a stream without news is not read.
 //
-// It ends when the caller leaves the loop, or with an error: the context's cause, ErrClosed, the
-// error of begin, or ErrCursorExpired once the thing is removed or replaced.
-func Follow[R comparable, T any](ctx context.Context, d *DB, s Stream[R, T],
-	begin func(*Rx) (Place, error),
-) iter.Seq2[Followed[R, T], error] {
-	return func(yield func(Followed[R, T], error) bool) {
+// It ends when the caller leaves the loop, or with an error: the context's cause, db.ErrClosed, the
+// error of begin, or db.ErrCursorExpired once the thing is removed or replaced.
+func Follow[R comparable, T any](ctx context.Context, d *db.DB, s Stream[R, T],
+	begin func(*db.Rx) (Place, error),
+) iter.Seq2[db.Followed[R, T], error] {
+	return func(yield func(db.Followed[R, T], error) bool) {
 		if err := s.follow(ctx, d, begin, yield); !errors.Is(err, errLeft) {
-			yield(Followed[R, T]{}, s.failed(ctx, err))
+			yield(db.Followed[R, T]{}, s.failed(ctx, err))
 		}
 	}
 }
@@ -114,11 +92,11 @@ func (s *Stream[R, T]) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return wrap(s.Op, err)
+	return db.About(err, s.Op, "", "", nil)
 }
 
-func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place, error),
-	yield func(Followed[R, T], error) bool,
+func (s *Stream[R, T]) follow(ctx context.Context, d *db.DB, begin func(*db.Rx) (Place, error),
+	yield func(db.Followed[R, T], error) bool,
 ) error {
 	// Join the tail before the first read, so that no commit between the two is missed.
 	tail, err := joinTail(ctx, d)
@@ -128,14 +106,14 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 	defer tail.leave()
 	var at Place
 	var lag lag
-	defer d.pollers.caughtUp(&lag)
+	defer pollersOf(d).caughtUp(&lag)
 	for known := false; ; known = true {
-		d.pollers.behind(&lag)
+		pollersOf(d).behind(&lag)
 		since := tail.polls()
-		var told []Followed[R, T]
+		var told []db.Followed[R, T]
 		var next Place
 		var more bool
-		err := d.Read(ctx, s.Op, func(rx *Rx) (err error) {
+		err := d.Read(ctx, s.Op, func(rx *db.Rx) (err error) {
 			from := at
 			if !known {
 				if from, err = begin(rx); err != nil {
@@ -158,8 +136,8 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 			continue
 		}
 		waiting := at
-		d.pollers.caughtUp(&lag)
-		err = tail.wait(ctx, since, func(rx *Rx) (bool, error) {
+		pollersOf(d).caughtUp(&lag)
+		err = tail.wait(ctx, since, func(rx *db.Rx) (bool, error) {
 			end, found, err := s.End(rx, waiting.Key)
 			return !found || end != waiting, err
 		})
@@ -170,8 +148,8 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 }
 
 // Page returns what follows a place of a stream, with Follow's cursors and without status.
-func (s *Stream[R, T]) Page(rx *Rx, behind Place, at At) (page Page[Followed[R, T]], err error) {
-	room, err := at.Room()
+func (s *Stream[R, T]) Page(rx *db.Rx, behind Place, at db.At) (page db.Page[db.Followed[R, T]], err error) {
+	room, err := paging.RoomFor(at.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -190,19 +168,19 @@ func (s *Stream[R, T]) Page(rx *Rx, behind Place, at At) (page Page[Followed[R, 
 const readAtATime = 128
 
 // read returns the next news, and the place after it.
-func (s *Stream[R, T]) read(rx *Rx, at Place) (told []Followed[R, T], next Place, more bool, err error) {
+func (s *Stream[R, T]) read(rx *db.Rx, at Place) (told []db.Followed[R, T], next Place, more bool, err error) {
 	if at.Status == "" {
 		at.Status = s.Born
 	}
-	got, err := s.Read(rx, at, Room{Items: readAtATime, bytes: MaxPageBytes})
+	got, err := s.Read(rx, at, paging.RoomOf(readAtATime))
 	if err != nil {
 		return nil, at, false, err
 	}
 	told, at = s.tell(rx, at, got)
 	if !got.More && got.Status != at.Status {
 		at.Status = got.Status
-		told = append(told, Followed[R, T]{
-			Of: got.Of, What: StatusChanged, Status: got.Status,
+		told = append(told, db.Followed[R, T]{
+			Of: got.Of, What: db.StatusChanged, Status: got.Status,
 			Cursor: s.Cursor(rx, at),
 		})
 	}
@@ -210,17 +188,17 @@ func (s *Stream[R, T]) read(rx *Rx, at Place) (told []Followed[R, T], next Place
 }
 
 // tell turns a stretch into news, and returns the place after it.
-func (s *Stream[R, T]) tell(rx *Rx, at Place, got Stretch[R, T]) (told []Followed[R, T], next Place) {
+func (s *Stream[R, T]) tell(rx *db.Rx, at Place, got Stretch[R, T]) (told []db.Followed[R, T], next Place) {
 	if got.Lost != "" {
 		at.Seen = got.Seen
 		if len(got.Items) > 0 { // before the first, so that who goes on from there is not told of the gap again
 			at.Seen = got.Items[0].Position - 1
 		}
-		told = append(told, Followed[R, T]{Of: got.Of, What: Gap, Reason: got.Lost, Cursor: s.Cursor(rx, at)})
+		told = append(told, db.Followed[R, T]{Of: got.Of, What: db.Gap, Reason: got.Lost, Cursor: s.Cursor(rx, at)})
 	}
 	for _, item := range got.Items {
 		at.Seen = item.Position
-		told = append(told, Followed[R, T]{Of: got.Of, Item: item.Item, Cursor: s.Cursor(rx, at)})
+		told = append(told, db.Followed[R, T]{Of: got.Of, Item: item.Item, Cursor: s.Cursor(rx, at)})
 	}
 	at.Seen = got.Seen
 	return told, at
@@ -238,34 +216,34 @@ type Head[R comparable] struct {
 type Heads[R comparable] struct {
 	// Between returns the heads of the keys in (behind, last], by key, including those that don't
 	// match the filter.
-	Between func(rx *Rx, behind, last int64) ([]Head[R], error)
+	Between func(rx *db.Rx, behind, last int64) ([]Head[R], error)
 	// Open returns at most that many keys of things that are likely to get news. Once polling all
 	// heads takes long, that is done only a twentieth of the time, and these are polled in between.
 	// nil: all are always polled.
-	Open func(rx *Rx, most int) (keys []int64, err error)
+	Open func(rx *db.Rx, most int) (keys []int64, err error)
 }
 
 // FollowAll iterates over the news of many streams from this call on. Followers with equal keys,
 // any comparable value, share their polls. A new thing is followed from its beginning; one that
 // begins to match the filter is followed from then until it is removed. Each stream keeps its own
-// order, without repeats and with a Gap for whatever was removed unread; streams are interleaved as
-// they were met. The removal of a thing is a Gap with Gone set. The loop can be run once; it ends
+// order, without repeats and with a db.Gap for whatever was removed unread; streams are interleaved as
+// they were met. The removal of a thing is a db.Gap with Gone set. The loop can be run once; it ends
 // as Follow does.
 //
 // It polls after commits, 1,000 keys in a read, for at most a fifth of the time. What appeared and
 // disappeared between two polls is not reported.
 func FollowAll[R comparable, T any](
-	ctx context.Context, d *DB, s Stream[R, T], key any, heads Heads[R],
-) iter.Seq2[Followed[R, T], error] {
+	ctx context.Context, d *db.DB, s Stream[R, T], key any, heads Heads[R],
+) iter.Seq2[db.Followed[R, T], error] {
 	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key},
 		someHeads[R]{s.some(heads.Between), heads})
-	return func(yield func(Followed[R, T], error) bool) {
+	return func(yield func(db.Followed[R, T], error) bool) {
 		if err == nil {
 			defer leave()
 			err = s.followAll(ctx, d, overview, now, yield)
 		}
 		if err != nil && !errors.Is(err, errLeft) {
-			yield(Followed[R, T]{}, s.failed(ctx, err))
+			yield(db.Followed[R, T]{}, s.failed(ctx, err))
 		}
 	}
 }
@@ -278,9 +256,9 @@ const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys
 	FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
 
 // some returns the heads of the next keys, and the last of these.
-func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
+func (s *Stream[R, T]) some(between func(rx *db.Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
 	keys := fmt.Sprintf(sqlNextKeys, s.Table, s.Key)
-	return func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error) {
+	return func(rx *db.Rx, behind int64) (list []Head[R], last int64, more bool, err error) {
 		var next struct {
 			Last int64 `db:"last"`
 			Keys int64 `db:"keys"`
@@ -302,21 +280,21 @@ type stand[R comparable] struct {
 }
 
 func (s *Stream[R, T]) followAll(
-	ctx context.Context, d *DB, overview *overview[R], now snapshot[R], yield func(Followed[R, T], error) bool,
+	ctx context.Context, d *db.DB, overview *overview[R], now snapshot[R], yield func(db.Followed[R, T], error) bool,
 ) error {
 	followed := make([]stand[R], 0, len(now.heads))
 	for _, head := range now.heads {
 		followed = append(followed, stand[R]{Head: head})
 	}
 	var lag lag
-	defer d.pollers.caughtUp(&lag)
+	defer pollersOf(d).caughtUp(&lag)
 	for {
 		var err error
-		d.pollers.caughtUp(&lag)
+		pollersOf(d).caughtUp(&lag)
 		if now, err = overview.wait(ctx, now); err != nil {
 			return err
 		}
-		d.pollers.behind(&lag)
+		pollersOf(d).behind(&lag)
 		before := followed
 		followed = make([]stand[R], 0, len(now.heads))
 		for _, head := range now.heads {
@@ -359,17 +337,17 @@ func (at *stand[R]) behind(end Place) bool {
 var errLeft = errors.New("the loop was left")
 
 // tellRest reads one stream to its end, or reports that it was removed.
-func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R],
-	yield func(Followed[R, T], error) bool,
+func (s *Stream[R, T]) tellRest(ctx context.Context, d *db.DB, at *stand[R],
+	yield func(db.Followed[R, T], error) bool,
 ) error {
 	for more := true; more; {
-		var told []Followed[R, T]
+		var told []db.Followed[R, T]
 		var next Place
-		err := d.Read(ctx, s.Op, func(rx *Rx) (err error) {
+		err := d.Read(ctx, s.Op, func(rx *db.Rx) (err error) {
 			told, next, more, err = s.read(rx, at.Place)
 			return err
 		})
-		if errors.Is(err, ErrCursorExpired) {
+		if errors.Is(err, db.ErrCursorExpired) {
 			err = s.tellGone(ctx, d, *at, yield)
 			at.gone = true
 			return err
@@ -387,14 +365,14 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R],
 	return nil
 }
 
-func (s *Stream[R, T]) tellGone(ctx context.Context, d *DB, was stand[R],
-	yield func(Followed[R, T], error) bool,
+func (s *Stream[R, T]) tellGone(ctx context.Context, d *db.DB, was stand[R],
+	yield func(db.Followed[R, T], error) bool,
 ) error {
 	if was.Out || was.gone {
 		return nil
 	}
-	f := Followed[R, T]{Of: was.Of, What: Gap, Gone: true, Reason: "it was removed"}
-	err := d.Read(ctx, s.Op, func(rx *Rx) error {
+	f := db.Followed[R, T]{Of: was.Of, What: db.Gap, Gone: true, Reason: "it was removed"}
+	err := d.Read(ctx, s.Op, func(rx *db.Rx) error {
 		f.Cursor = s.Cursor(rx, was.Place)
 		return nil
 	})

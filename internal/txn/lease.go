@@ -1,10 +1,8 @@
-package db
+package txn
 
 import (
 	"math"
 	"time"
-
-	"selvedge/internal/machine"
 )
 
 // LeaseSkew is how far the wall clocks of two holders may differ. It matters only for a lease
@@ -12,13 +10,9 @@ import (
 // that much later.
 const LeaseSkew = time.Minute
 
-// LeaseTerms are the terms of a lease. The zero value lasts as long as this process.
+// LeaseTerms are db.LeaseTerms.
 type LeaseTerms struct {
-	// TTL is how long the lease lasts from its beginning and from each renewal; 0 means as long as the
-	// process lives. A TTL beyond the clock's range lasts to its end.
-	TTL time.Duration
-	// Detached makes the lease outlive this process: only its time and its release end it, and every
-	// process that knows its epoch may use it. It needs a TTL.
+	TTL      time.Duration
 	Detached bool
 }
 
@@ -182,26 +176,4 @@ func (l LeaseColumns) end() BootTime {
 		end.Namespace = *l.TimeNS
 	}
 	return end
-}
-
-// A BootTime is a moment on the clock that leases use: it starts with the machine, runs while the
-// machine sleeps, and can't be set. Moments of different boots, and of different time namespaces,
-// can't be compared.
-type BootTime = machine.BootTime
-
-// ReadBootTime reads the clock.
-func ReadBootTime() BootTime { return machine.ReadBootTime() }
-
-// BootID identifies the current boot of the machine; nil if the system doesn't tell. On Linux it is
-// /proc/sys/kernel/random/boot_id.
-func BootID() *string { return machine.BootID() }
-
-// PIDNamespace identifies the namespace of this process's pids; nil if the system has none. A pid
-// of another namespace means nothing here. On Linux it is the inode of /proc/self/ns/pid.
-func PIDNamespace() *int64 {
-	id := machine.PIDNamespace()
-	if id == 0 {
-		return nil
-	}
-	return &id
 }

@@ -1,6 +1,6 @@
 //go:build postgres
 
-package db_test
+package stores_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package db_test
+package stores_test
 
 import (
 	"context"
@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -25,19 +28,19 @@ CREATE TABLE bells (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,
 
 type told = db.Followed[string, int64]
 
-var ringing = db.Stream[string, int64]{
+var ringing = stores.Stream[string, int64]{
 	Op: "listen", Name: "bell", Born: "new",
 	Table: "bells", Key: "key",
-	End: func(rx *db.Rx, key int64) (db.Place, bool, error) {
+	End: func(rx *db.Rx, key int64) (stores.Place, bool, error) {
 		var b bell
 		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, key)
-		return db.Place{Key: key, Seen: b.Rings, Status: b.Status}, found, err
+		return stores.Place{Key: key, Seen: b.Rings, Status: b.Status}, found, err
 	},
-	Read: func(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, int64], err error) {
+	Read: func(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[string, int64], err error) {
 		var b bell
 		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, at.Key)
 		if err == nil && !found {
-			err = db.CursorExpired("the bell was taken down")
+			err = txn.CursorExpired("the bell was taken down")
 		}
 		got.Of, got.Status, got.Seen = b.Name, b.Status, at.Seen
 		if at.Seen+1 < b.Kept {
@@ -48,7 +51,7 @@ var ringing = db.Stream[string, int64]{
 				break
 			}
 			got.Seen++
-			got.Items = append(got.Items, db.Placed[int64]{Position: got.Seen, Item: got.Seen})
+			got.Items = append(got.Items, stores.Placed[int64]{Position: got.Seen, Item: got.Seen})
 		}
 		return got, err
 	},
@@ -63,26 +66,26 @@ type bell struct {
 }
 
 func listen(ctx context.Context, d *db.DB, key int64, cursor string) iter.Seq2[told, error] {
-	return db.Follow(ctx, d, ringing, func(rx *db.Rx) (db.Place, error) {
+	return stores.Follow(ctx, d, ringing, func(rx *db.Rx) (stores.Place, error) {
 		if cursor != "" {
 			return ringing.ReadCursor(rx, cursor)
 		}
-		return db.Place{Key: key}, nil
+		return stores.Place{Key: key}, nil
 	})
 }
 
 func listenAll(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
-	return db.FollowAll(ctx, d, ringing, nil, db.Heads[string]{Between: bellsBetween})
+	return stores.FollowAll(ctx, d, ringing, nil, stores.Heads[string]{Between: bellsBetween})
 }
 
-func bellsBetween(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+func bellsBetween(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
 	var rows []bell
 	err = rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ?
 		ORDER BY key`, behind, last)
 	for _, b := range rows {
-		heads = append(heads, db.Head[string]{
+		heads = append(heads, stores.Head[string]{
 			Of:    b.Name,
-			Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status},
+			Place: stores.Place{Key: b.Key, Seen: b.Rings, Status: b.Status},
 		})
 	}
 	return heads, err
@@ -90,8 +93,8 @@ func bellsBetween(rx *db.Rx, behind, last int64) (heads []db.Head[string], err e
 
 // listenAllByOpen is listenAll for where a look at all takes long: bells that are done are closed.
 func listenAllByOpen(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
-	return db.FollowAll(ctx, d, ringing, "by open",
-		db.Heads[string]{Between: bellsBetween, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+	return stores.FollowAll(ctx, d, ringing, "by open",
+		stores.Heads[string]{Between: bellsBetween, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
 			return keys, rx.Select(&keys, `SELECT key FROM bells WHERE status <> 'done' LIMIT ?`, most)
 		}})
 }
@@ -333,25 +336,25 @@ func TestFollowAll_EndsWithContextAndFile(t *testing.T) {
 func TestCursorsBelongToOneList(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	err := d.Read(t.Context(), "cursors", func(rx *db.Rx) error {
-		cursor := rx.Cursor("list", []int64{-1, 1 << 62}, "", "text")
+		cursor := rx.Store().Cursor("list", []int64{-1, 1 << 62}, "", "text")
 		var numbers [2]int64
 		var a, b string
-		if err := rx.ReadCursor("list", cursor, numbers[:], &a, &b); err != nil ||
+		if err := rx.Store().ReadCursor("list", cursor, numbers[:], &a, &b); err != nil ||
 			numbers != [2]int64{-1, 1 << 62} || a != "" || b != "text" {
 			t.Errorf("it came back as %v, %q, %q: %v", numbers, a, b, err)
 		}
 		for name, read := range map[string]func() error{
-			"another list": func() error { return rx.ReadCursor("other", cursor, numbers[:], &a, &b) },
-			"fewer values": func() error { return rx.ReadCursor("list", cursor, numbers[:1], &a) },
-			"more values":  func() error { return rx.ReadCursor("list", cursor, numbers[:], &a, &b, &a) },
+			"another list": func() error { return rx.Store().ReadCursor("other", cursor, numbers[:], &a, &b) },
+			"fewer values": func() error { return rx.Store().ReadCursor("list", cursor, numbers[:1], &a) },
+			"more values":  func() error { return rx.Store().ReadCursor("list", cursor, numbers[:], &a, &b, &a) },
 			"half a cursor": func() error {
-				return rx.ReadCursor("list", cursor[:len(cursor)/2], numbers[:], &a,
+				return rx.Store().ReadCursor("list", cursor[:len(cursor)/2], numbers[:], &a,
 					&b)
 			},
-			"no base64":       func() error { return rx.ReadCursor("list", "?", numbers[:], &a, &b) },
-			"nothing":         func() error { return rx.ReadCursor("list", "", numbers[:], &a, &b) },
-			"a huge length":   func() error { return rx.ReadCursor("list", "AP____8P", numbers[:], &a, &b) },
-			"another's bytes": func() error { return rx.ReadCursor("list", "AAAA", numbers[:], &a, &b) },
+			"no base64":       func() error { return rx.Store().ReadCursor("list", "?", numbers[:], &a, &b) },
+			"nothing":         func() error { return rx.Store().ReadCursor("list", "", numbers[:], &a, &b) },
+			"a huge length":   func() error { return rx.Store().ReadCursor("list", "AP____8P", numbers[:], &a, &b) },
+			"another's bytes": func() error { return rx.Store().ReadCursor("list", "AAAA", numbers[:], &a, &b) },
 		} {
 			if err := read(); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 				t.Errorf("%s: %v", name, err)
@@ -367,12 +370,12 @@ func TestCursorsBelongToOneList(t *testing.T) {
 func TestACursorOfNoPlaceIsNone(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		for _, at := range []db.Place{{Key: 0, Seen: 1}, {Key: -1, Seen: 1}, {Key: 1, Seen: -1}} {
+		for _, at := range []stores.Place{{Key: 0, Seen: 1}, {Key: -1, Seen: 1}, {Key: 1, Seen: -1}} {
 			if _, err := ringing.ReadCursor(rx, ringing.Cursor(rx, at)); !errors.Is(err, db.ErrInvalid) {
 				t.Errorf("%+v gave %v", at, err)
 			}
 		}
-		begin := db.Place{Key: 1, Status: "new"}
+		begin := stores.Place{Key: 1, Status: "new"}
 		if at, err := ringing.ReadCursor(rx, ringing.Cursor(rx, begin)); at != begin || err != nil {
 			t.Errorf("%+v became %+v, %v", begin, at, err)
 		}
@@ -384,7 +387,7 @@ func TestACursorOfNoPlaceIsNone(t *testing.T) {
 }
 
 func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
-	weights := []int{1, 1, db.MaxPageBytes * 3, 1, 1}
+	weights := []int{1, 1, paging.MaxBytes * 3, 1, 1}
 	read := 0
 	items := func(yield func(int, error) bool) {
 		for i := range weights {
@@ -401,32 +404,32 @@ func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 		next  string
 	}{{2, 0, []int{0, 1}, "1"}, {0, 0, []int{0, 1}, "1"}, {1000, 0, []int{0, 1}, "1"}} {
 		read = 0
-		room, err := db.At{Limit: c.limit}.Room()
+		room, err := paging.RoomFor(c.limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] },
+		page, err := stores.FillPage(room, items, func(i *int) int { return weights[*i] },
 			func(i *int) string { return fmt.Sprint(*i) })
 		if err != nil || !slices.Equal(page.Items, c.want) || page.Next != c.next || read != len(c.want)+1 {
 			t.Errorf("a page of %d is %+v after %d items: %v", c.limit, page, read, err)
 		}
 	}
-	weights[1] = db.MaxPageBytes - 1 // with the first they fill it
-	room, _ := db.At{}.Room()
-	page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] },
+	weights[1] = paging.MaxBytes - 1 // with the first they fill it
+	room, _ := paging.RoomFor(0)
+	page, err := stores.FillPage(room, items, func(i *int) int { return weights[*i] },
 		func(i *int) string { return fmt.Sprint(*i) })
 	if err != nil || !slices.Equal(page.Items, []int{0, 1}) || page.Next != "1" {
 		t.Errorf("two that fill a page gave %+v: %v", page, err)
 	}
 	weights = weights[2:]
-	room, _ = db.At{}.Room()
-	page, err = db.FillPage(room, items, func(i *int) int { return weights[*i] },
+	room, _ = paging.RoomFor(0)
+	page, err = stores.FillPage(room, items, func(i *int) int { return weights[*i] },
 		func(i *int) string { return fmt.Sprint(*i) })
 	if err != nil || !slices.Equal(page.Items, []int{0}) || page.Next != "0" {
 		t.Errorf("an item that fills a page alone gave %+v: %v", page, err)
 	}
 	for _, limit := range []int{-1, db.MaxLimit + 1} {
-		if _, err := (db.At{Limit: limit}).Room(); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+		if _, err := paging.RoomFor(limit); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 			t.Errorf("a limit of %d gave %v", limit, err)
 		}
 	}
@@ -437,16 +440,16 @@ func TestWhatComesBehindAPrefix(t *testing.T) {
 		"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000",
 		"é": "ê",
 	} {
-		if got := db.AfterPrefix(prefix); got != want {
+		if got := paging.AfterPrefix(prefix); got != want {
 			t.Errorf("behind %q comes %q, not %q", prefix, got, want)
 		}
 	}
-	last := strings.Repeat("\U0010ffff", db.MaxID/len("\U0010ffff"))
-	if err := db.CheckID("last", last); err != nil {
+	last := strings.Repeat("\U0010ffff", txn.MaxID/len("\U0010ffff"))
+	if err := txn.CheckID("last", last); err != nil {
 		t.Fatal(err)
 	}
 	for _, prefix := range []string{"", "\U0010ffff", last} {
-		if end := db.AfterPrefix(prefix); end <= last {
+		if end := paging.AfterPrefix(prefix); end <= last {
 			t.Errorf("behind %q comes %q, before an id", prefix, end)
 		}
 	}
@@ -459,8 +462,8 @@ func TestALookAtManyIsShortReads(t *testing.T) {
 	write(t, d, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n
 		WHERE i < 2500) INSERT INTO bells (name) SELECT 'bell ' || i FROM n`)
 	var reads, most atomic.Int64
-	items := db.FollowAll(ctx, d, ringing, t.Name(),
-		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+	items := stores.FollowAll(ctx, d, ringing, t.Name(),
+		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
 			heads, err = bellsBetween(rx, behind, last)
 			reads.Add(1)
 			most.Store(max(most.Load(), int64(len(heads))))
@@ -481,7 +484,7 @@ func TestALookAtManyIsShortReads(t *testing.T) {
 
 // Where a look at all takes long, what comes to closed streams, and what is removed, is told all the same.
 func TestFollow_OpenStreamsMissNothing(t *testing.T) {
-	db.WithLongPolls(t)
+	stores.WithLongPolls(t)
 	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name, status)
@@ -518,7 +521,7 @@ func TestFollow_OpenStreamsMissNothing(t *testing.T) {
 // One goes before it was read, while looks still show it: those that keep what they saw of a closed
 // one do for long.
 func TestFollow_RemovalIsReportedOnce(t *testing.T) {
-	db.WithoutFullPolls(t)
+	stores.WithoutFullPolls(t)
 	d := dbtest.Open(t, db.Options{})
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name) VALUES ('first')`)
@@ -615,7 +618,7 @@ func TestALookDoesNotRestFromWaiting(t *testing.T) {
 		free = time.Now()
 		close(release)
 	})
-	worked, err := db.WorkOfAPoll(t.Context(), d, func(*db.Rx) error { return nil })
+	worked, err := stores.WorkOfAPoll(t.Context(), d, func(*db.Rx) error { return nil })
 	whole := time.Since(began)
 	reading.Wait()
 	if most := whole - free.Sub(began); err != nil || worked > most {
@@ -625,10 +628,58 @@ func TestALookDoesNotRestFromWaiting(t *testing.T) {
 
 // What was committed between its read and its wait has had its look, which did not know of it.
 func TestAFollowerAsksForTheLookThatItMissed(t *testing.T) {
-	if !db.AskedAfter(3, 4) {
+	if !stores.AskedAfter(3, 4) {
 		t.Error("it waits for the next commit")
 	}
-	if db.AskedAfter(4, 4) {
+	if stores.AskedAfter(4, 4) {
 		t.Error("it asks for a look although nothing was committed since it read")
+	}
+}
+
+// A look that panics ends those who wait for it, and nobody who comes later, though somebody uses
+// what it looked for still.
+func TestFollow_ObserverPanicEndsIt(t *testing.T) {
+	var panics atomic.Bool
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if panics.Load() && o.Why == "poll for followers" {
+			panic("observer")
+		}
+	}})
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name, rings) VALUES ('b', 1)`)
+	first := func(*db.Rx) (stores.Place, error) { return stores.Place{Key: 1}, nil }
+	follow := func(told func() bool) error {
+		for _, err := range stores.Follow(t.Context(), d, ringing, first) {
+			if err != nil || !told() {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := follow(func() bool {
+		panics.Store(true)
+		ended := make(chan error)
+		go func() { ended <- follow(func() bool { return true }) }()
+		for waits := true; waits; {
+			write(t, d, `UPDATE bells SET rings = rings + 1`)
+			select {
+			case err := <-ended:
+				wantsPanic(t, "who waits", err, "observer")
+				waits = false
+			default:
+			}
+		}
+		panics.Store(false)
+		items := 0
+		if err := follow(func() bool {
+			items++
+			write(t, d, `UPDATE bells SET rings = rings + 1`)
+			return items < 1000
+		}); err != nil {
+			t.Errorf("who came later: %v", err)
+		}
+		return false
+	}); err != nil {
+		t.Error(err)
 	}
 }

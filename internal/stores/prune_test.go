@@ -1,4 +1,4 @@
-package db_test
+package stores_test
 
 import (
 	"cmp"
@@ -10,17 +10,19 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
 // A past is what has ended, for Prune: the newest first.
 type past struct {
-	things []db.Ended
-	pages  []int                                                  // how many things each look gave
-	weighs []string                                               // what was weighed
-	share  int64                                                  // of a transaction
-	takes  []take                                                 // removals
-	remove func(db.Ended) (did db.Removal, took int64, err error) // nil: it is gone, and took nothing
+	things []stores.Ended
+	pages  []int                                                          // how many things each look gave
+	weighs []string                                                       // what was weighed
+	share  int64                                                          // of a transaction
+	takes  []take                                                         // removals
+	remove func(stores.Ended) (did stores.Removal, took int64, err error) // nil: it is gone, and took nothing
 }
 
 // A take is one removal.
@@ -35,16 +37,16 @@ func newPast(n int) *past {
 	for i := range n {
 		at := int64(n - i)
 		// three at a time
-		p.things = append(p.things, db.Ended{Key: at, ID: fmt.Sprint(at), Of: "a", At: at / 3, Bytes: 10})
+		p.things = append(p.things, stores.Ended{Key: at, ID: fmt.Sprint(at), Of: "a", At: at / 3, Bytes: 10})
 	}
 	return p
 }
 
-func (p *past) pruning() db.Pruning {
-	return db.Pruning{
+func (p *past) pruning() stores.Pruning {
+	return stores.Pruning{
 		Op: "prune", Store: db.StoreLive, Share: p.share,
-		Ended: func(_ *db.Rx, _ int64, after db.Ended, limit int) (page []db.Ended, err error) {
-			from, _ := slices.BinarySearchFunc(p.things, after, func(a, b db.Ended) int {
+		Ended: func(_ *db.Rx, _ int64, after stores.Ended, limit int) (page []stores.Ended, err error) {
+			from, _ := slices.BinarySearchFunc(p.things, after, func(a, b stores.Ended) int {
 				return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 			})
 			if from < len(p.things) && p.things[from].Key == after.Key {
@@ -54,10 +56,10 @@ func (p *past) pruning() db.Pruning {
 			p.pages = append(p.pages, len(page))
 			return page, nil
 		},
-		Remove: func(tx *db.Tx, thing db.Ended, share int64) (did db.Removal, took int64, err error) {
+		Remove: func(tx *db.Tx, thing stores.Ended, share int64) (did stores.Removal, took int64, err error) {
 			p.takes = append(p.takes, take{thing.ID, tx.Batch(), share})
 			if p.remove == nil {
-				return db.Removed, 0, nil
+				return stores.Removed, 0, nil
 			}
 			return p.remove(thing)
 		},
@@ -65,9 +67,9 @@ func (p *past) pruning() db.Pruning {
 }
 
 // weighing is pruning that learns of bytes by weighing.
-func (p *past) weighing() db.Pruning {
+func (p *past) weighing() stores.Pruning {
 	pruning := p.pruning()
-	pruning.Weigh = func(_ *db.Rx, thing db.Ended) (int64, error) {
+	pruning.Weigh = func(_ *db.Rx, thing stores.Ended) (int64, error) {
 		p.weighs = append(p.weighs, thing.ID)
 		return 10, nil
 	}
@@ -84,9 +86,9 @@ func (p *past) taken() (ids []string) {
 	return ids
 }
 
-func prune(t *testing.T, d *db.DB, p db.Pruning, policy db.Policy) db.Pruned {
+func prune(t *testing.T, d *db.DB, p stores.Pruning, policy db.Policy) db.Pruned {
 	t.Helper()
-	done, err := db.Prune(t.Context(), d, p, policy)
+	done, err := stores.Prune(t.Context(), d, p, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,7 @@ func TestALimitKeepsAsMuchAsItSays(t *testing.T) {
 		"no time":               {db.Policy{Age: db.KeepNone}, []string{"1", "2", "3", "4", "5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, pruning := range []func(*past) db.Pruning{(*past).pruning, (*past).weighing} {
+			for _, pruning := range []func(*past) stores.Pruning{(*past).pruning, (*past).weighing} {
 				p := newPast(5)
 				for i := range p.things {
 					p.things[i].At = p.things[i].Key
@@ -169,7 +171,7 @@ func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	pin := func(id string) {
 		if err := d.Write(t.Context(), "pin",
-			func(tx *db.Tx) error { return tx.Pin("", db.Pinned{Store: db.StoreLive, ID: id}) }); err != nil {
+			func(tx *db.Tx) error { return tx.Store().Pin("", txn.Pinned{Store: db.StoreLive, ID: id}) }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -192,7 +194,7 @@ func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 func TestATransactionRemovesItsShareAndNoMore(t *testing.T) {
 	p := newPast(200)
 	p.share = 10
-	p.remove = func(db.Ended) (db.Removal, int64, error) { return db.Removed, 1, nil } // 2 with itself
+	p.remove = func(stores.Ended) (stores.Removal, int64, error) { return stores.Removed, 1, nil } // 2 with itself
 	prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone})
 	together := map[int64]int{}
 	for _, one := range p.takes {
@@ -208,10 +210,10 @@ func TestATransactionRemovesItsShareAndNoMore(t *testing.T) {
 
 func TestATransactionThatHasTakenLongLetsOthersIn(t *testing.T) {
 	p := newPast(2)
-	p.remove = func(db.Ended) (db.Removal, int64, error) {
+	p.remove = func(stores.Ended) (stores.Removal, int64, error) {
 		for began := time.Now(); time.Since(began) < 6*time.Millisecond; { // a turn is 5
 		}
-		return db.Removed, 0, nil
+		return stores.Removed, 0, nil
 	}
 	prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone})
 	if len(p.takes) != 2 || p.takes[0].transaction == p.takes[1].transaction {
@@ -222,15 +224,15 @@ func TestATransactionThatHasTakenLongLetsOthersIn(t *testing.T) {
 func TestWhatGoesInPartsIsGoneOnce(t *testing.T) {
 	p := newPast(3)
 	parts := 3
-	p.remove = func(thing db.Ended) (db.Removal, int64, error) {
+	p.remove = func(thing stores.Ended) (stores.Removal, int64, error) {
 		switch {
 		case thing.ID == "1":
-			return db.Kept, 0, nil
+			return stores.Kept, 0, nil
 		case thing.ID == "2" && parts > 1:
 			parts--
-			return db.Partial, 100, nil
+			return stores.Partial, 100, nil
 		}
-		return db.Removed, 0, nil
+		return stores.Removed, 0, nil
 	}
 	var gone []string
 	done := prune(t, dbtest.Open(t, db.Options{}), p.pruning(),
@@ -252,14 +254,14 @@ func TestWhatWentBeforeAnErrorStaysGone(t *testing.T) {
 	p := newPast(4)
 	p.share = 2
 	broken := errors.New("broken")
-	p.remove = func(thing db.Ended) (db.Removal, int64, error) {
+	p.remove = func(thing stores.Ended) (stores.Removal, int64, error) {
 		if thing.ID == "4" {
-			return db.Kept, 0, broken
+			return stores.Kept, 0, broken
 		}
-		return db.Removed, math.MaxInt32, nil
+		return stores.Removed, math.MaxInt32, nil
 	}
 	var gone []string
-	done, err := db.Prune(t.Context(), dbtest.Open(t, db.Options{}), p.pruning(),
+	done, err := stores.Prune(t.Context(), dbtest.Open(t, db.Options{}), p.pruning(),
 		db.Policy{Count: db.KeepNone, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
 	if want := []string{"1", "2", "3"}; !errors.Is(err, broken) || !slices.Equal(gone, want) {
 		t.Errorf("%q went before %v", gone, err)

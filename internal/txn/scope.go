@@ -1,4 +1,4 @@
-package db
+package txn
 
 import (
 	"errors"
@@ -41,14 +41,14 @@ func (rx *Rx) Scope(name string) (id int64, ok bool, err error) {
 	if name == "" {
 		return defaultScope, true, nil
 	}
-	if known, hit := rx.db.scopes.Load(name); hit {
+	if known, hit := rx.in.scopes.Load(name); hit {
 		return known.(int64), true, nil
 	}
 	if ok, err = rx.Find(&id, sqlFindScope, name); err != nil || !ok {
 		return 0, false, err
 	}
 	if !rx.writes {
-		rx.db.scopes.Store(name, id) // rows of scopes are never deleted, and a read sees committed ones only
+		rx.in.scopes.Store(name, id) // rows of scopes are never deleted, and a read sees committed ones only
 	}
 	return id, true, nil
 }
@@ -65,6 +65,6 @@ func (tx *Tx) Scope(name string) (int64, error) {
 	if err := tx.Get(&id, sqlAddScope, name, Checksum(name)); err != nil {
 		return 0, errors.Join(fmt.Errorf("add the scope %q", name), err)
 	}
-	tx.AfterCommit(func() { tx.db.scopes.Store(name, id) })
+	tx.AfterCommit(func() { tx.in.scopes.Store(name, id) })
 	return id, nil
 }

@@ -1,9 +1,11 @@
-package db
+package txn
 
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
+	"errors"
+
+	"selvedge/internal/engine"
 )
 
 // Every cursor has one text form: base64url of the file's generation, the name of the list or
@@ -59,22 +61,19 @@ func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) e
 
 // NotThisCursor is the error for a text that is no cursor of this list or stream.
 func NotThisCursor(cursor string) error {
-	return &Error{
-		Op: "read cursor", Hint: "give back a cursor as it was received, to the call for the same list or stream",
-		Err: fmt.Errorf("%w: %q is no cursor of this list or stream", ErrInvalid, cursor),
-	}
+	return Invalid("give back a cursor as it was received, to the call for the same list or stream",
+		"%q is no cursor of this list or stream", cursor)
 }
 
 // CursorExpired is the error for a cursor to something that is gone.
 func CursorExpired(why string) error {
-	return &Error{
-		Op: "read cursor", Hint: "start over without the cursor",
-		Err: fmt.Errorf("%w: %s", ErrCursorExpired, why),
+	return &engine.Failure{
+		Kind: engine.ErrCursorExpired, Hint: "start over without the cursor", Err: errors.New(why),
 	}
 }
 
 // generation distinguishes the files that a path has had: restoring a backup changes it.
-func (rx *Rx) generation() uint64 { return rx.db.engine.Generation() }
+func (rx *Rx) generation() uint64 { return rx.in.Engine.Generation() }
 
 type cursorReader struct {
 	rest []byte

@@ -1,4 +1,4 @@
-package db
+package stores
 
 import (
 	"cmp"
@@ -7,25 +7,28 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Pruning is a store's part in [Prune]: it lists what has ended, newest first, and removes one
 // item.
 type Pruning struct {
 	Op    string // names the call in errors
-	Store string // see Stores
+	Store string // see db.Stores
 	Scope string
 
 	// Ended returns at most limit items that have ended, newest first, starting behind after: items
 	// that ended earlier, or at the same time with a lower key. The first call passes a position
 	// before all items.
-	Ended func(rx *Rx, scope int64, after Ended, limit int) ([]Ended, error)
+	Ended func(rx *db.Rx, scope int64, after Ended, limit int) ([]Ended, error)
 	// Weigh returns the Bytes of an item if Ended leaves them out; nil if Ended sets them.
-	Weigh func(rx *Rx, thing Ended) (int64, error)
+	Weigh func(rx *db.Rx, thing Ended) (int64, error)
 	// Remove removes an item that ended and still is ended, or a part of one that is larger than
 	// share. It reports what it did and how much of the share it used. A transaction starts with
 	// Share. An item that a foreign key holds stays: its error joins that of Prune, which goes on.
-	Remove func(tx *Tx, thing Ended, share int64) (Removal, int64, error)
+	Remove func(tx *db.Tx, thing Ended, share int64) (Removal, int64, error)
 	Share  int64
 
 	// Excess, unless it is nil, holds the items beyond the limits by age and by count, which the
@@ -39,7 +42,7 @@ type Pruning struct {
 type Ended struct {
 	Key   int64  `db:"key"`      // number of its row
 	ID    string `db:"id"`       // its id
-	Owner string `db:"owner"`    // see Pinned
+	Owner string `db:"owner"`    // see db.Pinned
 	Of    string `db:"of"`       // of whom it is counted
 	At    int64  `db:"ended_at"` // Unix nanoseconds of its end
 	Bytes int64  `db:"bytes"`    // that it holds, about
@@ -70,11 +73,11 @@ const (
 
 // Prune removes what a policy does not keep, oldest first, in short transactions. After an error
 // the removals before it stay, and the next call continues.
-func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, err error) {
+func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.Pruned, err error) {
 	if err := policy.Check(); err != nil {
 		return done, err
 	}
-	planned, ended, err := d.plan(ctx, p, policy)
+	planned, ended, err := plan(ctx, d, p, policy)
 	if err != nil {
 		return done, err
 	}
@@ -83,10 +86,10 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 		done.Removed++
 		done.Bytes += thing.Bytes
 		if !policy.DryRun {
-			d.work.pruned.Add(thing.Bytes)
+			d.Store().Pruned.Add(thing.Bytes)
 		}
 		if policy.Each != nil {
-			policy.Each(Gone{Of: thing.Of, ID: thing.ID, Bytes: thing.Bytes})
+			policy.Each(db.Gone{Of: thing.Of, ID: thing.ID, Bytes: thing.Bytes})
 		}
 	}
 	if policy.DryRun {
@@ -101,7 +104,7 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 		var went []Ended
 		var looked int
 		var next any
-		err = d.Reclaim(ctx, p.Op, func(tx *Tx) (err error) {
+		err = d.Reclaim(ctx, p.Op, func(tx *db.Tx) (err error) {
 			next = progress
 			went, looked, err = p.removeSome(tx, planned, &next)
 			return err
@@ -134,7 +137,7 @@ type referredTo struct {
 func (e *referredTo) Unwrap() error { return e.error }
 
 // plan lists what has ended, in short reads, and returns what the policy does not keep, newest first.
-func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, err error) {
+func plan(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (planned []Ended, ended int, err error) {
 	counts := map[string]int{}
 	known := map[int64]bool{} // of Excess
 	for _, thing := range p.Excess {
@@ -144,7 +147,7 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 		}
 	}
 	slices.SortFunc(planned, newestFirst)
-	if err := d.weigh(ctx, p, planned); err != nil {
+	if err := weighAll(ctx, d, p, planned); err != nil {
 		return nil, 0, err
 	}
 	ranked := p.Excess == nil
@@ -155,8 +158,8 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 		var page []Ended
 		var pinned []bool
 		var now time.Time
-		err := d.Read(ctx, p.Op, func(rx *Rx) error {
-			scope, there, err := rx.Scope(p.Scope)
+		err := d.Read(ctx, p.Op, func(rx *db.Rx) error {
+			scope, there, err := rx.Store().Scope(p.Scope)
 			if err != nil || !there {
 				return err
 			}
@@ -166,7 +169,7 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 			}
 			pinned = make([]bool, len(page))
 			for i, thing := range page {
-				if pinned[i], err = rx.IsPinned(scope, p.pin(thing)); err != nil {
+				if pinned[i], err = rx.Store().IsPinned(scope, p.pin(thing)); err != nil {
 					return err
 				}
 			}
@@ -186,17 +189,17 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 				continue
 			}
 			stays := pinned[i] || thing.Held || slices.Contains(policy.Pinned, thing.ID)
-			over := ranked && (policy.beyondCount(counts[thing.Of]) || policy.beyondAge(now, thing.At))
+			over := ranked && (beyondCount(policy, counts[thing.Of]) || beyondAge(policy, now, thing.At))
 			if !over || stays { // what another limit removes takes none of the bytes
 				bytes += thing.Bytes
-				over = over || policy.beyondBytes(bytes)
+				over = over || beyondBytes(policy, bytes)
 			}
 			if over && !stays {
 				planned = append(planned, thing)
 			}
 		}
 		if !early {
-			if err := d.weigh(ctx, p, planned[first:]); err != nil {
+			if err := weighAll(ctx, d, p, planned[first:]); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -215,17 +218,17 @@ func newestFirst(a, b Ended) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 }
 
-// weigh sets the bytes of the items, in short reads.
-func (d *DB) weigh(ctx context.Context, p Pruning, things []Ended) error {
+// weighAll sets the bytes of the items, in short reads.
+func weighAll(ctx context.Context, d *db.DB, p Pruning, things []Ended) error {
 	for part := range slices.Chunk(things, endedAtOnce) {
-		if err := d.Read(ctx, p.Op, func(rx *Rx) error { return p.weigh(rx, part) }); err != nil {
+		if err := d.Read(ctx, p.Op, func(rx *db.Rx) error { return p.weigh(rx, part) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p Pruning) weigh(rx *Rx, things []Ended) (err error) {
+func (p Pruning) weigh(rx *db.Rx, things []Ended) (err error) {
 	if p.Weigh == nil {
 		return nil
 	}
@@ -237,33 +240,33 @@ func (p Pruning) weigh(rx *Rx, things []Ended) (err error) {
 	return nil
 }
 
-func (p Pruning) pin(thing Ended) Pinned {
-	return Pinned{Store: p.Store, ID: thing.ID, Owner: thing.Owner}
+func (p Pruning) pin(thing Ended) txn.Pinned {
+	return txn.Pinned{Store: p.Store, ID: thing.ID, Owner: thing.Owner}
 }
 
 // beyondCount, beyondBytes and beyondAge report whether a limit excludes the nth item of its group,
 // the item with which the kept ones hold that many bytes, and the item that ended at that time.
-func (p Policy) beyondCount(nth int) bool { return p.Count != 0 && nth > max(p.Count, 0) }
+func beyondCount(p db.Policy, nth int) bool { return p.Count != 0 && nth > max(p.Count, 0) }
 
-func (p Policy) beyondBytes(held int64) bool {
-	return p.Bytes == KeepNone || p.Bytes > 0 && held > p.Bytes
+func beyondBytes(p db.Policy, held int64) bool {
+	return p.Bytes == db.KeepNone || p.Bytes > 0 && held > p.Bytes
 }
 
-func (p Policy) beyondAge(now time.Time, ended int64) bool {
-	return p.Age == KeepNone || p.Age > 0 && ended < Nanos(now.Add(-p.Age))
+func beyondAge(p db.Policy, now time.Time, ended int64) bool {
+	return p.Age == db.KeepNone || p.Age > 0 && ended < db.Nanos(now.Add(-p.Age))
 }
 
 // removeSome removes the first planned items, as far as the share of a transaction goes. looked is
 // how many are done, and progress that of the next one.
-func (p Pruning) removeSome(tx *Tx, planned []Ended, progress *any) (went []Ended, looked int, err error) {
-	scope, _, err := tx.Rx.Scope(p.Scope)
+func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []Ended, looked int, err error) {
+	scope, _, err := tx.Store().Rx.Scope(p.Scope)
 	if err != nil {
 		return nil, 0, err
 	}
 	began := time.Now()
 	for share := p.Share; looked < len(planned) && share > 0 && (looked == 0 || time.Since(began) < pruneTurn); {
 		thing := planned[looked]
-		if pinned, err := tx.IsPinned(scope, p.pin(thing)); err != nil {
+		if pinned, err := tx.Store().IsPinned(scope, p.pin(thing)); err != nil {
 			return nil, 0, err
 		} else if pinned { // since it was planned
 			looked++
@@ -271,8 +274,8 @@ func (p Pruning) removeSome(tx *Tx, planned []Ended, progress *any) (went []Ende
 		}
 		thing.Progress = progress
 		did, took, err := p.Remove(tx, thing, share)
-		if IsConstraint(err) {
-			err = &referredTo{wrap(p.Op, err), looked}
+		if db.IsConstraint(err) {
+			err = &referredTo{db.About(err, p.Op, "", "", nil), looked}
 		}
 		if err != nil {
 			return nil, 0, err

@@ -1,4 +1,4 @@
-package db
+package txn
 
 import "sync/atomic"
 

@@ -1,5 +1,4 @@
-// Package transact runs functions of stores in transactions and returns their results.
-package transact
+package stores
 
 import (
 	"context"
@@ -86,7 +85,7 @@ func (s Sweep[P]) end(ctx context.Context, ids []string) (ended, looked int, err
 				break
 			}
 		}
-		return tx.ForgetDeadOwners()
+		return tx.Store().ForgetDeadOwners()
 	})
 	if err != nil {
 		return 0, 0, err

@@ -1,4 +1,4 @@
-package db_test
+package stores_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 func TestAllPagesGoesThroughPagesOfAnySize(t *testing.T) {
@@ -21,7 +22,7 @@ func TestAllPagesGoesThroughPagesOfAnySize(t *testing.T) {
 			return page, nil
 		}
 		var got []int
-		for n, err := range db.AllPages(page) {
+		for n, err := range paging.All(page) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,12 +1,16 @@
-package db
+package stores
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Followers of one thing wait at the handle's tail. After a commit it polls the ends of all their
@@ -32,6 +36,12 @@ type pollers struct {
 
 	lagging sync.Mutex
 	lags    map[*lag]struct{}
+}
+
+func pollersOf(d *db.DB) *pollers {
+	return d.Store().Followers(func() txn.Followers {
+		return &pollers{starting: make(chan struct{}, 1)}
+	}).(*pollers)
 }
 
 // join calls use, which finds an existing poller and counts its caller, under mu. If there is none,
@@ -67,9 +77,8 @@ func (l *pollers) join(ctx context.Context, use func() bool, start func() error,
 	return nil
 }
 
-// count returns the number of followers, how many of those inside their loops have something left
-// to read, and how long the furthest behind has had that.
-func (l *pollers) count() (followers, catchingUp int, longest time.Duration) {
+// Count is for txn.Handle.
+func (l *pollers) Count() (followers, catchingUp int, longest time.Duration) {
 	l.mu.Lock()
 	if t := l.tail; t != nil {
 		followers = t.users
@@ -126,7 +135,7 @@ type poller struct {
 }
 
 // start starts polling, with the first poll on request. ctx ends only the start.
-func (l *poller) start(ctx context.Context, d *DB, poll func(context.Context)) error {
+func (l *poller) start(ctx context.Context, d *db.DB, poll func(context.Context)) error {
 	within, stop := context.WithCancelCause(context.Background())
 	started := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	changes, err := d.Changes(within)
@@ -142,7 +151,7 @@ func (l *poller) start(ctx context.Context, d *DB, poll func(context.Context)) e
 	return nil
 }
 
-func (l *poller) run(ctx context.Context, d *DB, changes <-chan struct{}, poll func(context.Context)) {
+func (l *poller) run(ctx context.Context, d *db.DB, changes <-chan struct{}, poll func(context.Context)) {
 	defer close(l.ended)
 	defer l.stop()
 	for {
@@ -175,7 +184,7 @@ func (l *poller) run(ctx context.Context, d *DB, changes <-chan struct{}, poll f
 func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.why = Panicked(v)
+			l.why = panicked(v)
 		} else if !ended {
 			l.why = errGoexit
 		}
@@ -187,16 +196,16 @@ func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended 
 // read is Read for a poll. Waiting for a server that is being replaced, and a run of fn that was
 // lost with a server, don't count as work: the rest after them would keep followers waiting for
 // several times as long.
-func (l *poller) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error,
-	fn func(*Rx) error,
+func (l *poller) read(ctx context.Context, by func(context.Context, string, func(*db.Rx) error) error,
+	fn func(*db.Rx) error,
 ) error {
 	before := l.worked
-	err := by(ctx, pollWhy, func(rx *Rx) error {
+	err := by(ctx, pollWhy, func(rx *db.Rx) error {
 		began := time.Now()
 		defer func() { l.worked = before + time.Since(began) }()
 		return fn(rx)
 	})
-	if errors.Is(err, ErrIO) {
+	if errors.Is(err, db.ErrIO) {
 		l.worked = before
 	}
 	if isPanic(err) { // of an observer, which would panic at the next poll, too
@@ -227,13 +236,13 @@ func (l *poller) over(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return cmp.Or(l.why, ErrClosed)
+	return cmp.Or(l.why, db.ErrClosed)
 }
 
 // A tail is where followers of single things wait.
 type tail struct {
 	poller
-	d *DB
+	d *db.DB
 
 	mu      sync.Mutex
 	begun   int // polls begun
@@ -242,14 +251,14 @@ type tail struct {
 
 // A waiter is a follower that has read everything there was.
 type waiter struct {
-	came  func(*Rx) (bool, error) // reports whether something came to its stream, by one statement
-	woken chan struct{}           // closed when something may have
+	came  func(*db.Rx) (bool, error) // reports whether something came to its stream, by one statement
+	woken chan struct{}              // closed when something may have
 }
 
 // joinTail returns the tail of the handle. The caller must leave it.
-func joinTail(ctx context.Context, d *DB) (t *tail, err error) {
+func joinTail(ctx context.Context, d *db.DB) (t *tail, err error) {
 	use := func() bool {
-		if t = d.pollers.tail; t == nil || !t.useful() {
+		if t = pollersOf(d).tail; t == nil || !t.useful() {
 			return false
 		}
 		t.users++
@@ -260,16 +269,16 @@ func joinTail(ctx context.Context, d *DB) (t *tail, err error) {
 		fresh = &tail{d: d, waiting: map[*waiter]struct{}{}}
 		return fresh.start(ctx, d, fresh.poll)
 	}
-	err = d.pollers.join(ctx, use, start, func() { d.pollers.tail = fresh })
+	err = pollersOf(d).join(ctx, use, start, func() { pollersOf(d).tail = fresh })
 	return t, err
 }
 
 func (t *tail) leave() {
-	t.d.pollers.mu.Lock()
-	defer t.d.pollers.mu.Unlock()
+	pollersOf(t.d).mu.Lock()
+	defer pollersOf(t.d).mu.Unlock()
 	if t.users--; t.users == 0 {
-		if t.stop(); t.d.pollers.tail == t {
-			t.d.pollers.tail = nil
+		if t.stop(); pollersOf(t.d).tail == t {
+			pollersOf(t.d).tail = nil
 		}
 	}
 }
@@ -283,7 +292,7 @@ func (t *tail) polls() int {
 }
 
 // wait returns nil once something may have come since the caller read, when since polls had begun.
-func (t *tail) wait(ctx context.Context, since int, came func(*Rx) (bool, error)) error {
+func (t *tail) wait(ctx context.Context, since int, came func(*db.Rx) (bool, error)) error {
 	w := &waiter{came: came, woken: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting[w] = struct{}{}
@@ -318,7 +327,7 @@ func (t *tail) poll(ctx context.Context) {
 		return
 	}
 	var woken []*waiter
-	err := t.read(ctx, t.d.ReadSingle, func(rx *Rx) error { // each asks for its own end alone
+	err := t.read(ctx, t.d.ReadSingle, func(rx *db.Rx) error { // each asks for its own end alone
 		woken = woken[:0]
 		for _, w := range waiting {
 			if came, err := w.came(rx); came || err != nil {
@@ -346,7 +355,7 @@ type overviewKey struct {
 }
 
 // A pageOfHeads returns the heads of the next keys, and the last of these.
-type pageOfHeads[R comparable] func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error)
+type pageOfHeads[R comparable] func(rx *db.Rx, behind int64) (list []Head[R], last int64, more bool, err error)
 
 type someHeads[R comparable] struct {
 	page pageOfHeads[R]
@@ -363,7 +372,7 @@ type snapshot[R comparable] struct {
 // An overview is where followers of many things wait, if they share a list of heads.
 type overview[R comparable] struct {
 	poller
-	d     *DB
+	d     *db.DB
 	key   overviewKey
 	heads someHeads[R]
 
@@ -384,7 +393,7 @@ type overview[R comparable] struct {
 // joinOverview returns an overview and its current snapshot. The caller must leave it; the end of
 // ctx leaves it, too.
 func joinOverview[R comparable](
-	ctx context.Context, d *DB, key overviewKey, heads someHeads[R],
+	ctx context.Context, d *db.DB, key overviewKey, heads someHeads[R],
 ) (o *overview[R], now snapshot[R], leave func(), err error) {
 	if o, err = findOverview(ctx, d, key, heads); err != nil {
 		return nil, now, nil, err
@@ -398,11 +407,11 @@ func joinOverview[R comparable](
 	return o, now, leave, err
 }
 
-func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey,
+func findOverview[R comparable](ctx context.Context, d *db.DB, key overviewKey,
 	heads someHeads[R],
 ) (o *overview[R], err error) {
 	use := func() (found bool) {
-		if o, found = d.pollers.overviews[key].(*overview[R]); !found || !o.useful() {
+		if o, found = pollersOf(d).overviews[key].(*overview[R]); !found || !o.useful() {
 			return false
 		}
 		o.users++
@@ -413,21 +422,21 @@ func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey,
 		fresh = &overview[R]{d: d, key: key, heads: heads, changed: make(chan struct{})}
 		return fresh.start(ctx, d, fresh.poll)
 	}
-	err = d.pollers.join(ctx, use, start, func() {
-		if d.pollers.overviews == nil {
-			d.pollers.overviews = map[overviewKey]any{}
+	err = pollersOf(d).join(ctx, use, start, func() {
+		if pollersOf(d).overviews == nil {
+			pollersOf(d).overviews = map[overviewKey]any{}
 		}
-		d.pollers.overviews[key] = fresh
+		pollersOf(d).overviews[key] = fresh
 	})
 	return o, err
 }
 
 func (o *overview[R]) leave() {
-	o.d.pollers.mu.Lock()
-	defer o.d.pollers.mu.Unlock()
+	pollersOf(o.d).mu.Lock()
+	defer pollersOf(o.d).mu.Unlock()
 	if o.users--; o.users == 0 {
-		if o.stop(); o.d.pollers.overviews[o.key] == any(o) {
-			delete(o.d.pollers.overviews, o.key)
+		if o.stop(); pollersOf(o.d).overviews[o.key] == any(o) {
+			delete(pollersOf(o.d).overviews, o.key)
 		}
 	}
 }
@@ -519,7 +528,7 @@ func (o *overview[R]) pollsAll(joined bool) bool {
 func (o *overview[R]) pollAll(ctx context.Context) (heads []Head[R], err error) {
 	before := o.worked
 	if o.heads.Open != nil { // before the poll: what ends meanwhile is polled at once more
-		err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
+		err = o.read(ctx, o.d.Read, func(rx *db.Rx) (err error) {
 			o.open, err = o.heads.Open(rx, mostOpen)
 			return err
 		})
@@ -527,7 +536,7 @@ func (o *overview[R]) pollAll(ctx context.Context) (heads []Head[R], err error) 
 	o.newest = 0
 	for more := true; more && err == nil; {
 		var part []Head[R]
-		err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
+		err = o.read(ctx, o.d.Read, func(rx *db.Rx) (err error) {
 			part, o.newest, more, err = o.heads.page(rx, o.newest)
 			return err
 		})
@@ -552,7 +561,7 @@ func (o *overview[R]) pollOpen(ctx context.Context) (heads []Head[R], err error)
 	var open []int64
 	var fresh []Head[R]
 	newest, more := o.newest, false
-	err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
+	err = o.read(ctx, o.d.Read, func(rx *db.Rx) (err error) {
 		clear(polled)
 		if open, err = o.heads.Open(rx, mostOpen); err != nil {
 			return err
@@ -596,4 +605,19 @@ func (o *overview[R]) pollOpen(ctx context.Context) (heads []Head[R], err error)
 	}
 	o.open, o.newest = open, newest
 	return append(heads, fresh...), nil
+}
+
+var errGoexit = errors.New("the function left by runtime.Goexit")
+
+// panicked converts a recovered value to an error with a *db.Panic in it.
+func panicked(v any) error {
+	if err, ok := v.(error); ok && isPanic(err) {
+		return err
+	}
+	return &db.Panic{Value: v, Stack: debug.Stack()}
+}
+
+func isPanic(err error) bool {
+	_, is := errors.AsType[*db.Panic](err)
+	return is
 }

@@ -1,0 +1,127 @@
+package txn
+
+import (
+	"slices"
+	"time"
+)
+
+// Stores are the names of the stores that have retention, in the order of the docs.
+var Stores = []string{"runs", "live", "agents", "checkpoints", "workers"}
+
+// CheckStore returns ErrInvalid for a name that no store has.
+func CheckStore(store string) error {
+	if slices.Contains(Stores, store) {
+		return nil
+	}
+	return Invalid("the stores are runs, live, agents, checkpoints and workers", "%q is no store", store)
+}
+
+// Limits are the limits of a db.Policy.
+type Limits struct {
+	Age   time.Duration
+	Count int
+	Bytes int64
+}
+
+// KeepNone is the limit that keeps nothing that has ended; 0 is no limit.
+const KeepNone = -1
+
+const (
+	sqlPutLimits = `INSERT INTO retention (scope, store, max_age, max_count, max_bytes, source, set_at,
+	checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, store) DO UPDATE
+	SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
+    source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum`
+	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
+	sqlPin        = `INSERT INTO retention_pins (scope, store, id, owner, pinned_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, store, id, owner) DO NOTHING`
+	sqlUnpin    = `DELETE FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
+	sqlIsPinned = `SELECT 1 FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
+)
+
+// ResetRetention is db.DB.ResetRetention inside a transaction.
+func (tx *Tx) ResetRetention(scope, store string) error {
+	if err := CheckStore(store); err != nil {
+		return err
+	}
+	id, ok, err := tx.Rx.Scope(scope)
+	if err == nil && ok {
+		_, err = tx.Exec(sqlDropLimits, id, store)
+	}
+	return err
+}
+
+// SetRetention is db.DB.SetRetention inside a transaction, of limits that were checked. source is the imported tree that set the
+// limits, or nil.
+func (tx *Tx) SetRetention(scope, store string, limits Limits, source *int64) error {
+	if err := CheckStore(store); err != nil {
+		return err
+	}
+	id, err := tx.Scope(scope)
+	if err != nil {
+		return err
+	}
+	columns := []any{
+		id, store, column(int64(limits.Age)), column(int64(limits.Count)), column(limits.Bytes), nil,
+		Nanos(tx.Now()),
+	}
+	if source != nil {
+		columns[5] = *source
+	}
+	_, err = tx.Exec(sqlPutLimits, append(columns, Checksum(columns...))...)
+	return err
+}
+
+func column(limit int64) any {
+	switch limit {
+	case 0:
+		return nil
+	case KeepNone:
+		return int64(0)
+	}
+	return limit
+}
+
+// Pinned is a db.Pinned: an item that no limit removes.
+type Pinned struct{ Store, ID, Owner string }
+
+// Pin keeps an item of a scope, whatever the limits of retention say, until Unpin. The stores check
+// that it exists: see their Pin. Pinning twice is fine.
+func (tx *Tx) Pin(scope string, p Pinned) error {
+	err := CheckStore(p.Store)
+	if err == nil {
+		err = CheckID("pinned", p.ID)
+	}
+	if err == nil {
+		err = CheckID("pinned owner", p.Owner)
+	}
+	if err != nil {
+		return err
+	}
+	id, err := tx.Scope(scope)
+	if err != nil {
+		return err
+	}
+	columns := []any{id, p.Store, p.ID, p.Owner, Nanos(tx.Now())}
+	_, err = tx.Exec(sqlPin, append(columns, Checksum(columns...))...)
+	return err
+}
+
+// Unpin removes a pin; it is fine if there is none.
+func (tx *Tx) Unpin(scope string, p Pinned) error {
+	id, ok, err := tx.Rx.Scope(scope)
+	if err != nil || !ok {
+		return err
+	}
+	return tx.unpin(id, p)
+}
+
+func (tx *Tx) unpin(scope int64, p Pinned) error {
+	_, err := tx.Exec(sqlUnpin, scope, p.Store, p.ID, p.Owner)
+	return err
+}
+
+// IsPinned reports whether the item is pinned.
+func (rx *Rx) IsPinned(scope int64, p Pinned) (bool, error) {
+	return rx.Find(new(int64), sqlIsPinned, scope, p.Store, p.ID, p.Owner)
+}

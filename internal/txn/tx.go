@@ -1,0 +1,131 @@
+package txn
+
+import (
+	"errors"
+
+	"selvedge/internal/engine"
+)
+
+// Tx is a write transaction.
+type Tx struct {
+	Rx
+	engine engine.Tx
+}
+
+// Begin opens the transaction for its function.
+func (tx *Tx) Begin(in *Handle, x engine.Tx) {
+	tx.engine, tx.writes = x, true
+	tx.Rx.Begin(in, x)
+}
+
+// Exec changes rows and returns their number.
+func (tx *Tx) Exec(query string, args ...any) (int64, error) {
+	if err := tx.run(args); err != nil {
+		return 0, err
+	}
+	defer tx.leave()
+	return tx.engine.Exec(query, args)
+}
+
+// Queue is Exec for a change whose row count does not matter. On a server it may be sent with the
+// next statement, or with the commit, instead of in a message of its own; its error is then that of
+// the next statement or the commit. So use it for changes that the caller's input can't make fail.
+func (tx *Tx) Queue(query string, args ...any) error {
+	if err := tx.run(args); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.Queue(query, args)
+}
+
+// ExecAndCommit is Exec for the only change of a transaction, and the last statement of its function if it
+// changed a row. On a server it is sent with the commit of a WriteLocked, and stays done even if
+// the function then returns an error. If it changed no row, the function may continue, as in a new
+// transaction: it must lock again what it had locked.
+func (tx *Tx) ExecAndCommit(query string, args ...any) (int64, error) {
+	if err := tx.run(args); err != nil {
+		return 0, err
+	}
+	defer tx.leave()
+	return tx.engine.ExecAndCommit(query, args)
+}
+
+// Number returns the key for a new row of a table that numbers its rows. Later calls return higher
+// numbers. On a server an unused number is not given out again.
+func (tx *Tx) Number(table string) (int64, error) {
+	if err := tx.enter(); err != nil {
+		return 0, err
+	}
+	defer tx.leave()
+	return tx.engine.Number(table)
+}
+
+// Expect announces how many more rows of a table Number will number: a server then numbers them
+// together.
+func (tx *Tx) Expect(table string, rows int) {
+	if rows > 0 && tx.enter() == nil {
+		defer tx.leave()
+		tx.engine.Expect(table, rows)
+	}
+}
+
+// Savepoint runs fn inside a savepoint. If fn fails, its changes are undone and earlier ones stay;
+// Savepoint returns fn's error. What other goroutines write through tx while fn runs belongs to the
+// savepoint. If one of them has a savepoint open when fn returns, or fn still runs when the
+// transaction's function has returned, the whole transaction is undone with engine.ErrInvalid.
+func (tx *Tx) Savepoint(fn func() error) error {
+	inner, err := tx.savepoint()
+	if err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if !returned && tx.enter() == nil { // fn panicked or left by Goexit
+			defer tx.leave()
+			_ = inner.RollBack() // the transaction remembers that it failed
+		}
+	}()
+	err = fn()
+	returned = true
+	if ended := tx.enter(); ended != nil {
+		return errors.Join(err, ended)
+	}
+	defer tx.leave()
+	if err == nil {
+		return inner.Release()
+	}
+	if undo := inner.RollBack(); undo != nil {
+		return errors.Join(err, undo)
+	}
+	return err
+}
+
+func (tx *Tx) savepoint() (engine.Savepoint, error) {
+	if err := tx.enter(); err != nil {
+		return nil, err
+	}
+	defer tx.leave()
+	return tx.engine.Savepoint()
+}
+
+// AfterCommit runs fn once the transaction is committed, before Write returns; not if it is undone.
+// fn must be short and must not use the database (an error at once). If fn panics or calls
+// runtime.Goexit, so does this Write, and no other: the commit stays done, the other functions
+// given to AfterCommit still run, and the *Panic has Committed set.
+func (tx *Tx) AfterCommit(fn func()) {
+	if tx.enter() == nil { // what has ended has nothing more to commit
+		defer tx.leave()
+		tx.engine.OnCommit(fn)
+	}
+}
+
+// Analyze lets a server update the statistics of tables that have grown much, at the end of a bulk
+// load. The server does that by itself within about a minute, and until then a page of a list may
+// cost as much as the whole list. A file needs none.
+func (tx *Tx) Analyze() error {
+	if err := tx.enter(); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.Analyze()
+}
