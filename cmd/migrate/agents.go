@@ -43,11 +43,11 @@ type releaseAnswer struct {
 	Status    agents.Status `json:"status"`     // its status now
 }
 
-func (a *app) agentsCommand() *cobra.Command {
+var _ = register("Look:", 40, func(a *app) *cobra.Command {
 	return a.group(agentNoun, "Look at agents, and end what is dead or stuck",
 		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand(),
 		a.agentsRecoverCommand())
-}
+})
 
 var agentNoun = noun{
 	store: db.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",

@@ -16,7 +16,7 @@ type backupAnswer struct {
 	Bytes  int64  `json:"bytes"`  // size of the copy
 }
 
-func (a *app) backupCommand() *cobra.Command {
+var _ = register("Care:", 20, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the file, in use or not, to FILE",
@@ -26,7 +26,7 @@ it gets its name.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.backup(c.Context(), args[0]) },
 	}, backupAnswer{})
-}
+})
 
 func (a *app) backup(ctx context.Context, dest string) error {
 	if dest == "" {

@@ -31,7 +31,7 @@ type checkProblem struct {
 	Detail string `json:"detail"` // what it found
 }
 
-func (a *app) checkCommand() *cobra.Command {
+var _ = register("Care:", 10, func(a *app) *cobra.Command {
 	deep := false
 	c := &cobra.Command{
 		Use:   "check [--deep]",
@@ -49,7 +49,7 @@ lists what is covered.`,
 	c.Flags().BoolVar(&deep, "deep", false,
 		"also read everything as the stores do: every record, event, document and transcript")
 	return a.answering(c, checkAnswer{})
-}
+})
 
 func (a *app) check(ctx context.Context, deep bool) error {
 	path, err := a.place()

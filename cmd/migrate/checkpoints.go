@@ -47,10 +47,10 @@ type claimFact struct {
 	Expired bool `json:"expired"`
 }
 
-func (a *app) checkpointsCommand() *cobra.Command {
+var _ = register("Look:", 50, func(a *app) *cobra.Command {
 	return a.group(checkpointNoun, "Look at paused runs, and recover claims that nobody works on",
 		a.checkpointsListCommand(), a.checkpointsShowCommand(), a.checkpointsRecoverCommand())
-}
+})
 
 var checkpointNoun = noun{
 	store: db.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",

@@ -12,7 +12,7 @@ type compactAnswer struct {
 	After  int64  `json:"after"`  // the same now
 }
 
-func (a *app) compactCommand() *cobra.Command {
+var _ = register("Care:", 100, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "compact",
 		Short: "Give all free room of the file back to the disk",
@@ -30,4 +30,4 @@ most files need no more.`,
 				size(done.Before))
 		},
 	}, compactAnswer{})
-}
+})

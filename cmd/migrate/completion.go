@@ -18,7 +18,7 @@ type completionAnswer struct {
 	Script string `json:"script"` // what to give the shell
 }
 
-func (a *app) completionCommand() *cobra.Command {
+var _ = register("Shell:", 10, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print the script that completes commands, flags, words, ids and scopes in a shell",
@@ -47,7 +47,7 @@ func (a *app) completionCommand() *cobra.Command {
 			return a.answer(completionAnswer{args[0], script.String()}, func() { a.write(script.String()) })
 		},
 	}, completionAnswer{})
-}
+})
 
 // completeWords completes a flag that takes one of some words.
 func completeWords[S ~string](c *cobra.Command, flag string, words []S) {

@@ -34,7 +34,7 @@ type datasetteQuery struct {
 	SQL         string `json:"sql"`         // the query; its parameters are numbers of rows
 }
 
-func (a *app) datasetteCommand() *cobra.Command {
+var _ = register("Look:", 20, func(a *app) *cobra.Command {
 	var base string
 	c := &cobra.Command{
 		Use:   "datasette [--url URL]",
@@ -59,7 +59,7 @@ The answer is JSON, with --json or without. The file itself isn't opened, and ne
 	}
 	c.Flags().StringVar(&base, "url", "http://127.0.0.1:8001", "`URL` at which people reach Datasette")
 	return a.answering(c, datasetteAnswer{})
-}
+})
 
 func datasetteMetadata(path, base string) datasetteAnswer {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))

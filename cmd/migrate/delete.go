@@ -16,7 +16,7 @@ type deleteAnswer struct {
 	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
-func (a *app) deleteCommand() *cobra.Command {
+var _ = register("Care:", 120, func(a *app) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "delete STORE ID [--agent ID] [--runtime ID] [--yes]",
@@ -36,7 +36,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	}
 	yesFlag(c, &yes)
 	return a.answering(c, deleteAnswer{})
-}
+})
 
 func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) error {
 	at := slices.IndexFunc(nouns, func(n noun) bool { return n.store == store })

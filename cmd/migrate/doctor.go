@@ -46,7 +46,7 @@ const (
 	stateDamaged doctorState = "damaged"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+var _ = register("Care:", 130, func(a *app) *cobra.Command {
 	fix := false
 	c := &cobra.Command{
 		Use:   "doctor [--fix]",
@@ -62,7 +62,7 @@ if nobody else has it open. It removes nothing of yours.`,
 	}
 	c.Flags().BoolVar(&fix, "fix", false, "also do what is safe")
 	return a.answering(c, doctorAnswer{})
-}
+})
 
 func (a *app) doctor(ctx context.Context, fix bool) error {
 	path, err := a.place()

@@ -25,7 +25,7 @@ type downFlags struct {
 	dryRun, showSQL, yes bool
 }
 
-func (a *app) downCommand() *cobra.Command {
+var _ = register("Schema:", 20, func(a *app) *cobra.Command {
 	var f downFlags
 	c := &cobra.Command{
 		Use:   "down --to N [--dry-run] [--show-sql] [--yes]",
@@ -49,7 +49,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL that takes each version away")
 	yesFlag(c, &f.yes)
 	return a.answering(c, downAnswer{})
-}
+})
 
 func (a *app) down(ctx context.Context, f downFlags) error {
 	answer := downAnswer{DryRun: f.dryRun, Tables: []tableItem{}}

@@ -9,7 +9,7 @@ import (
 	"selvedge/legacy"
 )
 
-func (a *app) exportCommand() *cobra.Command {
+var _ = register("Trees:", 30, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "export KIND DIR",
 		Short: "Write the old layout, for a program of the old kind",
@@ -23,7 +23,7 @@ the exit code is 3.`,
 			return a.export(c.Context(), args[0], args[1])
 		},
 	}, treeAnswer{})
-}
+})
 
 func (a *app) export(ctx context.Context, name, dir string) error {
 	if name == autoKind {

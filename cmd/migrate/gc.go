@@ -131,7 +131,7 @@ type gcFlags struct {
 	apply bool
 }
 
-func (a *app) gcCommand() *cobra.Command {
+var _ = register("Care:", 80, func(a *app) *cobra.Command {
 	var f gcFlags
 	c := &cobra.Command{
 		Use:   "gc [STORE]... [--max-age AGE] [--keep N] [--max-bytes SIZE] [--apply]",
@@ -162,7 +162,7 @@ Stopped, it can be run again. It works on a full disk, too.`,
 	f.add(c)
 	c.Flags().BoolVar(&f.apply, "apply", false, "remove it, and give the space back")
 	return a.answering(c, gcAnswer{})
-}
+})
 
 func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) error {
 	answer := gcAnswer{Scope: a.scope, Applied: f.apply, Stores: []gcStore{}}

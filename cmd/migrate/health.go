@@ -109,7 +109,7 @@ func asServer(h *db.ServerHealth) *serverHealth {
 	return s
 }
 
-func (a *app) healthCommand() *cobra.Command {
+var _ = register("Care:", 60, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "health",
 		Short: "Show the room that the file takes at the moment, and who reads it",
@@ -120,7 +120,7 @@ the standbys and whether commits wait for them, how far the server is from runni
 and what keeps its WAL. A user who is no member of pg_monitor sees less.`,
 		RunE: a.on(toLook, a.health),
 	}, healthAnswer{})
-}
+})
 
 func (a *app) health(ctx context.Context, d *db.DB, _ []string) error {
 	h, err := d.Health(ctx)

@@ -12,7 +12,7 @@ import (
 	"selvedge/legacy"
 )
 
-func (a *app) importCommand() *cobra.Command {
+var _ = register("Trees:", 10, func(a *app) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import KIND DIR [--up] [--follow-links] [--yes]",
@@ -47,7 +47,7 @@ from now on, and without --yes, where nobody can be asked, the exit code is 2.`,
 		"don't ask whether what auto recognised is meant, nor whether a folder is meant that is not the one "+
 			"that was imported before")
 	return a.answering(c, treeAnswer{})
-}
+})
 
 type importFlags struct{ up, followLinks, yes bool }
 

@@ -11,11 +11,11 @@ import (
 	"selvedge/legacy"
 )
 
-func (a *app) importsCommand() *cobra.Command {
+var _ = register("Trees:", 40, func(a *app) *cobra.Command {
 	return group("imports",
 		"See which trees were imported, by whom, and what came of it; decide conflicts with the old program",
 		a.importsListCommand(), a.importsShowCommand(), a.importsConflictsCommand(), a.importsResolveCommand())
-}
+})
 
 // importAnswer is the shape of imports show --json.
 type importAnswer struct {

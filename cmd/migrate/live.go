@@ -20,10 +20,10 @@ type liveAnswer struct {
 	Events []any `json:"events"`
 }
 
-func (a *app) liveCommand() *cobra.Command {
+var _ = register("Look:", 70, func(a *app) *cobra.Command {
 	return a.group(liveNoun, "Look at live runs, pin them, and recover those that only the dead held",
 		a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand(), a.liveRecoverCommand())
-}
+})
 
 var liveNoun = noun{
 	store: db.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",

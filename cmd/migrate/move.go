@@ -51,7 +51,7 @@ type moveProof struct {
 	Line  string `json:"line"` // all of that, for people
 }
 
-func (a *app) moveCommand() *cobra.Command {
+var _ = register("Care:", 150, func(a *app) *cobra.Command {
 	var to string
 	var abandon, lost bool
 	c := &cobra.Command{
@@ -93,7 +93,7 @@ source marked as moved, for ever, and the target can be opened: there is no mome
 	c.Flags().BoolVar(&lost, "lost", false,
 		"with --abandon: the target is lost for good and takes no work; don't ask it")
 	return a.answering(c, moveAnswer{})
-}
+})
 
 // moveOptions bound the wait for others.
 func (a *app) moveOptions() db.Options { return db.Options{LockTimeout: cmp.Or(a.wait, sayAfter)} }

@@ -23,10 +23,10 @@ type quarantineAnswer struct {
 	Raw  []byte  `json:"raw"` // the bytes that are kept, base64
 }
 
-func (a *app) quarantineCommand() *cobra.Command {
+var _ = register("Trees:", 50, func(a *app) *cobra.Command {
 	return group("quarantine", "See what an import could not take, try it again, or drop it",
 		a.quarantineListCommand(), a.quarantineShowCommand(), a.quarantineRetryCommand(), a.quarantineDropCommand())
-}
+})
 
 func (a *app) quarantineListCommand() *cobra.Command {
 	c := &cobra.Command{

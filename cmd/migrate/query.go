@@ -34,7 +34,7 @@ type queryFlags struct {
 	form       rowForm
 }
 
-func (a *app) queryCommand() *cobra.Command {
+var _ = register("Look:", 10, func(a *app) *cobra.Command {
 	var f queryFlags
 	var form func() (rowForm, error)
 	c := &cobra.Command{
@@ -75,7 +75,7 @@ output was read to the end.`,
 	flags.DurationVar(&f.timeout, "timeout", 0, "give up after `TIME`, as in 30s or 5m; 0 means never")
 	form = a.formFlags(c)
 	return a.answering(c, queryAnswer{})
-}
+})
 
 func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 	if text == "-" {

@@ -20,7 +20,7 @@ type redactAnswer struct {
 	Backups []string `json:"backups"`
 }
 
-func (a *app) redactCommand() *cobra.Command {
+var _ = register("Care:", 140, func(a *app) *cobra.Command {
 	var pattern string
 	var yes, dryRun bool
 	var r maintenance.Redaction
@@ -64,7 +64,7 @@ logs.`,
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be touched")
 	yesFlag(c, &yes)
 	return a.answering(c, redactAnswer{})
-}
+})
 
 func (a *app) redact(ctx context.Context, d *db.DB, r maintenance.Redaction, dryRun, yes bool) error {
 	var done maintenance.Redacted

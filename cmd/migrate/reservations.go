@@ -47,10 +47,10 @@ type reservationAnswer struct {
 	Epoch int64  `json:"epoch"` // of the reservation that was taken away
 }
 
-func (a *app) reservationsCommand() *cobra.Command {
+var _ = register("Care:", 70, func(a *app) *cobra.Command {
 	return group("reservations", "Look at what is reserved, and release what is stuck",
 		a.reservationsListCommand(), a.reservationsReleaseCommand())
-}
+})
 
 func (a *app) reservationsListCommand() *cobra.Command {
 	var kind string

@@ -16,7 +16,7 @@ type restoreAnswer struct {
 	Kept   string `json:"kept"`   // where the file is now that was there before; empty where none was
 }
 
-func (a *app) restoreCommand() *cobra.Command {
+var _ = register("Care:", 30, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "Put a copy of the backup FILE into the place of the file",
@@ -30,7 +30,7 @@ The schema is that of the backup; up brings it to this program's. Cursors from b
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.restore(c.Context(), args[0]) },
 	}, restoreAnswer{})
-}
+})
 
 func (a *app) restore(ctx context.Context, backup string) error {
 	backup, err := absolute(backup)

@@ -76,10 +76,10 @@ type pinItem struct {
 	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
-func (a *app) retentionCommand() *cobra.Command {
+var _ = register("Care:", 90, func(a *app) *cobra.Command {
 	return group("retention", "Show and set how long the stores keep what has ended",
 		a.retentionShowCommand(), a.retentionSetCommand())
-}
+})
 
 func (a *app) retentionShowCommand() *cobra.Command {
 	return a.answering(&cobra.Command{

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +45,23 @@ type app struct {
 	failed     error                  // the first failure to write to stdout
 }
 
+// registered are the top-level commands.
+var registered []registration
+
+type registration struct {
+	group string
+	order int
+	build func(*app) *cobra.Command
+}
+
+// register adds a top-level command to a group of the help, which lists by order. The file of the
+// command calls it for a package-level variable. Orders are 10 apart, to leave room for new commands.
+func register(group string, order int, build func(*app) *cobra.Command) registration {
+	r := registration{group, order, build}
+	registered = append(registered, r)
+	return r
+}
+
 // answering records the type that a command prints with --json. docs/CLI.md is made from it.
 func (a *app) answering(c *cobra.Command, answer any) *cobra.Command {
 	a.answers[c] = answer
@@ -51,7 +70,7 @@ func (a *app) answering(c *cobra.Command, answer any) *cobra.Command {
 
 func newRootCommand(a *app) *cobra.Command {
 	a.answers = map[*cobra.Command]any{}
-	cobra.EnableCommandSorting = false // the help lists them as below
+	cobra.EnableCommandSorting = false // the help lists them by group and order
 	root := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring agent state into one SQLite file, look after the file, and look into it",
@@ -92,30 +111,17 @@ differs there.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.showHelp(root)
 
-	for _, group := range []struct {
-		title    string
-		commands []*cobra.Command
-	}{
-		{"Schema:", []*cobra.Command{a.upCommand(), a.downCommand(), a.statusCommand(), a.versionCommand()}},
-		{"Trees:", []*cobra.Command{
-			a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(), a.quarantineCommand(),
-		}},
-		{"Care:", []*cobra.Command{
-			a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(),
-			a.healthCommand(), a.reservationsCommand(), a.gcCommand(), a.retentionCommand(), a.compactCommand(),
-			a.scopesCommand(), a.deleteCommand(), a.doctorCommand(), a.redactCommand(), a.moveCommand(),
-		}},
-		{"Look:", []*cobra.Command{
-			a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(), a.checkpointsCommand(),
-			a.workersCommand(), a.liveCommand(),
-		}},
-		{"Shell:", []*cobra.Command{a.completionCommand(), a.helpCommand()}},
-	} {
-		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
-		for _, c := range group.commands {
-			c.GroupID = group.title
-		}
-		root.AddCommand(group.commands...)
+	groups := []string{"Schema:", "Trees:", "Care:", "Look:", "Shell:"}
+	for _, title := range groups {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+	}
+	ordered := slices.SortedStableFunc(slices.Values(registered), func(x, y registration) int {
+		return cmp.Or(slices.Index(groups, x.group)-slices.Index(groups, y.group), x.order-y.order)
+	})
+	for _, r := range ordered {
+		c := r.build(a)
+		c.GroupID = r.group // cobra panics where there is no such group
+		root.AddCommand(c)
 	}
 	root.SetHelpCommand(subcommand(root, "help"))
 	a.completeIDs(root)
@@ -196,7 +202,7 @@ type helpAnswer struct {
 	Help string `json:"help"` // the help text
 }
 
-func (a *app) helpCommand() *cobra.Command {
+var _ = register("Shell:", 20, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Say how a command is used",
@@ -213,7 +219,7 @@ func (a *app) helpCommand() *cobra.Command {
 			return c.Help()
 		},
 	}, helpAnswer{})
-}
+})
 
 // showHelp fits the help into a terminal. With --json it is an answer too.
 func (a *app) showHelp(root *cobra.Command) {

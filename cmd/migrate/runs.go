@@ -25,10 +25,10 @@ type runAnswer struct {
 	Records []any `json:"records"`
 }
 
-func (a *app) runsCommand() *cobra.Command {
+var _ = register("Look:", 30, func(a *app) *cobra.Command {
 	return a.group(runNoun, "Look at run traces, pin them, and end those that nobody writes to",
 		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(), a.runsAdoptCommand(), a.runsRecoverCommand())
-}
+})
 
 const runWritten = "%[1]s --agent %[2]s"
 

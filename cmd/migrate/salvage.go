@@ -23,7 +23,7 @@ type salvageAnswer struct {
 	Problems []checkProblem            `json:"problems"` // what check says of the new file
 }
 
-func (a *app) salvageCommand() *cobra.Command {
+var _ = register("Care:", 40, func(a *app) *cobra.Command {
 	var o db.SalvageOptions
 	c := &cobra.Command{
 		Use:   "salvage FILE [--keep-suspect]",
@@ -40,7 +40,7 @@ read. FILE passes check. The damaged file stays as it is; no program may have it
 	c.Flags().BoolVar(&o.KeepSuspect, "keep-suspect", false,
 		"bring rows whose checksum is wrong too, without a checksum")
 	return a.answering(c, salvageAnswer{})
-}
+})
 
 func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) error {
 	if dest == "" {

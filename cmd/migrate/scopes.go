@@ -14,7 +14,7 @@ type scopesAnswer struct {
 	Items []maintenance.ScopeSize `json:"items"` // every scope, by name
 }
 
-func (a *app) scopesCommand() *cobra.Command {
+var _ = register("Care:", 110, func(a *app) *cobra.Command {
 	return group("scopes", "Look at the scopes of the file", a.answering(&cobra.Command{
 		Use:   "list",
 		Short: "List the scopes with what they keep, by name",
@@ -38,4 +38,4 @@ does not matter to it. A scope comes into being with the first thing in it, and 
 			})
 		}),
 	}, scopesAnswer{}))
-}
+})

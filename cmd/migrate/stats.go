@@ -34,13 +34,13 @@ type tableSize struct {
 	Rows int64  `json:"rows"` // how many it has, in all scopes
 }
 
-func (a *app) statsCommand() *cobra.Command {
+var _ = register("Care:", 50, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "stats",
 		Short: "Show the sizes of the file and the rows of its tables",
 		RunE:  a.on(toLook, a.stats),
 	}, statsAnswer{})
-}
+})
 
 func (a *app) stats(ctx context.Context, d *db.DB, _ []string) error {
 	s, err := d.Stats(ctx)

@@ -30,13 +30,13 @@ type versionStatus struct {
 	Applied bool   `json:"applied"` // the file has it
 }
 
-func (a *app) statusCommand() *cobra.Command {
+var _ = register("Schema:", 30, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "status",
 		Short: "Show the file's schema version and what is to be migrated",
 		RunE:  a.on(toLook, a.status),
 	}, statusAnswer{})
-}
+})
 
 func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	s, err := d.Schema(ctx)

@@ -44,7 +44,7 @@ type upFlags struct {
 	dryRun, showSQL, rehearse bool
 }
 
-func (a *app) upCommand() *cobra.Command {
+var _ = register("Schema:", 10, func(a *app) *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
 		Use:   "up [--to N] [--dry-run] [--show-sql] [--rehearse]",
@@ -75,7 +75,7 @@ they have closed it, and says who has it open.`,
 	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL of each version")
 	c.Flags().BoolVar(&f.rehearse, "rehearse", false, "do everything to a copy, check it and remove it")
 	return a.answering(c, upAnswer{})
-}
+})
 
 func (a *app) up(ctx context.Context, f upFlags) error {
 	path, have, err := a.schemaOf(ctx)

@@ -9,7 +9,7 @@ import (
 	"selvedge/legacy"
 )
 
-func (a *app) verifyCommand() *cobra.Command {
+var _ = register("Trees:", 20, func(a *app) *cobra.Command {
 	var followLinks bool
 	c := &cobra.Command{
 		Use:   "verify KIND DIR [--follow-links]",
@@ -33,7 +33,7 @@ at 0.`,
 	}
 	followLinksFlag(c, &followLinks)
 	return a.answering(c, treeAnswer{})
-}
+})
 
 func (a *app) verify(ctx context.Context, kind, dir string, followLinks bool) error {
 	trees, saw, err := a.sources(kind, dir, followLinks)

@@ -26,13 +26,13 @@ type versionAnswer struct {
 	Platform string `json:"platform"` // operating system and architecture
 }
 
-func (a *app) versionCommand() *cobra.Command {
+var _ = register("Schema:", 40, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of the program and of its schema",
 		RunE:  func(c *cobra.Command, _ []string) error { return a.version(c.Context()) },
 	}, versionAnswer{})
-}
+})
 
 func (a *app) version(ctx context.Context) error {
 	answer := versionAnswer{

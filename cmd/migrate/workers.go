@@ -21,10 +21,10 @@ type workerAnswer struct {
 	Events     []workers.RuntimeEvent    `json:"events"`     // what happened to it, oldest first
 }
 
-func (a *app) workersCommand() *cobra.Command {
+var _ = register("Look:", 60, func(a *app) *cobra.Command {
 	return a.group(workerNoun, "Look at workers, and pin them",
 		a.workersListCommand(), a.workersShowCommand(), a.workersTailCommand())
-}
+})
 
 var workerNoun = noun{
 	store: db.StoreWorkers, entity: "worker", some: "a worker", written: "--runtime %[2]s %[1]s",
