@@ -108,10 +108,8 @@ const (
 	sqlPageOrder  = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
 
-var (
-	sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+var sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
-)
 
 func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
 	room, err := paging.RoomFor(at.Limit)
@@ -176,8 +174,10 @@ func (f Filter) where() (text string, args []any, err error) {
 		column string
 		value  *string
 	}{
-		{"a.thread", f.Thread}, {"a.heddle_session_id", f.HeddleSessionID},
-		{"a.client_instance_id", f.ClientInstanceID}, {"a.native_actor_key", f.NativeActorKey},
+		{"a.thread", f.Thread},
+		{"a.heddle_session_id", f.HeddleSessionID},
+		{"a.client_instance_id", f.ClientInstanceID},
+		{"a.native_actor_key", f.NativeActorKey},
 	} {
 		if v := is.value; v != nil { // a bare ? of Same stands three times
 			text, args = text+` AND `+paging.Same(is.column, "?"), append(args, *v, *v, *v)

@@ -51,7 +51,8 @@ func TestQuick_ChangedPackageAndImportersRun(t *testing.T) {
 	}
 	quick("without git", "", false, "unknown", "ran          ./a", "ran          ./b", "ran          ./c")
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "."},
+		{"init", "-q", "-b", "main"},
+		{"add", "."},
 		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"},
 	} {
 		if out, err := run("", append([]string{"git"}, args...)...); err != nil {

@@ -20,16 +20,24 @@ type structure struct {
 }
 
 var (
-	startedStructure = structure{"struct RunStarted",
-		split("run_id agent_id intent outcome_description started_at"), 5}
-	turnStructure = structure{"struct RunTurn",
-		split("index prompt tool parameters output cli_outcome verifier_verdict policy_rejected"), 7}
+	startedStructure = structure{
+		"struct RunStarted",
+		split("run_id agent_id intent outcome_description started_at"), 5,
+	}
+	turnStructure = structure{
+		"struct RunTurn",
+		split("index prompt tool parameters output cli_outcome verifier_verdict policy_rejected"), 7,
+	}
 	endedStructure       = structure{"struct RunEnded", split("run_id agent_id termination ended_at"), 4}
 	terminationStructure = structure{"struct variant RunTermination::Outcome", split("status outcome"), 2}
-	agentStructure       = structure{"struct AgentOutcome",
-		split("status summary evidence metrics timestamp"), 1}
-	metricsStructure = structure{"struct OutcomeMetrics",
-		split("turns tool_calls duration_ms retries actions_succeeded actions_failed"), 0}
+	agentStructure       = structure{
+		"struct AgentOutcome",
+		split("status summary evidence metrics timestamp"), 1,
+	}
+	metricsStructure = structure{
+		"struct OutcomeMetrics",
+		split("turns tool_calls duration_ms retries actions_succeeded actions_failed"), 0,
+	}
 	evidenceStructure  = structure{"struct Evidence", split("kind description data"), 3}
 	exitedStructure    = structure{"struct variant CliOutcome::Exited", split("code"), 1}
 	rejectionStructure = structure{"struct PolicyRejection", split("rule param"), 1}

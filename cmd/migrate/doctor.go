@@ -135,7 +135,10 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 			n    int
 			what string
 		}{
-			{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"},
+			{r.Checkpoints, "claim"},
+			{r.Runs, "run"},
+			{r.Live, "live run"},
+			{r.Agents, "agent"},
 			{r.Reservations, "reservation"},
 		} {
 			if part.n > 0 {

@@ -73,8 +73,12 @@ func (a *app) importsShow(ctx context.Context, d *db.DB, id int64) error {
 	}
 	return a.answer(importAnswer{Entry: e, Conflicts: append([]legacy.Conflict{}, conflicts...)}, func() {
 		facts := []fact{
-			{"id", strconv.FormatInt(e.ID, 10)}, {"scope", e.Scope}, {"kind", e.Kind}, {"folder", e.Source},
-			{"outcome", string(e.Outcome)}, {"began", a.when(e.BeganAt)},
+			{"id", strconv.FormatInt(e.ID, 10)},
+			{"scope", e.Scope},
+			{"kind", e.Kind},
+			{"folder", e.Source},
+			{"outcome", string(e.Outcome)},
+			{"began", a.when(e.BeganAt)},
 		}
 		if e.EndedAt != nil {
 			facts = append(facts, fact{"ended", a.when(*e.EndedAt)})

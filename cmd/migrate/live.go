@@ -138,9 +138,15 @@ func (a *app) liveJSON(ctx context.Context, store *live.Store, run live.RunSnaps
 
 func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
 	facts := []fact{
-		{"run", run.ID}, {"session", run.SessionID}, {"status", string(run.Status)}, {"prompt", run.Prompt},
-		{"result", value(run.ResultText)}, {"error", value(run.Error)}, {"created", millis(run.CreatedAtMs)},
-		{"last event", millis(run.UpdatedAtMs)}, {"events", strconv.FormatUint(run.EventCount, 10)},
+		{"run", run.ID},
+		{"session", run.SessionID},
+		{"status", string(run.Status)},
+		{"prompt", run.Prompt},
+		{"result", value(run.ResultText)},
+		{"error", value(run.Error)},
+		{"created", millis(run.CreatedAtMs)},
+		{"last event", millis(run.UpdatedAtMs)},
+		{"events", strconv.FormatUint(run.EventCount, 10)},
 	}
 	var turns, ends tally // an agent_end sums the turn_ends up
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}

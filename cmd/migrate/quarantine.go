@@ -113,9 +113,16 @@ func (a *app) quarantineShow(ctx context.Context, d *db.DB, id int64, raw bool) 
 		return err
 	}
 	facts := []fact{
-		{"id", strconv.FormatInt(q.ID, 10)}, {"scope", q.Scope}, {"kind", q.Kind}, {"folder", q.Source},
-		{"file", q.File}, {"at byte", strconv.FormatInt(q.ByteOffset, 10)}, {"what", q.What}, {"reason", q.Reason},
-		{"found", a.when(q.FoundAt)}, {"size", size(q.Bytes)},
+		{"id", strconv.FormatInt(q.ID, 10)},
+		{"scope", q.Scope},
+		{"kind", q.Kind},
+		{"folder", q.Source},
+		{"file", q.File},
+		{"at byte", strconv.FormatInt(q.ByteOffset, 10)},
+		{"what", q.What},
+		{"reason", q.Reason},
+		{"found", a.when(q.FoundAt)},
+		{"size", size(q.Bytes)},
 	}
 	if q.Entity != nil {
 		facts = append(facts, fact{"of", *q.Entity})

@@ -54,8 +54,11 @@ func (a *app) stats(ctx context.Context, d *db.DB, _ []string) error {
 		Tables:    each(s.Tables, func(t db.TableStats) tableSize { return tableSize{t.Name, t.Rows} }),
 	}, func() {
 		facts := []fact{
-			{"file", s.Path}, {"engine", s.Engine}, {"schema", strconv.FormatInt(s.Schema, 10)},
-			{"made", a.when(s.CreatedAt)}, {"size", size(s.FileBytes)},
+			{"file", s.Path},
+			{"engine", s.Engine},
+			{"schema", strconv.FormatInt(s.Schema, 10)},
+			{"made", a.when(s.CreatedAt)},
+			{"size", size(s.FileBytes)},
 		}
 		if !a.onServer() {
 			facts = append(facts, fact{"WAL", size(s.WALBytes)}, fact{"free", size(s.FreePages * s.PageSize)})

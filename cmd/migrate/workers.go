@@ -289,9 +289,14 @@ func (a *app) printWorker(answer workerAnswer) {
 		capabilities = append(capabilities, c.Name)
 	}
 	facts := []fact{
-		{"runtime", string(w.RuntimeID)}, {"worker", string(w.WorkerID)}, {"status", string(w.Status)},
-		{"intent", w.Intent.Kind}, {"for", purposeOf(w.Intent)}, {"profile", profileOf(w.Profile)},
-		{"bundle", bundle}, {"capabilities", strings.Join(capabilities, ", ")},
+		{"runtime", string(w.RuntimeID)},
+		{"worker", string(w.WorkerID)},
+		{"status", string(w.Status)},
+		{"intent", w.Intent.Kind},
+		{"for", purposeOf(w.Intent)},
+		{"profile", profileOf(w.Profile)},
+		{"bundle", bundle},
+		{"capabilities", strings.Join(capabilities, ", ")},
 	}
 	transcript := grid{header: []string{"sequence", "role", "event", "content"}, right: []int{0, 2}}
 	for _, e := range answer.Transcript {

@@ -39,8 +39,10 @@ var grammar = []struct {
 	{"Delete: A run or live run that is held is `ErrConflict`.", shown("what is held can be deleted")},
 	{"Delete: The holder of a deleted agent's thread or checkpoint loses its lease.", shown(
 		"who held what was deleted holds on")},
-	{"Delete: A missing item is `ErrNotFound`; in `agents` it is no error, as for the old registry's `Delete`",
-		shown("a missing run can be deleted", "a missing agent can't be deleted")},
+	{
+		"Delete: A missing item is `ErrNotFound`; in `agents` it is no error, as for the old registry's `Delete`",
+		shown("a missing run can be deleted", "a missing agent can't be deleted"),
+	},
 	{"Prune: removes what the policy does not keep, in transactions of at most 50 ms", shown(
 		"pruning takes what runs", "pruning keeps one more", "TestATransactionThatHasTakenLongLetsOthersIn in db")},
 	{"Pin: protects an item from every limit; a pin belongs to a name.", shown(
