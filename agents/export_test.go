@@ -50,7 +50,7 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 
 // LeaseOf gives the handle of a lease that nobody has looked for.
 func LeaseOf(r *Registry, id, thread string, epoch int64) *Lease {
-	return (&Lease{registry: r, id: id, thread: thread, epoch: epoch}).handle(nil, txn.LeaseColumns{})
+	return (&Lease{registry: r, id: id, thread: thread, epoch: epoch}).handle(new(db.Rx), txn.LeaseColumns{})
 }
 
 func (r *Registry) read(ctx context.Context, why string, fn func(rx *db.Rx, scope int64) error) error {

@@ -29,7 +29,7 @@ func (l *Lease) Thread() string { return l.thread }
 
 // handle completes a lease with the columns that were granted or read in rx.
 func (l *Lease) handle(rx *db.Rx, c txn.LeaseColumns) *Lease {
-	l.Handle = l.registry.db.NewHandle(rx, db.Leased{
+	l.Handle = l.registry.db.NewHandle(rx.Store(), db.Leased{
 		Noun: "lease", Epoch: l.epoch, Lock: l.lock, Held: l.held, Renew: l.beat,
 		Named: func(op string, err error) error { return named(op, l.id, err) },
 	}, c)

@@ -178,7 +178,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 
 // handle completes a claim with the columns that were granted or read in rx.
 func (c *Claim) handle(rx *db.Rx, lease txn.LeaseColumns) *Claim {
-	c.Handle = c.store.db.NewHandle(rx, db.Leased{
+	c.Handle = c.store.db.NewHandle(rx.Store(), db.Leased{
 		Noun: "claim", Epoch: c.epoch, Lock: c.lock, Renew: c.renew,
 		Held: func(rx *db.Rx, op string) (txn.LeaseColumns, error) {
 			row, err := c.held(rx, op)

@@ -199,7 +199,7 @@ func TestPostgres_RecoverSparesClaimChangedSince(t *testing.T) {
 			now.Add(int64(40 * time.Second))
 			return claim, err
 		}},
-		"claimed again": {0, func(tx *db.Tx, store *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error) {
+		"claimed again": {0, func(tx *db.Tx, store *checkpoints.Store, _ *checkpoints.Claim) (*checkpoints.Claim, error) {
 			if freed, err := store.RecoverOneTx(tx, "claimed again"); err != nil || !freed {
 				return nil, fmt.Errorf("recovered %t: %w", freed, err)
 			}

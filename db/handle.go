@@ -37,8 +37,8 @@ type Handle struct {
 }
 
 // NewHandle returns the handle of a lease with the columns that were granted or read in rx.
-func (d *DB) NewHandle(rx *Rx, of Leased, c txn.LeaseColumns) *Handle {
-	h := &Handle{db: d, lease: of, until: rx.in.LeaseEnd(c)}
+func (d *DB) NewHandle(rx *txn.Rx, of Leased, c txn.LeaseColumns) *Handle {
+	h := &Handle{db: d, lease: of, until: rx.LeaseEnd(c)}
 	if c.TTL != nil {
 		h.ttl = time.Duration(*c.TTL)
 	}

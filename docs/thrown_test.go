@@ -191,7 +191,7 @@ func (x *thrower) renew(change func(*db.Leased)) error {
 		Named: func(_ string, err error) error { return err },
 	}
 	change(&l)
-	return x.d.NewHandle(new(db.Rx), l, txn.LeaseColumns{}).Renew(x.t.Context())
+	return x.d.NewHandle(nil, l, txn.LeaseColumns{}).Renew(x.t.Context())
 }
 
 // sweep sweeps one thing.

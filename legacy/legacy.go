@@ -101,7 +101,7 @@ func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 	return tree.Import(ctx, d, l, dir, o)
 }
 
-// ErrOtherFolder: a folder is not the one that was imported before under its name. It matches
+// ErrOtherFolder means that a folder is not the one that was imported before under its name. It matches
 // [db.ErrConflict].
 var ErrOtherFolder = tree.ErrOtherFolder
 

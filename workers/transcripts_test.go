@@ -236,7 +236,7 @@ func (p *player) call(c *replay.Call) replay.Outcome {
 	var decode *serdejson.DecodeError
 	switch {
 	case errors.As(err, &refusal):
-		return replay.Fails(err, string(refusal.Kind))
+		return replay.Fails(err, refusal.Kind)
 	case errors.As(err, &decode):
 		return replay.Fails(err, "decode")
 	case errors.Is(err, errNotOpen):

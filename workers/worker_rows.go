@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
@@ -115,8 +116,8 @@ func (w *workerRow) save(tx *db.Tx) error { return w.update(tx, sqlSaveWorker) }
 func (w *workerRow) update(tx *db.Tx, query string, more ...any) error {
 	const unchanging = 3 // runtime, id and status
 	columns := w.columns()
-	args := append(columns[unchanging:], txn.Checksum(columns...))
-	return tx.Store().Queue(query, append(append(args, more...), w.Key)...)
+	sum := []any{txn.Checksum(columns...)}
+	return tx.Store().Queue(query, slices.Concat(columns[unchanging:], sum, more, []any{w.Key})...)
 }
 
 // endWorker changes the status of a worker that runs, and counts it.

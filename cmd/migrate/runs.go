@@ -286,7 +286,7 @@ func describeLine(line runs.TraceRecord) []string {
 func turnResult(t runs.Turn) string {
 	var words []string
 	if o := t.CliOutcome; o != nil {
-		word := string(o.Kind)
+		word := o.Kind
 		if o.Kind == runs.CliExited {
 			word = "exit " + strconv.FormatInt(o.Code, 10)
 		}

@@ -109,7 +109,7 @@ func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.
 			went, looked, err = p.removeSome(tx, planned, &next)
 			return err
 		})
-		if stuck, ok := errors.AsType[*referredTo](err); ok {
+		if stuck, ok := errors.AsType[*referenceError](err); ok {
 			refused = errors.Join(refused, stuck.error)
 			planned, progress, err = slices.Delete(planned, stuck.at, stuck.at+1), nil, nil
 			continue
@@ -128,13 +128,13 @@ func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.
 	return done, err
 }
 
-// referredTo is the error for an item that a foreign key holds.
-type referredTo struct {
+// A referenceError is the error for an item that a foreign key holds.
+type referenceError struct {
 	error
 	at int // among those that are planned
 }
 
-func (e *referredTo) Unwrap() error { return e.error }
+func (e *referenceError) Unwrap() error { return e.error }
 
 // plan lists what has ended, in short reads, and returns what the policy does not keep, newest first.
 func plan(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (planned []Ended, ended int, err error) {
@@ -275,7 +275,7 @@ func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []E
 		thing.Progress = progress
 		did, took, err := p.Remove(tx, thing, share)
 		if db.IsConstraint(err) {
-			err = &referredTo{db.About(err, p.Op, "", "", nil), looked}
+			err = &referenceError{db.About(err, p.Op, "", "", nil), looked}
 		}
 		if err != nil {
 			return nil, 0, err

@@ -15,7 +15,7 @@ import (
 	"selvedge/db"
 )
 
-// ErrOtherFolder: a folder is not the one that was imported before under its name. It matches
+// ErrOtherFolder means that a folder is not the one that was imported before under its name. It matches
 // db.ErrConflict.
 var ErrOtherFolder = fmt.Errorf("%w: it is not the folder that was imported before", db.ErrConflict)
 

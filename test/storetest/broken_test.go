@@ -352,7 +352,7 @@ var listFaults = []fault{
 					if next.After = part.Next; next.After == "" {
 						break
 					}
-					time.Sleep(time.Millisecond) // others write meanwhile
+					<-time.After(time.Millisecond) // others write meanwhile
 				}
 				return page, err
 			}
@@ -1267,6 +1267,7 @@ func testName(words ...string) string {
 }
 
 func TestWithFaults(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(brokenVariable) == "" {
 		return // TestEveryFaultIsNoticed runs it
 	}
