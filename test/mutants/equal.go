@@ -18,12 +18,12 @@ const (
 
 var equals = []equal{
 	{
-		"db/lease.go", `if wall > math.MaxInt64-*l.TTL {`, `if wall >= math.MaxInt64-*l.TTL {`,
+		"internal/txn/lease.go", `if wall > math.MaxInt64-*l.TTL {`, `if wall >= math.MaxInt64-*l.TTL {`,
 		"that sum is the greatest number",
 	},
 	{"db/reserve.go", `if err == nil && ok {`, `if err == nil && true {`, noRow},
 	{
-		"db/prune.go", `(looked == 0 || time.Since(began) < pruneTurn)`,
+		"internal/stores/prune.go", `(looked == 0 || time.Since(began) < pruneTurn)`,
 		`(false || time.Since(began) < pruneTurn)`, "no time has passed before the first",
 	},
 	{

@@ -10,7 +10,11 @@ type fence struct {
 }
 
 var fences = []fence{
-	{"leases", []string{"db/lease.go", "db/handle.go", "db/reserve.go"}, []string{"./db", "./test/storetest"}},
+	{
+		"leases",
+		[]string{"internal/txn/lease.go", "internal/txn/reservation.go", "db/handle.go", "db/reserve.go"},
+		[]string{"./db", "./test/storetest"},
+	},
 	{
 		"leases of threads",
 		[]string{"agents/lease.go", "agents/liveness.go", "agents/reap.go"},
@@ -33,8 +37,8 @@ var fences = []fence{
 	},
 	{
 		"cursors",
-		[]string{"db/cursor.go", "db/page.go", "db/follow.go"},
-		[]string{"./db", "./test/storetest", "./runs"},
+		[]string{"internal/txn/cursor.go", "internal/paging/paging.go", "internal/stores/follow.go"},
+		[]string{"./internal/stores", "./test/storetest", "./runs"},
 	},
 	{"cursors of runs", []string{"runs/follow.go"}, []string{"./runs", "./test/storetest"}},
 	{"cursors of live runs", []string{"runs/live/follow.go"}, []string{"./runs/live", "./test/storetest"}},
@@ -48,8 +52,8 @@ var fences = []fence{
 	{"caps", []string{"runs/gc.go"}, []string{"./runs", "./test/storetest"}},
 	{
 		"retention",
-		[]string{"db/prune.go"},
-		[]string{"./db", "./runs/live", "./checkpoints", "./workers", "./test/storetest"},
+		[]string{"internal/stores/prune.go"},
+		[]string{"./internal/stores", "./runs/live", "./checkpoints", "./workers", "./test/storetest"},
 	},
 	{
 		"caps of live runs",
