@@ -71,7 +71,7 @@ const opReattach = "reattach lease"
 // ReattachTx is Reattach inside a transaction.
 func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease, error) {
 	l := &Lease{registry: r, id: id, thread: thread, epoch: epoch}
-	columns, err := l.held(rx, opReattach)
+	columns, err := l.held(rx, opReattach, rx.Store().BootTime)
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +89,14 @@ FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
-// held gives the lease as its row has it where it holds, and db.ErrLeaseLost where it doesn't.
-func (l *Lease) held(rx *db.Rx, op string) (txn.LeaseColumns, error) {
+// held gives the lease as its row has it where it holds, and db.ErrLeaseLost where it doesn't. The
+// clock is asked after the row.
+func (l *Lease) held(rx *db.Rx, op string, clock func() db.BootTime) (txn.LeaseColumns, error) {
 	var w stored
 	holds := false
 	err := l.registry.readTx(rx, op, l.id, func(scope int64) error {
 		ok, err := rx.Find(&w, sqlHeld, scope, l.thread)
-		if err == nil && ok {
+		if clock(); err == nil && ok {
 			holds, err = l.heldBy(rx, &w)
 		}
 		return err
@@ -142,8 +143,7 @@ func (l *Lease) lock(tx *db.Tx, lock func(query string, args ...any) error) erro
 func (l *Lease) own(tx *db.Tx, op string) error {
 	err := l.lock(tx, tx.Store().Lock)
 	if err == nil {
-		tx.Store().ReadBootTime()
-		_, err = l.held(&tx.Rx, op)
+		_, err = l.held(&tx.Rx, op, tx.Store().ReadBootTime)
 	}
 	return err
 }

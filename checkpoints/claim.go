@@ -180,8 +180,8 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 func (c *Claim) handle(rx *db.Rx, lease txn.LeaseColumns) *Claim {
 	c.Handle = c.store.db.NewHandle(rx.Store(), db.Leased{
 		Noun: "claim", Epoch: c.epoch, Lock: c.lock, Renew: c.renew,
-		Held: func(rx *db.Rx, op string) (txn.LeaseColumns, error) {
-			row, err := c.held(rx, op)
+		Held: func(rx *db.Rx, op string, clock func() db.BootTime) (txn.LeaseColumns, error) {
+			row, err := c.held(rx, op, clock)
 			return row.LeaseColumns, err
 		},
 		Named: func(op string, err error) error { return failed(op, c.runID, err) },
@@ -233,12 +233,13 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	return n > 0, err
 }
 
-// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't.
-func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
+// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked
+// after the row.
+func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
 	holds := false
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
-		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
+		if clock(); err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
 			holds, err = rx.Store().HoldsLease(row.LeaseColumns)
 		}
 		return err
@@ -271,8 +272,7 @@ func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) err
 	})
 	var row claimed
 	if err == nil {
-		tx.Store().ReadBootTime()
-		row, err = c.held(&tx.Rx, op)
+		row, err = c.held(&tx.Rx, op, tx.Store().ReadBootTime)
 	}
 	if err != nil {
 		return err
@@ -333,7 +333,7 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Claim
 // ReattachTx is Reattach inside a transaction.
 func (s *Store) ReattachTx(rx *db.Rx, runID string, epoch int64) (*Claim, error) {
 	c := &Claim{store: s, runID: runID, epoch: epoch}
-	row, err := c.held(rx, opReattach)
+	row, err := c.held(rx, opReattach, rx.Store().BootTime)
 	if err == nil {
 		c.claimedAt = db.Time(row.ClaimedAt)
 		err = rx.Get(&c.document, sqlDocument, row.ID)

@@ -14,8 +14,9 @@ type Leased struct {
 	Epoch int64
 	// Lock locks the row of the lease with lock, which is Tx.Lock or Tx.Hold.
 	Lock func(tx *Tx, lock func(query string, args ...any) error) error
-	// Held returns the lease as its row has it; ErrLeaseLost if this process does not hold it.
-	Held func(rx *Rx, op string) (txn.LeaseColumns, error)
+	// Held reads the row, calls clock, and returns the lease; ErrLeaseLost if this process does not
+	// hold it. On a server the lock may be sent with the row's statement, so the clock comes after it.
+	Held func(rx *Rx, op string, clock func() BootTime) (txn.LeaseColumns, error)
 	// Renew stores the time of now with exec if the row still has that of was; if not, ErrLeaseLost.
 	Renew func(tx *Tx, exec func(query string, args ...any) (int64, error), was, now txn.LeaseColumns) error
 	// Named says in an error what the lease is of.
@@ -55,7 +56,7 @@ func (h *Handle) HoldTx(tx *Tx) error {
 	op := "hold " + h.lease.Noun
 	err := h.lease.Lock(tx, tx.in.Hold)
 	if err == nil {
-		_, err = h.lease.Held(&tx.Rx, op)
+		_, err = h.lease.Held(&tx.Rx, op, tx.in.BootTime)
 	}
 	return h.lease.Named(op, err)
 }
@@ -89,8 +90,7 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 	if err != nil {
 		return h.lease.Named(op, err)
 	}
-	tx.in.ReadBootTime()
-	was, err := h.lease.Held(&tx.Rx, op)
+	was, err := h.lease.Held(&tx.Rx, op, tx.in.ReadBootTime)
 	if err == nil && was.TTL != nil {
 		err = h.lease.Renew(tx, exec, was, tx.in.RenewLease(was))
 	}

@@ -184,7 +184,9 @@ func (x *thrower) renew(change func(*db.Leased)) error {
 	l := db.Leased{
 		Noun: "lease",
 		Lock: func(*db.Tx, func(string, ...any) error) error { return nil },
-		Held: func(*db.Rx, string) (txn.LeaseColumns, error) { return txn.LeaseColumns{TTL: &ttl}, nil },
+		Held: func(*db.Rx, string, func() db.BootTime) (txn.LeaseColumns, error) {
+			return txn.LeaseColumns{TTL: &ttl}, nil
+		},
 		Renew: func(*db.Tx, func(string, ...any) (int64, error), txn.LeaseColumns, txn.LeaseColumns) error {
 			return nil
 		},
@@ -485,7 +487,7 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"db.Leased.Held": func(x *thrower) error {
 		return x.renew(func(l *db.Leased) {
-			l.Held = func(*db.Rx, string) (c txn.LeaseColumns, err error) { x.hit(); return c, nil }
+			l.Held = func(*db.Rx, string, func() db.BootTime) (c txn.LeaseColumns, err error) { x.hit(); return c, nil }
 		})
 	},
 	"db.Leased.Renew": func(x *thrower) error {
