@@ -17,9 +17,10 @@ var (
 	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id
 		LIMIT 1`
 
-	sqlByHeddleSession = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.heddle_session_id", "?2") + sqlNewest
-	sqlByClient        = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.client_instance_id", "?2") + sqlNewest
-	sqlByActor         = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.native_actor_key", "?2") + sqlNewest
+	sqlInScope         = sqlRow + `WHERE a.scope = ?1 AND `
+	sqlByHeddleSession = sqlInScope + paging.Same("a.heddle_session_id", "?2") + sqlNewest
+	sqlByClient        = sqlInScope + paging.Same("a.client_instance_id", "?2") + sqlNewest
+	sqlByActor         = sqlInScope + paging.Same("a.native_actor_key", "?2") + sqlNewest
 
 	sqlPaths = `SELECT session_id, started_at, path, native_instance_key FROM agents
 WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT NULL

@@ -83,8 +83,9 @@ var (
 	` + sqlLease + `
 FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
 	AND ` + paging.Same("r.thread", "?2")
-	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + paging.Same("thread", "?2")
-	sqlHeartbeat       = `UPDATE agent_reservations
+	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` +
+		paging.Same("thread", "?2")
+	sqlHeartbeat = `UPDATE agent_reservations
 	SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )

@@ -232,7 +232,8 @@ func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 }
 
 const (
-	sqlLockLease      = `SELECT pid_born_at, ` + txn.LeaseColumnNames + ` FROM agent_reservations WHERE epoch = ?`
+	sqlLockLease = `SELECT pid_born_at, ` + txn.LeaseColumnNames +
+		` FROM agent_reservations WHERE epoch = ?`
 	sqlEndReservation = `DELETE FROM agent_reservations WHERE epoch = ?`
 	sqlOtherPID       = `UPDATE agent_reservations SET pid_born_at = ? WHERE epoch = ?`
 	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ? AND heartbeat_at = ?`
