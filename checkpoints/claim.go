@@ -157,11 +157,12 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	}
 	if found.Older != nil {
 		// It ends for a pause that stays: one that came behind the lock may be removed again.
-		if ok, err := tx.Store().FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes); err != nil || !ok {
+		ok, err := tx.Store().FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes)
+		if err != nil || !ok {
 			return nil, true, err
 		}
-		if ok, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil ||
-			!ok {
+		ok, err = end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older)
+		if err != nil || !ok {
 			return nil, true, err
 		}
 	}

@@ -33,7 +33,9 @@ var stream = stores.Stream[string, Summary]{
 // completed, removed, or dropped because the next pause of the run was claimed. That pause has
 // another checkpoint. A cursor of another run is db.ErrInvalid.
 func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Followed, error] {
-	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) { return s.placeOf(rx, ref, cursor) })
+	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) {
+		return s.placeOf(rx, ref, cursor)
+	})
 }
 
 // FollowAll reports what Follow does, of all checkpoints that pass the filter, from this call on.
