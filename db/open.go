@@ -46,7 +46,8 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if d.options.BootTime == nil {
 		d.options.BootTime = opened.Clock
 	}
-	d.store.Engine, d.store.Path, d.store.Now, d.store.BootTime = d.engine, d.path, d.options.Now, d.options.BootTime
+	d.store.Engine, d.store.Path = d.engine, d.path
+	d.store.Now, d.store.BootTime = d.options.Now, d.options.BootTime
 	return d, nil
 }
 

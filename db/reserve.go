@@ -97,7 +97,8 @@ func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (
 }
 
 const (
-	sqlReserve = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + txn.LeaseColumnNames + `, checksum)
+	sqlReserve = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` +
+		txn.LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
 )
