@@ -168,7 +168,9 @@ func (s *Stream[R, T]) Page(rx *db.Rx, behind Place, at db.At) (page db.Page[db.
 const readAtATime = 128
 
 // read returns the next news, and the place after it.
-func (s *Stream[R, T]) read(rx *db.Rx, at Place) (told []db.Followed[R, T], next Place, more bool, err error) {
+func (s *Stream[R, T]) read(
+	rx *db.Rx, at Place,
+) (told []db.Followed[R, T], next Place, more bool, err error) {
 	if at.Status == "" {
 		at.Status = s.Born
 	}
@@ -280,7 +282,8 @@ type stand[R comparable] struct {
 }
 
 func (s *Stream[R, T]) followAll(
-	ctx context.Context, d *db.DB, overview *overview[R], now snapshot[R], yield func(db.Followed[R, T], error) bool,
+	ctx context.Context, d *db.DB, overview *overview[R], now snapshot[R],
+	yield func(db.Followed[R, T], error) bool,
 ) error {
 	followed := make([]stand[R], 0, len(now.heads))
 	for _, head := range now.heads {

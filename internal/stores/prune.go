@@ -137,7 +137,9 @@ type referenceError struct {
 func (e *referenceError) Unwrap() error { return e.error }
 
 // plan lists what has ended, in short reads, and returns what the policy does not keep, newest first.
-func plan(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (planned []Ended, ended int, err error) {
+func plan(
+	ctx context.Context, d *db.DB, p Pruning, policy db.Policy,
+) (planned []Ended, ended int, err error) {
 	counts := map[string]int{}
 	known := map[int64]bool{} // of Excess
 	for _, thing := range p.Excess {

@@ -355,7 +355,9 @@ type overviewKey struct {
 }
 
 // A pageOfHeads returns the heads of the next keys, and the last of these.
-type pageOfHeads[R comparable] func(rx *db.Rx, behind int64) (list []Head[R], last int64, more bool, err error)
+type pageOfHeads[R comparable] func(
+	rx *db.Rx, behind int64,
+) (list []Head[R], last int64, more bool, err error)
 
 type someHeads[R comparable] struct {
 	page pageOfHeads[R]

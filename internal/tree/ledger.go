@@ -51,8 +51,9 @@ func (r *Row) Entity() Entity { return Entity{r.EntityGroup, r.EntityID} }
 func (r *Row) Complete() bool { return r.Size == r.Consumed+int64(len(r.Tail)) }
 
 var (
-	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ?1 AND kind = ?2 AND ` + paging.Same("root", "?3")
-	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?)
+	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ?1 AND kind = ?2 AND ` +
+		paging.Same("root", "?3")
+	sqlAddSource = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?)
 		RETURNING id`
 	sqlSource    = `SELECT root, first_at FROM import_sources WHERE id = ?`
 	sqlEndSource = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`

@@ -69,7 +69,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 		FROM quarantine WHERE ` + ofFile
 	// below ends at the character after '/'.
 	below = `source = ?1 AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
-	AND ` + paging.Start("q.path") + ` >= ` + paging.Start("?2") + ` AND ` + paging.Start("q.path") + ` <= ` + paging.Start("?4")
+	AND ` + paging.Start("q.path") + ` >= ` + paging.Start("?2") +
+		` AND ` + paging.Start("q.path") + ` <= ` + paging.Start("?4")
 	ofFile            = `source = ?1 AND ` + paging.Same("path", "?2")
 	sqlMoveQuarantine = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
 	sqlReleaseBelow   = `DELETE FROM quarantine AS q WHERE q.` + below
@@ -177,7 +178,8 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 		group, id = f.Whose.Group, f.Whose.ID
 	}
 	columns := []any{s.Scope, s.ID, []byte(f.Path), f.Offset, f.What, f.Reason, group, id, db.Nanos(tx.Now())}
-	if err := tx.Store().Queue(sqlAddQuarantine, append(columns, txn.Checksum(columns...), number)...); err != nil {
+	columns = append(columns, txn.Checksum(columns...), number)
+	if err := tx.Store().Queue(sqlAddQuarantine, columns...); err != nil {
 		return q, err
 	}
 	row := &rawParts{tx: tx, row: number}

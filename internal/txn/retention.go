@@ -33,7 +33,8 @@ ON CONFLICT (scope, store) DO UPDATE
 	SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
     source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum`
 	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
-	sqlPin        = `INSERT INTO retention_pins (scope, store, id, owner, pinned_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
+	sqlPin        = `INSERT INTO retention_pins (scope, store, id, owner, pinned_at, checksum)
+VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, store, id, owner) DO NOTHING`
 	sqlUnpin    = `DELETE FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
 	sqlIsPinned = `SELECT 1 FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
@@ -51,8 +52,8 @@ func (tx *Tx) ResetRetention(scope, store string) error {
 	return err
 }
 
-// SetRetention is db.DB.SetRetention inside a transaction, of limits that were checked. source is the imported tree that set the
-// limits, or nil.
+// SetRetention is db.DB.SetRetention inside a transaction, of limits that were checked. source is the
+// imported tree that set the limits, or nil.
 func (tx *Tx) SetRetention(scope, store string, limits Limits, source *int64) error {
 	if err := CheckStore(store); err != nil {
 		return err
