@@ -186,15 +186,15 @@ ORDER BY k.append_key LIMIT ` + paging.BoundLimit
     SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ?
 	ORDER BY append_key LIMIT ` + paging.BoundLimit + `)`
 	// spentKey is what rows are found by: see paging.Same.
-	spentKey = `scope, run_id, agent_id, append_key, ` + paging.Start("run_id") + `, ` + paging.Start("agent_id") +
-		`, ` + paging.Start("append_key")
+	spentKey = `scope, run_id, agent_id, append_key, ` + paging.Start("run_id") + `, ` +
+		paging.Start("agent_id") + `, ` + paging.Start("append_key")
 	// It skips those of an earlier run of the name: they are as old as its removal.
 	sqlSpentOf = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` +
 		paging.Start("append_key") + ` >= ` + paging.Start("?2")
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3
 	AND append_key <= ?4
-AND ` + paging.Start("append_key") + ` >= ` + paging.Start("?3") + ` AND ` + paging.Start("append_key") + ` <= ` +
-		paging.Start("?4") + ` AND ` + ofRun("?2")
+AND ` + paging.Start("append_key") + ` >= ` + paging.Start("?3") +
+		` AND ` + paging.Start("append_key") + ` <= ` + paging.Start("?4") + ` AND ` + ofRun("?2")
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + paging.BoundLimit + `)`
 	// A run whose removal was stopped or refused still needs the keys that were taken from it.

@@ -174,7 +174,9 @@ func traceEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 }
 
 // readStretch reads what stands behind a place.
-func readStretch(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[RunRef, TraceRecord], err error) {
+func readStretch(
+	rx *db.Rx, at stores.Place, room paging.Room,
+) (got stores.Stretch[RunRef, TraceRecord], err error) {
 	var run struct {
 		RunRef
 		Status string `db:"status"`

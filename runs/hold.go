@@ -144,7 +144,8 @@ const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum)
 // epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
 	const op = "reattach run"
-	at, err := inside(ctx, op, func(rx *db.Rx) (stores.Place, error) { return s.placeIn(rx, run, "") }, s.db.Read)
+	find := func(rx *db.Rx) (stores.Place, error) { return s.placeIn(rx, run, "") }
+	at, err := inside(ctx, op, find, s.db.Read)
 	if err != nil {
 		return nil, run.failed(op, err)
 	}

@@ -158,7 +158,9 @@ const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
 	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + paging.BoundLimit
 
 // readStretch reads the events behind a place.
-func readStretch(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[string, RunEventRecord], err error) {
+func readStretch(
+	rx *db.Rx, at stores.Place, room paging.Room,
+) (got stores.Stretch[string, RunEventRecord], err error) {
 	run, found, err := rowByKey(rx, at.Key)
 	if err == nil && !found {
 		err = errGone()

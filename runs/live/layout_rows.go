@@ -95,7 +95,8 @@ func importRun(tx *db.Tx, scopeName string, e *fileElement, from origin) error {
 	}
 	digest, stamp := sumOf(e.Text), row.stamp()
 	sum := txn.Checksum(from.Path, digest, stamp, bytesOrNull(text))
-	return tx.Store().Queue(sqlAddImport, row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
+	return tx.Store().Queue(sqlAddImport,
+		row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
 }
 
 // findImported finds a run, whether it was imported or not.

@@ -61,7 +61,8 @@ func release(tx *db.Tx, keys []int64) (released int, err error) {
 		if !found || row.Owner == nil {
 			continue
 		}
-		alive, err := tx.Store().OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
+		// A hold that outlives its process leaves the run without an owner.
+		alive, err := tx.Store().OwnerAlive(*row.Owner)
 		if err != nil {
 			return released, err
 		}
