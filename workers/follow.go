@@ -144,7 +144,9 @@ func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 }
 
 // readStretch reads the events behind a place.
-func readStretch(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[RuntimeID, RuntimeEvent], err error) {
+func readStretch(
+	rx *db.Rx, at stores.Place, room paging.Room,
+) (got stores.Stretch[RuntimeID, RuntimeEvent], err error) {
 	row, found, err := runtimeByKey(rx, at.Key)
 	if err == nil && !found {
 		err = errRemoved()

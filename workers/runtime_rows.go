@@ -222,7 +222,8 @@ func same[T any](row *T) (*T, error) { return row, nil }
 // diagnostics returns all diagnostics, oldest first, with the texts of imported ones.
 func (w *runtimeRow) diagnostics(rx *db.Rx) (list []RuntimeDiagnostic, raw [][]byte, err error) {
 	list = []RuntimeDiagnostic{}
-	for row, err := range txn.Each(rx.Store(), same[eventRow], sqlDiagnostics, w.Key<<logBits, (w.Key+1)<<logBits) {
+	rows := txn.Each(rx.Store(), same[eventRow], sqlDiagnostics, w.Key<<logBits, (w.Key+1)<<logBits)
+	for row, err := range rows {
 		if err != nil {
 			return nil, nil, err
 		}

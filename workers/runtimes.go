@@ -214,7 +214,9 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
 	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)},
-		stores.Heads[RuntimeID]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[RuntimeID], err error) {
+		stores.Heads[RuntimeID]{Between: func(
+			rx *db.Rx, behind, last int64,
+		) (heads []stores.Head[RuntimeID], err error) {
 			scope, ok, err := s.scopeIn(rx)
 			if err != nil || !ok {
 				return nil, err

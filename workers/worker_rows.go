@@ -103,7 +103,8 @@ func (w *runtimeRow) addWorker(tx *db.Tx, worker *workerRow, q CreateWorkerReque
 	}
 	worker.Runtime = w.Key
 	columns := worker.columns()
-	if err := tx.Store().Queue(sqlAddWorker, append(columns, txn.Checksum(columns...), worker.Key)...); err != nil {
+	columns = append(columns, txn.Checksum(columns...), worker.Key)
+	if err := tx.Store().Queue(sqlAddWorker, columns...); err != nil {
 		return err
 	}
 	w.count("", worker.Status)
