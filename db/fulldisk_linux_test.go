@@ -267,7 +267,7 @@ func onFullDisk(t *testing.T) (d, other *db.DB) {
 	return d, other
 }
 
-func TestRootReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
+func TestRootReserve_EveryHandleSeesItsUse(t *testing.T) {
 	d, other := onFullDisk(t)
 	for range 3 {
 		isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))

@@ -210,7 +210,8 @@ func TestPostgres_UnlockableRowIsAnError(t *testing.T) {
 	d := dbtest.OpenAt(t, dbtest.Postgres(t), db.Options{})
 	dbtest.PostgresExec(t, d.Path(), "CREATE SEQUENCE selvedge.looks")
 	err := d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
-		_, err := tx.Store().FindLocked(new(int64), "SELECT id FROM scopes WHERE name = '' AND nextval('looks') % 2 = 0")
+		_, err := tx.Store().FindLocked(new(int64),
+			"SELECT id FROM scopes WHERE name = '' AND nextval('looks') % 2 = 0")
 		return err
 	})
 	if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {

@@ -86,7 +86,7 @@ func (n node) scans() (found []string) {
 		}
 	case "Sort":
 		found = append(found, fmt.Sprintf("Sort by %v", n.Sort))
-	// only what is alike in the beginning of a long text is sorted, see paging.Start, or in all but the row's number
+	// It sorts only what shares the beginning of a long text (see paging.Start) or all but the row's number.
 	case "Incremental Sort":
 		last := n.Presorted[len(n.Presorted)-1]
 		if !strings.Contains(strings.ToLower(last), "substr(") && !isNumber(n.Sort[len(n.Presorted)]) {

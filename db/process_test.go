@@ -371,9 +371,11 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Write(t.Context(), "long",
-		func(tx *db.Tx) error { _, err := tx.Store().Scope(strings.Repeat("x", 1025)); return err }); !errors.Is(err,
-		db.ErrInvalid) {
+	err = d.Write(t.Context(), "long", func(tx *db.Tx) error {
+		_, err := tx.Store().Scope(strings.Repeat("x", 1025))
+		return err
+	})
+	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a name of 1025 bytes: %v", err)
 	}
 }

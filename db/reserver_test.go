@@ -128,7 +128,9 @@ func (o order) do(d *db.DB, r *reply) error {
 	case "life":
 		return d.Read(ctx, "life", func(rx *db.Rx) error {
 			life, err := rx.Store().OwnerLife(o.Owner)
-			r.Life = map[txn.Life]string{txn.LifeAlive: "alive", txn.LifeDead: "dead", txn.LifeUnknown: "unknown"}[life]
+			r.Life = map[txn.Life]string{
+				txn.LifeAlive: "alive", txn.LifeDead: "dead", txn.LifeUnknown: "unknown",
+			}[life]
 			return err
 		})
 	case "write":
