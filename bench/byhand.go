@@ -88,7 +88,8 @@ func (h *byHand) fill(ctx context.Context, args func(i int) []any) error {
 		return err
 	}
 	for i := range 20_000 {
-		if _, err := tx.StmtContext(ctx, h.insert).ExecContext(ctx, args(i)...); err != nil { //nolint:sqlclosecheck // the transaction closes it
+		//nolint:sqlclosecheck // the transaction closes it
+		if _, err := tx.StmtContext(ctx, h.insert).ExecContext(ctx, args(i)...); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 	}
@@ -217,7 +218,8 @@ func (h *byHand) send(ctx context.Context, body []byte) error {
 		return err
 	}
 	var id string
-	if err := tx.StmtContext(ctx, h.insert).QueryRowContext(ctx, "approvals", body).Scan(&id); err != nil { //nolint:sqlclosecheck // the transaction closes it
+	//nolint:sqlclosecheck // the transaction closes it
+	if err := tx.StmtContext(ctx, h.insert).QueryRowContext(ctx, "approvals", body).Scan(&id); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

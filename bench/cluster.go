@@ -93,7 +93,8 @@ func startCluster(ctx context.Context) (address string, stop func() error, err e
 		_, err := tool(context.WithoutCancel(ctx), "stop")
 		return errors.Join(err, os.RemoveAll(parent))
 	}
-	err = errors.Join(os.Chmod(parent, 0o755), realDisk(parent)) //nolint:gosec // the servers run as another user
+	//nolint:gosec // the servers run as another user
+	err = errors.Join(os.Chmod(parent, 0o755), realDisk(parent))
 	if err == nil {
 		fmt.Fprintln(os.Stderr, "  starting three servers")
 		address, err = tool(ctx, "start")

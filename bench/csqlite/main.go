@@ -37,8 +37,8 @@ var pragmas = []string{
 
 // The statements of a call: the first turn finds the run and the next sequence, the others follow it.
 const (
-	columns = `id, kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule,
-    policy_param, raw, exact, batch, recorded_at, checksum, bytes`
+	columns = `id, kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict,
+    policy_rule, policy_param, raw, exact, batch, recorded_at, checksum, bytes`
 	sqlFirst = `INSERT INTO run_records (` + columns + `) VALUES (coalesce((
     SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24),
     key << 24) + 1, (key << 24) + 16777215)
