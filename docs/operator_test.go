@@ -156,7 +156,10 @@ func (n *night) work() {
 		Prompt: text("make"), Tool: text("shell"), CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2},
 	})
 	n.append(runs.Batch{AgentID: "builder", RunID: "build"}, runs.Ended{
-		RunID: "build", AgentID: "builder", Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeFailure, Summary: "no space left on the device"}},
+		RunID: "build", AgentID: "builder",
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{
+			Status: runs.OutcomeFailure, Summary: "no space left on the device",
+		}},
 	})
 
 	n.create("fix", "web-1") // recorded in a trace and live
@@ -171,7 +174,8 @@ func (n *night) work() {
 		n.event("fix", e)
 	}
 	n.append(runs.Batch{AgentID: "fixer", RunID: "fix"}, runs.Ended{
-		RunID: "fix", AgentID: "fixer", Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess}},
+		RunID: "fix", AgentID: "fixer",
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess}},
 	})
 	n.pause("fix")
 	n.clock.Advance(time.Minute)

@@ -125,7 +125,8 @@ func receiver(of ast.Expr) string {
 var (
 	quoted     = regexp.MustCompile("`([^`]+)`")
 	testName   = regexp.MustCompile(`^(Test|Example|Benchmark)\w*`)
-	identifier = regexp.MustCompile(`^\*?(?:(?:runs|live|agents|checkpoints|workers|db|legacy)\.)?((?:[A-Z]\w*\.)?[A-Z]\w*)(?:\(.*\))?$`)
+	identifier = regexp.MustCompile(`^\*?(?:(?:runs|live|agents|checkpoints|workers|db|legacy)\.)?` +
+		`((?:[A-Z]\w*\.)?[A-Z]\w*)(?:\(.*\))?$`)
 )
 
 // A counterpart that is not there, or that no test calls, is no parity, and a test that is not

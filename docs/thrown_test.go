@@ -412,7 +412,8 @@ var throws = map[string]func(x *thrower) error{
 	"live.Session.SetCurrent(stop)": func(x *thrower) error {
 		var session live.Session
 		session.SetCurrent("r", x.hit)
-		_, err := live.NewRunHandle("r", "s", live.NewStore(x.d, live.Options{}), &session, nil).Cancel(x.t.Context())
+		handle := live.NewRunHandle("r", "s", live.NewStore(x.d, live.Options{}), &session, nil)
+		_, err := handle.Cancel(x.t.Context())
 		return err
 	},
 	"live.CancelHook.RecordRunCancelled": func(x *thrower) error {

@@ -333,7 +333,8 @@ func modelTurnOf(members string) runs.Unknown {
 }
 
 // recordColumns are those that each view of records with tokens or tools has, under one name.
-const recordColumns = `provider, request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens,
+const recordColumns = `provider, request_model, response_model, input_tokens, cache_read_input_tokens,
+	cache_write_input_tokens,
 	output_tokens, reasoning_output_tokens, cost_usd, cost_source`
 
 func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
