@@ -173,7 +173,9 @@ DECLARE name TEXT;
 BEGIN
     FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge'
     AND tablename NOT IN ('sessions', 'owners', 'owner_beats') LOOP
-        EXECUTE format('CREATE CONSTRAINT TRIGGER refuse_once AFTER INSERT OR UPDATE OR DELETE ON %I DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_once()', name);
+        EXECUTE format('CREATE CONSTRAINT TRIGGER refuse_once
+            AFTER INSERT OR UPDATE OR DELETE ON %I DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION refuse_once()', name);
     END LOOP;
 END $$`)
 	call()

@@ -67,7 +67,8 @@ server_reset_query = DISCARD ALL
 		}
 		_ = said.Close()
 	})
-	pooled := fmt.Sprintf("postgres://%s@/%s?host=%s&port=6432", server.User, server.Database, url.QueryEscape(dir))
+	pooled := fmt.Sprintf("postgres://%s@/%s?host=%s&port=6432",
+		server.User, server.Database, url.QueryEscape(dir))
 	Await(t, "PgBouncer answers", func() bool {
 		_, err := postgresExec(pooled, "SELECT 1")
 		if _, refused := errors.AsType[*pgconn.PgError](err); refused {

@@ -116,7 +116,8 @@ func newPostgresPlace(t testing.TB, root string) *postgresPlace {
 // openFolder gives a folder that the user of servers comes into, who owns only what is in it.
 func openFolder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "postgres") //nolint:usetesting // the folder above a TempDir is closed to the servers' user
+	//nolint:usetesting // the folder above a TempDir is closed to the servers' user
+	dir, err := os.MkdirTemp("", "postgres")
 	if err != nil {
 		t.Fatal(err)
 	}

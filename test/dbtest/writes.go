@@ -10,8 +10,8 @@ import (
 // reading are the beginnings of the names of calls that write nothing.
 var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Catalog|Changes|Check|ClaimedAt|Count|Cursor|` +
 	`Diagnostics|Document$|Each|Epoch|Event|Examine|Find|Follow|Get|Health|History|ID|Kind|Lines|List|` +
-	`Load|Longest|Name|NewHandle$|Of$|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|` +
-	`Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|Store$|` +
+	`Load|Longest|Name|NewHandle$|Of$|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|` +
+	`Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|Store$|` +
 	`Subscribe|Summary|Thread|Trace|Transcript|Work)`)
 
 // PublicWrites are the names of a store's methods that write, in order; store is a pointer of its

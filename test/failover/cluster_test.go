@@ -40,7 +40,8 @@ const (
 // started starts a cluster with settings of tools/cluster, and ends it with the test.
 func started(t *testing.T, settings ...string) *cluster {
 	t.Helper()
-	above, err := os.MkdirTemp("", "failover") //nolint:usetesting // the folder above a TempDir is closed to the servers' user
+	//nolint:usetesting // the folder above a TempDir is closed to the servers' user
+	above, err := os.MkdirTemp("", "failover")
 	if err != nil {
 		t.Fatal(err)
 	}

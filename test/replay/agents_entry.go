@@ -14,10 +14,11 @@ var agentStatuses = []string{"active", "abandoned", "complete", "merged"}
 
 // agentMembers are the members of an entry, of its usage_summary and of one of its context_queries.
 var agentMembers, usageMembers, queryMembers = strings.Fields(`
-	session_id client_instance_id native_actor_key native_parent_actor_key native_instance_key heddle_session_id thread_id
-	thread pid boot_id liveness_path heartbeat_at anchor_state anchor_root reservation_token path base_state started_at
-	provider model harness thinking_level usage_summary last_progress_at report_flush_state attach_reason attach_precedence
-	winning_attach_rule probe_source probe_confidence status completed_at context_queries`),
+	session_id client_instance_id native_actor_key native_parent_actor_key native_instance_key heddle_session_id
+	thread_id thread pid boot_id liveness_path heartbeat_at anchor_state anchor_root reservation_token path
+	base_state started_at provider model harness thinking_level usage_summary last_progress_at report_flush_state
+	attach_reason attach_precedence winning_attach_rule probe_source probe_confidence status completed_at
+	context_queries`),
 	strings.Fields("input_tokens output_tokens reasoning_tokens tool_calls cost_micros_usd"),
 	strings.Fields("path scope queried_at")
 

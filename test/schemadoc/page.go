@@ -12,14 +12,18 @@ const intro = `# The schema
 
 <!-- Made by "make generate" from the live schema and the comments in migrations/sqlite. Don't edit. -->
 
-What is in a Selvedge file, table by table, at schema version %d. The views at the end are for people: they are a
-contract, show times as UTC text and need nothing newer than sqlite3 3.40. The tables are for those who want to know more; they may
+What is in a Selvedge file, table by table, at schema version %d. ` +
+	`The views at the end are for people: they are a
+contract, show times as UTC text and need nothing newer than sqlite3 3.40. ` +
+	`The tables are for those who want to know more; they may
 change with the schema version.
 
 - Tables are STRICT. A column may be NULL only where its type says so, and then the text says what NULL means.
 - Times are Unix nanoseconds (INTEGER) in tables.
-- Every key begins with a scope, or leads to a row that has one: several old homes share a file under several scopes.
-- Read a file that is in use with ` + "`sqlite3 -readonly FILE`" + ` or ` + "`migrate query`" + `; let the program alone write it.
+- Every key begins with a scope, or leads to a row that has one: ` +
+	`several old homes share a file under several scopes.
+- Read a file that is in use with ` + "`sqlite3 -readonly FILE`" + ` or ` + "`migrate query`" +
+	`; let the program alone write it.
 `
 
 // Page is docs/SCHEMA.md for this program's schema.

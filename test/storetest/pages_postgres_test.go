@@ -32,7 +32,9 @@ func TestPostgres_ListReadsOnceNotPerPage(t *testing.T) {
 	done(t, runtime.Close())
 	done(t, d.Close())
 	// As a replica, which neither fires triggers nor looks for foreign keys.
-	for _, statement := range strings.SplitAfter(`CREATE TABLE numbers AS SELECT n, 'r-' || lpad((n * 7919 % `+strconv.Itoa(listed)+`)::text, 7, '0') AS name, 1780000000000000000 + n / 10 AS at FROM generate_series(1, `+strconv.Itoa(listed)+`) AS n;
+	for _, statement := range strings.SplitAfter(`CREATE TABLE numbers AS
+	SELECT n, 'r-' || lpad((n * 7919 % `+strconv.Itoa(listed)+`)::text, 7, '0') AS name,
+		1780000000000000000 + n / 10 AS at FROM generate_series(1, `+strconv.Itoa(listed)+`) AS n;
 INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
 	SELECT 1, 'a-' || n % 2, name, 'i', at, 'in_progress', 0 FROM numbers;
 INSERT INTO live_runs (scope, run_id, session_id, status, created_at, updated_at, event_count, kept_events,

@@ -31,7 +31,8 @@ type image struct {
 }
 
 func (r *record) image(c cut) *image {
-	im := &image{record: r, cut: c, rand: rand.New(rand.NewPCG(c.draw, uint64(c.at)))} //nolint:gosec // a draw that can be repeated
+	//nolint:gosec // a draw that can be repeated
+	im := &image{record: r, cut: c, rand: rand.New(rand.NewPCG(c.draw, uint64(c.at)))}
 	im.sector = []int64{512, 4096}[im.rand.IntN(2)]
 	im.zeros = im.rand.IntN(2) == 0
 	im.settle()

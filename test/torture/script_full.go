@@ -71,7 +71,10 @@ func fullScript() script {
 			{
 				name: "end by a call of its own",
 				do: func(ctx context.Context, s *session) error {
-					return s.db.WriteEnd(ctx, "end", func(tx *db.Tx) error { _, err := tx.Store().Scope("ended"); return err })
+					return s.db.WriteEnd(ctx, "end", func(tx *db.Tx) error {
+						_, err := tx.Store().Scope("ended")
+						return err
+					})
 				},
 				look: lookForScope("ended"),
 			},

@@ -161,7 +161,8 @@ func (t *tracer) follow() (end unix.WaitStatus, err error) {
 	if _, err := t.wait(t.pid, &status); err != nil {
 		return status, err
 	}
-	const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
+	const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACESYSGOOD |
+		unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_EXITKILL
 	if err := unix.PtraceSetOptions(t.pid, options); err != nil {
 		return status, fmt.Errorf("trace a process: %w", err)
 	}
