@@ -189,17 +189,18 @@ func TestPostgres_RecoverSparesClaimChangedSince(t *testing.T) {
 		}})
 		return d, checkpoints.NewStore(d, checkpoints.Options{ClaimTTL: ttl})
 	}
+	type held = *checkpoints.Claim
 	for name, c := range map[string]struct {
 		ttl    time.Duration
-		change func(tx *db.Tx, store *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error)
+		change func(tx *db.Tx, store *checkpoints.Store, claim held) (held, error)
 	}{
-		"renewed": {time.Minute, func(tx *db.Tx, _ *checkpoints.Store, claim *checkpoints.Claim) (*checkpoints.Claim, error) {
+		"renewed": {time.Minute, func(tx *db.Tx, _ *checkpoints.Store, claim held) (held, error) {
 			now.Add(int64(40 * time.Second))
 			err := claim.RenewTx(tx)
 			now.Add(int64(40 * time.Second))
 			return claim, err
 		}},
-		"claimed again": {0, func(tx *db.Tx, store *checkpoints.Store, _ *checkpoints.Claim) (*checkpoints.Claim, error) {
+		"claimed again": {0, func(tx *db.Tx, store *checkpoints.Store, _ held) (held, error) {
 			if freed, err := store.RecoverOneTx(tx, "claimed again"); err != nil || !freed {
 				return nil, fmt.Errorf("recovered %t: %w", freed, err)
 			}
