@@ -201,7 +201,8 @@ func TestPostgres_LastComerForgetsTheDead(t *testing.T) {
 func TestPostgres_OwnersKnownBeforeForgotten(t *testing.T) {
 	address := dbtest.Postgres(t)
 	open(t, address)
-	for _, table := range dbtest.PostgresExec(t, address, `SELECT k.conrelid::regclass || ' WHERE ' || a.attname || ' =' FROM pg_constraint AS k
+	for _, table := range dbtest.PostgresExec(t, address, `
+SELECT k.conrelid::regclass || ' WHERE ' || a.attname || ' =' FROM pg_constraint AS k
 JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
 	WHERE k.confrelid = 'selvedge.owners'::regclass AND k.confdeltype = 'a'`) {
 		if _, text, _ := strings.Cut(string(table[0]), "."); !strings.Contains(postgres.SQLForgettable,

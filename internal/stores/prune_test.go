@@ -194,7 +194,8 @@ func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 func TestATransactionRemovesItsShareAndNoMore(t *testing.T) {
 	p := newPast(200)
 	p.share = 10
-	p.remove = func(stores.Ended) (stores.Removal, int64, error) { return stores.Removed, 1, nil } // 2 with itself
+	// It removes 2 with itself.
+	p.remove = func(stores.Ended) (stores.Removal, int64, error) { return stores.Removed, 1, nil }
 	prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone})
 	together := map[int64]int{}
 	for _, one := range p.takes {
