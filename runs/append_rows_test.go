@@ -110,7 +110,8 @@ func TestAppend_UnchangedSummaryLeavesRunRow(t *testing.T) {
 	}
 	trigger(`CREATE TRIGGER untouched BEFORE UPDATE ON runs BEGIN
 		SELECT RAISE(ABORT, 'the row was written'); END`)
-	appended(t, d, &keys, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: turns(1), Key: "k"}) // the slow way
+	// The slow way.
+	appended(t, d, &keys, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: turns(1), Key: "k"})
 	trigger(`DROP TRIGGER untouched`)
 }
 

@@ -174,7 +174,8 @@ func TestOddTimesAreExactInAnswers(t *testing.T) {
 	for _, run := range list(t, s, "a") {
 		text, err := json.Marshal(run)
 		must(t, err)
-		want := fmt.Sprintf(`{"run_id":%q,"agent_id":"a","intent":"","started_at":%q,"ended_at":%q,"status":"incomplete","turn_count":0}`, run.RunID, run.RunID, run.RunID)
+		want := fmt.Sprintf(`{"run_id":%q,"agent_id":"a","intent":"","started_at":%q,"ended_at":%q,`+
+			`"status":"incomplete","turn_count":0}`, run.RunID, run.RunID, run.RunID)
 		if want = strings.ReplaceAll(want, ".5Z\",", ".500Z\","); !strings.Contains(want, "60.500Z") &&
 			string(text) != want {
 			t.Errorf("the summary is\n%s, not\n%s", text, want)

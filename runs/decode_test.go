@@ -110,7 +110,8 @@ func TestDecodeHandsOutFreeFormJSONAsWritten(t *testing.T) {
 		t.Fatalf("parameters %s", got)
 	}
 	encoded, err := encode(record)
-	if want := `{"record":"turn","index":0,"parameters":{"a":"A","b":1.1},"verifier_verdict":"pass"}`; err != nil || string(encoded) != want {
+	want := `{"record":"turn","index":0,"parameters":{"a":"A","b":1.1},"verifier_verdict":"pass"}`
+	if err != nil || string(encoded) != want {
 		t.Fatalf("encoded %s, %v", encoded, err)
 	}
 }

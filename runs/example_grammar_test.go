@@ -255,7 +255,8 @@ func ExampleStore_Begin() {
 	}
 	_, err = traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"})
 	fmt.Println("taken:", errors.Is(err, db.ErrConflict))
-	fmt.Println("ended:", run.End(ctx, runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess}}))
+	outcome := &runs.AgentOutcome{Status: runs.OutcomeSuccess}
+	fmt.Println("ended:", run.End(ctx, runs.Termination{Outcome: outcome}))
 	// Output:
 	// taken: true
 	// ended: <nil>

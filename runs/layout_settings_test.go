@@ -26,7 +26,10 @@ func TestASettingsFileIsChangedInItsLimitsAlone(t *testing.T) {
 		{"runs = {}\n", "runs = { max_per_agent = 7, max_age_days = -1 }\n"},
 		{"runs = {max_age_days = 5, other = 2}\n", "runs = { max_per_agent = 7,max_age_days = -1, other = 2}\n"},
 		{"[runs.deep]\nx = 1\n", "[runs.deep]\nx = 1\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
-		{"[b.runs]\nmax_per_agent = 3\n", "[b.runs]\nmax_per_agent = 3\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n"},
+		{
+			"[b.runs]\nmax_per_agent = 3\n",
+			"[b.runs]\nmax_per_agent = 3\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n",
+		},
 		{
 			"x = '''\n[runs]\nmax_per_agent = 3\n'''\n",
 			"x = '''\n[runs]\nmax_per_agent = 3\n'''\n\n[runs]\nmax_per_agent = 7\nmax_age_days = -1\n",

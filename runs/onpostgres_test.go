@@ -41,7 +41,9 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 func TestPostgresARunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 	address := dbtest.Postgres(t)
 	at := func(now time.Duration) *db.DB {
-		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "server", Since: now} }})
+		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "server", Since: now}
+		}})
 	}
 	beginner := at(0)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}

@@ -47,7 +47,8 @@ func TestViewsOnTheSystemsSQLite(t *testing.T) {
 		`SELECT * FROM v_agents_runs ORDER BY scope, agent_id`: `[
 			{"scope":"","agent_id":"a","runs":2,"open":0,"completed":1,"failures":1,"incomplete":1,"cancelled":0,"last_started_at":"2021-03-01T08:00:00.500000000Z","last_started_at_ns":1614585600500000000},
 			{"scope":"two","agent_id":"b","runs":1,"open":1,"completed":0,"failures":0,"incomplete":0,"cancelled":0,"last_started_at":"2026-05-04T08:00:00.000000000Z","last_started_at_ns":1777881600000000000}]`,
-		`SELECT r.run_id, t.prompt FROM v_runs AS r JOIN v_turns AS t USING (run) WHERE r.status = 'in_progress' ORDER BY t.sequence`: `[
+		`SELECT r.run_id, t.prompt FROM v_runs AS r JOIN v_turns AS t USING (run)
+			WHERE r.status = 'in_progress' ORDER BY t.sequence`: `[
 			{"run_id":"open","prompt":"p"},{"run_id":"open","prompt":"q"}]`,
 	} {
 		if got, want := compact(t, sqlite3(t, path, query)), compact(t, []byte(want)); got != want {

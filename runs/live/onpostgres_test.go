@@ -30,7 +30,9 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 func TestPostgres_RenewedLiveRunStays(t *testing.T) {
 	address := dbtest.Postgres(t)
 	at := func(now time.Duration) *db.DB {
-		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "server", Since: now} }})
+		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "server", Since: now}
+		}})
 	}
 	beginner := at(0)
 	run, err := live.NewStore(beginner, live.Options{Lease: db.LeaseTerms{
