@@ -231,7 +231,8 @@ func contestedFile(t *testing.T) string {
 	}
 	call(t, "--db", path, "import", "checkpoints", dir)
 	registry := filepath.Join(t.TempDir(), "agents")
-	entry := "session_id = \"a-1\"\nthread = \"main\"\nbase_state = \"b\"\nstarted_at = \"2026-05-20T11:00:00Z\"\nstatus = \"active\"\n"
+	entry := "session_id = \"a-1\"\nthread = \"main\"\nbase_state = \"b\"\n" +
+		"started_at = \"2026-05-20T11:00:00Z\"\nstatus = \"active\"\n"
 	if err := errors.Join(os.Mkdir(registry, 0o700),
 		os.WriteFile(filepath.Join(registry, "a-1.toml"), []byte(entry), 0o600)); err != nil {
 		t.Fatal(err)
@@ -398,14 +399,18 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"agents recover":    {{"--db", registry, "agents", "recover"}},
 		"checkpoints pin":   {{"--db", waiting, "checkpoints", "pin", "claimed"}},
 		"checkpoints unpin": {{"--db", waiting, "checkpoints", "unpin", "claimed"}},
-		"workers pin":       {{"--db", fewWorkers, "workers", "pin", "worker-00000001", "--runtime", "runtime-fs-authority"}},
-		"workers unpin":     {{"--db", fewWorkers, "workers", "unpin", "worker-00000001", "--runtime", "runtime-fs-authority"}},
-		"live pin":          {{"--db", liveFile(t), "live", "pin", "run-"}},
-		"live unpin":        {{"--db", liveFile(t), "live", "unpin", "run-"}},
-		"live recover":      {{"--db", liveFile(t), "live", "recover"}},
-		"delete":            {{"--db", checkpointsFile(t), "delete", "checkpoints", "claimed", "--yes"}},
-		"completion":        {{"completion", "bash"}},
-		"help":              {{"help", "up"}},
+		"workers pin": {{
+			"--db", fewWorkers, "workers", "pin", "worker-00000001", "--runtime", "runtime-fs-authority",
+		}},
+		"workers unpin": {{
+			"--db", fewWorkers, "workers", "unpin", "worker-00000001", "--runtime", "runtime-fs-authority",
+		}},
+		"live pin":     {{"--db", liveFile(t), "live", "pin", "run-"}},
+		"live unpin":   {{"--db", liveFile(t), "live", "unpin", "run-"}},
+		"live recover": {{"--db", liveFile(t), "live", "recover"}},
+		"delete":       {{"--db", checkpointsFile(t), "delete", "checkpoints", "claimed", "--yes"}},
+		"completion":   {{"completion", "bash"}},
+		"help":         {{"help", "up"}},
 	}
 	answers := answers()
 	for _, name := range slices.Sorted(maps.Keys(answers)) { // up comes before verify
@@ -432,7 +437,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 				t.Errorf("%s prints %s as %v, which is documented as %s", name, path, seen[path], kind)
 			}
 		}
-		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|followed\[\]|apart\[\]|quarantined\[\]|ignored\[\]|unknown\[\]|saw|readable|proof)`)
+		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|followed\[\]|apart\[\]|` +
+			`quarantined\[\]|ignored\[\]|unknown\[\]|saw|readable|proof)`)
 		for _, path := range slices.Sorted(maps.Keys(documented)) {
 			inTree := reflect.TypeOf(answer) == reflect.TypeFor[treeAnswer]() && optional.MatchString(path) &&
 				(name != "verify" || !strings.HasPrefix(path, "proof"))

@@ -37,7 +37,9 @@ func TestDatasetteLinksRows(t *testing.T) {
 	if err := os.WriteFile(metadata, []byte(stdout), 0o600); exit != 0 || err != nil {
 		t.Fatalf("exit %d: %s, %v", exit, stderr, err)
 	}
-	server := exec.CommandContext(t.Context(), program, "serve", file, "--metadata", metadata, "--port", fmt.Sprint(port)) //nolint:gosec // what make datasette installed
+	//nolint:gosec // what make datasette installed
+	server := exec.CommandContext(t.Context(), program,
+		"serve", file, "--metadata", metadata, "--port", fmt.Sprint(port))
 	var said strings.Builder
 	server.Stderr = &said
 	if err := server.Start(); err != nil {

@@ -119,7 +119,8 @@ var (
 var (
 	jsonString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	jsonNumber = regexp.MustCompile(`[:\[,] *-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
-	jsonMember = regexp.MustCompile(`"(?:[^"\\]|\\.)*" *: *(?:"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*|true|false|null)`)
+	jsonMember = regexp.MustCompile(`"(?:[^"\\]|\\.)*" *: *(?:"(?:[^"\\]|\\.)*"|` +
+		`-?[0-9][-+.0-9eE]*|true|false|null)`)
 	identifier = regexp.MustCompile(`[A-Za-z0-9][-A-Za-z0-9_.]{3,60}`)
 )
 

@@ -26,13 +26,18 @@ import (
 
 // moving is what differs between two imports of one folder, and between a file and a server: times
 // of the import, where the database is, and cursors.
-var moving = regexp.MustCompile(`"(next|found_at|began_at|ended_at|imported_at|retried_at|set_at|saved_at|claimed_at|since|path|program)":("([^"\\]|\\.)*"|null)|"(before|after)":\{"file_bytes[^}]*\}`)
+var moving = regexp.MustCompile(`"(next|found_at|began_at|ended_at|imported_at|retried_at|` +
+	`set_at|saved_at|claimed_at|since|path|program)":("([^"\\]|\\.)*"|null)|` +
+	`"(before|after)":\{"file_bytes[^}]*\}`)
 
 // Columns of views that differ so: how long something takes until now, and of imports their own times.
 var (
-	passing     = regexp.MustCompile(`^(silent|held|paused|claimed|waiting)_seconds$`)
-	ofImports   = regexp.MustCompile(`^v_(imports|quarantine|import_conflicts|checkpoints|waiting|approvals|worker_diagnostics)$`)
-	importTimes = regexp.MustCompile(`^(saved|answered|claimed|found|began|ended|imported|retried|decided|recorded)_at|^(took|seconds|pid|program|waiting_since|waited)`)
+	passing   = regexp.MustCompile(`^(silent|held|paused|claimed|waiting)_seconds$`)
+	ofImports = regexp.MustCompile(`^v_(imports|quarantine|import_conflicts|` +
+		`checkpoints|waiting|approvals|worker_diagnostics)$`)
+	importTimes = regexp.MustCompile(`^(saved|answered|claimed|found|began|` +
+		`ended|imported|retried|decided|recorded)_at|` +
+		`^(took|seconds|pid|program|waiting_since|waited)`)
 )
 
 // shownOfEach is how many things of a list are shown one by one, evenly over it; the exports have all.

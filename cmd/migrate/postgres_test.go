@@ -105,7 +105,8 @@ func (r *renamer) place(server, path string) string {
 	}
 	address := server + "&search_path=" + schema
 	host := u.Query().Get("host")
-	opened := "postgres://" + u.User.Username() + "@" + u.Path + "?host=" + url.QueryEscape(host) + "&port=5432&search_path=" + schema // as DB.Path has it
+	opened := "postgres://" + u.User.Username() + "@" + u.Path + "?host=" + url.QueryEscape(host) +
+		"&port=5432&search_path=" + schema // as DB.Path has it
 	r.stdout = append(r.stdout, shellWord(address), shellWord(path), address, at, opened, at)
 	r.stderr = append(r.stderr, shellWord(address), shellWord(path), address, path, opened, at)
 	return address

@@ -111,9 +111,10 @@ func TestPostgresNoErrorHasAPasswordInIt(t *testing.T) {
 		if how == "of another certificate" {
 			settings = "?connect_timeout=1&sslmode=verify-full"
 		}
+		inUser := strings.ReplaceAll(escaped, "+", "%20")
 		for where, address := range map[string]string{
-			"before the @":   "postgres://ann:" + strings.ReplaceAll(escaped, "+", "%20") + "@" + at + "/d" + settings,
-			"of many hosts":  "postgresql://ann:" + strings.ReplaceAll(escaped, "+", "%20") + "@" + at + "," + at + "/d" + settings,
+			"before the @":   "postgres://ann:" + inUser + "@" + at + "/d" + settings,
+			"of many hosts":  "postgresql://ann:" + inUser + "@" + at + "," + at + "/d" + settings,
 			"a setting":      "postgres://ann@" + at + "/d" + settings + "&password=" + escaped,
 			"of a key":       "postgres://ann@" + at + "/d" + settings + "&sslpassword=" + escaped,
 			"in a file":      "postgres://ann@" + at + "/d" + settings + "&passfile=" + url.QueryEscape(passwords),

@@ -85,7 +85,9 @@ func recordTo(ctx context.Context, path, verb string, args []string) (err error)
 			_, err = r.PruneEvents(ctx, workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: uint64(number(1))})
 			return err
 		}
-		w, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.WorkerIntent{Kind: "task", Objective: "be followed"}})
+		w, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{
+			Intent: workers.WorkerIntent{Kind: "task", Objective: "be followed"},
+		})
 		for range number(1) {
 			if err == nil {
 				_, err = r.SendInput(ctx, w.WorkerRef, workers.UserInput("x"))

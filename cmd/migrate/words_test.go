@@ -53,7 +53,8 @@ func TestFind_ExactIDBeatsPrefix(t *testing.T) {
 			t.Errorf("%v: %q, %v; want %q", c.candidates, got, err, c.want)
 		}
 	}
-	if _, err := unique(runNoun, "run", list()); !errors.Is(err, db.ErrNotFound) || classify(err) != kindNotFound {
+	_, err := unique(runNoun, "run", list())
+	if !errors.Is(err, db.ErrNotFound) || classify(err) != kindNotFound {
 		t.Errorf("none: %v", err)
 	}
 	for _, ids := range [][]string{
