@@ -439,7 +439,9 @@ func agentEntry(id, status string, n int) string {
 	if status != "active" {
 		end = "completed_at = \"2200-01-01T00:00:00Z\"\n"
 	}
-	return fmt.Sprintf("session_id = %q\nthread = \"t\"\nbase_state = \"b-%d\"\nstarted_at = \"2026-05-20T06:59:59Z\"\nattach_precedence = []\nstatus = %q\n%scontext_queries = []\n\n[usage_summary]\n", id, n, status, end)
+	return fmt.Sprintf("session_id = %q\nthread = \"t\"\nbase_state = \"b-%d\"\n"+
+		"started_at = \"2026-05-20T06:59:59Z\"\nattach_precedence = []\nstatus = %q\n"+
+		"%scontext_queries = []\n\n[usage_summary]\n", id, n, status, end)
 }
 
 // TestTwoProgramsThatWorkOnTheSameAgents is the same for the registry.

@@ -19,8 +19,8 @@ import (
 var notCompared = map[string]bool{
 	"files": true, "original": true, "root": true, "symlink": true, "reachable_by_agent_id": true,
 	"reachable_by_run_id": true,
-	"run_id in runs":      true, "agent_for_run": true, "agent_for_run_any_of": true, "bytes": true, "sha256": true,
-	"line_feeds":          true,
+	"run_id in runs":      true, "agent_for_run": true, "agent_for_run_any_of": true, "bytes": true,
+	"sha256": true, "line_feeds": true,
 	"ends_with_line_feed": true, "stopped": true, "skipped": true, "max_per_agent": true, "max_age_days": true,
 	"dir": true, "agent_dir": true, "file": true,
 }
@@ -77,7 +77,9 @@ func TestReplay_UnknownTreeIsItsOwnProblem(t *testing.T) {
 		"another file":  func(r *recordedTree) { r.Runs[0].File = "elsewhere.jsonl" },
 		"another agent": func(r *recordedTree) { r.Agents[0].Dir = "nobody" },
 		"other limits":  func(r *recordedTree) { r.GC[0].MaxPerAgent = 4711 },
-		"another list":  func(r *recordedTree) { r.Adoption.Lists = map[string][]any{"nobody": {map[string]any{}}} },
+		"another list": func(r *recordedTree) {
+			r.Adoption.Lists = map[string][]any{"nobody": {map[string]any{}}}
+		},
 		"a trace gained": func(r *recordedTree) {
 			r.Runs[0].AgentDir, r.Runs[0].Trace = "nobody",
 				json.RawMessage("[]")

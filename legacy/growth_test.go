@@ -97,7 +97,9 @@ func column1(t *testing.T, d *db.DB, column string) (text string) {
 func ledgerText(t *testing.T, d *db.DB) (text string) {
 	t.Helper()
 	err := d.Read(context.Background(), "test", func(rx *db.Rx) error {
-		return rx.Get(&text, `SELECT group_concat(quote(path)||state||last_sequence||' '||size||' '||consumed||hex(prefix_sha256)||open_line||records||quote(tail), x'0a') FROM import_files`)
+		return rx.Get(&text, `SELECT group_concat(
+			quote(path)||state||last_sequence||' '||size||' '||consumed||hex(prefix_sha256)||open_line||records||
+			quote(tail), x'0a') FROM import_files`)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,8 @@ import (
 // and the times of the import.
 const sqlImportedRows = `SET search_path = selvedge; SELECT line FROM (
 SELECT 'run ' || (to_jsonb(r) - '{key,scope,checksum}'::text[])::text AS line FROM runs AS r
-UNION ALL SELECT 'record ' || r.agent_id || ' ' || r.run_id || ' ' || (c.id & 16777215) || ' ' || (to_jsonb(c) - '{id,checksum}'::text[])::text
+UNION ALL SELECT 'record ' || r.agent_id || ' ' || r.run_id || ' ' || (c.id & 16777215) || ' ' ||
+	(to_jsonb(c) - '{id,checksum}'::text[])::text
     FROM run_records AS c LEFT JOIN runs AS r ON r.key = c.id >> 24
 UNION ALL SELECT 'file ' || (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
 	FROM import_files AS f

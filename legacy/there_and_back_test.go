@@ -442,10 +442,11 @@ func agentChanges(files folder) []backChange {
 	}
 }
 
-const knownOfAgents = ` session_id client_instance_id native_actor_key native_parent_actor_key native_instance_key heddle_session_id thread_id thread
-pid boot_id liveness_path heartbeat_at anchor_state anchor_root reservation_token path base_state started_at provider model harness
-thinking_level last_progress_at report_flush_state attach_reason attach_precedence winning_attach_rule probe_source probe_confidence status
-completed_at context_queries `
+const knownOfAgents = ` session_id client_instance_id native_actor_key native_parent_actor_key
+native_instance_key heddle_session_id thread_id thread pid boot_id liveness_path heartbeat_at anchor_state
+anchor_root reservation_token path base_state started_at provider model harness thinking_level
+last_progress_at report_flush_state attach_reason attach_precedence winning_attach_rule probe_source
+probe_confidence status completed_at context_queries `
 
 // unknownLast is an entry whose members of later versions stand behind those that the old program
 // knows: it would write those alone.

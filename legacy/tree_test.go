@@ -20,7 +20,8 @@ import (
 // Lines of a run, as the original writes them.
 
 func startedLine(agent, run string) string {
-	return fmt.Sprintf(`{"record":"started","run_id":%q,"agent_id":%q,"intent":"i","started_at":"2026-05-01T08:00:00Z"}`+"\n", run, agent)
+	return fmt.Sprintf(`{"record":"started","run_id":%q,"agent_id":%q,"intent":"i",`+
+		`"started_at":"2026-05-01T08:00:00Z"}`+"\n", run, agent)
 }
 
 func turnLine(index int) string {
@@ -29,7 +30,8 @@ func turnLine(index int) string {
 }
 
 func endedLine(agent, run string) string {
-	return fmt.Sprintf(`{"record":"ended","run_id":%q,"agent_id":%q,"termination":{"kind":"incomplete"},"ended_at":"2026-05-01T09:00:00Z"}`+"\n", run, agent)
+	return fmt.Sprintf(`{"record":"ended","run_id":%q,"agent_id":%q,"termination":{"kind":"incomplete"},`+
+		`"ended_at":"2026-05-01T09:00:00Z"}`+"\n", run, agent)
 }
 
 // A tree is the files of a folder runs/, by their paths.

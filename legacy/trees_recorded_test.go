@@ -126,7 +126,8 @@ func (r *recordedTree) check(v *verdictList, seed map[string]any, totals map[str
 		}
 	}
 	for _, g := range r.GC {
-		got, _ := seed[gcKey(runs.RetentionConfig{MaxPerAgent: g.MaxPerAgent, MaxAgeDays: g.MaxAgeDays})].(map[string]any)
+		key := gcKey(runs.RetentionConfig{MaxPerAgent: g.MaxPerAgent, MaxAgeDays: g.MaxAgeDays})
+		got, _ := seed[key].(map[string]any)
 		v.same(fmt.Sprint("gc ", g.MaxPerAgent, g.MaxAgeDays), g.Removed, got["removed"])
 		if g.Remaining != nil {
 			v.same("left by gc", g.Remaining, got["remaining"])
