@@ -189,7 +189,8 @@ func leaky(t *testing.T) *db.DB {
 				VALUES (1, 1, 'runs', CAST('/tree' AS BLOB), 1, 1)`,
 			`INSERT INTO quarantine (id, scope, source, path, byte_offset, what, reason, entity_id, bytes, found_at)
 				VALUES (1, 1, 1, CAST('f' AS BLOB), 0, 'line', 'torn', 'one', 26, 1)`,
-			`INSERT INTO quarantine_parts (quarantine, part, raw) VALUES (1, 0, CAST('{"a":"sk-l' AS BLOB)), (1, 1, CAST('ive-"quoted"/key' AS BLOB))`,
+			`INSERT INTO quarantine_parts (quarantine, part, raw)
+				VALUES (1, 0, CAST('{"a":"sk-l' AS BLOB)), (1, 1, CAST('ive-"quoted"/key' AS BLOB))`,
 		} {
 			if _, err := tx.Exec(sql); err != nil {
 				return err
