@@ -56,7 +56,8 @@ SELECT c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypm
     || CASE WHEN a.attnotnull THEN '' ELSE ' or NULL' END
     || coalesce(' key ' || coalesce((SELECT array_position(k.conkey, a.attnum) FROM pg_constraint AS k
     WHERE k.conrelid = c.oid AND k.contype = 'p' AND a.attnum = ANY (k.conkey)),
-        (SELECT array_position(u.columns, a.attname::text) FROM `+uniqueKeys+` AS u WHERE u.indrelid = c.oid AND u.first)), '')
+        (SELECT array_position(u.columns, a.attname::text) FROM `+uniqueKeys+` AS u
+        WHERE u.indrelid = c.oid AND u.first)), '')
     || coalesce(' default ' || regexp_replace(pg_get_expr(f.adbin, c.oid), '::\w+', ''), '')
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
 LEFT JOIN pg_collation AS l ON l.oid = a.attcollation LEFT JOIN pg_attrdef AS f ON f.adrelid = c.oid
