@@ -488,7 +488,10 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"db.Leased.Held": func(x *thrower) error {
 		return x.renew(func(l *db.Leased) {
-			l.Held = func(*db.Rx, string, func() db.BootTime) (c txn.LeaseColumns, err error) { x.hit(); return c, nil }
+			l.Held = func(*db.Rx, string, func() db.BootTime) (c txn.LeaseColumns, err error) {
+				x.hit()
+				return c, nil
+			}
 		})
 	},
 	"db.Leased.Renew": func(x *thrower) error {

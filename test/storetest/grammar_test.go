@@ -44,7 +44,8 @@ var grammar = []struct {
 		shown("a missing run can be deleted", "a missing agent can't be deleted"),
 	},
 	{"Prune: removes what the policy does not keep, in transactions of at most 50 ms", shown(
-		"pruning takes what runs", "pruning keeps one more", "TestATransactionThatHasTakenLongLetsOthersIn in internal/stores")},
+		"pruning takes what runs", "pruning keeps one more",
+		"TestATransactionThatHasTakenLongLetsOthersIn in internal/stores")},
 	{"Pin: protects an item from every limit; a pin belongs to a name.", shown(
 		"a pin does nothing", "a pin saves from age alone", "a pin goes with its run")},
 	{"Pin: Pinning a missing item is `db.ErrNotFound`; unpinning one is fine", shown(
