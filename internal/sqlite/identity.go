@@ -145,7 +145,7 @@ func checkOneName(path string) error {
 }
 
 func otherName(why string) error {
-	return engine.Failf(engine.ErrUnsupported, "use one path in all programs, and copies in place of "+
+	return engine.Failf(engine.ErrUnsupported, "use one path in all programs, and copies instead of "+
 		"links; Options.AllowLinks overrides this where only one path is ever used",
 		"the file has more than one name: %s, and the WAL lies beside the name", why)
 }
