@@ -14,7 +14,8 @@ import (
 )
 
 // GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each, and
-// truncates the WAL.
+// truncates the WAL. It waits a second for a read that keeps the WAL as it is; behind a longer one
+// the file becomes smaller after the read.
 func (e *Engine) GiveBack(ctx context.Context) error {
 	if e.space == nil {
 		return nil
@@ -52,8 +53,13 @@ func (s *space) giveFreeBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.cut.Store(true)
-	_, err = s.giveBack(ctx, 1) // the cut comes with a commit
+	// The cut comes with a commit. The writer still wants a gap after it if a read was in the way;
+	// look tries for it too.
+	for began, again := time.Now(), true; err == nil && again; {
+		s.cut.Store(true)
+		_, err = s.giveBack(ctx, 1)
+		again = s.engine.reads.asked.Load() && time.Since(began) < spaceLook
+	}
 	if s.released.Load() {
 		s.lookAtDisk()
 	}
