@@ -29,7 +29,7 @@ func (r *Registry) PinTx(tx *db.Tx, id string) error {
 	if err != nil {
 		return err
 	}
-	return tx.Store().Pin(r.scope, txn.Pinned{Store: db.StoreAgents, ID: id})
+	return tx.Store().Pin(r.scope, txn.Pinned{Store: txn.StoreAgents, ID: id})
 }
 
 // Unpin takes the pin of an agent away; one without is fine.
@@ -42,5 +42,5 @@ func (r *Registry) UnpinTx(tx *db.Tx, id string) error {
 	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
 	}
-	return tx.Store().Unpin(r.scope, txn.Pinned{Store: db.StoreAgents, ID: id})
+	return tx.Store().Unpin(r.scope, txn.Pinned{Store: txn.StoreAgents, ID: id})
 }

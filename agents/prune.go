@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -33,7 +34,7 @@ ORDER BY ended_at DESC, key DESC LIMIT ?5`
 // short transactions, and what it removed before an error stays removed; run again, it goes on.
 func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, r.db, stores.Pruning{
-		Op: "prune agents", Store: db.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded,
+		Op: "prune agents", Store: txn.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded,
 		Share: prunedAtOnce,
 	}, policy)
 }

@@ -29,7 +29,7 @@ const opReservation = "look up reservation"
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
 	look := func(rx *db.Rx) (Reservation, bool, error) { return r.ReservationTx(rx, thread) }
 	held, ok, err = stores.Find(ctx, r.db.Read, opReservation, look)
-	if err != nil || !ok || !held.Leased || held.Live != Dead || r.db.ReadOnly() {
+	if err != nil || !ok || !held.Leased || held.Live != Dead || r.db.Store().ReadOnly {
 		return held, ok, err
 	}
 	return stores.Find(ctx, r.db.WriteLocked, opReservation, func(tx *db.Tx) (Reservation, bool, error) {

@@ -27,7 +27,7 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 	if err != nil {
 		return err
 	}
-	return tx.Store().Pin(s.scope, txn.Pinned{Store: db.StoreCheckpoints, ID: runID})
+	return tx.Store().Pin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID})
 }
 
 // Unpin takes the pin of a run away; one without is fine.
@@ -40,5 +40,5 @@ func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
 	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return err
 	}
-	return tx.Store().Unpin(s.scope, txn.Pinned{Store: db.StoreCheckpoints, ID: runID})
+	return tx.Store().Unpin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID})
 }

@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -30,7 +31,7 @@ FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?)
 // again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune checkpoints", Store: db.StoreCheckpoints, Scope: s.scope, Ended: endedClaims,
+		Op: "prune checkpoints", Store: txn.StoreCheckpoints, Scope: s.scope, Ended: endedClaims,
 		Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/db"
+	"selvedge/internal/engine"
 )
 
 func TestAnAddressIsShownWithoutItsPasswords(t *testing.T) {
@@ -26,11 +26,11 @@ func TestAnAddressIsShownWithoutItsPasswords(t *testing.T) {
 		"postgres://ann:sec@ret@h/d":                                "postgres://…",
 		"postgres://ann:secret@/d?host=%2Frun%2Fpg&password=secret": "postgres://ann@/d?host=%2Frun%2Fpg",
 	} {
-		got, secret := db.WithoutSecrets(address)
+		got, secret := engine.WithoutSecrets(address)
 		if got != want || !secret {
 			t.Errorf("%s is shown as %s (%v), want %s", address, got, secret, want)
 		}
-		if again, secret := db.WithoutSecrets(got); !strings.Contains(got, "…") && (again != got || secret) {
+		if again, secret := engine.WithoutSecrets(got); !strings.Contains(got, "…") && (again != got || secret) {
 			t.Errorf("%s is shown as %s (%v)", got, again, secret)
 		}
 	}
@@ -38,7 +38,7 @@ func TestAnAddressIsShownWithoutItsPasswords(t *testing.T) {
 		"selvedge.db", "/srv/a:b@c.db", "postgres://ann@h:5432/d?search_path=x&host=%2Frun",
 		"postgres:///d?host=@abstract", "./x://a:b@c",
 	} {
-		if got, secret := db.WithoutSecrets(path); got != path || secret {
+		if got, secret := engine.WithoutSecrets(path); got != path || secret {
 			t.Errorf("%s is shown as %s (%v)", path, got, secret)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -145,7 +146,7 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 		func(rx *db.Rx) error { cursor = rx.Store().Cursor("test", []int64{7}); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Restore(t.Context(), backup, path,
+	if _, err := maintenance.Restore(t.Context(), backup, path,
 		db.Options{LockTimeout: 50 * time.Millisecond}); !errors.Is(err, db.ErrBusy) {
 		t.Errorf("while it is open: %v", err)
 	}
@@ -156,11 +157,11 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r, err := db.Restore(t.Context(), backup, path, db.Options{})
+	r, err := maintenance.Restore(t.Context(), backup, path, db.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Schema != db.SchemaVersion() || r.Kept == "" {
+	if r.Schema != maintenance.SchemaVersion() || r.Kept == "" {
 		t.Errorf("it says %+v", r)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
@@ -213,11 +214,11 @@ func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
 		damaged: db.ErrCorrupt, text: db.ErrNotADatabase,
 		path: db.ErrInvalid, path + "-none": db.ErrNotFound,
 	} {
-		if _, err := db.Restore(t.Context(), name, path, db.Options{}); !errors.Is(err, want) {
+		if _, err := maintenance.Restore(t.Context(), name, path, db.Options{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := db.Restore(t.Context(), path, text, db.Options{}); !errors.Is(err, db.ErrNotADatabase) {
+	if _, err := maintenance.Restore(t.Context(), path, text, db.Options{}); !errors.Is(err, db.ErrNotADatabase) {
 		t.Errorf("over a diary: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
@@ -239,11 +240,11 @@ func TestRestoreLeavesAFileThatSQLite3HasOpen(t *testing.T) {
 	}
 	p := dbtest.Start(t, "foreigner", path)
 	p.Expect("open")
-	if _, err := db.Restore(t.Context(), backup, path, db.Options{}); !errors.Is(err, db.ErrBusy) {
+	if _, err := maintenance.Restore(t.Context(), backup, path, db.Options{}); !errors.Is(err, db.ErrBusy) {
 		t.Errorf("the error is %v", err)
 	}
 	p.Kill()
-	if _, err := db.Restore(t.Context(), backup, path, db.Options{}); err != nil {
+	if _, err := maintenance.Restore(t.Context(), backup, path, db.Options{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -34,8 +34,8 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// Panicked converts a recovered value to an error with a *Panic in it.
-func Panicked(v any) error {
+// panicked converts a recovered value to an error with a *Panic in it.
+func panicked(v any) error {
 	if err, ok := v.(error); ok && isPanic(err) {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *call) tell(err error) error {
 	} else {
 		o.seen.Wait = time.Since(c.queued)
 	}
-	return guarded(&c.db.callbacks, "Options.Observe", func() { c.db.options.Observe(o.seen) })
+	return guarded(&c.db.store.Callbacks, "Options.Observe", func() { c.db.options.Observe(o.seen) })
 }
 
 // batches numbers the write transactions of this process, from a random number on, so that no two

@@ -12,6 +12,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -184,7 +185,7 @@ func TestStatsCountsWhatThereIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Schema != db.SchemaVersion() || s.PageSize != 4096 || s.FileBytes == 0 || s.WALBytes == 0 ||
+	if s.Schema != maintenance.SchemaVersion() || s.PageSize != 4096 || s.FileBytes == 0 || s.WALBytes == 0 ||
 		s.CreatedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/migrations"
 	"selvedge/test/dbtest"
 )
@@ -50,7 +51,7 @@ func TestGiveBackReturnsWhatDeletionsFreedAtOnce(t *testing.T) {
 	_, d := openTable(t, numbers)
 	half(t, d)
 	before := sizes(t, d.Path())
-	if err := d.GiveBack(t.Context()); err != nil {
+	if err := maintenance.GiveBack(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	h, err := d.Health(t.Context())
@@ -64,7 +65,7 @@ func TestGiveBackReturnsWhatDeletionsFreedAtOnce(t *testing.T) {
 		t.Errorf("%d rows are left", n)
 	}
 	memory := dbtest.OpenAt(t, ":memory:", db.Options{})
-	if err := memory.GiveBack(t.Context()); err != nil {
+	if err := maintenance.GiveBack(t.Context(), memory); err != nil {
 		t.Errorf("in memory: %v", err)
 	}
 }
@@ -72,14 +73,14 @@ func TestGiveBackReturnsWhatDeletionsFreedAtOnce(t *testing.T) {
 func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 	path, d := openTable(t, numbers)
 	half(t, d)
-	if err := d.GiveBack(t.Context()); err != nil {
+	if err := maintenance.GiveBack(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	cursor := cursorOf(t, d)
-	if _, err := db.Compact(t.Context(), path,
+	if _, err := maintenance.Compact(t.Context(), path,
 		db.Options{MustExist: true, LockTimeout: 10 * time.Millisecond}); !errors.Is(err, db.ErrBusy) ||
 		db.Hint(err) == "" {
 		t.Errorf("while it is open: %v, hint %q", err, db.Hint(err))
@@ -88,7 +89,7 @@ func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := sizes(t, path)
-	done, err := db.Compact(t.Context(), path, db.Options{MustExist: true})
+	done, err := maintenance.Compact(t.Context(), path, db.Options{MustExist: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +144,13 @@ func TestCompactLeavesADamagedFileAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Compact(t.Context(), path, db.Options{MustExist: true}); !errors.Is(err, db.ErrCorrupt) {
+	if _, err := maintenance.Compact(t.Context(), path, db.Options{MustExist: true}); !errors.Is(err, db.ErrCorrupt) {
 		t.Errorf("it gave %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 		t.Errorf("it was changed, %v", err)
 	}
-	if _, err := db.Compact(t.Context(), filepath.Join(t.TempDir(), "none.db"),
+	if _, err := maintenance.Compact(t.Context(), filepath.Join(t.TempDir(), "none.db"),
 		db.Options{MustExist: true}); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
@@ -169,7 +170,7 @@ func TestReclaim_CutAfterReadKeepsNobodyWaiting(t *testing.T) {
 		})
 	})
 	<-reading
-	if err := d.GiveBack(t.Context()); err != nil {
+	if err := maintenance.GiveBack(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	if sizeOf(t, path+"-wal") == 0 {
@@ -210,7 +211,7 @@ func TestCompactLosesNothingThatAnotherProgramWritesMeanwhile(t *testing.T) {
 	m := &meddler{FS: migrations.SQLite(), dir: filepath.Dir(path), meddle: func() {
 		outside(t, path, "INSERT INTO numbers (name, n) VALUES ('meanwhile', 1)")
 	}}
-	_, err := db.Compact(t.Context(), path,
+	_, err := maintenance.Compact(t.Context(), path,
 		db.Options{MustExist: true}.WithLadder(m, migrations.Steps, migrations.Views()))
 	if !errors.Is(err, db.ErrBusy) || db.Hint(err) == "" {
 		t.Errorf("it gave %v, hint %q", err, db.Hint(err))

@@ -14,6 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 	"selvedge/migrations"
 	"selvedge/test/dbtest"
 )
@@ -48,21 +49,21 @@ func foreign(t *testing.T, path string, statements ...string) {
 	}
 }
 
-func checked(t *testing.T, path string, o db.Options) db.Examination {
+func checked(t *testing.T, path string, o db.Options) maintenance.Examination {
 	t.Helper()
 	d, err := db.Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // only read
-	x, err := d.Examine(t.Context())
+	x, err := maintenance.Examine(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
 
-func finds(x db.Examination, check, detail string) bool {
+func finds(x maintenance.Examination, check, detail string) bool {
 	for _, p := range x.Problems {
 		if p.Check == check && strings.Contains(p.Detail, detail) {
 			return true
@@ -237,14 +238,14 @@ func TestCheckRecomputesEveryChecksum(t *testing.T) {
 			if c.statement != "" {
 				foreign(t, path, c.statement)
 			}
-			x, err := d.Examine(t.Context())
+			x, err := maintenance.Examine(t.Context(), d)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c.detail == "" && len(x.Problems) > 0 || c.detail != "" && !finds(x, "checksums", c.detail) {
 				t.Errorf("%v", x.Problems)
 			}
-			if want := (db.ChecksumCount{Table: "runs", Rows: 1, Without: c.without}); !slices.Contains(x.Checksums,
+			if want := (maintenance.ChecksumCount{Table: "runs", Rows: 1, Without: c.without}); !slices.Contains(x.Checksums,
 				want) {
 				t.Errorf("%+v", x.Checksums)
 			}
@@ -264,12 +265,12 @@ func TestCheck_RecomputesMoreThanOneBatch(t *testing.T) {
 	foreign(t, path, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
 INSERT INTO run_records (id, kind, raw, exact) SELECT (1 << 24) + i, 'opaque', x'61', 1 FROM n`,
 		"UPDATE run_records SET checksum = 1 WHERE id = (1 << 24) + 2500")
-	x, err := d.Examine(t.Context())
+	x, err := maintenance.Examine(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !finds(x, "checksums", "row 16779716 of run_records") ||
-		!slices.Contains(x.Checksums, db.ChecksumCount{Table: "run_records", Rows: 2500, Without: 2499}) {
+		!slices.Contains(x.Checksums, maintenance.ChecksumCount{Table: "run_records", Rows: 2500, Without: 2499}) {
 		t.Errorf("%v %v", x.Problems, x.Checksums)
 	}
 }
@@ -390,7 +391,7 @@ func TestABitOfTheSchemaKeepsNobodyOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close() //nolint:errcheck // what was written is looked at
-			done, err := d.Repair(t.Context())
+			done, err := maintenance.Repair(t.Context(), d)
 			if err != nil || len(done) != 1 || done[0] != c.mended {
 				t.Errorf("%q, %v", done, err)
 			}
@@ -415,7 +416,7 @@ func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // what was written is looked at
-	done, err := d.Repair(t.Context())
+	done, err := maintenance.Repair(t.Context(), d)
 	slices.Sort(done)
 	if want := []string{"index runs_by_end", "trigger runs_count_delete", "view v_threads"}; err != nil ||
 		!slices.Equal(done, want) {
@@ -424,7 +425,7 @@ func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
 	if problems, err := d.Check(t.Context()); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	if done, err := d.Repair(t.Context()); err != nil || len(done) > 0 {
+	if done, err := maintenance.Repair(t.Context(), d); err != nil || len(done) > 0 {
 		t.Errorf("a second time: %q, %v", done, err)
 	}
 }

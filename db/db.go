@@ -6,19 +6,13 @@ import (
 	"strings"
 	"sync"
 
-	"selvedge/internal/callback"
-	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
 // A DB is an open file. Its methods are safe for concurrent use.
 type DB struct {
-	path    string
-	options Options
-
-	engine     engine.Engine
+	options    Options
 	store      txn.Handle
-	callbacks  callback.Callbacks
 	giveNumber func()
 
 	work    work
@@ -30,10 +24,7 @@ type DB struct {
 }
 
 // Path is the file's absolute path, links resolved, or ":memory:".
-func (d *DB) Path() string { return d.path }
-
-// ReadOnly reports whether the handle was opened with Options.ReadOnly.
-func (d *DB) ReadOnly() bool { return d.options.ReadOnly }
+func (d *DB) Path() string { return d.store.Path }
 
 // Store returns what the stores of this module need of the handle: see package internal/txn.
 func (d *DB) Store() *txn.Handle { return &d.store }
@@ -55,7 +46,7 @@ func (d *DB) Shutdown(ctx context.Context) error {
 		d.keepers.end(wrap("close", ErrClosed))
 		go func() {
 			defer close(d.closed)
-			d.failed = wrap("close", d.engine.Close())
+			d.failed = wrap("close", d.store.Engine.Close())
 			d.giveNumber()
 		}()
 	})
@@ -65,7 +56,7 @@ func (d *DB) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	what := "the file to be closed"
-	if calls := d.engine.Interrupt(); len(calls) > 0 {
+	if calls := d.store.Engine.Interrupt(); len(calls) > 0 {
 		what = strings.Join(calls, ", ")
 	}
 	return &Error{
@@ -87,6 +78,6 @@ func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
 	if err := d.ready("watch"); err != nil {
 		return nil, err
 	}
-	changes, err := d.engine.Changes(ctx)
+	changes, err := d.store.Engine.Changes(ctx)
 	return changes, wrap("watch", err)
 }

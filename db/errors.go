@@ -143,17 +143,6 @@ func hintOf(err error) string {
 	return ""
 }
 
-func violated(err error) engine.Constraint {
-	if f, ok := errors.AsType[*engine.Failure](err); ok {
-		return f.Constraint
-	}
-	return engine.NoConstraint
-}
-
-// IsConstraint reports whether err is a violated constraint: UNIQUE, PRIMARY KEY, CHECK, NOT NULL
-// or FOREIGN KEY.
-func IsConstraint(err error) bool { return violated(err) != engine.NoConstraint }
-
 // wrap adds the operation. An error that already is an *Error is returned as it is: it was wrapped
 // where it arose.
 func wrap(op string, err error) error {
@@ -194,21 +183,4 @@ func heldBy(err error) []int {
 		return f.HeldBy
 	}
 	return nil
-}
-
-// A Misstatement describes a statement that is itself at fault.
-type Misstatement struct {
-	Writes bool   // it would change something, and only reads are allowed
-	Table  string // a table or view that it names and that isn't there; "" where it is something else
-	Column string // the same of a column
-}
-
-// Misstated reports whether err blames the statement, as a person wrote it: it does not compile,
-// names something that does not exist, fails while running, or would write.
-func Misstated(err error) (m Misstatement, blamed bool) {
-	f, ok := errors.AsType[*engine.Failure](err)
-	if !ok || !f.Statement.Wrong && !f.Statement.Writes {
-		return m, false
-	}
-	return Misstatement{Writes: f.Statement.Writes, Table: f.Statement.Table, Column: f.Statement.Column}, true
 }

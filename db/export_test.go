@@ -62,7 +62,7 @@ func (d *DB) WriterPragma(t *testing.T, text string) string {
 	return got
 }
 
-func (d *DB) file() *sqlite.Engine { return d.engine.(*sqlite.Engine) }
+func (d *DB) file() *sqlite.Engine { return d.store.Engine.(*sqlite.Engine) }
 
 // Statements are the texts that the handle keeps prepared, and none once it is closed: see the engine's.
 func (d *DB) Statements(t testing.TB) []string {
@@ -151,4 +151,12 @@ func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
 		defer mu.Unlock()
 		return slices.Clone(list)
 	}
+}
+
+// A Renewal says how a lease is renewed.
+type Renewal = renewal
+
+// KeepLease renews any lease, as Handle.Keep does.
+func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, stop context.CancelFunc) {
+	return d.keepLease(ctx, r)
 }

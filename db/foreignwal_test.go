@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -151,11 +152,11 @@ func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string),
 			must(t, d.Close())
 		}
 	}
-	_, err = db.Salvage(t.Context(), path, filepath.Join(dir, "salvaged.db"), db.SalvageOptions{})
+	_, err = maintenance.Salvage(t.Context(), path, filepath.Join(dir, "salvaged.db"), maintenance.SalvageOptions{})
 	wantForeignWAL(t, path, err)
-	_, err = db.Compact(t.Context(), path, db.Options{})
+	_, err = maintenance.Compact(t.Context(), path, db.Options{})
 	wantForeignWAL(t, path, err)
-	_, err = db.Restore(t.Context(), path, filepath.Join(dir, "restored.db"), db.Options{})
+	_, err = maintenance.Restore(t.Context(), path, filepath.Join(dir, "restored.db"), db.Options{})
 	wantForeignWAL(t, path, err)
 	wantUnchanged(t, dir, before)
 
@@ -312,7 +313,7 @@ func TestRestore_ForeignWALGoesAside(t *testing.T) {
 			} else {
 				must(t, os.Rename(laid, path))
 			}
-			r, err := db.Restore(t.Context(), backup, path, db.Options{})
+			r, err := maintenance.Restore(t.Context(), backup, path, db.Options{})
 			must(t, err)
 			d := dbtest.OpenAt(t, path, db.Options{})
 			if n := count(t, d, "true"); n != 1 {

@@ -11,6 +11,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -86,7 +87,7 @@ func TestProgress_FailureIsTheCallsError(t *testing.T) {
 	fill(t, d, 1)
 	calls := map[string]func(context.Context) error{
 		"check": func(ctx context.Context) error { _, err := d.Check(ctx); return err },
-		"scrub": d.Scrub,
+		"scrub": func(ctx context.Context) error { return maintenance.Scrub(ctx, d) },
 	}
 	for name, call := range calls {
 		wantsPanic(t, name, call(db.WithProgress(t.Context(), func(db.Progress) { panic("teller") })), "teller")
@@ -128,7 +129,7 @@ func TestKeep_FailingNameIsItsEnd(t *testing.T) {
 		})
 		<-ctx.Done()
 		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) ||
-			!strings.Contains(err.Error(), "Renewal.Named") {
+			!strings.Contains(err.Error(), "Leased.Named") {
 			t.Errorf("%s: %v", name, err)
 		}
 		stop()
@@ -145,7 +146,7 @@ func TestMove_PanicOfTheClockIsRaised(t *testing.T) {
 				t.Errorf("it panicked with %v", v)
 			}
 		}()
-		_, err := db.Move(t.Context(), from, to, db.Options{Now: func() time.Time { panic("clock") }})
+		_, err := maintenance.Move(t.Context(), from, to, db.Options{Now: func() time.Time { panic("clock") }})
 		t.Errorf("it returned %v", err)
 	}()
 }

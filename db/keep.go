@@ -18,31 +18,15 @@ const keepLook = time.Minute
 // keepRetry is the pause after a renewal that failed for the moment.
 const keepRetry = 50 * time.Millisecond
 
-// Keep renews the lease in the background, each time a third of its TTL has passed and at least
-// once a minute. The returned context ends when ctx does, when stop is called, and when the lease
-// is lost; context.Cause is then an ErrLeaseLost. A lease is also lost when it could not be renewed
-// before its end, because of a full disk or a writer that blocks all others; the context ends at
-// that moment, without waiting for the call in progress. Closing the file ends it with ErrClosed.
-//
-// stop ends the renewals and returns when they have ended. The lease then runs out by itself;
-// Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew reservation".
-func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
-	return l.db.KeepLease(ctx, Renewal{
-		TTL: l.ttl, Until: l.until, Renew: l.Renew,
-		Named: func(err error) error { return l.failed("keep reservation", err) },
-	})
-}
-
-// A Renewal says how a lease is renewed, for stores that keep leases in tables of their own.
-type Renewal struct {
+// A renewal says how a lease is renewed.
+type renewal struct {
 	TTL   time.Duration               // of the lease; 0: none
 	Until BootTime                    // its end as it was granted; see txn.Rx.LeaseEnd
 	Renew func(context.Context) error // starts the TTL anew; ErrLeaseLost ends the keeping
 	Named func(error) error           // says in an error what the lease is of
 }
 
-// KeepLease is Keep for any lease.
-func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, stop context.CancelFunc) {
+func (d *DB) keepLease(ctx context.Context, r renewal) (kept context.Context, stop context.CancelFunc) {
 	kept, cancel := context.WithCancelCause(ctx)
 	k := &keeper{db: d, lease: r, ctx: kept, cancel: cancel, ended: make(chan struct{})}
 	forget := d.keepers.add(cancel, r.TTL == 0)
@@ -52,7 +36,7 @@ func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, st
 		returned := false
 		defer func() { // a clock or an observer did not return
 			if v := recover(); v != nil {
-				k.end(Panicked(v))
+				k.end(panicked(v))
 			} else if !returned {
 				k.end(errGoexit)
 			}
@@ -69,7 +53,7 @@ func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, st
 // A keeper renews one lease.
 type keeper struct {
 	db     *DB
-	lease  Renewal
+	lease  renewal
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
@@ -123,7 +107,7 @@ func (k *keeper) lost() { k.end(errKeptTooLate) }
 // end ends the context, with an error that names the lease.
 func (k *keeper) end(why error) {
 	named := why
-	if err := apart(&k.db.callbacks, "Renewal.Named", func() { named = k.lease.Named(why) }); err != nil {
+	if err := apart(&k.db.store.Callbacks, "Leased.Named", func() { named = k.lease.Named(why) }); err != nil {
 		named = errors.Join(why, err)
 	}
 	k.cancel(named)
@@ -131,7 +115,7 @@ func (k *keeper) end(why error) {
 
 // now reads the clock, which must not call the handle.
 func (k *keeper) now() (now BootTime) {
-	k.db.callbacks.Invoke(func() error { now = k.db.options.BootTime(); return nil },
+	k.db.store.Callbacks.Invoke(func() error { now = k.db.options.BootTime(); return nil },
 		func(out callback.Outcome) {
 			if out.Panicked {
 				panic(&Panic{Value: out.Value, Stack: out.Stack})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
+	"selvedge/maintenance"
 	"selvedge/migrations"
 	"selvedge/test/dbtest"
 )
@@ -112,7 +114,7 @@ func TestAMigrationThatRebuildsAParentKeepsTheChildren(t *testing.T) {
 		_, err := tx.Exec("INSERT INTO children (parent) VALUES (99)")
 		return err
 	})
-	if !db.IsConstraint(err) {
+	if !txn.IsConstraint(err) {
 		t.Errorf("foreign keys are off after the migration: %v", err)
 	}
 }
@@ -251,7 +253,7 @@ func TestSchemaVersionStopsAMigration(t *testing.T) {
 }
 
 func TestEveryStepHasItsMigration(t *testing.T) {
-	list, err := db.Migrations("", 0)
+	list, err := maintenance.Migrations("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +266,7 @@ func TestEveryStepHasItsMigration(t *testing.T) {
 			t.Errorf("step %+v stands beside %s", step, list[i].Name)
 		}
 	}
-	if db.SchemaVersion() != migrations.Steps[len(list)-1].Version {
-		t.Errorf("the program's version is %d", db.SchemaVersion())
+	if maintenance.SchemaVersion() != migrations.Steps[len(list)-1].Version {
+		t.Errorf("the program's version is %d", maintenance.SchemaVersion())
 	}
 }

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -30,23 +29,24 @@ const memoryPath = txn.Memory
 // another file's -wal (ErrReplaced), a network file system (ErrUnsupported), a folder that can't be
 // written (fs.ErrPermission and the like), a file that another process holds exclusively (ErrBusy).
 func Open(ctx context.Context, path string, options Options) (*DB, error) {
+	options.forMove = engine.IsForMove(ctx)
 	if err := options.check(path); err != nil {
 		return nil, openError(path, err)
 	}
 	d := &DB{
 		options: options.withDefaults(), closed: make(chan struct{}),
 	}
-	d.giveNumber = d.callbacks.TakeNumber()
+	d.giveNumber = d.store.Callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
 	if err != nil {
 		d.giveNumber()
 		return nil, openError(path, err)
 	}
-	d.engine, d.path = opened, opened.Path()
 	if d.options.BootTime == nil {
 		d.options.BootTime = opened.Clock
 	}
-	d.store.Engine, d.store.Path = d.engine, d.path
+	d.store.Engine, d.store.Path = opened, opened.Path()
+	d.store.ReadOnly = d.options.ReadOnly
 	d.store.Now, d.store.BootTime = d.options.Now, d.options.BootTime
 	return d, nil
 }
@@ -56,32 +56,21 @@ func (d *DB) open(ctx context.Context, path string) (interface {
 	Path() string
 }, error,
 ) {
-	if IsAddress(path) {
-		if err := readable(path); err != nil {
+	if engine.IsAddress(path) {
+		if err := engine.Readable(path); err != nil {
 			return nil, err
 		}
-		return openServer(ctx, path, d.options, &d.callbacks, d.keepers.died)
+		return openServer(ctx, path, d.options, &d.store.Callbacks, d.keepers.died)
 	}
-	return sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
-}
-
-// onlyFile rejects the address of a server for an operation on files; hint names the alternative.
-func onlyFile(path, what, hint string) error {
-	if !IsAddress(path) {
-		return nil
-	}
-	return openError(path, &engine.Failure{
-		Kind: ErrUnsupported, Hint: hint, Err: fmt.Errorf("%s is for files, and this is the address of a server",
-			what),
-	})
+	return sqlite.Open(ctx, path, d.options.sqlite(&d.store.Callbacks))
 }
 
 // openError adds a hint for people.
 func openError(path string, err error) error {
 	entity := "file"
-	if IsAddress(path) {
+	if engine.IsAddress(path) {
 		entity = "database"
-		path, _ = WithoutSecrets(path)
+		path, _ = engine.WithoutSecrets(path)
 	}
 	e := &Error{
 		Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err),
@@ -105,6 +94,3 @@ func openError(path string, err error) error {
 	}
 	return e
 }
-
-// ApplicationID is in the header of every Selvedge file (PRAGMA application_id): "SELV" in ASCII.
-const ApplicationID = sqlite.ApplicationID

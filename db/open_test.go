@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/sqlite"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -77,7 +79,7 @@ func TestTheFileIsBornWithItsSettings(t *testing.T) {
 	}
 	defer outside.Close() //nolint:errcheck // only read
 	for pragma, want := range map[string]string{
-		"application_id": fmt.Sprint(db.ApplicationID),
+		"application_id": fmt.Sprint(sqlite.ApplicationID),
 		"auto_vacuum":    "2",
 		"journal_mode":   "wal",
 		"page_size":      "4096",
@@ -376,7 +378,7 @@ func TestTwoHandlesInOneProcessShareTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim(t, b) // a's Close must not have dropped b's locks
-	if s, err := b.Stats(t.Context()); err != nil || s.Schema != db.SchemaVersion() {
+	if s, err := b.Stats(t.Context()); err != nil || s.Schema != maintenance.SchemaVersion() {
 		t.Errorf("stats: %+v, %v", s, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -23,16 +24,16 @@ func TestADBThatWasNeverOpenedIsClosed(t *testing.T) {
 		"Reclaim":  func(d *db.DB) error { return d.Reclaim(ctx, "reclaim", func(*db.Tx) error { return nil }) },
 		"Changes":  func(d *db.DB) error { _, err := d.Changes(ctx); return err },
 		"Check":    func(d *db.DB) error { _, err := d.Check(ctx); return err },
-		"Repair":   func(d *db.DB) error { _, err := d.Repair(ctx); return err },
+		"Repair":   func(d *db.DB) error { _, err := maintenance.Repair(ctx, d); return err },
 		"Backup":   func(d *db.DB) error { return d.Backup(ctx, filepath.Join(t.TempDir(), "copy.db")) },
-		"GiveBack": func(d *db.DB) error { return d.GiveBack(ctx) },
-		"Scrub":    func(d *db.DB) error { return d.Scrub(ctx) },
+		"GiveBack": func(d *db.DB) error { return maintenance.GiveBack(ctx, d) },
+		"Scrub":    func(d *db.DB) error { return maintenance.Scrub(ctx, d) },
 		"Schema":   func(d *db.DB) error { _, err := d.Schema(ctx); return err },
 		"Stats":    func(d *db.DB) error { _, err := d.Stats(ctx); return err },
 		"Health":   func(d *db.DB) error { _, err := d.Health(ctx); return err },
 		"Reserve":  func(d *db.DB) error { _, err := d.Reserve(ctx, "port", "1", db.ReserveOptions{}); return err },
 		"Reattach": func(d *db.DB) error { _, err := d.Reattach(ctx, "", "port", "1", 1); return err },
-		"Pins":     func(d *db.DB) error { _, err := d.Pins(ctx, "", db.At{}); return err },
+		"Pins":     func(d *db.DB) error { _, err := maintenance.Pins(ctx, d, "", db.At{}); return err },
 	} {
 		err := call(new(db.DB))
 		if !errors.Is(err, db.ErrClosed) || db.Hint(err) == "" {
@@ -142,7 +143,7 @@ func TestWrite_FileShrunkByReclaimIsWritten(t *testing.T) {
 		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
 	before, err := os.Stat(path)
 	must(t, err)
-	must(t, d.GiveBack(t.Context()))
+	must(t, maintenance.GiveBack(t.Context(), d))
 	if after, err := os.Stat(path); err != nil || after.Size() >= before.Size() {
 		t.Errorf("it has %d bytes of %d (%v)", after.Size(), before.Size(), err)
 	}

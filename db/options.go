@@ -67,7 +67,7 @@ type Options struct {
 	Observe func(Observation)
 
 	readersUnsaid bool // Readers is the default
-	mover         bool // it is opened to move its rows, or rows into it: one that is shut too
+	forMove       bool // it is opened to move its rows, or rows into it: one that is shut too
 
 	// ladder replaces the program's schema versions; tests only.
 	ladder *sqlite.Ladder
@@ -145,7 +145,7 @@ func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema,
 		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks,
 		LockTimeout: o.LockTimeout, Now: o.Now,
-		Observed: o.Observe != nil, Ladder: o.ladder, Mover: o.mover, Callbacks: callbacks,
+		Observed: o.Observe != nil, Ladder: o.ladder, Mover: o.forMove, Callbacks: callbacks,
 	}
 }
 

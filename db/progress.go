@@ -36,13 +36,3 @@ func WithWaits(ctx context.Context, tell func([]ServerSession)) context.Context 
 			func() { tell(serverSessions(holders)) })
 	})
 }
-
-// TellsProgress reports whether ctx has a function of WithProgress.
-func TellsProgress(ctx context.Context) bool { return engine.Telling(ctx) != nil }
-
-// TellProgress calls the function of WithProgress, if there is one.
-func TellProgress(ctx context.Context, p Progress) {
-	if tell := engine.Telling(ctx); tell != nil {
-		tell(engine.Progress(p))
-	}
-}

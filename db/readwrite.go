@@ -40,7 +40,7 @@ func (d *DB) read(
 	c := d.call(ctx, why, false)
 	c.read = fn
 	defer c.left()
-	return c.end(begin(d.engine, ctx, why, c.runRead))
+	return c.end(begin(d.store.Engine, ctx, why, c.runRead))
 }
 
 // Write runs fn in a write transaction and returns when it is committed. why names the call in
@@ -114,28 +114,8 @@ func (d *DB) write(
 	c := d.call(ctx, why, true)
 	c.write = fn
 	defer c.left()
-	return heard(ctx, c.end(begin(d.engine, ctx, why, c.runWrite)), toldOfWaits)
+	return heard(ctx, c.end(begin(d.store.Engine, ctx, why, c.runWrite)), toldOfWaits)
 }
 
-// ready returns nil if a call may be made: the file is open, and the caller is not inside a
-// function given to Read or Write.
-func (d *DB) ready(why string) error {
-	switch {
-	case d.engine == nil:
-		return &Error{
-			Op: why, Hint: "use the *DB that Open returned",
-			Err: fmt.Errorf("%w: it was never opened", ErrClosed),
-		}
-	case d.callbacks.Inside(), callback.Outside.Inside():
-		return nested(why)
-	}
-	return nil
-}
-
-func nested(why string) error {
-	return &Error{
-		Op: why, Hint: "use the transaction that the function was given, or make the call after it",
-		Err: fmt.Errorf("%w: a call from inside a function that was given to a call, or to Options, may wait "+
-			"for itself", ErrInvalid),
-	}
-}
+// ready returns nil if a call may be made: see txn.Handle.Ready.
+func (d *DB) ready(why string) error { return wrap(why, d.store.Ready()) }

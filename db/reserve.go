@@ -32,34 +32,21 @@ type ReserveOptions struct {
 }
 
 // A Lease is the reservation of a named resource that has one holder at a time: a port, a worktree,
-// a path. It holds until it is released, until its TTL has passed since the last renewal, or,
-// unless it is detached, until this process ends or closes the file. A lease that has ended stays
-// ended: every later call returns ErrLeaseLost and changes nothing, even while the resource is
-// free.
-//
-// A holder that may be paused should do its work in the transaction of Hold or HoldTx, where a
-// stale holder can write nothing. For work outside the file, pass the epoch along: it grows with
-// every reservation.
+// a path. Its [Handle] says how long it holds. Every later reservation in the file, of any kind and
+// name, has a greater epoch.
 type Lease struct {
-	db         *DB
-	scope      string
-	kind, name string
-	epoch      int64
-	grant      *txn.Grant
-	ttl        time.Duration // 0: none
-	until      BootTime      // its end as it was when the handle was made, on this process's clock
+	*Handle
+	scope string
+	id    int64              // of the scope
+	row   txn.ReservationRow // as it was reserved; renewals change its times
+	grant *txn.Grant
 }
 
 // Kind is the kind of resource that is reserved.
-func (l *Lease) Kind() string { return l.kind }
+func (l *Lease) Kind() string { return l.row.Kind }
 
 // Name is the name of the resource within its kind.
-func (l *Lease) Name() string { return l.name }
-
-// Epoch is the number of this reservation. Every later reservation in the file, of any kind and
-// name, has a greater epoch. The epoch of a reservation that was rolled back, with its transaction
-// or its savepoint, is not reused, and its handle is lost.
-func (l *Lease) Epoch() int64 { return l.epoch }
+func (l *Lease) Name() string { return l.row.Name }
 
 // A ReservedError reports that another holder has the resource. It is an ErrConflict.
 type ReservedError struct{ Holder Reservation }
@@ -105,7 +92,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING 
 
 // ReserveTx is Reserve in the caller's transaction. The reservation holds once that is committed.
 func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, error) {
-	l := &Lease{db: d, scope: o.Scope, kind: kind, name: name, ttl: o.TTL}
+	l := newLease(o.Scope, kind, name)
 	if err := l.check(); err != nil {
 		return nil, l.failed("reserve", err)
 	}
@@ -121,101 +108,116 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	// Serialize reservations of one name, so that an epoch is drawn only while no other caller can
 	// take and release it.
 	if err = in.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
-		err = l.take(in, scope, o)
+		l.id, l.row.Note = scope, o.Note
+		err = l.take(in, o.LeaseTerms)
 	}
-	return l, l.failed("reserve", err)
+	if err != nil {
+		return nil, l.failed("reserve", err)
+	}
+	return l.handle(d, &in.Rx), nil
+}
+
+func newLease(scope, kind, name string) *Lease {
+	return &Lease{scope: scope, row: txn.ReservationRow{Kind: kind, Name: name}}
+}
+
+// handle completes a lease whose row was written or read in rx.
+func (l *Lease) handle(d *DB, rx *txn.Rx) *Lease {
+	l.Handle = d.NewHandle(rx, Leased{
+		Noun: "reservation", Epoch: l.row.Epoch, Lock: l.lock, Renew: l.renewed, Named: l.failed,
+		Held: func(rx *Rx, _ string, clock func() BootTime) (txn.LeaseColumns, error) {
+			row, err := l.held(&d.store, rx.in, clock)
+			return row.LeaseColumns, err
+		},
+	}, l.row.LeaseColumns)
+	return l
 }
 
 func (l *Lease) check() error {
-	if l.kind == "" {
+	kind, name := l.row.Kind, l.row.Name
+	if kind == "" {
 		return txn.Invalid("say what sort of thing it is: port, path", "the kind is empty")
 	}
-	if l.name == "" {
+	if name == "" {
 		return txn.Invalid("say which one of its kind it is", "the name is empty")
 	}
-	if err := txn.CheckID("kind", l.kind); err != nil {
+	if err := txn.CheckID("kind", kind); err != nil {
 		return err
 	}
-	return txn.CheckID(l.kind, l.name)
+	return txn.CheckID(kind, name)
 }
 
 // take removes a reservation that is over and adds its own. The holder may release or renew
 // meanwhile, and other callers may remove what is over, so it retries.
-func (l *Lease) take(tx *txn.Tx, scope int64, o ReserveOptions) error {
+func (l *Lease) take(tx *txn.Tx, o LeaseTerms) error {
 	for {
-		free, err := l.makeWay(tx, scope)
+		free, err := l.makeWay(tx)
 		if err != nil {
 			return err
 		}
 		if !free {
 			continue
 		}
-		if taken, err := l.add(tx, scope, o); taken || err != nil {
+		if taken, err := l.add(tx, o); taken || err != nil {
 			return err
 		}
 	}
 }
 
 // add makes the reservation unless there is one.
-func (l *Lease) add(tx *txn.Tx, scope int64, o ReserveOptions) (bool, error) {
-	lease, err := tx.GrantLease(txn.LeaseTerms(o.LeaseTerms))
-	if err != nil {
+func (l *Lease) add(tx *txn.Tx, o LeaseTerms) (ok bool, err error) {
+	if l.row.LeaseColumns, err = tx.GrantLease(txn.LeaseTerms(o)); err != nil {
 		return false, err
 	}
-	l.remember(&tx.Rx, lease)
-	now := Nanos(tx.Now())
-	row := txn.ReservationRow{
-		Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now,
-		LeaseColumns: lease,
-	}
-	columns := row.Columns(scope)
-	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, txn.Checksum(columns...))...)
+	l.row.ReservedAt = Nanos(tx.Now())
+	l.row.RenewedAt = l.row.ReservedAt
+	columns := l.row.Columns(l.id)
+	ok, err = tx.Find(&l.row.Epoch, sqlReserve, append(columns, txn.Checksum(columns...))...)
 	if err == nil && ok {
-		l.grant, err = tx.Grant("leases", l.epoch)
+		l.grant, err = tx.Grant("leases", l.row.Epoch)
 	}
 	return ok, err
 }
 
 // makeWay removes a reservation that is over, and returns an error for one that is not. free is
 // false if it was renewed or removed since it was judged.
-func (l *Lease) makeWay(tx *txn.Tx, scope int64) (free bool, err error) {
-	held, ok, err := l.row(&tx.Rx, scope)
+func (l *Lease) makeWay(tx *txn.Tx) (free bool, err error) {
+	row, ok, err := tx.FindReservation(l.id, l.row.Kind, l.row.Name)
 	if err != nil || !ok {
 		return err == nil, err
 	}
+	held, err := judged(&tx.Rx, &row, l.scope)
+	if err != nil {
+		return false, err
+	}
 	if !txn.LeaseState(held.State).Over() {
 		return false, &Error{
-			Op: "reserve", Entity: l.kind, ID: l.name,
+			Op: "reserve", Entity: l.row.Kind, ID: l.row.Name,
 			Hint: "wait until it is released, or release it: migrate reservations release",
 			Err:  &ReservedError{held},
 		}
 	}
-	taken, err := tx.TakeReservation(held.Epoch, held.columns.Until)
+	taken, err := tx.TakeReservation(held.Epoch, row.Until)
 	if err != nil || !taken {
 		return false, err
 	}
 	return true, tx.ForgetDeadOwners()
 }
 
-func (l *Lease) row(rx *txn.Rx, scope int64) (held Reservation, ok bool, err error) {
-	row, ok, err := rx.FindReservation(scope, l.kind, l.name)
-	if err != nil || !ok {
-		return Reservation{}, false, err
-	}
-	held, err = judged(rx, &row, l.scope)
-	return held, err == nil, err
-}
-
 // Reattach returns the handle of an existing reservation: one that this process made when the
 // outcome was unknown, or a detached one of any process. Any other reservation, and one that is
 // over, is ErrLeaseLost. A process that has closed the file has released what it held.
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
-	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
+	l := newLease(scope, kind, name)
+	l.row.Epoch = epoch
 	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
-		row, _, err := l.held(rx.in, rx.in.BootTime)
-		if err == nil {
-			l.remember(rx.in, row.LeaseColumns)
+		row, err := l.held(&d.store, rx.in, rx.in.BootTime)
+		if err != nil {
+			return err
 		}
+		l.row = row
+		l.handle(d, rx.in)
+		l.id, _, err = rx.in.Scope(scope)
 		return err
 	})
 	if err != nil {
@@ -224,27 +226,19 @@ func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64
 	return l, nil
 }
 
-// remember keeps what Keep needs.
-func (l *Lease) remember(rx *txn.Rx, c txn.LeaseColumns) {
-	l.ttl, l.until = 0, rx.LeaseEnd(c)
-	if c.TTL != nil {
-		l.ttl = time.Duration(*c.TTL)
-	}
-}
-
 // held returns the lease's row if it holds, and ErrLeaseLost if not. It reads the clock after the
 // row.
-func (l *Lease) held(rx *txn.Rx, clock func() BootTime) (row txn.ReservationRow, scope int64, err error) {
-	if err := rx.Of(&l.db.store); err != nil {
-		return row, 0, l.failed("hold reservation", err)
+func (l *Lease) held(of *txn.Handle, rx *txn.Rx, clock func() BootTime) (row txn.ReservationRow, err error) {
+	if err := rx.Of(of); err != nil {
+		return row, l.failed("hold reservation", err)
 	}
 	rx.BootTime() // before the statements
 	scope, ok, err := rx.Scope(l.scope)
 	if err == nil && ok {
-		row, ok, err = rx.FindReservation(scope, l.kind, l.name)
+		row, ok, err = rx.FindReservation(scope, l.row.Kind, l.row.Name)
 	}
 	clock()
-	if err == nil && ok && row.Epoch == l.epoch && !l.grant.Undone() {
+	if err == nil && ok && row.Epoch == l.row.Epoch && !l.grant.Undone() {
 		ok, err = rx.HoldsLease(row.LeaseColumns)
 	} else {
 		ok = false
@@ -252,84 +246,46 @@ func (l *Lease) held(rx *txn.Rx, clock func() BootTime) (row txn.ReservationRow,
 	if err == nil && !ok {
 		err = l.lost()
 	}
-	return row, scope, l.failed("hold reservation", err)
+	return row, l.failed("hold reservation", err)
 }
 
-// heldTx is held after locking the row. A row with the lease's epoch existed before the lock was
-// requested.
-func (l *Lease) heldTx(tx *txn.Tx, lock func(query string, args ...any) error,
-	clock func() BootTime,
-) (row txn.ReservationRow, scope int64, err error) {
-	if err := tx.Of(&l.db.store); err != nil {
-		return row, 0, l.failed("hold reservation", err)
+// lock locks the row. One with the lease's epoch existed before the lock was requested.
+func (l *Lease) lock(tx *Tx, lock func(query string, args ...any) error) error {
+	if err := tx.in.Of(&l.db.store); err != nil {
+		return err
 	}
-	tx.BootTime() // before the statements
-	scope, ok, err := tx.Rx.Scope(l.scope)
+	tx.in.BootTime() // before the statements
+	scope, ok, err := tx.in.Rx.Scope(l.scope)
 	if err == nil && ok {
-		err = lock(sqlLockReservation, scope, l.kind, l.name)
+		err = lock(sqlLockReservation, scope, l.row.Kind, l.row.Name)
 	}
-	if err != nil {
-		return row, 0, l.failed("hold reservation", err)
-	}
-	return l.held(&tx.Rx, clock)
-}
-
-// own is heldTx for a change of the row. After the lock nobody else can renew the lease, so its end
-// is judged by the clock as it stands then. An answer that the lease was over, given meanwhile,
-// stays right.
-func (l *Lease) own(tx *txn.Tx) (row txn.ReservationRow, scope int64, err error) {
-	return l.heldTx(tx, tx.Lock, tx.ReadBootTime)
+	return err
 }
 
 func (l *Lease) lost() error {
 	return &Error{
-		Op: "hold reservation", Entity: l.kind, ID: l.name,
+		Op: "hold reservation", Entity: l.row.Kind, ID: l.row.Name,
 		Hint: "it was released, its time passed, or it is with another holder; stop working on it",
-		Err:  fmt.Errorf("%w: the reservation with epoch %d is no longer held", ErrLeaseLost, l.epoch),
+		Err:  fmt.Errorf("%w: the reservation with epoch %d is no longer held", ErrLeaseLost, l.row.Epoch),
 	}
-}
-
-// HoldTx returns ErrLeaseLost if the reservation does not hold in tx. If it holds, nobody can
-// remove it before tx ends.
-func (l *Lease) HoldTx(tx *Tx) error {
-	_, _, err := l.heldTx(tx.in, tx.in.Hold, tx.in.BootTime)
-	return err
-}
-
-// Hold runs fn in a transaction in which the reservation holds, so that a stale holder's work is
-// never committed.
-func (l *Lease) Hold(ctx context.Context, why string, fn func(*Tx) error) error {
-	return l.db.Write(ctx, why, func(tx *Tx) error {
-		if err := l.HoldTx(tx); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
 }
 
 const sqlRenew = `UPDATE leases
 	SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, checksum = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 
-// Renew restarts the TTL. Without a TTL it checks that the reservation still holds.
-func (l *Lease) Renew(ctx context.Context) error {
-	return l.db.WriteLocked(ctx, "renew reservation", l.RenewTx)
-}
-
-// RenewTx is Renew in the caller's transaction.
-func (l *Lease) RenewTx(tx *Tx) error {
-	row, scope, err := l.own(tx.in)
-	if err != nil || row.TTL == nil {
-		return err
-	}
-	was := row.Until
-	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), tx.in.RenewLease(row.LeaseColumns)
-	n, err := tx.Exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil,
-		txn.Checksum(row.Columns(scope)...), l.epoch, was)
+// renewed stores the end of a renewed lease.
+func (l *Lease) renewed(tx *Tx, exec func(query string, args ...any) (int64, error),
+	was, now txn.LeaseColumns,
+) error {
+	row := l.row
+	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), now
+	n, err := exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil,
+		txn.Checksum(row.Columns(l.id)...), row.Epoch, was.Until)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
-	return l.failed("renew reservation", err)
+	return err
 }
 
 // Release ends the reservation.
@@ -339,26 +295,28 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // ReleaseTx is Release in the caller's transaction.
 func (l *Lease) ReleaseTx(tx *Tx) error {
-	was, _, err := l.own(tx.in)
+	const op = "release reservation"
+	err := l.lock(tx, tx.in.Lock)
+	if err != nil {
+		return l.failed(op, err)
+	}
+	was, err := l.held(&l.db.store, &tx.in.Rx, tx.in.ReadBootTime)
 	if err != nil {
 		return err
 	}
-	taken, err := tx.in.TakeReservation(l.epoch, was.Until)
+	taken, err := tx.in.TakeReservation(was.Epoch, was.Until)
 	if err == nil && !taken {
 		err = l.lost()
 	}
-	return l.failed("release reservation", err)
+	return l.failed(op, err)
 }
 
 // failed adds the resource to an error that names none.
 func (l *Lease) failed(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, said := errors.AsType[*Error](err); said {
+	if _, said := errors.AsType[*Error](err); err == nil || said {
 		return err
 	}
-	return &Error{Op: op, Entity: l.kind, ID: l.name, Code: code(err), Hint: hintOf(err), Err: err}
+	return &Error{Op: op, Entity: l.row.Kind, ID: l.row.Name, Code: code(err), Hint: hintOf(err), Err: err}
 }
 
 // A Reservation is one entry of the list of reservations, with its state at the time of the call.
@@ -375,15 +333,13 @@ type Reservation struct {
 	PID        int           // of its process, in the process's own namespace; 0: detached
 	Program    string        // its process's program; "": detached
 	State      LeaseState
-
-	columns txn.LeaseColumns
 }
 
 func judged(rx *txn.Rx, row *txn.ReservationRow, scope string) (Reservation, error) {
 	v := Reservation{
 		Scope: scope, Kind: row.Kind, Name: row.Name, Epoch: row.Epoch, Note: row.Note,
 		ReservedAt: Time(row.ReservedAt), RenewedAt: Time(row.RenewedAt),
-		Detached: row.Owner == nil, PID: row.PID, Program: row.Program, columns: row.LeaseColumns,
+		Detached: row.Owner == nil, PID: row.PID, Program: row.Program,
 	}
 	if row.TTL != nil {
 		v.TTL = time.Duration(*row.TTL)
@@ -471,8 +427,10 @@ func (d *DB) Reservation(ctx context.Context, scope, kind, name string) (r Reser
 		if err != nil || !there {
 			return err
 		}
-		l := &Lease{db: d, scope: scope, kind: kind, name: name}
-		r, ok, err = l.row(rx.in, id)
+		row, found, err := rx.in.FindReservation(id, kind, name)
+		if ok = found; err == nil && ok {
+			r, err = judged(rx.in, &row, scope)
+		}
 		return err
 	})
 	return r, ok, err

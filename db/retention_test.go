@@ -10,6 +10,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -24,7 +25,7 @@ func TestPrune_LimitsDoNotAddUp(t *testing.T) {
 	}
 	var gone []string
 	_, err := stores.Prune(t.Context(), d, stores.Pruning{
-		Op: "prune", Store: db.StoreLive,
+		Op: "prune", Store: maintenance.StoreLive,
 		Ended: func(*db.Rx, int64, stores.Ended, int) ([]stores.Ended, error) { return slices.Clone(ended), nil },
 	}, db.Policy{Count: 1, Bytes: 50, DryRun: true, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
 	if want := []string{"too much", "counted out"}; err != nil || !slices.Equal(gone, want) {
@@ -40,7 +41,7 @@ func TestACursorOfPinsBelongsToItsScope(t *testing.T) {
 	err := d.Write(t.Context(), "pin", func(tx *db.Tx) error {
 		for i := range 3 {
 			for _, scope := range []string{"", "other"} {
-				if err := tx.Store().Pin(scope, txn.Pinned{Store: db.StoreLive, ID: fmt.Sprint(i)}); err != nil {
+				if err := tx.Store().Pin(scope, txn.Pinned{Store: maintenance.StoreLive, ID: fmt.Sprint(i)}); err != nil {
 					return err
 				}
 			}
@@ -50,16 +51,16 @@ func TestACursorOfPinsBelongsToItsScope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := d.Pins(t.Context(), "", db.At{Limit: 2})
+	page, err := maintenance.Pins(t.Context(), d, "", db.At{Limit: 2})
 	if err != nil || len(page.Items) != 2 || page.Next == "" {
 		t.Fatalf("it gave %+v, %v", page, err)
 	}
-	if rest, err := d.Pins(t.Context(), "", db.At{After: page.Next}); err != nil || len(rest.Items) != 1 ||
+	if rest, err := maintenance.Pins(t.Context(), d, "", db.At{After: page.Next}); err != nil || len(rest.Items) != 1 ||
 		rest.Next != "" {
 		t.Errorf("behind it lies %+v, %v", rest, err)
 	}
 	for _, scope := range []string{"other", "none"} {
-		if _, err := d.Pins(t.Context(), scope, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+		if _, err := maintenance.Pins(t.Context(), d, scope, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("in %s it gave %v", scope, err)
 		}
 	}

@@ -10,15 +10,16 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 )
 
 // salvaged brings what is whole of the file at path into a new one, and opens that. The damaged one
 // must stay as it is.
-func salvaged(t *testing.T, path string, o db.SalvageOptions) (db.Salvaged, *db.DB) {
+func salvaged(t *testing.T, path string, o maintenance.SalvageOptions) (maintenance.Salvaged, *db.DB) {
 	t.Helper()
 	before := filesBeside(t, path)
 	to := filepath.Join(t.TempDir(), "new.db")
-	s, err := db.Salvage(t.Context(), path, to, o)
+	s, err := maintenance.Salvage(t.Context(), path, to, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +54,13 @@ func filesBeside(t *testing.T, path string) map[string]string {
 	return files
 }
 
-func tableOf(s db.Salvaged, name string) db.SalvagedTable {
+func tableOf(s maintenance.Salvaged, name string) maintenance.SalvagedTable {
 	for _, t := range s.Tables {
 		if t.Table == name {
 			return t
 		}
 	}
-	return db.SalvagedTable{}
+	return maintenance.SalvagedTable{}
 }
 
 func TestSalvageTakesTheCommitsInTheWALToo(t *testing.T) {
@@ -88,7 +89,7 @@ func TestSalvageTakesTheCommitsInTheWALToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, got := salvaged(t, crashed, db.SalvageOptions{})
+	s, got := salvaged(t, crashed, maintenance.SalvageOptions{})
 	if name := one[string](t, got, "SELECT max(name) FROM scopes"); name != "committed" {
 		t.Errorf("the scopes end with %q", name)
 	}
@@ -103,7 +104,7 @@ func TestSalvageTakesTheCommitsInTheWALToo(t *testing.T) {
 func TestSalvageTakesAFileOfAnOlderSchema(t *testing.T) {
 	for _, version := range []int64{1, 7, 10} {
 		path := filepath.Join(t.TempDir(), "old.db")
-		if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: version}); err != nil {
+		if _, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: version}); err != nil {
 			t.Fatal(err)
 		}
 		statements := []string{"INSERT INTO scopes (name) VALUES ('two')", "PRAGMA wal_checkpoint(TRUNCATE)"}
@@ -115,7 +116,7 @@ func TestSalvageTakesAFileOfAnOlderSchema(t *testing.T) {
 			}, statements...)
 		}
 		foreign(t, path, statements...)
-		s, got := salvaged(t, path, db.SalvageOptions{})
+		s, got := salvaged(t, path, maintenance.SalvageOptions{})
 		if s.Schema != version {
 			t.Errorf("it says schema %d of a file with %d", s.Schema, version)
 		}
@@ -143,7 +144,7 @@ func TestSalvage_SuspectRowsOnlyIfAsked(t *testing.T) {
 	}
 	foreign(t, path, "UPDATE runs SET intent = 'bend'")
 
-	s, got := salvaged(t, path, db.SalvageOptions{})
+	s, got := salvaged(t, path, maintenance.SalvageOptions{})
 	if n := tableOf(s, "runs").Suspect; n != 1 {
 		t.Errorf("%d rows are suspect", n)
 	}
@@ -155,7 +156,7 @@ func TestSalvage_SuspectRowsOnlyIfAsked(t *testing.T) {
 		t.Errorf("what is kept of it is %s", kept)
 	}
 
-	s, got = salvaged(t, path, db.SalvageOptions{KeepSuspect: true})
+	s, got = salvaged(t, path, maintenance.SalvageOptions{KeepSuspect: true})
 	if n := tableOf(s, "runs").Suspect; n != 1 {
 		t.Errorf("%d rows are suspect", n)
 	}
@@ -171,8 +172,8 @@ func TestSalvageRefusesWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []string{pipe, folder} {
-		if _, err := db.Salvage(t.Context(), from, filepath.Join(folder, "new.db"),
-			db.SalvageOptions{}); !errors.Is(err, db.ErrInvalid) {
+		if _, err := maintenance.Salvage(t.Context(), from, filepath.Join(folder, "new.db"),
+			maintenance.SalvageOptions{}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%s: %v", from, err)
 		}
 	}

@@ -38,6 +38,6 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 		MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion,
 		LockTimeout: o.LockTimeout, Now: o.Now,
-		Callbacks: callbacks, Mover: o.mover,
+		Callbacks: callbacks, Mover: o.forMove,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 // nobody is the address of a server that isn't there: the port is one that no program may listen on.
@@ -25,7 +26,7 @@ func TestAnAddressIsNoFilesName(t *testing.T) {
 			return err
 		},
 		"migrate": func(address string) error {
-			_, err := db.Migrate(ctx, address, db.Options{})
+			_, err := maintenance.Migrate(ctx, address, db.Options{})
 			return err
 		},
 	} {
@@ -38,21 +39,21 @@ func TestAnAddressIsNoFilesName(t *testing.T) {
 	for what, try := range map[string]func(context.Context) error{
 		"rehearse": func(ctx context.Context) error {
 			_,
-				err := db.Rehearse(ctx, nobody, db.Options{})
+				err := maintenance.Rehearse(ctx, nobody, db.Options{})
 			return err
 		},
 		"restore": func(ctx context.Context) error {
 			_,
-				err := db.Restore(ctx, "backup", nobody, db.Options{})
+				err := maintenance.Restore(ctx, "backup", nobody, db.Options{})
 			return err
 		},
-		"compact": func(ctx context.Context) error { _, err := db.Compact(ctx, nobody, db.Options{}); return err },
+		"compact": func(ctx context.Context) error { _, err := maintenance.Compact(ctx, nobody, db.Options{}); return err },
 		"salvage": func(ctx context.Context) error {
-			_, err := db.Salvage(ctx, nobody, "to", db.SalvageOptions{})
+			_, err := maintenance.Salvage(ctx, nobody, "to", maintenance.SalvageOptions{})
 			return err
 		},
 		"salvage to": func(ctx context.Context) error {
-			_, err := db.Salvage(ctx, "from", nobody, db.SalvageOptions{})
+			_, err := maintenance.Salvage(ctx, "from", nobody, maintenance.SalvageOptions{})
 			return err
 		},
 	} {

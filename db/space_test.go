@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -292,7 +293,7 @@ func TestHealthNamesTheOtherProcessesThatRead(t *testing.T) {
 func TestAScrubLooksAtTheFileBesideTheWriter(t *testing.T) {
 	d := openNumbers(t, db.Options{})
 	scrubbed := make(chan error, 1)
-	go func() { scrubbed <- d.Scrub(t.Context()) }()
+	go func() { scrubbed <- maintenance.Scrub(t.Context(), d) }()
 	for n := 0; ; n++ {
 		select {
 		case err := <-scrubbed:

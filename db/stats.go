@@ -55,20 +55,12 @@ type Work struct {
 	PrunedBytes int64 // that Prune of all stores removed, about; GC of runs weighs nothing, and counts nothing
 }
 
-// CallersPerCommit is the average number of calls that shared a commit; 0 before the first.
-func (w Work) CallersPerCommit() float64 {
-	if w.Commits == 0 {
-		return 0
-	}
-	return float64(w.Writes) / float64(w.Commits)
-}
-
 // Work returns the counters without touching the file: cheap enough for every scrape.
 func (d *DB) Work() Work {
-	if d.engine == nil {
+	if d.store.Engine == nil {
 		return Work{}
 	}
-	e := d.engine.Work()
+	e := d.store.Engine.Work()
 	w := Work{
 		Writes: e.Callers, Commits: e.Commits, Checkpoints: e.Checkpoints, CheckpointsFailed: e.CheckpointsFailed,
 		WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
@@ -112,7 +104,7 @@ func (d *DB) Schema(ctx context.Context) (Schema, error) {
 	if err := d.ready("read the schema version"); err != nil {
 		return Schema{}, err
 	}
-	have, err := d.engine.Versions(ctx)
+	have, err := d.store.Engine.Versions(ctx)
 	return Schema{have.Schema, have.MinReader, have.MinWriter, have.Shut()}, wrap("read the schema version", err)
 }
 
@@ -121,9 +113,9 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	if err := d.ready("stats"); err != nil {
 		return Stats{}, err
 	}
-	got, err := d.engine.Stats(ctx)
+	got, err := d.store.Engine.Stats(ctx)
 	s := Stats{
-		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, Engine: got.Engine,
+		Path: d.store.Path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, Engine: got.Engine,
 		CreatedAt: got.CreatedAt,
 		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages,
 		FreePages: got.FreePages,
@@ -221,7 +213,7 @@ func (d *DB) Health(ctx context.Context) (Health, error) {
 	if err := d.ready("health"); err != nil {
 		return Health{}, err
 	}
-	h, err := d.engine.Health(ctx)
+	h, err := d.store.Engine.Health(ctx)
 	return Health{
 		Writing: h.Writing, Waiting: h.Waiting, HeldBy: h.HeldBy, LongestRead: h.LongestRead,
 		LongestReadFor: h.LongestReadFor, Readers: h.Readers,

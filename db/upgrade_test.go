@@ -19,6 +19,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/migrations"
 	"selvedge/test/dbtest"
 )
@@ -132,16 +133,16 @@ func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 		},
 		"-- +goose Up\nCREATE TABLE none (a INTEGER) STRICT;\nDROP TABLE children;\nINSERT INTO parents (id) "+
 			"VALUES (3);")
-	m, err := db.Migrate(t.Context(), path, o)
+	m, err := maintenance.Migrate(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []db.TableMigrated{{Name: "children", Before: 3, After: -1}, {Name: "parents", Before: 2, After: 3}}
+	want := []maintenance.TableMigrated{{Name: "children", Before: 3, After: -1}, {Name: "parents", Before: 2, After: 3}}
 	if m.From != 2 || m.To != 4 || !slices.Equal(m.Tables, want) {
 		t.Errorf("it says %+v", m)
 	}
 	o = o.WithStep(migrations.Step{Version: 5, MinReader: 3, MinWriter: 3}, "-- +goose Up\nDROP TABLE none;")
-	if m, err = db.Migrate(t.Context(), path, o); err != nil || m.Backup != "" {
+	if m, err = maintenance.Migrate(t.Context(), path, o); err != nil || m.Backup != "" {
 		t.Errorf("dropping an empty table: %+v, %v", m, err)
 	}
 }
@@ -153,7 +154,7 @@ func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 		Version: 3, MinReader: 1, MinWriter: 1,
 		Rewrites: []string{"parents"},
 	}, thirdOf(t, rewrites))
-	m, err := db.Migrate(t.Context(), path, rewrites)
+	m, err := maintenance.Migrate(t.Context(), path, rewrites)
 	if err != nil || m.Backup != path+".schema-2.bak" {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -169,7 +170,7 @@ func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 		Version: 4, MinReader: 1, MinWriter: 1,
 		Removes: []string{"children"},
 	}, "-- +goose Up\nDELETE FROM children;\nDELETE FROM parents;")
-	if _, err = db.Migrate(t.Context(), path, fails); err == nil ||
+	if _, err = maintenance.Migrate(t.Context(), path, fails); err == nil ||
 		!strings.Contains(err.Error(), path+".schema-3.bak") {
 		t.Errorf("the error names no copy: %v", err)
 	}
@@ -177,7 +178,7 @@ func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 		Version: 4, MinReader: 1, MinWriter: 1,
 		Removes: []string{"children"},
 	}, "-- +goose Up\nDELETE FROM children;")
-	if m, err = db.Migrate(t.Context(), path, works); err != nil || m.Backup != path+".schema-3.bak" {
+	if m, err = maintenance.Migrate(t.Context(), path, works); err != nil || m.Backup != path+".schema-3.bak" {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	copies, err := filepath.Glob(path + ".schema-*.bak")
@@ -308,19 +309,19 @@ func TestDownGoesBackAndKeepsACopy(t *testing.T) {
 	}
 	write(t, d, "INSERT INTO scopes (name) VALUES ('two')")
 	holding := db.Options{SchemaVersion: 7, LockTimeout: 50 * time.Millisecond}
-	if _, err := db.Migrate(t.Context(), path, holding); !errors.Is(err, db.ErrBusy) {
+	if _, err := maintenance.Migrate(t.Context(), path, holding); !errors.Is(err, db.ErrBusy) {
 		t.Errorf("while it is open: %v", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	was := db.SchemaVersion()
-	for _, to := range []int64{7, 1, db.SchemaVersion()} {
-		rehearsed, err := db.Rehearse(t.Context(), path, db.Options{SchemaVersion: to})
+	was := maintenance.SchemaVersion()
+	for _, to := range []int64{7, 1, maintenance.SchemaVersion()} {
+		rehearsed, err := maintenance.Rehearse(t.Context(), path, db.Options{SchemaVersion: to})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: to})
+		m, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: to})
 		if err != nil || m.From != was || m.To != to {
 			t.Fatalf("to %d: %+v, %v", to, m, err)
 		}
@@ -341,7 +342,7 @@ func TestDownGoesBackAndKeepsACopy(t *testing.T) {
 
 func TestPlainGooseGoesOnWithTheFile(t *testing.T) {
 	path := dbtest.Path(t)
-	if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: 7}); err != nil {
+	if _, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: 7}); err != nil {
 		t.Fatal(err)
 	}
 	pool, err := sql.Open("sqlite", "file:"+path)
@@ -367,7 +368,7 @@ func TestPlainGooseGoesOnWithTheFile(t *testing.T) {
 
 func TestSchemaVersionIsOneThatThisProgramKnows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
-	for _, version := range []int64{-1, db.SchemaVersion() + 1, 99} {
+	for _, version := range []int64{-1, maintenance.SchemaVersion() + 1, 99} {
 		_, err := db.Open(t.Context(), path, db.Options{SchemaVersion: version})
 		if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 			t.Errorf("%d: %v", version, err)
@@ -380,7 +381,7 @@ func TestSchemaVersionIsOneThatThisProgramKnows(t *testing.T) {
 
 func TestKeepSchemaLeavesAnOldFileAlone(t *testing.T) {
 	path := dbtest.Path(t)
-	if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: 7}); err != nil {
+	if _, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Open(t.Context(), path, db.Options{KeepSchema: true}); !errors.Is(err, db.ErrInvalid) ||
@@ -398,7 +399,7 @@ var triggers = regexp.MustCompile(`(?s)CREATE TRIGGER.*?\nEND;`)
 // What a migration does to tables that were there before it must stand in its step: a copy is made,
 // and rows are missed, by it.
 func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
-	list, err := db.Migrations("", 0)
+	list, err := maintenance.Migrations("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,7 +447,7 @@ func crowded(args []string) error {
 	o = o.WithStep(migrations.Step{Version: 100, MinReader: 100, MinWriter: 100}, `-- +goose Up
 CREATE TABLE large AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000)
 	SELECT x, hex(randomblob(50)) AS h FROM c;`)
-	_, err = db.Migrate(context.Background(), args[0], o)
+	_, err = maintenance.Migrate(context.Background(), args[0], o)
 	fmt.Println("full:", errors.Is(err, db.ErrFull) || errors.Is(err, db.ErrIO))
 	return nil
 }
@@ -466,7 +467,7 @@ func TestUpgrade_NoSpaceLeavesFileUnchanged(t *testing.T) {
 	p.Wait()
 	d = dbtest.OpenAt(t, path, db.Options{})
 	s, err := d.Schema(t.Context())
-	if err != nil || s.Version != db.SchemaVersion() {
+	if err != nil || s.Version != maintenance.SchemaVersion() {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if got := one[string](t, d, "SELECT max(name) FROM scopes"); got != "kept" {

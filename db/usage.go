@@ -21,10 +21,3 @@ type Usage struct {
 	// "reported" if the record states a cost; "" if CostUSD is nil. Prices are never computed
 	CostSource string
 }
-
-// Counted reports whether there is a count of tokens or a cost.
-func (u Usage) Counted() bool {
-	return u.InputTokens != nil || u.CacheReadInputTokens != nil || u.CacheWriteInputTokens != nil ||
-		u.OutputTokens != nil ||
-		u.ReasoningOutputTokens != nil || u.CostUSD != nil
-}

@@ -59,11 +59,11 @@ func ExampleDB_Work() {
 		}
 	}
 	w := d.Work()
-	fmt.Println(w.Writes, "writes,", w.CallersPerCommit(),
-		"a commit, the longest waited for less than a minute:", w.LongestWait < time.Minute)
+	fmt.Println(w.Writes, "writes,", w.Commits,
+		"commits, the longest waited for less than a minute:", w.LongestWait < time.Minute)
 	fmt.Println(w.Followers, "followers,", w.Checkpoints, "checkpoints,", w.CheckpointsFailed, "failed")
 	// Output:
-	// 2 writes, 1 a commit, the longest waited for less than a minute: true
+	// 2 writes, 2 commits, the longest waited for less than a minute: true
 	// 0 followers, 0 checkpoints, 0 failed
 }
 

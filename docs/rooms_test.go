@@ -13,15 +13,15 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 const module = "selvedge/"
 
 // storeRooms are what "every store" stands for.
 var storeRooms = func() (rooms []string) {
-	for _, store := range db.Stores() {
-		if store == db.StoreLive {
+	for _, store := range maintenance.Stores() {
+		if store == maintenance.StoreLive {
 			store = "runs/live"
 		}
 		rooms = append(rooms, store)

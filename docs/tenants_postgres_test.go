@@ -90,7 +90,7 @@ func TestPostgres_TenantRolesAreEnough(t *testing.T) {
 			t.Errorf("the check of the %s says %v, %v", name, x.Problems, err)
 		}
 	}
-	if err := writer.Scrub(t.Context()); err == nil || !strings.Contains(db.Hint(err), "owner") {
+	if err := maintenance.Scrub(t.Context(), writer); err == nil || !strings.Contains(db.Hint(err), "owner") {
 		t.Errorf("who does not own the tables is told %v (%s)", err, db.Hint(err))
 	}
 	if _, err := db.Open(t.Context(), as("stranger", "pg_monitor"), db.Options{ReadOnly: true}); errors.Is(err,

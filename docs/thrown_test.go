@@ -14,7 +14,9 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/paging"
+	"selvedge/internal/sqlite"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/legacy"
@@ -171,14 +173,6 @@ func (x *thrower) stream() (
 	return s, heads, func(*db.Rx) (stores.Place, error) { return stores.Place{Key: 1}, nil }
 }
 
-func (x *thrower) keep(r db.Renewal) error {
-	kept, stop := x.d.KeepLease(x.t.Context(), r)
-	defer stop()
-	<-kept.Done()
-	return context.Cause(kept)
-}
-
-// renew renews a lease that holds.
 func (x *thrower) renew(change func(*db.Leased)) error {
 	ttl := int64(time.Minute)
 	l := db.Leased{
@@ -210,7 +204,7 @@ func (x *thrower) sweep(change func(*stores.Sweep[int])) error {
 
 func (x *thrower) prune(change func(*stores.Pruning)) error {
 	p := stores.Pruning{
-		Op: "prune ticks", Store: db.StoreRuns, Share: 10,
+		Op: "prune ticks", Store: maintenance.StoreRuns, Share: 10,
 		Ended: func(*db.Rx, int64, stores.Ended, int) ([]stores.Ended, error) {
 			return []stores.Ended{{Key: 1, ID: "x", At: 1}}, nil
 		},
@@ -274,11 +268,6 @@ var throws = map[string]func(x *thrower) error{
 	},
 	"db.DB.Reclaim(fn)": func(x *thrower) error {
 		return x.d.Reclaim(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
-	},
-	"db.Lease.Hold(fn)": func(x *thrower) error {
-		l, err := x.d.Reserve(x.t.Context(), "port", "1", db.ReserveOptions{})
-		must0(x.t, err)
-		return l.Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
 	},
 	"db.Handle.Hold(fn)": func(x *thrower) error {
 		return x.lease().Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
@@ -379,21 +368,6 @@ var throws = map[string]func(x *thrower) error{
 		_, err := maintenance.Prune(x.t.Context(), x.d, maintenance.PruneOptions{
 			Policy: &db.Policy{Count: db.KeepNone}, Each: func(string, db.Gone) { x.hit() },
 		})
-		return err
-	},
-	"db.SalvageOptions.Finish": func(x *thrower) error {
-		dir := x.t.TempDir()
-		from, err := db.Open(x.t.Context(), filepath.Join(dir, "from.db"), db.Options{})
-		if err == nil {
-			err = from.Close()
-		}
-		if err != nil {
-			return err
-		}
-		_, err = db.Salvage(x.t.Context(), filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db"),
-			db.SalvageOptions{
-				Finish: func(context.Context, *db.DB) ([]db.Problem, error) { x.hit(); return nil, nil },
-			})
 		return err
 	},
 	"legacy.Options.Progress": func(x *thrower) error {
@@ -507,20 +481,17 @@ var throws = map[string]func(x *thrower) error{
 			l.Named = func(_ string, err error) error { x.hit(); return err }
 		})
 	},
-	"db.Renewal.Renew": func(x *thrower) error {
-		err := x.keep(db.Renewal{
-			Until: db.BootTime{Since: 1 << 62}, Named: func(err error) error { return err },
-			Renew: func(context.Context) error { x.hit(); return db.ErrLeaseLost },
-		})
-		return unlessLost(err)
-	},
-	"db.Renewal.Named": func(x *thrower) error {
-		err := x.keep(db.Renewal{TTL: time.Second, Named: func(err error) error { x.hit(); return err }})
-		return unlessLost(err)
-	},
 	"db.About(hint)": func(x *thrower) error {
 		_ = db.About(errors.New("no"), "throw", "thing", "1", func(error) string { x.hit(); return "" })
 		return nil
+	},
+	"db.Exclusively(file)": func(x *thrower) error {
+		file := func(sqlite.Config) error { x.hit(); return nil }
+		return db.Exclusively(x.t.Context(), "x.db", db.Options{}, file, nil)
+	},
+	"db.Exclusively(server)": func(x *thrower) error {
+		server := func(func() (engine.Move, error)) error { x.hit(); return nil }
+		return db.Exclusively(x.t.Context(), "postgres://localhost/x", db.Options{}, nil, server)
 	},
 	"stores.Get(in)": func(x *thrower) error {
 		in := func(ctx context.Context, why string, fn func(*db.Rx) error) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	reading "selvedge/internal/usage"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -269,7 +270,7 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 			FROM ` + view + ` WHERE scope = '` + n.scope + `'`)
 		var seen db.Usage
 		n.must(json.Unmarshal([]byte(got), &seen))
-		if !u.Counted() || !reflect.DeepEqual(u, seen) {
+		if !reading.Counted(u) || !reflect.DeepEqual(u, seen) {
 			said, err := json.Marshal(u)
 			t.Errorf("%s\nGo:   %s %v\n%s: %s", record, said, err, view, got)
 		}
@@ -295,7 +296,7 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 	for text := range strings.Lines(string(events)) {
 		event, err := live.NewEvent([]byte(text))
 		n.must(err)
-		if u := event.Usage(); u.Counted() {
+		if u := event.Usage(); reading.Counted(u) {
 			n.in(text)
 			n.create("r", "s")
 			n.event("r", text)
@@ -322,7 +323,7 @@ func TestUsage_ChangedTurnCountsNothing(t *testing.T) {
 	n.append(runs.Batch{AgentID: "a", RunID: "r"}, turn, other)
 	for record, err := range n.runs.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
 		n.must(err)
-		if counted := record.Usage().Counted(); counted != (record.Record.(runs.Turn).Index != 7) {
+		if counted := reading.Counted(record.Usage()); counted != (record.Record.(runs.Turn).Index != 7) {
 			t.Errorf("turn %s: counted is %v", record.Line, counted)
 		}
 	}

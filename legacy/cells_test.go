@@ -14,6 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/maintenance"
 	"selvedge/test/replay"
 )
 
@@ -304,7 +305,7 @@ func (c *cells) noticed(table string) bool {
 			c.t.Fatal(err)
 		}
 	}
-	x, err := c.d.Examine(context.Background())
+	x, err := maintenance.Examine(context.Background(), c.d)
 	if err != nil {
 		c.t.Fatal(err)
 	}

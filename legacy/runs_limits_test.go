@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/maintenance"
 	"selvedge/runs"
 )
 
 // storedLimits are the limits of runs that a scope has, as the original counts them.
 func storedLimits(ctx context.Context, d *db.DB, scope string) (runs.RetentionConfig, bool, error) {
-	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
+	r, ok, err := stores.RetentionOf(ctx, d, scope, maintenance.StoreRuns)
 	if !ok {
 		return runs.RetentionConfig{}, ok, err
 	}
@@ -105,7 +107,7 @@ func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
 			t.Errorf("%q: %s", c.config, report.Proof.Line)
 		}
 		if c.change != nil {
-			if err := d.SetRetention(ctx, "", db.StoreRuns, *c.change); err != nil {
+			if err := maintenance.SetRetention(ctx, d, "", maintenance.StoreRuns, *c.change); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -161,7 +163,7 @@ func TestExport_LimitsRoundedUpAreNamed(t *testing.T) {
 		},
 	} {
 		d := emptyFile(t)
-		if err := d.SetRetention(context.Background(), "", db.StoreRuns, c.policy); err != nil {
+		if err := maintenance.SetRetention(context.Background(), d, "", maintenance.StoreRuns, c.policy); err != nil {
 			t.Fatal(err)
 		}
 		out := filepath.Join(t.TempDir(), "out")

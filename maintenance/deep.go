@@ -16,18 +16,18 @@ import (
 	"selvedge/workers"
 )
 
-// Examine is db.Examine, and compares besides what a run and a checkpoint say with what they say it
+// Examine is db.DB.Check, counts rows without a checksum, and compares besides what a run and a checkpoint say with what they say it
 // of: a run that says something else than its trace, and a checkpoint that says something else than
 // its document, are problems of the check "derived". That is left out of a file whose pages are
 // damaged, or that has another schema than this program's.
-func Examine(ctx context.Context, d *db.DB) (db.Examination, error) {
-	x, err := d.Examine(ctx)
+func Examine(ctx context.Context, d *db.DB) (Examination, error) {
+	x, err := examine(ctx, d)
 	if err != nil || slices.ContainsFunc(x.Problems,
 		func(p db.Problem) bool { return p.Check == "integrity" || p.Check == "schema" }) {
 		return x, err
 	}
 	s, err := d.Schema(ctx)
-	if err != nil || s.Version != db.SchemaVersion() {
+	if err != nil || s.Version != SchemaVersion() {
 		return x, err
 	}
 	return x, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
@@ -39,8 +39,8 @@ func Examine(ctx context.Context, d *db.DB) (db.Examination, error) {
 // Check is Examine, and has every store read all that it keeps, in every scope: documents, records
 // and entries that can't be read as what they should be are problems of the check "deep". It takes
 // as long as reading the file through the stores.
-func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
-	x, err := d.Examine(ctx)
+func Check(ctx context.Context, d *db.DB) (Examination, error) {
+	x, err := examine(ctx, d)
 	if err != nil {
 		return x, err
 	}
@@ -53,14 +53,14 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	}
 	return x, db.Heard(ctx, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
 		c.far, c.each = far, far.at.Total/max(rows, 1)
-		for _, s := range stores {
+		for _, s := range all {
 			s.read(c, scope)
 		}
 	}))
 }
 
 // inEveryScope adds to x what is found in each scope.
-func inEveryScope(ctx context.Context, d *db.DB, x *db.Examination, look func(c *deep, scope string)) error {
+func inEveryScope(ctx context.Context, d *db.DB, x *Examination, look func(c *deep, scope string)) error {
 	scopes, err := scopesOf(ctx, d)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 
 func (c *deep) workers(scope string) {
 	read(c, workers.NewRuntimes(c.d, scope).All(c.ctx, workers.RuntimeFilter{}), func(r workers.RuntimeSummary) {
-		if c.d.ReadOnly() {
+		if c.d.Store().ReadOnly {
 			return
 		}
 		rt, err := workers.Open(c.ctx, c.d, workers.RuntimeOptions{Scope: scope, RuntimeID: r.RuntimeID})

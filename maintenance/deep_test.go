@@ -17,7 +17,7 @@ import (
 	"selvedge/test/dbtest"
 )
 
-var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){
+var checks = map[string]func(context.Context, *db.DB) (maintenance.Examination, error){
 	"check": maintenance.Examine,
 	"deep":  maintenance.Check,
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 // flips is how many bits are flipped: SELVEDGE_FLIPS says another number.
@@ -158,7 +159,7 @@ func TestEveryRowThatIsWrittenHasAChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // only read
-	x, err := d.Examine(t.Context())
+	x, err := maintenance.Examine(t.Context(), d)
 	if err != nil || len(x.Problems) > 0 {
 		t.Fatal(x.Problems, err)
 	}

@@ -2,30 +2,227 @@ package maintenance
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
+	"selvedge/internal/moving"
 )
 
-// A MoveReport says what Move brought, table by table and store by store.
-type MoveReport struct {
-	db.Moved
-	Stores []StoreMoved // by name; none where the move was complete before
+// Moved is the result of a move.
+type Moved struct {
+	From, To string       // path of the file, or address of the server without its secrets
+	Already  bool         // it was complete before the call
+	Tables   []MovedTable // by name; none where it was complete before
+	Rows     int64        // of all tables
+	SHA256   string       // of all rows of From, in hex; docs/moving.md says of what
+	ToSHA256 string       // of all rows of To
+	Differs  []MoveDifference
+	Left     []string // tables of From that are no part of the schema: they stay where they are
+	Stores   []StoreMoved
+}
+
+// A MovedTable is what became of the rows of a table.
+type MovedTable struct {
+	Table   string
+	Read    int64 // rows of From
+	New     int64 // of them those that this call brought
+	Already int64 // and those that an earlier one had brought
+	Differs int64 // rows that are not the same in both
 }
 
 // A StoreMoved sums up the tables of one store.
 type StoreMoved struct {
-	Store   string // as Report names them: runs, live, imports, file …
+	Store   string // as Salvaged names them: runs, live, imports, file …
 	Read    int64  // rows of the source
 	New     int64  // of them those that this call brought
 	Already int64  // and those that an earlier one had brought
 	Differs int64  // rows that are not the same in both
 }
 
-// Move is db.Move, and says store by store what became of it. db.AbandonMove undoes one that is not complete.
-func Move(ctx context.Context, from, to string, o db.Options) (MoveReport, error) {
-	moved, err := db.Move(ctx, from, to, o)
-	return MoveReport{moved, byStore(moved.Tables, func(t db.MovedTable) string { return t.Table },
-		func(s *StoreMoved, name string, t db.MovedTable) {
+// A MoveDifference is a row that differs between source and target, or exists in one of them only.
+type MoveDifference struct {
+	Table, Row, Reason string
+}
+
+// Move copies all of one database to another: from a file to a server, back, or to another server.
+// from and to are as for Open; of the options, Synchronous, AllowNetworkFS, AllowLinks, LockTimeout
+// and Now apply. Afterwards both hold the same rows: ids, counters, owners, claims, the quarantine,
+// and the generation, so that older cursors continue in the target.
+//
+// From the beginning of a move nothing else may write to from: a file must not be open anywhere,
+// and a server must have no living owner (ErrBusy names it). From then on, Open for writing and
+// every Write return ErrMoved with the target's name; reading continues. to must be empty or
+// missing, and can't be opened until it is complete.
+//
+// A Move that was interrupted, in whatever way, continues when it is called again; AbandonMove
+// undoes it. At the end every row is compared; a difference is ErrConflict and listed in Differs.
+// Then from is marked as moved, for good, and to is opened. At no moment do both accept work.
+func Move(ctx context.Context, from, to string, o db.Options) (moved Moved, err error) {
+	defer func() { err = db.Heard(ctx, err) }()
+	o = withClockRead(o)
+	source, err := openMovable(ctx, from, o, mustExist)
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, named("move", source.Close())) }()
+	gone, err := moving.Gone(ctx, source.Movable)
+	if err != nil {
+		return moved, named("move", err)
+	}
+	how := mayBeMade
+	if gone != nil {
+		how = mustExist
+	}
+	target, err := openMovable(ctx, to, o, how)
+	if errors.Is(err, db.ErrNotFound) && gone != nil {
+		return moved, named("move", gone)
+	}
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, named("move", target.Close())) }()
+	report, err := moving.Move(ctx, source.Movable, target.Movable, moving.Options{Now: o.Now})
+	return movedOf(report), named("move", ended(ctx, err))
+}
+
+func movedOf(r moving.Report) Moved {
+	m := Moved{
+		From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256,
+		Left: r.Left,
+	}
+	for _, t := range r.Tables {
+		m.Tables = append(m.Tables, MovedTable(t))
+	}
+	for _, d := range r.Differs {
+		m.Differs = append(m.Differs, MoveDifference(d))
+	}
+	m.Stores = byStore(m.Tables, func(t MovedTable) string { return t.Table },
+		func(s *StoreMoved, name string, t MovedTable) {
 			*s = StoreMoved{name, s.Read + t.Read, s.New + t.New, s.Already + t.Already, s.Differs + t.Differs}
-		})}, err
+		})
+	return m
+}
+
+// Abandoned is the result of AbandonMove.
+type Abandoned struct {
+	From  string // the database that takes work again
+	To    string // where its rows were under way to
+	Swept bool   // what was there of them is gone
+}
+
+// AbandonMove undoes a Move whose target is not open yet: from accepts work again. With to, it also
+// removes what was copied there. With "" it examines the target that from names and leaves its
+// contents there; that database can't be opened until a move from the same source to it, or
+// AbandonMove with its address. A target that already accepts work is ErrMoved: move back instead.
+// That may be so even if from does not say it: a server that failed over, or a copy in its place,
+// has lost the end of the move. A target that can't be asked is an error; AbandonMoveToLost does
+// not ask. Once from is marked as moved, only AbandonMove with to releases it.
+func AbandonMove(ctx context.Context, from, to string, o db.Options) (a Abandoned, err error) {
+	o = withClockRead(o)
+	source, err := openMovable(ctx, from, o, mustExist)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, named("abandon the move", source.Close())) }()
+	how := moving.SweepThere
+	if to == "" {
+		how = moving.LookThere
+		if to, err = moving.Place(ctx, source.Movable); err != nil {
+			return a, named("abandon the move", err)
+		}
+	}
+	var target engine.Movable
+	if to != "" {
+		opened, failed := openMovable(ctx, to, o, mustExist)
+		switch {
+		case failed == nil:
+			defer func() { err = errors.Join(err, named("abandon the move", opened.Close())) }()
+			target = opened.Movable
+		case how == moving.LookThere && errors.Is(failed, db.ErrNotFound): // then nothing takes the work there
+		case how == moving.LookThere:
+			return a, &db.Error{
+				Op:   "abandon the move",
+				Err:  fmt.Errorf("ask the target whether it takes the work: %w", failed),
+				Hint: "name it with --to as it can be reached; where it is lost for good: migrate move --abandon --lost",
+			}
+		default:
+			return a, failed
+		}
+	}
+	return abandon(ctx, source, target, how, o)
+}
+
+// AbandonMoveToLost is AbandonMove for a target that is lost for good: it does not ask the target.
+// If the target accepts work after all, there are then two databases that do.
+func AbandonMoveToLost(ctx context.Context, from string, o db.Options) (a Abandoned, err error) {
+	o = withClockRead(o)
+	source, err := openMovable(ctx, from, o, mustExist)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, named("abandon the move", source.Close())) }()
+	return abandon(ctx, source, nil, moving.LookThere, o)
+}
+
+// withClockRead reads the user's clock once, before anything is open, and continues from there with
+// the machine's clock. A failure of the user's clock inside an engine's own transaction could not
+// be reported.
+func withClockRead(o db.Options) db.Options {
+	at := time.Now()
+	now := at
+	if o.Now != nil {
+		now = o.Now()
+	}
+	o.Now = func() time.Time { return now.Add(time.Since(at)) }
+	return o
+}
+
+func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o db.Options) (Abandoned,
+	error,
+) {
+	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.Now})
+	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, named("abandon the move", ended(ctx, err))
+}
+
+// ended adds the cause of a context's end to an error that resulted from it.
+func ended(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+}
+
+// How a database is opened for a move.
+type movableOpening int
+
+const (
+	mustExist movableOpening = iota
+	mayBeMade
+)
+
+// A movable is a database that is open for a move, as source or target.
+type movable struct {
+	engine.Movable
+	handle *db.DB
+}
+
+// Close closes it.
+func (m movable) Close() error { return m.handle.Close() }
+
+func openMovable(ctx context.Context, path string, o db.Options, how movableOpening) (m movable, err error) {
+	d, err := db.Open(engine.ForMove(ctx), path, db.Options{
+		AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout,
+		Now: o.Now, MustExist: how == mustExist, KeepSchema: how == mustExist,
+	})
+	if err != nil {
+		return m, err
+	}
+	opened, ok := d.Store().Engine.(engine.Movable)
+	if !ok {
+		return m, errors.Join(named("move", db.ErrUnsupported), d.Close())
+	}
+	return movable{opened, d}, nil
 }

@@ -169,14 +169,14 @@ func noticesEveryCell(t *testing.T, to string, bytes func(hex string) string,
 			t.Fatalf("%s: %v", way.name, err)
 		}
 		for _, c := range changed {
-			if !slices.ContainsFunc(report.Differs, func(d db.MoveDifference) bool {
+			if !slices.ContainsFunc(report.Differs, func(d maintenance.MoveDifference) bool {
 				return d.Table == c.table && (c.key > 0 ||
 					slices.Contains(strings.Split(strings.TrimPrefix(d.Reason, "other values in "), ", "), c.column))
 			}) {
 				t.Errorf("%s in %s.%s was not noticed", way.name, c.table, c.column)
 			}
 		}
-		if _, err := db.AbandonMove(ctx, from, to, db.Options{}); err != nil {
+		if _, err := maintenance.AbandonMove(ctx, from, to, db.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

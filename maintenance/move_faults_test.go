@@ -37,14 +37,14 @@ func TestMove_SourceWithoutEndMarkStaysClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	laidAside(t, kept, from)
-	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+	if _, err := maintenance.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
 		t.Errorf("given back beside what takes its work: %v", err)
 	}
 	got, err := maintenance.Move(ctx, from, to, db.Options{})
 	if err != nil || !got.Already || got.SHA256 != want.SHA256 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+	if _, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
 		t.Errorf("given back: %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func survivesKills(t *testing.T, to string) {
 	for _, step := range []string{"look", "shut", "prepare", "copy", "compare", "complete", "open"} {
 		kill(step)
 		err := unheld(func() error {
-			_, err := db.AbandonMove(ctx, from, to, db.Options{})
+			_, err := maintenance.AbandonMove(ctx, from, to, db.Options{})
 			return err
 		})
 		switch step {

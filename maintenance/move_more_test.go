@@ -42,7 +42,7 @@ func isAbandoned(t *testing.T, to string) {
 		if sweep {
 			place = to
 		}
-		did, err := db.AbandonMove(ctx, from, place, db.Options{})
+		did, err := maintenance.AbandonMove(ctx, from, place, db.Options{})
 		if err != nil || did.Swept != sweep {
 			t.Fatalf("%+v, %v", did, err)
 		}
@@ -67,7 +67,7 @@ func isAbandoned(t *testing.T, to string) {
 	if err != nil || !opened(ctx, to) {
 		t.Fatal(err)
 	}
-	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) {
+	if _, err := maintenance.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) {
 		t.Errorf("a complete move was abandoned: %v", err)
 	}
 	if again, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil || !again.Already ||
@@ -89,11 +89,11 @@ func TestUp_MovedFileSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, try := range map[string]func() error{
-		"up":        func() error { _, err := db.Migrate(ctx, from, db.Options{}); return err },
-		"down":      func() error { _, err := db.Migrate(ctx, from, db.Options{SchemaVersion: 19}); return err },
-		"up a copy": func() error { _, err := db.Migrate(ctx, copied, db.Options{}); return err },
-		"compact":   func() error { _, err := db.Compact(ctx, from, db.Options{}); return err },
-		"restore":   func() error { _, err := db.Restore(ctx, copied, place, db.Options{}); return err },
+		"up":        func() error { _, err := maintenance.Migrate(ctx, from, db.Options{}); return err },
+		"down":      func() error { _, err := maintenance.Migrate(ctx, from, db.Options{SchemaVersion: 19}); return err },
+		"up a copy": func() error { _, err := maintenance.Migrate(ctx, copied, db.Options{}); return err },
+		"compact":   func() error { _, err := maintenance.Compact(ctx, from, db.Options{}); return err },
+		"restore":   func() error { _, err := maintenance.Restore(ctx, copied, place, db.Options{}); return err },
 	} {
 		if err := try(); !errors.Is(err, db.ErrMoved) || strings.Contains(db.Hint(err), "newer") {
 			t.Errorf("%s: %v; its hint is %q", what, err, db.Hint(err))

@@ -162,10 +162,10 @@ func TestPostgres_MoveNamesBlockingTransaction(t *testing.T) {
 	end()
 	stoppedAt(t, from, to, "copy")
 	who, end = slow("SELECT * FROM selvedge.runs")
-	_, err = db.AbandonMove(ctx, from, to, bounded)
+	_, err = maintenance.AbandonMove(ctx, from, to, bounded)
 	refused(who, err)
 	end()
-	if _, err := db.AbandonMove(ctx, from, to, bounded); err != nil {
+	if _, err := maintenance.AbandonMove(ctx, from, to, bounded); err != nil {
 		t.Error(err)
 	}
 }
@@ -365,7 +365,7 @@ func TestPostgres_KeySortedOnlyInFileStopsMove(t *testing.T) {
 	if opened(ctx, from) || opened(ctx, to) {
 		t.Fatal("one of the two takes work")
 	}
-	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); err != nil {
+	if _, err := maintenance.AbandonMove(ctx, from, to, db.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	// which is an id, and sorts alike

@@ -55,8 +55,8 @@ func isGivenUp(t *testing.T, to string, drop func(to string)) {
 	for what, try := range map[string]func() error{
 		"open":    func() error { _, err := db.Open(ctx, to, db.Options{}); return err },
 		"move":    func() error { _, err := maintenance.Move(ctx, backup, to, db.Options{}); return err },
-		"abandon": func() error { _, err := db.AbandonMove(ctx, backup, to, db.Options{}); return err },
-		"itself":  func() error { _, err := db.AbandonMove(ctx, to, "", db.Options{}); return err },
+		"abandon": func() error { _, err := maintenance.AbandonMove(ctx, backup, to, db.Options{}); return err },
+		"itself":  func() error { _, err := maintenance.AbandonMove(ctx, to, "", db.Options{}); return err },
 	} {
 		if err := try(); !errors.Is(err, db.ErrMoved) || !strings.Contains(db.Hint(err), "DROP SCHEMA") ||
 			!strings.Contains(db.Hint(err), "remove this file") {
@@ -88,19 +88,19 @@ func looksAtTheTarget(t *testing.T, to string, drop func(to string)) {
 		t.Fatal(err)
 	}
 	laidAside(t, kept, from)
-	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+	if _, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
 		t.Errorf("given back beside what takes its work: %v", err)
 	}
 	elsewhere := dbtest.Path(t)
 	if err := dbtest.OpenAt(t, elsewhere, db.Options{}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.AbandonMove(ctx, from, elsewhere, db.Options{}); !errors.Is(err, db.ErrInvalid) ||
+	if _, err := maintenance.AbandonMove(ctx, from, elsewhere, db.Options{}); !errors.Is(err, db.ErrInvalid) ||
 		opened(ctx, from) {
 		t.Errorf("given back by the word of another place: %v", err)
 	}
 	drop(to)
-	if did, err := db.AbandonMove(ctx, from, "", db.Options{}); err != nil || did.Swept || !opened(ctx, from) {
+	if did, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); err != nil || did.Swept || !opened(ctx, from) {
 		t.Errorf("not given back where the target is gone: %+v, %v", did, err)
 	}
 }
@@ -113,11 +113,11 @@ func TestMove_UnreachableTargetKeepsSourceUntilLost(t *testing.T) {
 	if err := os.WriteFile(to, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); err == nil ||
+	if _, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); err == nil ||
 		!strings.Contains(db.Hint(err), "--lost") || opened(ctx, from) {
 		t.Errorf("%v; its hint is %q", err, db.Hint(err))
 	}
-	if did, err := db.AbandonMoveToLost(ctx, from, db.Options{}); err != nil || did.To != to ||
+	if did, err := maintenance.AbandonMoveToLost(ctx, from, db.Options{}); err != nil || did.To != to ||
 		!opened(ctx, from) {
 		t.Errorf("%+v, %v", did, err)
 	}
@@ -144,11 +144,11 @@ func isAbandonedUntilOpen(t *testing.T, to string, exec func(to, statement strin
 		!strings.Contains(db.Hint(err), "--abandon --to") {
 		t.Fatalf("%+v, %v; its hint is %q", report.Differs, err, db.Hint(err))
 	}
-	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) ||
+	if _, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) ||
 		!strings.Contains(db.Hint(err), "--abandon --to") || opened(ctx, from) {
 		t.Errorf("given back beside a target that may be opened: %v; its hint is %q", err, db.Hint(err))
 	}
-	did, err := db.AbandonMove(ctx, from, to, db.Options{})
+	did, err := maintenance.AbandonMove(ctx, from, to, db.Options{})
 	if err != nil || !did.Swept || !opened(ctx, from) {
 		t.Fatalf("%+v, %v", did, err)
 	}
@@ -158,12 +158,12 @@ func isAbandonedUntilOpen(t *testing.T, to string, exec func(to, statement strin
 func TestMove_TooOldFileIsNamed(t *testing.T) {
 	ctx := t.Context()
 	path, to := dbtest.Path(t), dbtest.Path(t)
-	if _, err := db.Migrate(ctx, path, db.Options{SchemaVersion: 19}); err != nil {
+	if _, err := maintenance.Migrate(ctx, path, db.Options{SchemaVersion: 19}); err != nil {
 		t.Fatal(err)
 	}
 	for what, try := range map[string]func() error{
 		"move":    func() error { _, err := maintenance.Move(ctx, path, to, db.Options{}); return err },
-		"abandon": func() error { _, err := db.AbandonMove(ctx, path, "", db.Options{}); return err },
+		"abandon": func() error { _, err := maintenance.AbandonMove(ctx, path, "", db.Options{}); return err },
 	} {
 		if err := try(); !errors.Is(err, db.ErrInvalid) || !strings.Contains(db.Hint(err), "migrate up") {
 			t.Errorf("%s: %v; its hint is %q", what, err, db.Hint(err))

@@ -32,7 +32,7 @@ func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
 	for _, scope := range scopes {
 		was := Recovery{Scope: scope}
 		one := was
-		for _, s := range slices.Concat(stores, others) {
+		for _, s := range slices.Concat(all, others) {
 			if s.recovered == nil {
 				continue
 			}

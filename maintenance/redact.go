@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 	"selvedge/migrations"
 	"selvedge/runs"
@@ -109,7 +110,7 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 			return done, err
 		}
 	}
-	return done, d.Scrub(ctx)
+	return done, Scrub(ctx, d)
 }
 
 const (
@@ -458,7 +459,7 @@ func rereadCheckpoint(tx *db.Tx, document textRow) error {
 
 // backupsOf are the copies that commands keep beside the file.
 func backupsOf(d *db.DB) (found []string, err error) {
-	if d.Path() == ":memory:" || db.IsAddress(d.Path()) {
+	if d.Path() == ":memory:" || engine.IsAddress(d.Path()) {
 		return nil, nil
 	}
 	for _, suffix := range []string{".schema-*.bak", ".before-restore*"} {

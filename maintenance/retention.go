@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/runs"
 )
 
@@ -29,11 +32,28 @@ type StoreRetention struct {
 	SetAt  time.Time // zero by default
 }
 
-// Retention gives what is in force for the stores of a scope, in the order of db.Stores.
+// The names of the stores that have retention.
+const (
+	StoreRuns        = txn.StoreRuns
+	StoreLive        = txn.StoreLive
+	StoreAgents      = txn.StoreAgents
+	StoreCheckpoints = txn.StoreCheckpoints
+	StoreWorkers     = txn.StoreWorkers
+)
+
+// Stores returns the names of the stores that have retention, in the order of the docs.
+func Stores() []string { return slices.Clone(txn.Stores) }
+
+// Limited reports whether there is a limit. Without one the store keeps everything.
+func (r StoreRetention) Limited() bool {
+	return r.Policy.Age != 0 || r.Policy.Count != 0 || r.Policy.Bytes != 0
+}
+
+// Retention gives what is in force for the stores of a scope, in the order of Stores.
 func Retention(ctx context.Context, d *db.DB, scope string) (list []StoreRetention, err error) {
-	for _, store := range db.Stores() {
+	for _, store := range Stores() {
 		one := StoreRetention{Store: store, Origin: ByDefault}
-		set, ok, err := d.Retention(ctx, scope, store)
+		set, ok, err := stores.RetentionOf(ctx, d, scope, store)
 		switch {
 		case err != nil:
 			return nil, err
@@ -42,12 +62,31 @@ func Retention(ctx context.Context, d *db.DB, scope string) (list []StoreRetenti
 			if set.Imported {
 				one.Origin = Imported
 			}
-		case store == db.StoreRuns:
+		case store == StoreRuns:
 			one.Policy = db.Policy{Age: runs.DefaultMaxAgeDays * 24 * time.Hour, Count: runs.DefaultMaxRunsPerAgent}
 		}
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// SetRetention replaces the limits for a store of a scope; a policy without limits keeps
+// everything. Other fields of the policy are not stored.
+func SetRetention(ctx context.Context, d *db.DB, scope, store string, p db.Policy) error {
+	if err := stores.CheckPolicy(p); err != nil {
+		return err
+	}
+	return d.Reclaim(ctx, "set retention", func(tx *db.Tx) error {
+		return tx.Store().SetRetention(scope, store, txn.Limits{Age: p.Age, Count: p.Count, Bytes: p.Bytes}, nil)
+	})
+}
+
+// ResetRetention removes the limits for a store of a scope. Runs are then kept for 30 days,
+// at most 50 per agent; other stores keep everything.
+func ResetRetention(ctx context.Context, d *db.DB, scope, store string) error {
+	return d.Reclaim(ctx, "reset retention", func(tx *db.Tx) error {
+		return tx.Store().ResetRetention(scope, store)
+	})
 }
 
 // PruneOptions are the choices of Prune. The zero value takes what the retention of the default
@@ -81,7 +120,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	}
 	var removed *far
 	// somebody waits: how much it will be is a look that takes a small part of the time
-	if db.TellsProgress(ctx) && !o.DryRun {
+	if engine.Telling(ctx) != nil && !o.DryRun {
 		removed = plan(ctx, d, o)
 	}
 	for _, r := range inForce {
@@ -92,7 +131,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 			r.Policy = db.Policy{Age: o.Policy.Age, Count: o.Policy.Count, Bytes: o.Policy.Bytes}
 		}
 		one := StorePruned{StoreRetention: r}
-		if r.Policy.Limited() {
+		if r.Limited() {
 			policy := r.Policy
 			policy.DryRun = o.DryRun
 			if o.Each != nil || removed != nil {
@@ -104,8 +143,8 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 				}
 			}
 			var failed error
-			at := slices.IndexFunc(stores, func(s store) bool { return s.name == r.Store })
-			one.Pruned, failed = stores[at].open(d, o.Scope).(pruner).Prune(ctx, policy)
+			at := slices.IndexFunc(all, func(s store) bool { return s.name == r.Store })
+			one.Pruned, failed = all[at].open(d, o.Scope).(pruner).Prune(ctx, policy)
 			err = errors.Join(err, failed)
 		}
 		done = append(done, one)
@@ -121,7 +160,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 func plan(ctx context.Context, d *db.DB, o PruneOptions) *far {
 	o.DryRun, o.Each = true, nil
 	would, _ := Prune(ctx, d, o)
-	f := &far{ctx, db.Progress{Step: "remove"}}
+	f := &far{engine.Telling(ctx), engine.Progress{Step: "remove"}}
 	for _, one := range would {
 		f.at.Total += one.Bytes
 	}

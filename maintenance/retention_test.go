@@ -115,12 +115,12 @@ func (h *house) left() map[string]string {
 	left := map[string]string{}
 	ok(h.t, h.d.Read(h.t.Context(), "look", func(rx *db.Rx) error {
 		for store, query := range map[string]string{
-			db.StoreRuns:   `SELECT run_id FROM runs ORDER BY key`,
-			db.StoreLive:   `SELECT run_id FROM live_runs ORDER BY key`,
-			db.StoreAgents: `SELECT session_id FROM agents ORDER BY id`,
-			db.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state
+			maintenance.StoreRuns:   `SELECT run_id FROM runs ORDER BY key`,
+			maintenance.StoreLive:   `SELECT run_id FROM live_runs ORDER BY key`,
+			maintenance.StoreAgents: `SELECT session_id FROM agents ORDER BY id`,
+			maintenance.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state
 				FROM checkpoints`,
-			db.StoreWorkers: `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002'
+			maintenance.StoreWorkers: `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002'
 				THEN 'pinned' WHEN 'worker-00000003' THEN 'lives' ELSE 'later' END FROM workers ORDER BY key`,
 		} {
 			var ids []string
@@ -155,8 +155,8 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 			would = append(would, store+" "+gone.ID)
 		}})
 	ok(t, err)
-	if after := h.left(); after[db.StoreRuns] != before[db.StoreRuns] ||
-		!slices.Equal(removed(t, done), db.Stores()) {
+	if after := h.left(); after[maintenance.StoreRuns] != before[maintenance.StoreRuns] ||
+		!slices.Equal(removed(t, done), maintenance.Stores()) {
 		t.Errorf("a dry run did %+v, and left %v", done, after)
 	}
 
@@ -165,7 +165,7 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 			went = append(went, store+" "+gone.ID)
 		}})
 	ok(t, err)
-	if !slices.Equal(removed(t, done), db.Stores()) || !slices.Equal(went, would) {
+	if !slices.Equal(removed(t, done), maintenance.Stores()) || !slices.Equal(went, would) {
 		t.Errorf("it did %+v: %v, and would have done %v", done, went, would)
 	}
 	for _, one := range done {
@@ -174,7 +174,7 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 		}
 	}
 	for store, left := range h.left() {
-		want := map[string]string{db.StoreCheckpoints: "pinned lives:paused"}[store]
+		want := map[string]string{maintenance.StoreCheckpoints: "pinned lives:paused"}[store]
 		if want == "" {
 			want = "pinned lives"
 		}
@@ -186,7 +186,7 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 	ok(t, runs.NewStore(h.d, runs.Options{}).Unpin(t.Context(), runs.RunRef{AgentID: "agent", RunID: "pinned"}))
 	done, err = maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy})
 	ok(t, err)
-	if got := removed(t, done); !slices.Equal(got, []string{db.StoreRuns}) {
+	if got := removed(t, done); !slices.Equal(got, []string{maintenance.StoreRuns}) {
 		t.Errorf("without its pin the run is not among %v", got)
 	}
 }
@@ -194,42 +194,50 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 func TestOnlyRunsAreLimitedUntilSomebodySaysSo(t *testing.T) {
 	h := newHouse(t)
 	done := must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{}))(t)
-	if got := removed(t, done); !slices.Equal(got, []string{db.StoreRuns}) { // ended 31 days ago
+	if got := removed(t, done); !slices.Equal(got, []string{maintenance.StoreRuns}) { // ended 31 days ago
 		t.Errorf("by default %v went", got)
 	}
-	ok(t, h.d.SetRetention(t.Context(), "", db.StoreLive, db.Policy{Age: month - time.Hour}))
-	ok(t, h.d.SetRetention(t.Context(), "", db.StoreAgents, db.Policy{Age: month + time.Hour}))
-	ok(t, h.d.SetRetention(t.Context(), "", db.StoreWorkers, db.Policy{Bytes: 1 << 20}))
-	ok(t, h.d.SetRetention(t.Context(), "", db.StoreCheckpoints, db.Policy{Count: db.KeepNone}))
-	ok(t, h.d.SetRetention(t.Context(), "other", db.StoreWorkers, db.Policy{Count: db.KeepNone}))
+	set := func(scope, store string, p db.Policy) {
+		t.Helper()
+		ok(t, maintenance.SetRetention(t.Context(), h.d, scope, store, p))
+	}
+	set("", maintenance.StoreLive, db.Policy{Age: month - time.Hour})
+	set("", maintenance.StoreAgents, db.Policy{Age: month + time.Hour})
+	set("", maintenance.StoreWorkers, db.Policy{Bytes: 1 << 20})
+	set("", maintenance.StoreCheckpoints, db.Policy{Count: db.KeepNone})
+	set("other", maintenance.StoreWorkers, db.Policy{Count: db.KeepNone})
 	done = must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{}))(t)
-	if got := removed(t, done); !slices.Equal(got, []string{db.StoreLive, db.StoreCheckpoints}) {
+	if got := removed(t, done); !slices.Equal(got, []string{maintenance.StoreLive, maintenance.StoreCheckpoints}) {
 		t.Errorf("with limits %v went", got)
 	}
 	for _, r := range must(maintenance.Retention(t.Context(), h.d, ""))(t) {
 		want := maintenance.Set
-		if r.Store == db.StoreRuns {
+		if r.Store == maintenance.StoreRuns {
 			want = maintenance.ByDefault
 		}
 		if r.Origin != want || r.SetAt.IsZero() != (want == maintenance.ByDefault) {
 			t.Errorf("in force is %+v", r)
 		}
 	}
-	ok(t, h.d.SetRetention(t.Context(), "", db.StoreLive, db.Policy{}))
-	if r, is, err := h.d.Retention(t.Context(), "", db.StoreLive); !is || r.Policy.Limited() || err != nil {
-		t.Errorf("where everything is kept: %+v, %v, %v", r, is, err)
+	ofLive := func() maintenance.StoreRetention {
+		t.Helper()
+		return must(maintenance.Retention(t.Context(), h.d, ""))(t)[1]
 	}
-	ok(t, h.d.ResetRetention(t.Context(), "", db.StoreLive))
-	if _, is, err := h.d.Retention(t.Context(), "", db.StoreLive); is || err != nil {
-		t.Errorf("after it was taken away: %v, %v", is, err)
+	set("", maintenance.StoreLive, db.Policy{})
+	if r := ofLive(); r.Store != maintenance.StoreLive || r.Origin != maintenance.Set || r.Limited() {
+		t.Errorf("where everything is kept: %+v", r)
+	}
+	ok(t, maintenance.ResetRetention(t.Context(), h.d, "", maintenance.StoreLive))
+	if r := ofLive(); r.Origin != maintenance.ByDefault {
+		t.Errorf("after it was taken away: %+v", r)
 	}
 }
 
 func TestRetention_BadLimitOrStoreIsRefused(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for what, err := range map[string]error{
-		"a limit":   d.SetRetention(t.Context(), "", db.StoreRuns, db.Policy{Count: -2}),
-		"a store":   d.SetRetention(t.Context(), "", "files", db.Policy{Count: 1}),
+		"a limit":   maintenance.SetRetention(t.Context(), d, "", maintenance.StoreRuns, db.Policy{Count: -2}),
+		"a store":   maintenance.SetRetention(t.Context(), d, "", "files", db.Policy{Count: 1}),
 		"to pin":    runs.NewStore(d, runs.Options{}).Pin(t.Context(), runs.RunRef{AgentID: "a", RunID: "none"}),
 		"to pin it": live.NewStore(d, live.Options{}).Pin(t.Context(), "none"),
 	} {
@@ -243,7 +251,7 @@ func TestPinsAreListedInPages(t *testing.T) {
 	h := newHouse(t)
 	var list []string
 	for at := (db.At{Limit: 2}); ; {
-		page := must(h.d.Pins(t.Context(), "", at))(t)
+		page := must(maintenance.Pins(t.Context(), h.d, "", at))(t)
 		for _, p := range page.Items {
 			list = append(list, strings.Join([]string{p.Store, p.ID, p.Owner}, ":"))
 		}
@@ -276,7 +284,7 @@ func TestEveryStoreKeepsByEachLimit(t *testing.T) {
 			}
 			h.clock.Advance(10 * 24 * time.Hour) // agents leave the registry a week after their end
 			before := h.left()
-			for _, store := range db.Stores() {
+			for _, store := range maintenance.Stores() {
 				all := maintenance.PruneOptions{
 					Stores: []string{store}, Policy: &db.Policy{Age: db.KeepNone},
 					DryRun: true,
@@ -286,7 +294,7 @@ func TestEveryStoreKeepsByEachLimit(t *testing.T) {
 				_, err := maintenance.Prune(t.Context(), h.d, all)
 				ok(t, err)
 				later := sizes["later"]
-				if store == db.StoreWorkers {
+				if store == maintenance.StoreWorkers {
 					later = sizes["worker-00000004"]
 				}
 				policy := limit(later)
@@ -320,7 +328,7 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 	}
 	done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: everything})
 	ok(t, err)
-	if got := removed(t, done); len(got) == 0 || len(got) >= len(db.Stores()) {
+	if got := removed(t, done); len(got) == 0 || len(got) >= len(maintenance.Stores()) {
 		t.Errorf("the second call removes %v", got)
 	}
 	for store, left := range h.left() {
@@ -337,7 +345,7 @@ func TestPrune_FailingProgressIsItsError(t *testing.T) {
 	if p, is := errors.AsType[*db.Panic](err); !is || p.Value != "progress" {
 		t.Errorf("it ends with %v", err)
 	}
-	if len(removed(t, done)) != len(db.Stores()) {
+	if len(removed(t, done)) != len(maintenance.Stores()) {
 		t.Errorf("it removed of %v only", removed(t, done))
 	}
 }

@@ -2,21 +2,46 @@ package maintenance
 
 import (
 	"context"
+	"errors"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/txn"
+	"selvedge/internal/engine"
+	"selvedge/internal/sqlite"
 	"selvedge/runs"
 )
 
-// A Report says store by store what Salvage brought and what is lost.
-type Report struct {
-	db.Salvaged
-	Stores []StoreReport
+// SalvageOptions says what Salvage keeps. The zero value keeps what is whole.
+type SalvageOptions struct {
+	// KeepSuspect also keeps rows whose checksum does not match. They come without a checksum.
+	KeepSuspect bool
 }
 
-// A StoreReport sums up the tables of one store.
-type StoreReport struct {
+// Salvaged is the result of Salvage.
+type Salvaged struct {
+	Schema   int64 // schema version of the damaged file; the new one has this program's
+	Pages    int   // of the damaged file
+	Damaged  int   // of them pages that lead to others, or hold rows, and can't be read
+	Tables   []SalvagedTable
+	Notes    []string        // what else is lost, for people
+	Problems []db.Problem    // what Check says of the new file
+	Stores   []StoreSalvaged // by name
+}
+
+// SalvagedTable is what became of the rows of a table.
+type SalvagedTable struct {
+	Table   string
+	Taken   int64 // rows in the new file
+	Suspect int64 // rows with another checksum, or with values of other types, than they should have
+	// rows that were read but don't fit into the new file: they are in its table salvage_leftovers,
+	// with the reason
+	Aside int64
+	// rows that could not be read; nil: unknown, because a page that may have held some is damaged
+	Lost *int64
+}
+
+// A StoreSalvaged sums up the tables of one store.
+type StoreSalvaged struct {
 	// runs, live, agents, checkpoints, workers, imports, reservations, file, or user for tables of the
 	// user's own
 	Store string `json:"store"`
@@ -25,39 +50,69 @@ type StoreReport struct {
 	Aside int64 `json:"aside"`
 	// rows that could not be read; null: nobody can count them, since a page that may have held some is
 	// damaged
-	Lost   *int64             `json:"lost"`
-	Tables []db.SalvagedTable `json:"-"`
+	Lost   *int64          `json:"lost"`
+	Tables []SalvagedTable `json:"-"`
 }
 
-// Salvage is db.Salvage, and says store by store what became of it. It has every run say what is
-// left of its trace, so that Check finds nothing in the new file, and a salvage of that changes
-// nothing. o.Finish must be nil.
-func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report Report, err error) {
-	if o.Finish != nil {
-		return report, txn.Invalid("leave Finish nil", "maintenance.Salvage finishes the file itself")
+// Salvage reads the damaged file at from page by page, with the commits in its WAL, and copies
+// every whole row into a new file at to. Damage to one page costs no rows of other pages: neither
+// indexes nor interior pages are needed. Rows that refer to lost rows, break a constraint, or fail
+// their checksum go into the table salvage_leftovers of the new file as SQL text, each with its
+// reason. A run whose row is lost is recreated from its trace or events, if those are left. Counts
+// are corrected, and gaps closed where positions must be dense. The new file has a new generation,
+// so older cursors have expired.
+//
+// Every run is made to say what is left of its trace, so that Check finds nothing in the new file,
+// and a salvage of that changes nothing.
+//
+// Salvage does not change the damaged file, which must not be open anywhere (ErrBusy). An existing
+// file at to is ErrConflict.
+func Salvage(ctx context.Context, from, to string, o SalvageOptions) (s Salvaged, err error) {
+	const hint = "bring back the server's own backup; pg_amcheck tells what is damaged"
+	none := func(context.Context, string, sqlite.Config) (got engine.Salvaged, err error) { return got, nil }
+	if _, err := inFile(ctx, to, db.Options{}, "salvage", hint, none); err != nil {
+		return s, err
 	}
+	var failed error
 	var notes []string
-	o.Finish = func(ctx context.Context, d *db.DB) ([]db.Problem, error) {
-		var err error
-		if notes, err = runs.Restate(ctx, d); err == nil {
-			err = checkpoints.Restate(ctx, d)
-		}
-		if err != nil {
-			return nil, err
-		}
-		x, err := Check(ctx, d)
-		return x.Problems, err
+	got, err := inFile(ctx, from, db.Options{}, "salvage", hint,
+		func(ctx context.Context, from string, c sqlite.Config) (got engine.Salvaged, _ error) {
+			got, failed = sqlite.Salvage(ctx, from, to, c, o.KeepSuspect, func(path string) (err error) {
+				notes, s.Problems, err = finish(ctx, path)
+				return err
+			})
+			return got, nil
+		})
+	s.Schema, s.Pages, s.Damaged = got.Schema, got.Pages, got.Damaged
+	s.Notes = append(got.Notes, notes...)
+	for _, t := range got.Tables {
+		s.Tables = append(s.Tables, SalvagedTable(t))
 	}
-	got, err := db.Salvage(ctx, from, to, o)
-	report = Report{got, byStore(got.Tables, func(t db.SalvagedTable) string { return t.Table },
-		func(s *StoreReport, name string, t db.SalvagedTable) {
+	s.Stores = byStore(s.Tables, func(t SalvagedTable) string { return t.Table },
+		func(s *StoreSalvaged, name string, t SalvagedTable) {
 			if len(s.Tables) == 0 {
 				s.Lost = new(int64)
 			}
-			*s = StoreReport{name, s.Taken + t.Taken, s.Aside + t.Aside, sum(s.Lost, t.Lost), append(s.Tables, t)}
-		})}
-	report.Notes = append(report.Notes, notes...)
-	return report, err
+			*s = StoreSalvaged{name, s.Taken + t.Taken, s.Aside + t.Aside, sum(s.Lost, t.Lost), append(s.Tables, t)}
+		})
+	return s, errors.Join(err, db.About(ended(ctx, failed), "salvage", "file", from, nil))
+}
+
+// finish has every store say in the new file what is left, and reads the whole file.
+func finish(ctx context.Context, path string) (notes []string, problems []db.Problem, err error) {
+	d, err := db.Open(ctx, path, db.Options{MustExist: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if notes, err = runs.Restate(ctx, d); err == nil {
+		err = checkpoints.Restate(ctx, d)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := Check(ctx, d)
+	return notes, x.Problems, err
 }
 
 // sum adds two counts, of which nil is one that nobody knows.

@@ -126,7 +126,7 @@ func judgeSalvage(t *testing.T, damaged []byte, had map[string][]string) {
 	if err := os.WriteFile(from, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report, err := maintenance.Salvage(t.Context(), from, first, db.SalvageOptions{})
+	report, err := maintenance.Salvage(t.Context(), from, first, maintenance.SalvageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func judgeSalvage(t *testing.T, damaged []byte, had map[string][]string) {
 		t.Errorf("the check: %s: %s", p.Check, p.Detail)
 	}
 	for table, rows := range had {
-		said := db.SalvagedTable{Lost: new(int64)}
+		said := maintenance.SalvagedTable{Lost: new(int64)}
 		for _, s := range report.Tables {
 			if s.Table == table {
 				said = s
@@ -163,12 +163,12 @@ func judgeSalvage(t *testing.T, damaged []byte, had map[string][]string) {
 				said.Taken, said.Aside, *said.Lost)
 		}
 	}
-	again, err := maintenance.Salvage(t.Context(), first, second, db.SalvageOptions{})
+	again, err := maintenance.Salvage(t.Context(), first, second, maintenance.SalvageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.Damaged > 0 || len(again.Notes) > 0 || len(again.Problems) > 0 {
-		t.Errorf("the second salvage: %+v", again.Salvaged)
+		t.Errorf("the second salvage: %+v", again)
 	}
 	for _, s := range again.Tables {
 		if s.Lost == nil || *s.Lost > 0 || s.Aside > 0 || s.Suspect > 0 {

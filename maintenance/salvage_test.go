@@ -127,7 +127,7 @@ func TestSalvageBringsEveryRowOnWholePages(t *testing.T) {
 			if err := os.WriteFile(from, spoiled, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			report, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{})
+			report, err := maintenance.Salvage(t.Context(), from, to, maintenance.SalvageOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestSalvageOfAWholeFileChangesNoAnswer(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "whole.db"), filepath.Join(dir, "salvaged.db")
 	filled(t, from, 1)
-	report, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{})
+	report, err := maintenance.Salvage(t.Context(), from, to, maintenance.SalvageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestSalvageOfAWholeFileChangesNoAnswer(t *testing.T) {
 	if !slices.Equal(before, after) {
 		t.Error(difference(before, after))
 	}
-	if _, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{}); !errors.Is(err,
+	if _, err := maintenance.Salvage(t.Context(), from, to, maintenance.SalvageOptions{}); !errors.Is(err,
 		db.ErrConflict) {
 		t.Errorf("a second time: %v", err)
 	}
@@ -220,7 +220,7 @@ func TestSalvage_CheckpointOfAnotherDocumentIsAside(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	report, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{})
+	report, err := maintenance.Salvage(t.Context(), from, to, maintenance.SalvageOptions{})
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatal(report.Problems, err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // A store is what work across all stores asks of one.
 type store struct {
-	name   string   // see db.Stores
+	name   string   // see Stores
 	tables []string // how the names of its tables begin
 	open   func(d *db.DB, scope string) any
 	// recovered is where what Recover gave back is counted; nil: nothing there dies with a process.
@@ -30,30 +30,30 @@ type pruner interface {
 	Prune(context.Context, db.Policy) (db.Pruned, error)
 }
 
-// stores are all that there are, in the order in which they are recovered.
-var stores = []store{
+// all are the stores that there are, in the order in which they are recovered.
+var all = []store{
 	{
-		name: db.StoreCheckpoints, tables: []string{"checkpoint"}, read: (*deep).checkpoints,
+		name: StoreCheckpoints, tables: []string{"checkpoint"}, read: (*deep).checkpoints,
 		open:      func(d *db.DB, s string) any { return checkpoints.NewStore(d, checkpoints.Options{Scope: s}) },
 		recovered: func(r *Recovery) *int { return &r.Checkpoints },
 	},
 	{
-		name: db.StoreRuns, tables: []string{"run_", "runs"}, read: (*deep).runs,
+		name: StoreRuns, tables: []string{"run_", "runs"}, read: (*deep).runs,
 		open:      func(d *db.DB, scope string) any { return runs.NewStore(d, runs.Options{Scope: scope}) },
 		recovered: func(r *Recovery) *int { return &r.Runs },
 	},
 	{
-		name: db.StoreLive, tables: []string{"live_"}, read: (*deep).live,
+		name: StoreLive, tables: []string{"live_"}, read: (*deep).live,
 		open:      func(d *db.DB, scope string) any { return live.NewStore(d, live.Options{Scope: scope}) },
 		recovered: func(r *Recovery) *int { return &r.Live },
 	},
 	{
-		name: db.StoreAgents, tables: []string{"agent"}, read: (*deep).agents,
+		name: StoreAgents, tables: []string{"agent"}, read: (*deep).agents,
 		open:      func(d *db.DB, scope string) any { return agents.NewRegistry(d, agents.Options{Scope: scope}) },
 		recovered: func(r *Recovery) *int { return &r.Agents },
 	},
 	{
-		name: db.StoreWorkers, tables: []string{"worker"}, read: (*deep).workers,
+		name: StoreWorkers, tables: []string{"worker"}, read: (*deep).workers,
 		open: func(d *db.DB, scope string) any { return workers.NewRuntimes(d, scope) },
 	},
 }
@@ -82,7 +82,7 @@ func (r reservations) Recover(ctx context.Context) (int, error) {
 // storeOf is the store that a table belongs to, or user for one of the user's own.
 func storeOf(table string) string {
 	name := "user"
-	for _, s := range slices.Concat(stores, others) {
+	for _, s := range slices.Concat(all, others) {
 		if slices.ContainsFunc(s.tables, func(begin string) bool { return strings.HasPrefix(table, begin) }) {
 			name = s.name
 		}

@@ -8,6 +8,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/txn"
 )
 
 const opDelete = "delete run"
@@ -88,7 +89,7 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 
 // named says why the removal of a run was refused.
 func named(run RunRef, err error) error {
-	if !db.IsConstraint(err) {
+	if !txn.IsConstraint(err) {
 		return err
 	}
 	return &db.Error{

@@ -39,7 +39,7 @@ const (
 	// What a pin or a lease keeps has its rank and its bytes all the same. An incomplete run may have
 	// been resumed; [Store.Recover] finds that its lease is over.
 	loose = `NOT EXISTS (SELECT 1 FROM retention_pins AS p
-    WHERE p.scope = runs.scope AND p.store = '` + db.StoreRuns + `' AND p.id = runs.run_id
+    WHERE p.scope = runs.scope AND p.store = '` + txn.StoreRuns + `' AND p.id = runs.run_id
 	AND p.owner = runs.agent_id)
 AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
 	AND l.kind = '` + leaseKind + `' AND l.name = CAST(runs.key AS TEXT))`

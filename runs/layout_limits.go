@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/tree"
 	"selvedge/internal/txn"
 )
@@ -17,7 +18,7 @@ const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store =
 // runs per agent and 30 days. The original counts whole days: part of one is a day, since a limit
 // of 0 keeps nothing.
 func storedLimits(ctx context.Context, d *db.DB, scope string) (limits RetentionConfig, ok bool, err error) {
-	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
+	r, ok, err := stores.RetentionOf(ctx, d, scope, txn.StoreRuns)
 	if err != nil || !ok {
 		return limits, false, err
 	}
@@ -87,11 +88,11 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		case !ours || found.problem != "":
 			return nil
 		case found.limits == DefaultRetention():
-			return tx.Store().ResetRetention(t.Scope, db.StoreRuns)
+			return tx.Store().ResetRetention(t.Scope, txn.StoreRuns)
 		}
 		p := policyOf(found.limits)
 		limits := txn.Limits{Age: p.Age, Count: p.Count, Bytes: p.Bytes}
-		return tx.Store().SetRetention(t.Scope, db.StoreRuns, limits, &t.Source.ID)
+		return tx.Store().SetRetention(t.Scope, txn.StoreRuns, limits, &t.Source.ID)
 	})
 	switch {
 	case kept:

@@ -15,6 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/tree"
 	"selvedge/internal/txn"
 )
@@ -106,7 +107,7 @@ func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
 
 // unsaid are the limits of retention that config.toml can't say.
 func unsaid(ctx context.Context, t *tree.Tree, limits RetentionConfig) (list []string, err error) {
-	r, _, err := t.DB.Retention(ctx, t.Scope, db.StoreRuns)
+	r, _, err := stores.RetentionOf(ctx, t.DB, t.Scope, txn.StoreRuns)
 	if err != nil {
 		return nil, err
 	}

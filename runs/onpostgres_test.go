@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -100,7 +101,7 @@ func TestPostgres_FollowerOfMovedRunIsTold(t *testing.T) {
 	go follow(s.Follow(ctx, ref, ""))
 	go follow(s.FollowAll(ctx, runs.Filter{})) // from here on
 	<-read
-	_, err := db.Move(ctx, address, filepath.Join(t.TempDir(), "file"), db.Options{})
+	_, err := maintenance.Move(ctx, address, filepath.Join(t.TempDir(), "file"), db.Options{})
 	must(t, err)
 	for range 2 {
 		if err := <-ended; !errors.Is(err, db.ErrMoved) || db.Hint(err) == "" {

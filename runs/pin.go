@@ -41,5 +41,5 @@ func (s *Store) UnpinTx(tx *db.Tx, run RunRef) error {
 }
 
 func (r RunRef) pin() txn.Pinned {
-	return txn.Pinned{Store: db.StoreRuns, ID: r.RunID, Owner: r.AgentID}
+	return txn.Pinned{Store: txn.StoreRuns, ID: r.RunID, Owner: r.AgentID}
 }

@@ -24,7 +24,7 @@ import (
 // than that. They count as ended from then on. What was imported and not written to since is
 // [Store.AdoptOrphans]'s to end.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
-	if err := policy.Check(); err != nil {
+	if err := stores.CheckPolicy(policy); err != nil {
 		return done, err
 	}
 	var now time.Time
@@ -89,7 +89,7 @@ func newestFirst(a, b stores.Ended) int {
 func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
 	error,
 ) {
-	p.Op, p.Store, p.Scope, p.Share = opGC, db.StoreRuns, s.scope, runsAtATime
+	p.Op, p.Store, p.Scope, p.Share = opGC, txn.StoreRuns, s.scope, runsAtATime
 	p.Excess = append([]stores.Ended{}, p.Excess...) // also where there is none
 	p.Remove = func(tx *db.Tx, run stores.Ended, _ int64) (stores.Removal, int64, error) {
 		over, err := tx.Find(new(int64), sqlStillOver, run.Key, cancelled)
@@ -108,7 +108,7 @@ func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, 
 		return stores.Removed, 0, nil
 	}
 	done, err := stores.Prune(ctx, s.db, p, policy)
-	if !policy.DryRun && (err == nil || db.IsConstraint(err)) {
+	if !policy.DryRun && (err == nil || txn.IsConstraint(err)) {
 		err = errors.Join(err, s.dropLeavings(ctx))
 	}
 	return done, err
@@ -147,7 +147,7 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 				return true, nil
 			}
 			if pinned, err := rx.Store().IsPinned(scope,
-				txn.Pinned{Store: db.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
+				txn.Pinned{Store: txn.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
 				return pinned, err
 			}
 			var last *int64

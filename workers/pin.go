@@ -45,5 +45,5 @@ func (s *Runtimes) UnpinTx(tx *db.Tx, worker WorkerRef) error {
 }
 
 func (r WorkerRef) pin() txn.Pinned {
-	return txn.Pinned{Store: db.StoreWorkers, ID: string(r.WorkerID), Owner: string(r.RuntimeID)}
+	return txn.Pinned{Store: txn.StoreWorkers, ID: string(r.WorkerID), Owner: string(r.RuntimeID)}
 }

@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // Prune removes the workers that have ended and that the policy does not keep, with their
@@ -16,7 +17,7 @@ import (
 // it removed before an error stays removed. [Runtime.PruneEvents] prunes logs.
 func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune workers", Store: db.StoreWorkers, Scope: s.scope, Ended: endedWorkers, Weigh: weighWorker,
+		Op: "prune workers", Store: txn.StoreWorkers, Scope: s.scope, Ended: endedWorkers, Weigh: weighWorker,
 		Remove: removeEnded, Share: deleted,
 	}, policy)
 }

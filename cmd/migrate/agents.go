@@ -11,6 +11,7 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/legacy"
+	"selvedge/maintenance"
 )
 
 // agentAnswer is the shape of agents show --json.
@@ -50,8 +51,8 @@ var _ = register("Look:", 40, func(a *app) *cobra.Command {
 })
 
 var agentNoun = noun{
-	store: db.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
-	pinned: pinnedIn(db.StoreAgents),
+	store: maintenance.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
+	pinned: pinnedIn(maintenance.StoreAgents),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.registry(d)
 		return verbs{

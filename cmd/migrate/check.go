@@ -61,7 +61,7 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	if deep {
 		how, look = toRead, maintenance.Check // as the stores do
 	}
-	var x db.Examination
+	var x maintenance.Examination
 	err = a.with(ctx, how, func(d *db.DB) error {
 		answer.Path = d.Path()
 		return a.withProgress(ctx, "", func(ctx context.Context) (err error) {

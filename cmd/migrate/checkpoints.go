@@ -14,6 +14,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 // checkpointAnswer is the shape of checkpoints show --json. The document is written as it is,
@@ -53,8 +54,8 @@ var _ = register("Look:", 50, func(a *app) *cobra.Command {
 })
 
 var checkpointNoun = noun{
-	store: db.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",
-	pinned: pinnedIn(db.StoreCheckpoints),
+	store: maintenance.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",
+	pinned: pinnedIn(maintenance.StoreCheckpoints),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.checkpointStore(d)
 		return verbs{

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type compactAnswer struct {
@@ -22,7 +23,7 @@ is there, whole. No other program may have the file open: compact waits until th
 who has it open; --wait bounds that. gc gives back what it removes while programs have the file open, and
 most files need no more.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			done, err := exclusively(c.Context(), a, db.Options{MustExist: true}, db.Compact)
+			done, err := exclusively(c.Context(), a, db.Options{MustExist: true}, maintenance.Compact)
 			if err != nil {
 				return a.openFault(err)
 			}

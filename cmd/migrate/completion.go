@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type completionAnswer struct {
@@ -123,8 +124,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 	completeArgs(subcommand(root, "delete"), func(before []string) cobra.CompletionFunc {
 		switch {
 		case len(before) == 0:
-			return cobra.FixedCompletions(db.Stores(), cobra.ShellCompDirectiveNoFileComp)
-		case len(before) == 1 && slices.Contains(db.Stores(), before[0]):
+			return cobra.FixedCompletions(maintenance.Stores(), cobra.ShellCompDirectiveNoFileComp)
+		case len(before) == 1 && slices.Contains(maintenance.Stores(), before[0]):
 			return a.completeFrom(ids[before[0]])
 		}
 		return nil
@@ -152,7 +153,7 @@ func (a *app) completeIDs(root *cobra.Command) {
 		}
 	}
 	var versions []string
-	for n := range db.SchemaVersion() {
+	for n := range maintenance.SchemaVersion() {
 		versions = append(versions, strconv.FormatInt(n+1, 10))
 	}
 	completeFlags(root, map[string]cobra.CompletionFunc{

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type deleteAnswer struct {
@@ -65,7 +66,8 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 	if err := v.remove(ctx, t); err != nil {
 		return err
 	}
-	if err := a.withProgress(ctx, "", d.GiveBack); err != nil {
+	giveBack := func(ctx context.Context) error { return maintenance.GiveBack(ctx, d) }
+	if err := a.withProgress(ctx, "", giveBack); err != nil {
 		return err
 	}
 	return a.say(deleteAnswer{d.Path(), store, t.id, t.owner}, "deleted the %s %s\n", n.entity, t.id)

@@ -122,7 +122,7 @@ const roomFirst = "free 1 MiB on the disk or in the quota, by removing something
 // fixed does what is safe and says what there was to do.
 func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	list := []string{}
-	made, err := d.Repair(ctx)
+	made, err := maintenance.Repair(ctx, d)
 	if err != nil {
 		return list, err
 	}
@@ -339,7 +339,7 @@ func (x *examiner) versions() error {
 	}
 	x.fine("engine", "%s", s.Engine)
 	const differ = "its schema is %d, this program's is %d"
-	switch program := db.SchemaVersion(); {
+	switch program := maintenance.SchemaVersion(); {
 	case s.Schema < program:
 		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema,
 			program)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type downAnswer struct {
@@ -38,8 +39,8 @@ open.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.to < 1 || f.to > db.SchemaVersion() {
-				return usage("--to must be there, and one of the schema versions 1 to %d", db.SchemaVersion())
+			if f.to < 1 || f.to > maintenance.SchemaVersion() {
+				return usage("--to must be there, and one of the schema versions 1 to %d", maintenance.SchemaVersion())
 			}
 			return a.down(c.Context(), f)
 		},
@@ -70,7 +71,7 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 			"lies between", answer.From, answer.To); err != nil {
 			return err
 		}
-		done, err := exclusively(ctx, a, db.Options{SchemaVersion: f.to}, db.Migrate)
+		done, err := exclusively(ctx, a, db.Options{SchemaVersion: f.to}, maintenance.Migrate)
 		if err != nil {
 			return a.openFault(err)
 		}

@@ -148,7 +148,7 @@ of each agent and 30 days, and nothing else goes. A limit of 0 keeps nothing.
 
 --apply works in short transactions, beside programs that write, and gives the space back to the disk.
 Stopped, it can be run again. It works on a full disk, too.`,
-		ValidArgs: db.Stores(),
+		ValidArgs: maintenance.Stores(),
 		Args:      cobra.OnlyValidArgs,
 		RunE: func(c *cobra.Command, stores []string) error {
 			policy, err := f.policy(c)
@@ -189,7 +189,7 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 				answer.add(one, owners[one.Store], o.Policy != nil)
 			}
 			if f.apply {
-				err = errors.Join(err, d.GiveBack(ctx))
+				err = errors.Join(err, maintenance.GiveBack(ctx, d))
 			}
 			return err
 		})
@@ -246,7 +246,7 @@ func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwn
 	if byFlags {
 		s.Origin, s.SetAt = "flags", nil
 	}
-	if one.Policy.Limited() {
+	if one.Limited() {
 		s.Remaining = &one.Remaining
 	}
 	slices.SortFunc(s.Owners, func(a, b gcOwner) int {

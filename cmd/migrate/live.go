@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs/live"
 )
 
@@ -26,8 +27,8 @@ var _ = register("Look:", 70, func(a *app) *cobra.Command {
 })
 
 var liveNoun = noun{
-	store: db.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",
-	pinned: pinnedIn(db.StoreLive),
+	store: maintenance.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",
+	pinned: pinnedIn(maintenance.StoreLive),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.liveStore(d)
 		return verbs{

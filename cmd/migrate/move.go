@@ -113,7 +113,7 @@ func (a *app) moveFault(err error) error {
 }
 
 func (a *app) moveRows(ctx context.Context, to string) error {
-	var report maintenance.MoveReport
+	var report maintenance.Moved
 	err := a.withProgress(ctx, "rows", func(ctx context.Context) (err error) {
 		report, err = maintenance.Move(ctx, a.path, to, a.moveOptions())
 		return err
@@ -124,7 +124,7 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 	answer := moveAnswer{
 		Source: report.From, Target: report.To, State: "complete", Already: report.Already,
 		Counts:  map[string]moveCount{},
-		Differs: each(report.Differs, func(d db.MoveDifference) moveRemark { return moveRemark(d) }),
+		Differs: each(report.Differs, func(d maintenance.MoveDifference) moveRemark { return moveRemark(d) }),
 		LeftOut: each(report.Left, func(table string) moveRemark {
 			return moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"}
 		}),
@@ -186,12 +186,12 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) {
 }
 
 func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
-	var did db.Abandoned
+	var did maintenance.Abandoned
 	var err error
 	if lost {
-		did, err = db.AbandonMoveToLost(ctx, a.path, a.moveOptions())
+		did, err = maintenance.AbandonMoveToLost(ctx, a.path, a.moveOptions())
 	} else {
-		did, err = db.AbandonMove(ctx, a.path, to, a.moveOptions())
+		did, err = maintenance.AbandonMove(ctx, a.path, to, a.moveOptions())
 	}
 	if err != nil {
 		return a.moveFault(err)

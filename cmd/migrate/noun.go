@@ -9,6 +9,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/maintenance"
 )
 
 // A noun describes one store to the commands that are the same for every store.
@@ -185,7 +186,9 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 func (a *app) pinnedAs(
 	ctx context.Context, d *db.DB, n noun, id string, owner *string, missing error,
 ) (thing, error) {
-	pins := paging.All(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
+	pins := paging.All(func(at db.At) (db.Page[maintenance.Pinned], error) {
+		return maintenance.Pins(ctx, d, a.scope, at)
+	})
 	for p, err := range pins {
 		if err != nil {
 			return thing{}, err

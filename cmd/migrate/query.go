@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -195,7 +196,7 @@ func copyRows(rows *txn.Rows, w rowWriter, limit, columns int) (truncated bool, 
 
 // queryFault blames the SQL for what is its own fault.
 func queryFault(err error) error {
-	switch wrong, blamed := db.Misstated(err); {
+	switch wrong, blamed := engine.BlamesStatement(err); {
 	case !blamed:
 		return err
 	case wrong.Writes:

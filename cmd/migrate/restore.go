@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type restoreAnswer struct {
@@ -38,8 +39,8 @@ func (a *app) restore(ctx context.Context, backup string) error {
 		return err
 	}
 	done, err := exclusively(ctx, a, db.Options{},
-		func(ctx context.Context, path string, o db.Options) (db.Restored, error) {
-			return db.Restore(ctx, backup, path, o)
+		func(ctx context.Context, path string, o db.Options) (maintenance.Restored, error) {
+			return maintenance.Restore(ctx, backup, path, o)
 		})
 	if errors.Is(err, db.ErrNotFound) {
 		return withHint(err, "FILE is a backup: check its path")
@@ -52,7 +53,7 @@ func (a *app) restore(ctx context.Context, backup string) error {
 		if done.Kept != "" {
 			a.print("what was there is in %s\n", done.Kept)
 		}
-		if done.Schema < db.SchemaVersion() {
+		if done.Schema < maintenance.SchemaVersion() {
 			a.note("its schema is older than this program's; bring it up with: migrate --db %s up", shellWord(a.path))
 		}
 	})

@@ -98,7 +98,9 @@ func (a *app) showRetention(ctx context.Context, d *db.DB, _ []string) error {
 		return err
 	}
 	answer.Stores = each(inForce, limitsOf)
-	pins := paging.All(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
+	pins := paging.All(func(at db.At) (db.Page[maintenance.Pinned], error) {
+		return maintenance.Pins(ctx, d, a.scope, at)
+	})
 	for p, err := range pins {
 		if err != nil {
 			return err
@@ -134,7 +136,7 @@ func (a *app) retentionSetCommand() *cobra.Command {
 gc. --everything keeps all, and --default goes back to what is in force where nobody has set anything: 50
 runs of each agent and 30 days, and all of the other stores. STORE is runs, live, agents, checkpoints or
 workers. A limit of 0 keeps nothing. It answers like show.`,
-		ValidArgs: db.Stores(),
+		ValidArgs: maintenance.Stores(),
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if policy, err = f.policy(c); err != nil {
@@ -154,11 +156,11 @@ workers. A limit of 0 keeps nothing. It answers like show.`,
 		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) (err error) {
 			switch {
 			case byDefault:
-				err = d.ResetRetention(ctx, a.scope, args[0])
+				err = maintenance.ResetRetention(ctx, d, a.scope, args[0])
 			case everything:
-				err = d.SetRetention(ctx, a.scope, args[0], db.Policy{})
+				err = maintenance.SetRetention(ctx, d, a.scope, args[0], db.Policy{})
 			default:
-				err = d.SetRetention(ctx, a.scope, args[0], *policy)
+				err = maintenance.SetRetention(ctx, d, a.scope, args[0], *policy)
 			}
 			if err != nil {
 				return err

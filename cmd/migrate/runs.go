@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 )
 
@@ -33,7 +34,7 @@ var _ = register("Look:", 30, func(a *app) *cobra.Command {
 const runWritten = "%[1]s --agent %[2]s"
 
 var runNoun = noun{
-	store: db.StoreRuns, entity: "run", some: "a run", written: runWritten,
+	store: maintenance.StoreRuns, entity: "run", some: "a run", written: runWritten,
 	owner: "agent", ownerUsage: "the run of the agent `ID`",
 	pinned: func(t thing, pinned bool) any { return pinAnswer{t.id, t.owner, pinned} },
 	open: func(a *app, d *db.DB) verbs {
@@ -270,8 +271,8 @@ func describeLine(line runs.TraceRecord) []string {
 		}
 	case runs.Unknown:
 		if used := new(tally); r.Kind == modelTurn {
-			if u := usedBy(r.Raw); u.Counted() {
-				used.add(u)
+			u := usedBy(r.Raw)
+			if used.add(u); *used != (tally{}) {
 				return []string{r.Kind, "", value(cmp.Or(u.ResponseModel, u.RequestModel)), used.words()}
 			}
 		}

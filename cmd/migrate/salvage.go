@@ -8,23 +8,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selvedge/db"
 	"selvedge/maintenance"
 )
 
 type salvageAnswer struct {
-	Path     string                    `json:"path"`     // the damaged file, absolute
-	Salvaged string                    `json:"salvaged"` // the new file, absolute
-	Pages    int                       `json:"pages"`    // pages of the damaged file
-	Damaged  int                       `json:"damaged"`  // of them pages that can't be read
-	Stores   []maintenance.StoreReport `json:"stores"`   // what became of each store, by name
-	Notes    []string                  `json:"notes"`    // what else is lost, for people
-	OK       bool                      `json:"ok"`       // the new file is whole
-	Problems []checkProblem            `json:"problems"` // what check says of the new file
+	Path     string                      `json:"path"`     // the damaged file, absolute
+	Salvaged string                      `json:"salvaged"` // the new file, absolute
+	Pages    int                         `json:"pages"`    // pages of the damaged file
+	Damaged  int                         `json:"damaged"`  // of them pages that can't be read
+	Stores   []maintenance.StoreSalvaged `json:"stores"`   // what became of each store, by name
+	Notes    []string                    `json:"notes"`    // what else is lost, for people
+	OK       bool                        `json:"ok"`       // the new file is whole
+	Problems []checkProblem              `json:"problems"` // what check says of the new file
 }
 
 var _ = register("Care:", 40, func(a *app) *cobra.Command {
-	var o db.SalvageOptions
+	var o maintenance.SalvageOptions
 	c := &cobra.Command{
 		Use:   "salvage FILE [--keep-suspect]",
 		Short: "Bring what is whole of a damaged file into a new one, FILE",
@@ -42,7 +41,7 @@ read. FILE passes check. The damaged file stays as it is; no program may have it
 	return a.answering(c, salvageAnswer{})
 })
 
-func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) error {
+func (a *app) salvage(ctx context.Context, dest string, o maintenance.SalvageOptions) error {
 	if dest == "" {
 		return usage("the name of the new file is empty")
 	}
@@ -54,7 +53,7 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 	if err != nil {
 		return err
 	}
-	var report maintenance.Report
+	var report maintenance.Salvaged
 	err = a.withProgress(ctx, "", func(ctx context.Context) (err error) {
 		report, err = maintenance.Salvage(ctx, path, dest, o)
 		return err
@@ -67,7 +66,7 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 	}
 	answer := salvageAnswer{
 		Path: path, Salvaged: dest, Pages: report.Pages, Damaged: report.Damaged,
-		Stores: append([]maintenance.StoreReport{}, report.Stores...), Notes: append([]string{}, report.Notes...),
+		Stores: append([]maintenance.StoreSalvaged{}, report.Stores...), Notes: append([]string{}, report.Notes...),
 		Problems: checkProblems(report.Problems), OK: len(report.Problems) == 0,
 	}
 	if err := a.answer(answer, func() { a.printSalvage(answer) }); err != nil || answer.OK {

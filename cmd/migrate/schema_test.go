@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -64,7 +65,7 @@ func onOldFiles(t *testing.T) map[string]struct {
 func TestNoCommandButUpChangesAnOldSchema(t *testing.T) {
 	const old = 7
 	path := dbtest.Path(t)
-	if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: old}); err != nil {
+	if _, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: old}); err != nil {
 		t.Fatal(err)
 	}
 	calls := onOldFiles(t)
@@ -99,7 +100,7 @@ func TestNoCommandButUpChangesAnOldSchema(t *testing.T) {
 func TestImport_MigratesOldFileOnlyIfAsked(t *testing.T) {
 	const old = 15 // the next step takes rows of run_limits over
 	path, tree := dbtest.Path(t), unpackTree(t, "small")
-	if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: old}); err != nil {
+	if _, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: old}); err != nil {
 		t.Fatal(err)
 	}
 	pool, err := sql.Open("sqlite", "file:"+path)
@@ -117,7 +118,7 @@ INSERT INTO run_limits (scope, source, max_per_agent, max_age_days) VALUES (1, 1
 		t.Errorf("exit %d, %s", exit, stderr)
 	}
 	if exit, _, stderr := call(t, "--db", path, "import", "runs", tree, "--up"); exit != 0 ||
-		schemaOf(t, path) != db.SchemaVersion() {
+		schemaOf(t, path) != maintenance.SchemaVersion() {
 		t.Errorf("exit %d, %s", exit, stderr)
 	}
 	copies, err := filepath.Glob(path + ".schema-*.bak")

@@ -14,16 +14,17 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 )
 
 // onServer reports whether --db is the address of a PostgreSQL server.
-func (a *app) onServer() bool { return db.IsAddress(a.path) }
+func (a *app) onServer() bool { return engine.IsAddress(a.path) }
 
 // checkPlace refuses what --db, or a flag like it, can't be: typed says that it was on the command
 // line, where a password is everybody's to read.
 func checkPlace(flag, place string, typed bool) error {
 	scheme, foreign := foreignScheme(place)
-	_, secret := db.WithoutSecrets(place)
+	_, secret := engine.WithoutSecrets(place)
 	switch {
 	case place == "":
 		return usage("%s is empty", flag)
@@ -36,7 +37,7 @@ func checkPlace(flag, place string, typed bool) error {
 	case foreign:
 		return fail(kindUsage, "name a file, or a server as in postgres://user@host:5432/database",
 			"%s is the address of nothing that this program knows: %s://", flag, scheme)
-	case !db.IsAddress(place) && misspelt(place):
+	case !engine.IsAddress(place) && misspelt(place):
 		return fail(kindUsage, "write it as an address: postgres://user@host:5432/database, with other settings "+
 			"behind a ?; a file of this name as ./NAME",
 			"%s names neither a file nor a server", flag)
@@ -47,7 +48,7 @@ func checkPlace(flag, place string, typed bool) error {
 // foreignScheme is that of an address of nothing that this program knows.
 func foreignScheme(place string) (scheme string, foreign bool) {
 	scheme, _, found := strings.Cut(place, "://")
-	return scheme, found && !db.IsAddress(place) && !strings.ContainsAny(scheme, "/.")
+	return scheme, found && !engine.IsAddress(place) && !strings.ContainsAny(scheme, "/.")
 }
 
 // Other spellings of where a server is: settings as libpq, JDBC and others have them, an address
@@ -74,11 +75,11 @@ func (a *app) withoutSecrets(text string) string {
 		if place = slices.Contains([]string{"--db", "--to"}, flag); strings.HasPrefix(word, "-") {
 			names, word = place && found, value
 		}
-		if safe, secret := db.WithoutSecrets(word); secret {
+		if safe, secret := engine.WithoutSecrets(word); secret {
 			quoted := strconv.Quote(word)
 			text = strings.ReplaceAll(strings.ReplaceAll(text, word, safe), quoted[1:len(quoted)-1], safe)
 		}
-		if db.IsAddress(word) {
+		if engine.IsAddress(word) {
 			continue
 		}
 		_, foreign := foreignScheme(word)
@@ -95,7 +96,7 @@ func (a *app) withoutSecrets(text string) string {
 // place is --db for people, absolute where it is a file.
 func (a *app) place() (string, error) {
 	if a.onServer() {
-		safe, _ := db.WithoutSecrets(a.path)
+		safe, _ := engine.WithoutSecrets(a.path)
 		return safe, nil
 	}
 	return absolute(a.path)
@@ -165,7 +166,7 @@ var libpqSettings = []string{
 
 // libpqAddress is an address as a word of a shell for PostgreSQL's own programs, without its passwords.
 func libpqAddress(address string) string {
-	safe, _ := db.WithoutSecrets(address)
+	safe, _ := engine.WithoutSecrets(address)
 	address, settings, _ := strings.Cut(safe, "?")
 	var kept []string
 	for setting := range strings.SplitSeq(settings, "&") {
@@ -181,7 +182,7 @@ func libpqAddress(address string) string {
 
 // createdb is the line that makes the database of --db; "" where the address does not name it.
 func (a *app) createdb() string {
-	safe, _ := db.WithoutSecrets(a.path)
+	safe, _ := engine.WithoutSecrets(a.path)
 	u, err := url.Parse(safe)
 	if err != nil || len(u.Path) < 2 {
 		return ""

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type statusAnswer struct {
@@ -43,14 +44,14 @@ func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	if err != nil {
 		return err
 	}
-	known, err := db.Migrations(a.path, s.Version)
+	known, err := maintenance.Migrations(a.path, s.Version)
 	if err != nil {
 		return err
 	}
 	answer := statusAnswer{
-		Path: d.Path(), State: "current", Schema: s.Version, ProgramSchema: db.SchemaVersion(),
+		Path: d.Path(), State: "current", Schema: s.Version, ProgramSchema: maintenance.SchemaVersion(),
 		MinReader: s.MinReader, MinWriter: s.MinWriter,
-		Versions: each(known, func(m db.Migration) versionStatus {
+		Versions: each(known, func(m maintenance.Migration) versionStatus {
 			return versionStatus{m.Version, m.Name, m.Applied}
 		}),
 	}

@@ -120,7 +120,7 @@ func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 // nameHint is the hint for SQL that names a missing table or column: the statement with the nearest
 // existing name.
 func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) string {
-	wrong, _ := db.Misstated(err)
+	wrong, _ := engine.BlamesStatement(err)
 	word := cmp.Or(wrong.Table, wrong.Column)
 	if word == "" {
 		return ""

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -190,7 +191,8 @@ func (t *tailing[R, T]) print(a *app, item db.Followed[R, T]) error {
 // commandLine is the line for a shell that calls this program with these words, on the same file and scope.
 func (a *app) commandLine(words ...string) string {
 	line := []string{"migrate"}
-	_, secret := db.WithoutSecrets(a.path) // which SELVEDGE_DB holds, also for the shell that the line is for
+	// SELVEDGE_DB holds it, also for the shell that the line is for
+	_, secret := engine.WithoutSecrets(a.path)
 	if !secret && (a.path != defaultPath || os.Getenv("SELVEDGE_DB") != "") {
 		line = append(line, "--db", shellWord(a.path))
 	}

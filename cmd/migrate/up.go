@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type upAnswer struct {
@@ -60,13 +61,13 @@ copy is kept. --rehearse does everything to a copy beside the file, checks it an
 Programs that have the file open go on working, unless a version shuts older programs out: up waits until
 they have closed it, and says who has it open.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("to") && (f.to < 1 || f.to > db.SchemaVersion()) {
-				return usage("--to %d: this program knows the schema versions 1 to %d", f.to, db.SchemaVersion())
+			if c.Flags().Changed("to") && (f.to < 1 || f.to > maintenance.SchemaVersion()) {
+				return usage("--to %d: this program knows the schema versions 1 to %d", f.to, maintenance.SchemaVersion())
 			}
 			if f.dryRun && f.rehearse {
 				return usage("--dry-run does nothing, so there is nothing to rehearse")
 			}
-			f.to = cmp.Or(f.to, db.SchemaVersion())
+			f.to = cmp.Or(f.to, maintenance.SchemaVersion())
 			return a.up(c.Context(), f)
 		},
 	}
@@ -88,14 +89,14 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	if answer.Applied, err = a.steps(have, answer.To, f.showSQL); err != nil {
 		return err
 	}
-	var done db.Migrated
+	var done maintenance.Migrated
 	o := db.Options{SchemaVersion: f.to}
 	switch {
 	case f.dryRun, f.rehearse && have == 0 && !a.onServer(): // there is nothing to rehearse on
 	case f.rehearse:
-		done, err = exclusively(ctx, a, o, db.Rehearse)
+		done, err = exclusively(ctx, a, o, maintenance.Rehearse)
 	default:
-		done, err = exclusively(ctx, a, o, db.Migrate)
+		done, err = exclusively(ctx, a, o, maintenance.Migrate)
 	}
 	if err != nil {
 		return a.openFault(err)
@@ -107,7 +108,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 // steps are the versions between the schema of the file and another, lowest first.
 func (a *app) steps(have, to int64, showSQL bool) ([]migrationItem, error) {
 	items := []migrationItem{}
-	known, err := db.Migrations(a.path, have)
+	known, err := maintenance.Migrations(a.path, have)
 	for _, m := range known {
 		if m.Applied != (m.Version > to) {
 			continue
@@ -124,8 +125,8 @@ func (a *app) steps(have, to int64, showSQL bool) ([]migrationItem, error) {
 	return items, err
 }
 
-func tableItems(tables []db.TableMigrated) []tableItem {
-	return each(tables, func(t db.TableMigrated) tableItem { return tableItem(t) })
+func tableItems(tables []maintenance.TableMigrated) []tableItem {
+	return each(tables, func(t maintenance.TableMigrated) tableItem { return tableItem(t) })
 }
 
 // schemaOf looks at the file without changing it. A file that is missing, or empty, has schema 0.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 // version is set by the build: go build -ldflags "-X main.version=v1.2.3".
@@ -36,7 +37,7 @@ var _ = register("Schema:", 40, func(a *app) *cobra.Command {
 
 func (a *app) version(ctx context.Context) error {
 	answer := versionAnswer{
-		Program: cmp.Or(version, "devel"), Schema: db.SchemaVersion(), Go: runtime.Version(),
+		Program: cmp.Or(version, "devel"), Schema: maintenance.SchemaVersion(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if build, ok := debug.ReadBuildInfo(); ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/workers"
 )
 
@@ -27,9 +28,9 @@ var _ = register("Look:", 60, func(a *app) *cobra.Command {
 })
 
 var workerNoun = noun{
-	store: db.StoreWorkers, entity: "worker", some: "a worker", written: "--runtime %[2]s %[1]s",
+	store: maintenance.StoreWorkers, entity: "worker", some: "a worker", written: "--runtime %[2]s %[1]s",
 	owner: "runtime", ownerUsage: "the worker's runtime `ID`",
-	pinned: pinnedIn(db.StoreWorkers),
+	pinned: pinnedIn(maintenance.StoreWorkers),
 	open: func(a *app, d *db.DB) verbs {
 		s := workers.NewRuntimes(d, a.scope)
 		return verbs{

@@ -87,3 +87,13 @@ func Failf(kind error, hint, format string, args ...any) error {
 func EndedBefore(ctx context.Context) error {
 	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
 }
+
+// BlamesStatement reports whether err blames the statement, as a person wrote it: it does not
+// compile, names something that does not exist, fails while running, or would write.
+func BlamesStatement(err error) (s Statement, blamed bool) {
+	f, ok := errors.AsType[*Failure](err)
+	if !ok || !f.Statement.Wrong && !f.Statement.Writes {
+		return s, false
+	}
+	return f.Statement, true
+}

@@ -12,6 +12,14 @@ import (
 // the lowest reader of a half-filled one: programs that know nothing of moves stay out, too.
 const Shut int64 = math.MaxInt64
 
+type forMoveKey struct{}
+
+// ForMove makes Open open a database to move its rows, or rows into it: also one that is shut.
+func ForMove(ctx context.Context) context.Context { return context.WithValue(ctx, forMoveKey{}, true) }
+
+// IsForMove reports whether the context is from ForMove.
+func IsForMove(ctx context.Context) bool { return ctx.Value(forMoveKey{}) != nil }
+
 // Shut reports whether only a program that moves the database's rows may write it.
 func (v Versions) Shut() bool { return v.MinWriter == Shut }
 

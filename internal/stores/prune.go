@@ -16,7 +16,7 @@ import (
 // item.
 type Pruning struct {
 	Op    string // names the call in errors
-	Store string // see db.Stores
+	Store string // see txn.Stores
 	Scope string
 
 	// Ended returns at most limit items that have ended, newest first, starting behind after: items
@@ -42,7 +42,7 @@ type Pruning struct {
 type Ended struct {
 	Key   int64  `db:"key"`      // number of its row
 	ID    string `db:"id"`       // its id
-	Owner string `db:"owner"`    // see db.Pinned
+	Owner string `db:"owner"`    // see maintenance.Pinned
 	Of    string `db:"of"`       // of whom it is counted
 	At    int64  `db:"ended_at"` // Unix nanoseconds of its end
 	Bytes int64  `db:"bytes"`    // that it holds, about
@@ -74,7 +74,7 @@ const (
 // Prune removes what a policy does not keep, oldest first, in short transactions. After an error
 // the removals before it stay, and the next call continues.
 func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.Pruned, err error) {
-	if err := policy.Check(); err != nil {
+	if err := CheckPolicy(policy); err != nil {
 		return done, err
 	}
 	planned, ended, err := plan(ctx, d, p, policy)
@@ -276,7 +276,7 @@ func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []E
 		}
 		thing.Progress = progress
 		did, took, err := p.Remove(tx, thing, share)
-		if db.IsConstraint(err) {
+		if txn.IsConstraint(err) {
 			err = &referenceError{db.About(err, p.Op, "", "", nil), looked}
 		}
 		if err != nil {

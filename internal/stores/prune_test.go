@@ -12,6 +12,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -44,7 +45,7 @@ func newPast(n int) *past {
 
 func (p *past) pruning() stores.Pruning {
 	return stores.Pruning{
-		Op: "prune", Store: db.StoreLive, Share: p.share,
+		Op: "prune", Store: maintenance.StoreLive, Share: p.share,
 		Ended: func(_ *db.Rx, _ int64, after stores.Ended, limit int) (page []stores.Ended, err error) {
 			from, _ := slices.BinarySearchFunc(p.things, after, func(a, b stores.Ended) int {
 				return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
@@ -171,7 +172,7 @@ func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	pin := func(id string) {
 		if err := d.Write(t.Context(), "pin",
-			func(tx *db.Tx) error { return tx.Store().Pin("", txn.Pinned{Store: db.StoreLive, ID: id}) }); err != nil {
+			func(tx *db.Tx) error { return tx.Store().Pin("", txn.Pinned{Store: maintenance.StoreLive, ID: id}) }); err != nil {
 			t.Error(err)
 		}
 	}

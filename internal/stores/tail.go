@@ -184,7 +184,7 @@ func (l *poller) run(ctx context.Context, d *db.DB, changes <-chan struct{}, pol
 func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.why = panicked(v)
+			l.why = Panicked(v)
 		} else if !ended {
 			l.why = errGoexit
 		}
@@ -611,8 +611,8 @@ func (o *overview[R]) pollOpen(ctx context.Context) (heads []Head[R], err error)
 
 var errGoexit = errors.New("the function left by runtime.Goexit")
 
-// panicked converts a recovered value to an error with a *db.Panic in it.
-func panicked(v any) error {
+// Panicked converts a recovered value to an error with a *db.Panic in it.
+func Panicked(v any) error {
 	if err, ok := v.(error); ok && isPanic(err) {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // Import imports the tree under dir. It may be stopped at any point, by ctx or by force, and run
@@ -227,7 +228,7 @@ func (t *Tree) takeAll(ctx context.Context) error {
 		err := errNotReturned
 		defer func() { // a clock, or an observer
 			if v := recover(); v != nil {
-				err = db.Panicked(v)
+				err = stores.Panicked(v)
 			}
 			r.done <- err
 		}()

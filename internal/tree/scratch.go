@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A scratch is a temporary folder for a database. Its process holds a lock on it: a folder that
@@ -26,7 +26,7 @@ const (
 // besides is the path beside which a database's scratch folders are: for a server, one among the
 // temporary files.
 func besides(path string) string {
-	if db.IsAddress(path) {
+	if txn.OnServer(path) {
 		return filepath.Join(os.TempDir(), "selvedge")
 	}
 	return path

@@ -5,8 +5,17 @@ import (
 	"time"
 )
 
-// Stores are the names of the stores that have retention, in the order of the docs.
-var Stores = []string{"runs", "live", "agents", "checkpoints", "workers"}
+// The names of the stores that have retention.
+const (
+	StoreRuns        = "runs"
+	StoreLive        = "live"
+	StoreAgents      = "agents"
+	StoreCheckpoints = "checkpoints"
+	StoreWorkers     = "workers"
+)
+
+// Stores are all of them, in the order of the docs.
+var Stores = []string{StoreRuns, StoreLive, StoreAgents, StoreCheckpoints, StoreWorkers}
 
 // CheckStore returns ErrInvalid for a name that no store has.
 func CheckStore(store string) error {
@@ -40,7 +49,7 @@ ON CONFLICT (scope, store, id, owner) DO NOTHING`
 	sqlIsPinned = `SELECT 1 FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
 )
 
-// ResetRetention is db.DB.ResetRetention inside a transaction.
+// ResetRetention is maintenance.ResetRetention inside a transaction.
 func (tx *Tx) ResetRetention(scope, store string) error {
 	if err := CheckStore(store); err != nil {
 		return err
@@ -52,7 +61,7 @@ func (tx *Tx) ResetRetention(scope, store string) error {
 	return err
 }
 
-// SetRetention is db.DB.SetRetention inside a transaction, of limits that were checked. source is the
+// SetRetention is maintenance.SetRetention inside a transaction, of limits that were checked. source is the
 // imported tree that set the limits, or nil.
 func (tx *Tx) SetRetention(scope, store string, limits Limits, source *int64) error {
 	if err := CheckStore(store); err != nil {
@@ -83,7 +92,7 @@ func column(limit int64) any {
 	return limit
 }
 
-// Pinned is a db.Pinned: an item that no limit removes.
+// Pinned is a maintenance.Pinned: an item that no limit removes.
 type Pinned struct{ Store, ID, Owner string }
 
 // Pin keeps an item of a scope, whatever the limits of retention say, until Unpin. The stores check

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"selvedge/internal/callback"
 	"selvedge/internal/engine"
 )
 
@@ -14,8 +15,12 @@ import (
 type Handle struct {
 	Engine   engine.Engine
 	Path     string // of the file; ":memory:" names no file
+	ReadOnly bool
 	Now      func() time.Time
 	BootTime func() BootTime // the clock of leases
+
+	// Callbacks are the functions that callers have given, and that run.
+	Callbacks callback.Callbacks
 
 	Pruned atomic.Int64 // bytes that Prune of all stores removed, about
 
@@ -24,6 +29,25 @@ type Handle struct {
 
 	mu        sync.Mutex
 	followers Followers
+}
+
+// OnServer reports whether the path of a database is a server's address.
+func OnServer(path string) bool { return engine.IsAddress(path) }
+
+// Ready returns nil if a call may be made: the database is open, and the caller is not inside a
+// function given to a call.
+func (h *Handle) Ready() error {
+	switch {
+	case h.Engine == nil:
+		return &engine.Failure{
+			Kind: engine.ErrClosed, Hint: "use the *DB that Open returned",
+			Err: errors.New("it was never opened"),
+		}
+	case h.Callbacks.Inside(), callback.Outside.Inside():
+		return Invalid("use the transaction that the function was given, or make the call after it",
+			"a call from inside a function that was given to a call, or to Options, may wait for itself")
+	}
+	return nil
 }
 
 // Followers are the followers of a handle: package stores makes them at their first use.

@@ -39,4 +39,4 @@ func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
 	return tx.Store().Unpin(s.scope, pin(runID))
 }
 
-func pin(runID string) txn.Pinned { return txn.Pinned{Store: db.StoreLive, ID: runID} }
+func pin(runID string) txn.Pinned { return txn.Pinned{Store: txn.StoreLive, ID: runID} }

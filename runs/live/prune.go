@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // Prune removes the ended runs that the policy does not keep: by the time of their last event or
@@ -13,7 +14,7 @@ import (
 // call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	done, err := stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded,
+		Op: "prune live runs", Store: txn.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded,
 		Share: fullBudget().Events,
 	}, policy)
 	if err == nil && !policy.DryRun {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 )
 
 // onServer is what is otherwise in tests that OnPostgres runs; nil without the build tag postgres.
@@ -68,7 +69,7 @@ func OpenAt(t testing.TB, path string, options db.Options) *db.DB {
 
 // Exists reports whether something lies at path. A database of a server does.
 func Exists(path string) (bool, error) {
-	if db.IsAddress(path) {
+	if engine.IsAddress(path) {
 		return true, nil
 	}
 	_, err := os.Stat(path)

@@ -146,7 +146,7 @@ func TestFailoverBelowAMove(t *testing.T) {
 			})
 		})
 		began, calls := time.Now(), 0
-		var report maintenance.MoveReport
+		var report maintenance.Moved
 		c.until("the move ends", func() bool {
 			var err error
 			calls++

@@ -15,6 +15,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/paging"
 	"selvedge/internal/txn"
+	"selvedge/maintenance"
 )
 
 // A lister is docs/grammar.md's part on lists: things that are found by an R and a filter F,
@@ -769,7 +770,7 @@ func (open lists[R, F, G, T]) pinned(t *testing.T, at place) {
 	kept := refs[0]
 	must(t, s.pins.Pin(t.Context(), kept))
 	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.pins.PinTx(tx, kept) }))
-	page, err := at.d.Pins(t.Context(), at.scope, db.At{})
+	page, err := maintenance.Pins(t.Context(), at.d, at.scope, db.At{})
 	must(t, err)
 	if len(page.Items) != 1 || page.Items[0].ID != s.name(kept) {
 		t.Errorf("pinned is %+v", page.Items)

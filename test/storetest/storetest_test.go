@@ -10,6 +10,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
@@ -105,8 +106,8 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 			agents.Filter{Statuses: []agents.Status{"x"}})),
 		"whom of checkpoints to follow": told(paused.FollowAll(ctx, checkpoints.Filter{State: "x"})),
 		"whom of runtimes to follow":    told(runtimes.FollowAll(ctx, workers.RuntimeFilter{Status: "x"})),
-		"a store":                       d.SetRetention(ctx, "", "nope", db.Policy{}),
-		"a policy":                      d.SetRetention(ctx, "", db.StoreRuns, db.Policy{Age: -2}),
+		"a store":                       maintenance.SetRetention(ctx, d, "", "nope", db.Policy{}),
+		"a policy":                      maintenance.SetRetention(ctx, d, "", maintenance.StoreRuns, db.Policy{Age: -2}),
 	} {
 		if !errors.Is(err, db.ErrInvalid) && !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 			t.Errorf("%s: %v; the hint is %q", what, err, db.Hint(err))

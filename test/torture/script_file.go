@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 )
 
@@ -47,7 +48,7 @@ func wholeBirth(ctx context.Context, folder string) error {
 		return fmt.Errorf("open to read: %w", err)
 	}
 	have, err := s.db.Schema(ctx)
-	if err == nil && have.Version != 0 && have.Version != db.SchemaVersion() {
+	if err == nil && have.Version != 0 && have.Version != maintenance.SchemaVersion() {
 		err = fmt.Errorf("the new file has schema %d", have.Version)
 	}
 	return errors.Join(err, s.close())
@@ -263,8 +264,8 @@ func wholeSchema(ctx context.Context, folder string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	have, err := s.db.Schema(ctx)
-	if err == nil && have.Version != oldSchema && have.Version != db.SchemaVersion() {
-		err = fmt.Errorf("the file has schema %d, between %d and %d", have.Version, oldSchema, db.SchemaVersion())
+	if err == nil && have.Version != oldSchema && have.Version != maintenance.SchemaVersion() {
+		err = fmt.Errorf("the file has schema %d, between %d and %d", have.Version, oldSchema, maintenance.SchemaVersion())
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 // Copies of the file that users lay into its place: as it was at rest, and a backup.
@@ -49,7 +50,7 @@ func foreignScript() script {
 	checkpoint := op{name: "checkpoint", do: movesWAL}
 	giveBack := whenOpen(op{
 		name: "give back",
-		do:   func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) },
+		do:   func(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) },
 	})
 	return script{
 		name: "foreign", closed: true, prepare: makeCopies,
@@ -179,7 +180,7 @@ func restoreForeignScript() script {
 			{
 				name: "restore",
 				do: func(ctx context.Context, s *session) error {
-					_, err := db.Restore(ctx, filepath.Join(s.folder, backupCopy), s.path(), db.Options{})
+					_, err := maintenance.Restore(ctx, filepath.Join(s.folder, backupCopy), s.path(), db.Options{})
 					return err
 				},
 			},

@@ -9,6 +9,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -78,7 +79,7 @@ func fullScript() script {
 				},
 				look: lookForScope("ended"),
 			},
-			{name: "give back", do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }},
+			{name: "give back", do: func(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) }},
 			turnsOp("stays", "more", 1, 80_000),
 		},
 		whole: func(ctx context.Context, s *session) error {

@@ -8,6 +8,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/workers"
@@ -191,7 +192,7 @@ func restoreScript() script {
 			{
 				name: "restore",
 				do: func(ctx context.Context, s *session) error {
-					_, err := db.Restore(ctx, backup(s), s.path(), db.Options{})
+					_, err := maintenance.Restore(ctx, backup(s), s.path(), db.Options{})
 					return err
 				},
 				look: func(ctx context.Context, s *session) (trace, error) {

@@ -7,6 +7,8 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -52,7 +54,7 @@ func keepingScript() script {
 			return errors.Join(
 				traces(s).Pin(ctx, ofAgent("unpinned")), liveRuns(s).Pin(ctx, "live-unpinned"),
 				paused(s).Save(ctx, workflow("unpinned", "first")), paused(s).Pin(ctx, "unpinned"),
-				s.db.SetRetention(ctx, "", db.StoreLive, all),
+				maintenance.SetRetention(ctx, s.db, "", maintenance.StoreLive, all),
 			)
 		},
 		setup: func(ctx context.Context, s *session) error {
@@ -80,45 +82,47 @@ func keepingScript() script {
 			{
 				name: "limit",
 				do: func(ctx context.Context, s *session) error {
-					return s.db.SetRetention(ctx, "", db.StoreRuns,
+					return maintenance.SetRetention(ctx, s.db, "", maintenance.StoreRuns,
 						all)
 				},
-				look: lookForLimits(db.StoreRuns, true),
+				look: lookForLimits(maintenance.StoreRuns, true),
 			},
 			{
 				name: "reset",
-				do:   func(ctx context.Context, s *session) error { return s.db.ResetRetention(ctx, "", db.StoreLive) },
-				look: lookForLimits(db.StoreLive, false),
+				do: func(ctx context.Context, s *session) error {
+					return maintenance.ResetRetention(ctx, s.db, "", maintenance.StoreLive)
+				},
+				look: lookForLimits(maintenance.StoreLive, false),
 			},
 			{
 				name: "pin",
 				do:   func(ctx context.Context, s *session) error { return traces(s).Pin(ctx, ofAgent("pinned")) },
-				look: lookForPin(db.StoreRuns, "pinned", true),
+				look: lookForPin(maintenance.StoreRuns, "pinned", true),
 			},
 			{
 				name: "unpin",
 				do:   func(ctx context.Context, s *session) error { return traces(s).Unpin(ctx, ofAgent("unpinned")) },
-				look: lookForPin(db.StoreRuns, "unpinned", false),
+				look: lookForPin(maintenance.StoreRuns, "unpinned", false),
 			},
 			{
 				name: "pin a live run",
 				do:   func(ctx context.Context, s *session) error { return liveRuns(s).Pin(ctx, "live-pinned") },
-				look: lookForPin(db.StoreLive, "live-pinned", true),
+				look: lookForPin(maintenance.StoreLive, "live-pinned", true),
 			},
 			{
 				name: "unpin a live run",
 				do:   func(ctx context.Context, s *session) error { return liveRuns(s).Unpin(ctx, "live-unpinned") },
-				look: lookForPin(db.StoreLive, "live-unpinned", false),
+				look: lookForPin(maintenance.StoreLive, "live-unpinned", false),
 			},
 			{
 				name: "pin a history",
 				do:   func(ctx context.Context, s *session) error { return paused(s).Pin(ctx, "over-0") },
-				look: lookForPin(db.StoreCheckpoints, "over-0", true),
+				look: lookForPin(maintenance.StoreCheckpoints, "over-0", true),
 			},
 			{
 				name: "unpin a history",
 				do:   func(ctx context.Context, s *session) error { return paused(s).Unpin(ctx, "unpinned") },
-				look: lookForPin(db.StoreCheckpoints, "unpinned", false),
+				look: lookForPin(maintenance.StoreCheckpoints, "unpinned", false),
 			},
 			{
 				name: "prune the history", gradual: true,
@@ -139,8 +143,8 @@ func keepingScript() script {
 					return parts(gone, claims-1), nil
 				},
 			},
-			{name: "give back", do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }},
-			{name: "scrub", do: func(ctx context.Context, s *session) error { return s.db.Scrub(ctx) }},
+			{name: "give back", do: func(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) }},
+			{name: "scrub", do: func(ctx context.Context, s *session) error { return maintenance.Scrub(ctx, s.db) }},
 		},
 	}
 }
@@ -149,7 +153,7 @@ func ofAgent(run string) runs.RunRef { return runs.RunRef{AgentID: agent, RunID:
 
 func lookForPin(store, id string, pinned bool) func(context.Context, *session) (trace, error) {
 	return func(ctx context.Context, s *session) (trace, error) {
-		page, err := s.db.Pins(ctx, "", db.At{})
+		page, err := maintenance.Pins(ctx, s.db, "", db.At{})
 		is := false
 		for _, p := range page.Items {
 			is = is || p.Store == store && p.ID == id
@@ -160,7 +164,7 @@ func lookForPin(store, id string, pinned bool) func(context.Context, *session) (
 
 func lookForLimits(store string, limited bool) func(context.Context, *session) (trace, error) {
 	return func(ctx context.Context, s *session) (trace, error) {
-		_, is, err := s.db.Retention(ctx, "", store)
+		_, is, err := stores.RetentionOf(ctx, s.db, "", store)
 		return there(is == limited), err
 	}
 }

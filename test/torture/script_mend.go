@@ -56,7 +56,7 @@ func compactScript() script {
 			{
 				name: "compact",
 				do: func(ctx context.Context, s *session) error {
-					_, err := db.Compact(ctx, s.path(), db.Options{})
+					_, err := maintenance.Compact(ctx, s.path(), db.Options{})
 					return err
 				},
 			},
@@ -74,7 +74,7 @@ func salvageScript() script {
 			{
 				name: "salvage",
 				do: func(ctx context.Context, s *session) error {
-					_, err := maintenance.Salvage(ctx, s.path(), newFile(s), db.SalvageOptions{})
+					_, err := maintenance.Salvage(ctx, s.path(), newFile(s), maintenance.SalvageOptions{})
 					return err
 				},
 				look: func(ctx context.Context, s *session) (_ trace, err error) {
@@ -157,7 +157,7 @@ func downScript() script {
 			{
 				name: "down",
 				do: func(ctx context.Context, s *session) error {
-					_, err := db.Migrate(ctx, s.path(), db.Options{SchemaVersion: db.SchemaVersion() - 1})
+					_, err := maintenance.Migrate(ctx, s.path(), db.Options{SchemaVersion: maintenance.SchemaVersion() - 1})
 					return err
 				},
 			},

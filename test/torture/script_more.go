@@ -11,6 +11,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/maintenance"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )
@@ -172,12 +173,12 @@ func agentsMoreScript() script {
 			{
 				name: "pin an agent",
 				do:   func(ctx context.Context, s *session) error { return registry(s).Pin(ctx, "pinned") },
-				look: lookForPin(db.StoreAgents, "pinned", true),
+				look: lookForPin(maintenance.StoreAgents, "pinned", true),
 			},
 			{
 				name: "unpin an agent",
 				do:   func(ctx context.Context, s *session) error { return registry(s).Unpin(ctx, "unpinned") },
-				look: lookForPin(db.StoreAgents, "unpinned", false),
+				look: lookForPin(maintenance.StoreAgents, "unpinned", false),
 			},
 		},
 	}
@@ -320,7 +321,7 @@ func sundryScript() script {
 			}},
 			{name: "repair", do: func(ctx context.Context, s *session) error {
 				_,
-					err := s.db.Repair(ctx)
+					err := maintenance.Repair(ctx, s.db)
 				return err
 			}},
 			{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/workers"
 )
 
@@ -44,7 +45,7 @@ func runtimesScript() script {
 			{
 				name: "pin a worker",
 				do:   func(ctx context.Context, s *session) error { return runtimes(s).Pin(ctx, kept(pinned)) },
-				look: lookForPin(db.StoreWorkers, string(kept(pinned).WorkerID), true),
+				look: lookForPin(maintenance.StoreWorkers, string(kept(pinned).WorkerID), true),
 			},
 			{
 				name: "prune workers", gradual: true,
@@ -63,7 +64,7 @@ func runtimesScript() script {
 			{
 				name: "unpin a worker",
 				do:   func(ctx context.Context, s *session) error { return runtimes(s).Unpin(ctx, kept(unpinned)) },
-				look: lookForPin(db.StoreWorkers, string(kept(unpinned).WorkerID), false),
+				look: lookForPin(maintenance.StoreWorkers, string(kept(unpinned).WorkerID), false),
 			},
 			{
 				name:    "delete a runtime",

@@ -19,7 +19,7 @@ import (
 // within are calls that others of a script make.
 var within = map[string]string{
 	"Close": "Shutdown", "WriteLocked": "appends and claims, which are made by it", "Keep": "Renew, on a timer",
-	"KeepLease": "Renew, on a timer", "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat",
+	"AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat",
 	"ImportRecords": "an import", "DeleteImported": "an import",
 }
 

@@ -1,20 +1,31 @@
-package db
+package maintenance
 
 import (
 	"context"
 
+	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/sqlite"
 )
 
 // GiveBack returns to the disk what deletions freed, and truncates the WAL, at once; an open handle
 // does so by itself within a minute. It works in steps that hold the writer for about 10 ms each,
 // and ends with ctx. Free room inside pages stays: see [Compact].
-func (d *DB) GiveBack(ctx context.Context) error {
-	if err := d.ready("give space back"); err != nil {
-		return err
-	}
-	return Heard(ctx, wrap("give space back", d.engine.GiveBack(ctx)))
+func GiveBack(ctx context.Context, d *db.DB) error {
+	return on(ctx, d, "give space back", func(e engine.Engine) error { return e.GiveBack(ctx) })
 }
+
+// on runs fn with the engine of an open handle.
+func on(ctx context.Context, d *db.DB, op string, fn func(engine.Engine) error) error {
+	err := d.Store().Ready()
+	if err == nil {
+		err = fn(d.Store().Engine)
+	}
+	return db.Heard(ctx, named(op, err))
+}
+
+// named adds what was done to an error of an engine.
+func named(op string, err error) error { return db.About(err, op, "", "", nil) }
 
 // A Compacted is the result of Compact.
 type Compacted struct {
@@ -28,19 +39,15 @@ type Compacted struct {
 // ErrBusy names the holder after Options.LockTimeout. A crash leaves either file, whole. It needs
 // as much room on the disk as the copy takes. The rows, the schema and the validity of cursors
 // don't change.
-func Compact(ctx context.Context, path string, o Options) (done Compacted, err error) {
-	defer func() { err = Heard(ctx, err) }()
-	return inFile(path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack",
-		func(c sqlite.Config) (Compacted, error) {
-			r, err := sqlite.Compact(ctx, path, c)
-			return Compacted(r), err
-		})
+func Compact(ctx context.Context, path string, o db.Options) (Compacted, error) {
+	r, err := inFile(ctx, path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack", sqlite.Compact)
+	return Compacted(r), err
 }
 
 // Scrub rewrites the whole file and truncates its -wal, so that neither contains anything that was
 // deleted or overwritten before. (A deletion alone leaves it in free pages and in the free parts of
 // pages.) Records of a long run that is being removed remain until the removal's last step: see the
-// table run_leavings, and maintenance.Redact, which finishes the removal first. Scrub needs the
+// table run_leavings, and Redact, which finishes the removal first. Scrub needs the
 // room of the file once more, first in SQLite's temporary folder and then in the -wal, and returns
 // ErrFull if either has too little. The folder is the first writable one of $SQLITE_TMPDIR,
 // $TMPDIR, /var/tmp, /usr/tmp and /tmp (sqlite.org/tempfiles.html). Scrub blocks writers, and waits
@@ -51,9 +58,6 @@ func Compact(ctx context.Context, path string, o Options) (done Compacted, err e
 // of that table meanwhile. It waits 30 s for earlier transactions, which could still see the old
 // rows, and for users of a table: ErrBusy. The server's WAL, its archive and backups are out of its
 // reach.
-func (d *DB) Scrub(ctx context.Context) error {
-	if err := d.ready("scrub"); err != nil {
-		return err
-	}
-	return Heard(ctx, wrap("scrub", d.engine.Scrub(ctx)))
+func Scrub(ctx context.Context, d *db.DB) error {
+	return on(ctx, d, "scrub", func(e engine.Engine) error { return e.Scrub(ctx) })
 }

@@ -1,4 +1,4 @@
-package db
+package engine
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ func IsAddress(path string) bool {
 // unread replaces what follows the scheme of an address that can't be parsed.
 const unread = "://…"
 
-// readable rejects an address that can't be parsed with certainty: part of a password might be
+// Readable rejects an address that can't be parsed with certainty: part of a password might be
 // taken for a host or a database name, which errors show.
-func readable(address string) error {
+func Readable(address string) error {
 	if safe, _ := WithoutSecrets(address); strings.HasSuffix(safe, unread) {
 		return fmt.Errorf("%w: the address of the server: write @ / ? # and %% in a name or a password as %%40 "+
 			"%%2F %%3F %%23 and %%25", ErrInvalid)

@@ -1,15 +1,15 @@
-package db
+package maintenance
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
 
-	"selvedge/internal/callback"
+	"selvedge/db"
 	"selvedge/internal/engine"
 	"selvedge/internal/sqlite"
 	"selvedge/migrations"
@@ -32,7 +32,7 @@ type Migration struct {
 // ones.
 func Migrations(path string, schema int64) ([]Migration, error) {
 	steps := sqlite.ProgramLadder().Files
-	if IsAddress(path) {
+	if engine.IsAddress(path) {
 		steps = migrations.Postgres()
 	}
 	files, err := fs.Glob(steps, "*.sql")
@@ -90,57 +90,40 @@ func migrated(m engine.Move) Migrated {
 //
 // Migrating down works for files only, always makes a backup, and loses what the versions in
 // between added.
-func Migrate(ctx context.Context, path string, o Options) (done Migrated, err error) {
-	defer func() { err = Heard(ctx, err) }()
-	if IsAddress(path) {
-		return migrateServer(ctx, path, o)
-	}
-	return inFile(path, o, "this", "", func(c sqlite.Config) (Migrated, error) {
-		m, err := sqlite.MoveTo(ctx, path, c)
-		return migrated(m), err
+func Migrate(ctx context.Context, path string, o db.Options) (done Migrated, err error) {
+	var m engine.Move
+	err = db.Exclusively(ctx, path, o, func(c sqlite.Config) (err error) {
+		m, err = sqlite.MoveTo(ctx, path, c)
+		return err
+	}, func(migrate func() (engine.Move, error)) (err error) {
+		m, err = migrate()
+		return err
 	})
-}
-
-// migrateServer is Migrate on a server: up only, as a whole or not at all.
-func migrateServer(ctx context.Context, address string, o Options) (m Migrated, err error) {
-	if err := errors.Join(o.check(address), readable(address)); err != nil {
-		return m, openError(address, err)
-	}
-	var callbacks callback.Callbacks
-	defer callbacks.TakeNumber()()
-	moved, err := moveServer(ctx, address, o.withDefaults(), &callbacks)
-	if err != nil {
-		return m, openError(address, err)
-	}
-	return migrated(moved), nil
+	return migrated(m), err
 }
 
 // Rehearse does to a copy beside the file what Migrate would do, checks the copy and removes it.
 // Backup is the path that Migrate would use.
-func Rehearse(ctx context.Context, path string, o Options) (Migrated, error) {
+func Rehearse(ctx context.Context, path string, o db.Options) (Migrated, error) {
 	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there " +
 		"too, or nothing"
-	return inFile(path, o, "a rehearsal", hint, func(c sqlite.Config) (Migrated, error) {
-		m, err := sqlite.Rehearse(ctx, path, c)
-		return migrated(m), err
-	})
+	m, err := inFile(ctx, path, o, "a rehearsal", hint, sqlite.Rehearse)
+	return migrated(m), err
 }
 
-// inFile runs fn, which opens the file exclusively. what and hint form the error for the address of
+// inFile runs fn, which needs the file for itself. what and hint make the error for the address of
 // a server.
-func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Config) (T, error)) (result T,
-	err error,
-) {
-	if err := onlyFile(path, what, hint); err != nil {
-		return result, err
-	}
-	if err := o.check(path); err != nil {
-		return result, openError(path, err)
-	}
-	var callbacks callback.Callbacks
-	defer callbacks.TakeNumber()()
-	if result, err = fn(o.withDefaults().sqlite(&callbacks)); err != nil {
-		return result, openError(path, err)
-	}
-	return result, nil
+func inFile[T any](ctx context.Context, path string, o db.Options, what, hint string,
+	fn func(context.Context, string, sqlite.Config) (T, error),
+) (result T, err error) {
+	err = db.Exclusively(ctx, path, o, func(c sqlite.Config) (err error) {
+		result, err = fn(ctx, path, c)
+		return err
+	}, func(func() (engine.Move, error)) error {
+		return &engine.Failure{
+			Kind: db.ErrUnsupported, Hint: hint,
+			Err: fmt.Errorf("%s is for files, and this is the address of a server", what),
+		}
+	})
+	return result, err
 }

@@ -1,0 +1,78 @@
+package maintenance
+
+import (
+	"context"
+	"iter"
+
+	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/txn"
+)
+
+// A Pinned is an item that no limit removes.
+type Pinned struct {
+	Store string
+	ID    string
+	// Owner completes an id that is not unique by itself: the agent of a run, the runtime of a worker;
+	// else "".
+	Owner string
+}
+
+const (
+	sqlPins = `SELECT store, id, owner FROM retention_pins WHERE scope = ?
+		AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
+)
+
+// pinsList names this list in its cursors.
+const pinsList = "pins"
+
+// Pins returns a page of the pinned items of a scope, by store and id.
+func Pins(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[Pinned], err error) {
+	room, err := paging.RoomFor(at.Limit)
+	if err != nil {
+		return page, err
+	}
+	err = d.Read(ctx, "list pins", func(rx *db.Rx) error {
+		page = db.Page[Pinned]{}
+		id, ok, err := rx.Store().Scope(scope)
+		if err != nil {
+			return err
+		}
+		var after Pinned
+		if at.After != "" {
+			of := []int64{0}
+			if err := rx.Store().ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner); err != nil {
+				return err
+			}
+			if of[0] != id {
+				return txn.NotThisCursor(at.After)
+			}
+		}
+		if !ok {
+			return nil
+		}
+		items := pinned(rx, id, after, room.Items+1)
+		page.Items, page.Next, err = paging.Fill(room, items, func(p *Pinned) int {
+			return 64 + len(p.Store) + len(p.ID) +
+				len(p.Owner)
+		}, func(p *Pinned) string {
+			return rx.Store().Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner)
+		})
+		return err
+	})
+	return page, err
+}
+
+func pinned(rx *db.Rx, scope int64, after Pinned, most int) iter.Seq2[Pinned, error] {
+	return func(yield func(Pinned, error) bool) {
+		for row, err := range rx.Query(sqlPins, scope, after.Store, after.ID, after.Owner, most) {
+			var p Pinned
+			if err == nil {
+				err = row.Scan(&p.Store, &p.ID, &p.Owner)
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package maintenance
+
+import (
+	"context"
+
+	"selvedge/db"
+	"selvedge/internal/sqlite"
+)
+
+// A Restored is the result of Restore.
+type Restored struct {
+	Path   string // the file, absolute
+	Kept   string // where the file is now that was there before; "" where there was none
+	Schema int64  // of the file: that of the backup
+}
+
+// Restore replaces the file at path with a copy of the backup, or creates it. The copy is checked
+// and synced first. No handle may be open on the file: ErrBusy names the holder after
+// Options.LockTimeout. A crash leaves either file, whole. ErrOutcomeUnknown means that the restored
+// file is in place, but a power cut may still bring the old one back. The old file is kept beside
+// it, at Restored.Kept.
+//
+// The file gets a new generation: older cursors are ErrCursorExpired. Its schema is the backup's.
+func Restore(ctx context.Context, backup, path string, o db.Options) (Restored, error) {
+	restore := func(ctx context.Context, path string, c sqlite.Config) (sqlite.Restored, error) {
+		return sqlite.Restore(ctx, backup, path, c)
+	}
+	r, err := inFile(ctx, path, o, "this way to restore", "use pg_restore, or bring back the server's own backup",
+		restore)
+	return Restored(r), err
+}
