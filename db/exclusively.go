@@ -10,11 +10,9 @@ import (
 )
 
 // Exclusively is for package maintenance, which has what needs a database for itself: Migrate,
-// Compact, Restore. It calls file with the settings that o gives for the file at path; for an
-// address of a server it calls server with a function that migrates the server's database, up only.
-func Exclusively(ctx context.Context, path string, o Options, file func(sqlite.Config) error,
-	server func(migrate func() (engine.Move, error)) error,
-) (err error) {
+// Compact, Restore. It calls fn with the database at path, which no handle may have open, with the
+// settings of o.
+func Exclusively(ctx context.Context, path string, o Options, fn func(engine.Closed) error) (err error) {
 	defer func() { err = Heard(ctx, err) }()
 	if err := errors.Join(o.check(path), engine.Readable(path)); err != nil {
 		return openError(path, err)
@@ -22,10 +20,12 @@ func Exclusively(ctx context.Context, path string, o Options, file func(sqlite.C
 	o = o.withDefaults()
 	var callbacks callback.Callbacks
 	defer callbacks.TakeNumber()()
+	var closed engine.Closed = sqlite.Closed{Path: path, Config: o.sqlite(&callbacks)}
 	if engine.IsAddress(path) {
-		err = server(func() (engine.Move, error) { return moveServer(ctx, path, o, &callbacks) })
-	} else {
-		err = file(o.sqlite(&callbacks))
+		closed, err = closedServer(path, o, &callbacks)
+	}
+	if err == nil {
+		err = fn(closed)
 	}
 	if err != nil {
 		return openError(path, err)

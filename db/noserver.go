@@ -21,6 +21,6 @@ func openServer(context.Context, string, Options, *callback.Callbacks, func()) (
 	return nil, errNoServers
 }
 
-func moveServer(context.Context, string, Options, *callback.Callbacks) (engine.Move, error) {
-	return engine.Move{}, errNoServers
+func closedServer(string, Options, *callback.Callbacks) (engine.Closed, error) {
+	return nil, errNoServers
 }

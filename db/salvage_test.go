@@ -79,6 +79,8 @@ func TestSalvageTakesTheCommitsInTheWALToo(t *testing.T) {
 	defer d.Close() //nolint:errcheck // only copied from
 	write(t, d, "INSERT INTO scopes (name, checksum) VALUES ('committed', ?)", txn.Checksum("committed"))
 	write(t, d, "UPDATE runs SET intent = 'end', checksum = NULL")
+	write(t, d, "UPDATE run_records SET checksum = NULL, raw = "+
+		"CAST(replace(CAST(raw AS TEXT), 'mend', 'end') AS BLOB)")
 	// As after a power cut: the WAL ends with a torn frame.
 	crashed := filepath.Join(t.TempDir(), "crashed.db")
 	for name, text := range filesBeside(t, path) {
@@ -112,7 +114,8 @@ func TestSalvageTakesAFileOfAnOlderSchema(t *testing.T) {
 			statements = append([]string{
 				"INSERT INTO runs (key, scope, agent_id, run_id, intent, started_at, status, others) VALUES (1, 2, " +
 					"'a', 'r', 'mend', 5, 'in_progress', 1)",
-				"INSERT INTO run_records (id, kind, raw, exact) VALUES ((1 << 24) + 1, 'started', x'7b7d', 1)",
+				"INSERT INTO run_records (id, kind, raw, exact) VALUES ((1 << 24) + 1, 'started', CAST('" +
+					startedRecord + "' AS BLOB), 1)",
 			}, statements...)
 		}
 		foreign(t, path, statements...)
@@ -138,29 +141,29 @@ func TestSalvage_SuspectRowsOnlyIfAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	putRun(t, d, true)
+	write(t, d, "INSERT INTO scopes (name, checksum) VALUES ('kept', ?)", txn.Checksum("kept"))
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	foreign(t, path, "UPDATE runs SET intent = 'bend'")
+	foreign(t, path, "UPDATE scopes SET name = 'bent' WHERE name = 'kept'")
 
 	s, got := salvaged(t, path, maintenance.SalvageOptions{})
-	if n := tableOf(s, "runs").Suspect; n != 1 {
+	if n := tableOf(s, "scopes").Suspect; n != 1 {
 		t.Errorf("%d rows are suspect", n)
 	}
-	if n := one[int](t, got, "SELECT count(*) FROM runs WHERE intent = 'bend'"); n != 0 {
+	if n := one[int](t, got, "SELECT count(*) FROM scopes WHERE name = 'bent'"); n != 0 {
 		t.Errorf("%d suspect rows were brought", n)
 	}
 	if kept := one[string](t, got, `SELECT statement FROM salvage_leftovers
-		WHERE of_table = 'runs'`); !strings.Contains(kept, "bend") {
+		WHERE of_table = 'scopes'`); !strings.Contains(kept, "bent") {
 		t.Errorf("what is kept of it is %s", kept)
 	}
 
 	s, got = salvaged(t, path, maintenance.SalvageOptions{KeepSuspect: true})
-	if n := tableOf(s, "runs").Suspect; n != 1 {
+	if n := tableOf(s, "scopes").Suspect; n != 1 {
 		t.Errorf("%d rows are suspect", n)
 	}
-	if n := one[int](t, got, "SELECT count(*) FROM runs WHERE intent = 'bend' AND checksum IS NULL"); n != 1 {
+	if n := one[int](t, got, "SELECT count(*) FROM scopes WHERE name = 'bent' AND checksum IS NULL"); n != 1 {
 		t.Errorf("%d rows came without a checksum", n)
 	}
 }

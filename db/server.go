@@ -22,10 +22,8 @@ func openServer(ctx context.Context, address string, o Options, callbacks *callb
 	return postgres.Open(ctx, address, config)
 }
 
-func moveServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (engine.Move,
-	error,
-) {
-	return postgres.MoveTo(ctx, address, o.server(callbacks))
+func closedServer(address string, o Options, callbacks *callback.Callbacks) (engine.Closed, error) {
+	return postgres.Closed{Address: address, Config: o.server(callbacks)}, nil
 }
 
 func (o Options) server(callbacks *callback.Callbacks) postgres.Config {

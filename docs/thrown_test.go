@@ -16,7 +16,6 @@ import (
 	"selvedge/db"
 	"selvedge/internal/engine"
 	"selvedge/internal/paging"
-	"selvedge/internal/sqlite"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/legacy"
@@ -485,13 +484,9 @@ var throws = map[string]func(x *thrower) error{
 		_ = db.About(errors.New("no"), "throw", "thing", "1", func(error) string { x.hit(); return "" })
 		return nil
 	},
-	"db.Exclusively(file)": func(x *thrower) error {
-		file := func(sqlite.Config) error { x.hit(); return nil }
-		return db.Exclusively(x.t.Context(), "x.db", db.Options{}, file, nil)
-	},
-	"db.Exclusively(server)": func(x *thrower) error {
-		server := func(func() (engine.Move, error)) error { x.hit(); return nil }
-		return db.Exclusively(x.t.Context(), "postgres://localhost/x", db.Options{}, nil, server)
+	"db.Exclusively(fn)": func(x *thrower) error {
+		fn := func(engine.Closed) error { x.hit(); return nil }
+		return db.Exclusively(x.t.Context(), "x.db", db.Options{}, fn)
 	},
 	"stores.Get(in)": func(x *thrower) error {
 		in := func(ctx context.Context, why string, fn func(*db.Rx) error) error {

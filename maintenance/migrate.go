@@ -92,11 +92,8 @@ func migrated(m engine.Move) Migrated {
 // between added.
 func Migrate(ctx context.Context, path string, o db.Options) (done Migrated, err error) {
 	var m engine.Move
-	err = db.Exclusively(ctx, path, o, func(c sqlite.Config) (err error) {
-		m, err = sqlite.MoveTo(ctx, path, c)
-		return err
-	}, func(migrate func() (engine.Move, error)) (err error) {
-		m, err = migrate()
+	err = db.Exclusively(ctx, path, o, func(d engine.Closed) (err error) {
+		m, err = d.Migrate(ctx)
 		return err
 	})
 	return migrated(m), err
@@ -107,23 +104,26 @@ func Migrate(ctx context.Context, path string, o db.Options) (done Migrated, err
 func Rehearse(ctx context.Context, path string, o db.Options) (Migrated, error) {
 	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there " +
 		"too, or nothing"
-	m, err := inFile(ctx, path, o, "a rehearsal", hint, sqlite.Rehearse)
+	var m engine.Move
+	err := inFile(ctx, path, o, "a rehearsal", hint, func(f engine.ClosedFile) (err error) {
+		m, err = f.Rehearse(ctx)
+		return err
+	})
 	return migrated(m), err
 }
 
 // inFile runs fn, which needs the file for itself. what and hint make the error for the address of
 // a server.
-func inFile[T any](ctx context.Context, path string, o db.Options, what, hint string,
-	fn func(context.Context, string, sqlite.Config) (T, error),
-) (result T, err error) {
-	err = db.Exclusively(ctx, path, o, func(c sqlite.Config) (err error) {
-		result, err = fn(ctx, path, c)
-		return err
-	}, func(func() (engine.Move, error)) error {
+func inFile(ctx context.Context, path string, o db.Options, what, hint string,
+	fn func(engine.ClosedFile) error,
+) error {
+	return db.Exclusively(ctx, path, o, func(d engine.Closed) error {
+		if file, ok := d.(engine.ClosedFile); ok {
+			return fn(file)
+		}
 		return &engine.Failure{
 			Kind: db.ErrUnsupported, Hint: hint,
 			Err: fmt.Errorf("%s is for files, and this is the address of a server", what),
 		}
 	})
-	return result, err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/internal/sqlite"
+	"selvedge/internal/engine"
 )
 
 // A Restored is the result of Restore.
@@ -22,10 +22,11 @@ type Restored struct {
 //
 // The file gets a new generation: older cursors are ErrCursorExpired. Its schema is the backup's.
 func Restore(ctx context.Context, backup, path string, o db.Options) (Restored, error) {
-	restore := func(ctx context.Context, path string, c sqlite.Config) (sqlite.Restored, error) {
-		return sqlite.Restore(ctx, backup, path, c)
-	}
-	r, err := inFile(ctx, path, o, "this way to restore", "use pg_restore, or bring back the server's own backup",
-		restore)
+	var r engine.Restored
+	err := inFile(ctx, path, o, "this way to restore", "use pg_restore, or bring back the server's own backup",
+		func(f engine.ClosedFile) (err error) {
+			r, err = f.Restore(ctx, backup)
+			return err
+		})
 	return Restored(r), err
 }

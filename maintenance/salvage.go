@@ -7,7 +7,6 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/engine"
-	"selvedge/internal/sqlite"
 	"selvedge/runs"
 )
 
@@ -69,20 +68,20 @@ type StoreSalvaged struct {
 // file at to is ErrConflict.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (s Salvaged, err error) {
 	const hint = "bring back the server's own backup; pg_amcheck tells what is damaged"
-	none := func(context.Context, string, sqlite.Config) (got engine.Salvaged, err error) { return got, nil }
-	if _, err := inFile(ctx, to, db.Options{}, "salvage", hint, none); err != nil {
+	if err := inFile(ctx, to, db.Options{}, "salvage", hint,
+		func(engine.ClosedFile) error { return nil }); err != nil {
 		return s, err
 	}
+	var got engine.Salvaged
 	var failed error
 	var notes []string
-	got, err := inFile(ctx, from, db.Options{}, "salvage", hint,
-		func(ctx context.Context, from string, c sqlite.Config) (got engine.Salvaged, _ error) {
-			got, failed = sqlite.Salvage(ctx, from, to, c, o.KeepSuspect, func(path string) (err error) {
-				notes, s.Problems, err = finish(ctx, path)
-				return err
-			})
-			return got, nil
+	err = inFile(ctx, from, db.Options{}, "salvage", hint, func(f engine.ClosedFile) error {
+		got, failed = f.Salvage(ctx, to, o.KeepSuspect, func(path string) (err error) {
+			notes, s.Problems, err = finish(ctx, path)
+			return err
 		})
+		return nil
+	})
 	s.Schema, s.Pages, s.Damaged = got.Schema, got.Pages, got.Damaged
 	s.Notes = append(got.Notes, notes...)
 	for _, t := range got.Tables {

@@ -5,7 +5,6 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/engine"
-	"selvedge/internal/sqlite"
 )
 
 // GiveBack returns to the disk what deletions freed, and truncates the WAL, at once; an open handle
@@ -40,8 +39,13 @@ type Compacted struct {
 // as much room on the disk as the copy takes. The rows, the schema and the validity of cursors
 // don't change.
 func Compact(ctx context.Context, path string, o db.Options) (Compacted, error) {
-	r, err := inFile(ctx, path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack", sqlite.Compact)
-	return Compacted(r), err
+	var c engine.Compacted
+	err := inFile(ctx, path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack",
+		func(f engine.ClosedFile) (err error) {
+			c, err = f.Compact(ctx)
+			return err
+		})
+	return Compacted(c), err
 }
 
 // Scrub rewrites the whole file and truncates its -wal, so that neither contains anything that was

@@ -67,6 +67,39 @@ type Engine interface {
 	Interrupt() []string
 }
 
+// Closed is a database that no handle has open.
+type Closed interface {
+	// Migrate brings it to the schema version of its settings.
+	Migrate(ctx context.Context) (Move, error)
+}
+
+// ClosedFile is a file that no handle has open.
+type ClosedFile interface {
+	Closed
+	// Rehearse does to a copy what Migrate would do to the file.
+	Rehearse(ctx context.Context) (Move, error)
+	// Compact replaces the file with a checked copy that has no free room.
+	Compact(ctx context.Context) (Compacted, error)
+	// Restore replaces the file with a checked copy of the backup.
+	Restore(ctx context.Context, backup string) (Restored, error)
+	// Salvage brings what can be read of the file into a new one at to. finish is given the new file
+	// before that gets its name.
+	Salvage(ctx context.Context, to string, keepSuspect bool, finish func(path string) error) (Salvaged, error)
+}
+
+// Compacted is what Compact did: bytes of the file before, its WAL among them, and after.
+type Compacted struct {
+	Path          string
+	Before, After int64
+}
+
+// Restored is what Restore did.
+type Restored struct {
+	Path   string // the file
+	Kept   string // the file that was there before; "" where there was none
+	Schema int64  // of the backup, and so of the file
+}
+
 // Rx is a read transaction. It is used by one goroutine, inside the function that got it.
 type Rx interface {
 	// Get reads one row into dest, a struct with db tags or a scalar; no row is ErrNotFound.

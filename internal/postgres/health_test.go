@@ -77,7 +77,7 @@ func TestPostgresAMigrationThatWaitsTellsForWhom(t *testing.T) {
 	set, done := config(t), make(chan error, 1)
 	set.LockTimeout = 1000 * time.Hour // more than the server can be told
 	go func() {
-		m, err := postgres.MoveTo(ctx, address, set)
+		m, err := postgres.Closed{Address: address, Config: set}.Migrate(ctx)
 		if last := migrations.Steps[len(migrations.Steps)-1].Version; err == nil && m.To != last {
 			err = fmt.Errorf("it went to schema %d, not %d", m.To, last)
 		}

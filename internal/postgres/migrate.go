@@ -291,15 +291,21 @@ func (p part) Rollback() error {
 	return err
 }
 
-// MoveTo brings the database at the address to config.SchemaVersion.
-func MoveTo(ctx context.Context, address string, config Config) (Move, error) {
-	e, err := Open(ctx, address, config)
+// A Closed is a database that no handle has open.
+type Closed struct {
+	Address string
+	Config  Config
+}
+
+// Migrate brings the database to Config.SchemaVersion.
+func (d Closed) Migrate(ctx context.Context) (Move, error) {
+	e, err := Open(ctx, d.Address, d.Config)
 	if err != nil {
 		return Move{}, err
 	}
 	m := e.moved
 	have, err := e.Versions(ctx)
-	if err == nil && have.Schema > config.SchemaVersion {
+	if err == nil && have.Schema > d.Config.SchemaVersion {
 		err = Unsupported("way down to an older schema",
 			"restore a backup from before (pg_restore, or your server's own backup)")
 	}

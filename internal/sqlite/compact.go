@@ -66,30 +66,24 @@ func (s *space) giveFreeBack(ctx context.Context) error {
 	return err
 }
 
-// Compacted is what Compact did: bytes of the file before, its WAL among them, and after.
-type Compacted struct {
-	Path          string
-	Before, After int64
-}
-
-// Compact replaces the file at path with a checked copy that has no free room, while no handle is
+// Compact replaces the file with a checked copy that has no free room, while no handle is
 // open on it.
-func Compact(ctx context.Context, path string, config Config) (c Compacted, err error) {
+func (f Closed) Compact(ctx context.Context) (c engine.Compacted, err error) {
 	defer func() { err = failure(err) }()
-	have, err := versionsOf(ctx, path, config)
+	have, err := versionsOf(ctx, f.Path, f.Config)
 	if err != nil {
 		return c, err
 	}
-	if err := config.Ladder.mayWrite(have); err != nil {
+	if err := f.Config.Ladder.mayWrite(have); err != nil {
 		return c, err
 	}
-	e, err := newEngine(path, config)
+	e, err := newEngine(f.Path, f.Config)
 	if err != nil {
 		return c, err
 	}
 	c.Path = e.path
 	err = e.exclusively(ctx, "to put a compact copy in its place", func() error {
-		file, _, err := claimFile(e.path, config) // whose is it?
+		file, _, err := claimFile(e.path, f.Config) // whose is it?
 		if err != nil {
 			return err
 		}

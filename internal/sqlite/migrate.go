@@ -33,16 +33,22 @@ const (
 	down                  // it comes back
 )
 
-// MoveTo brings the file at path to config.SchemaVersion, up or down.
-func MoveTo(ctx context.Context, path string, config Config) (m Move, err error) {
+// A Closed is a file that no handle has open. Its methods need it for themselves.
+type Closed struct {
+	Path   string
+	Config Config
+}
+
+// Migrate brings the file to Config.SchemaVersion, up or down.
+func (f Closed) Migrate(ctx context.Context) (m Move, err error) {
 	defer func() { err = failure(err) }()
-	have, err := versionsOf(ctx, path, config)
+	have, err := versionsOf(ctx, f.Path, f.Config)
 	// open reports other faults below
 	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) {
 		return m, err
 	}
-	if have.Schema <= config.SchemaVersion {
-		e, err := open(ctx, path, config)
+	if have.Schema <= f.Config.SchemaVersion {
+		e, err := open(ctx, f.Path, f.Config)
 		if err != nil {
 			return m, err
 		}
@@ -51,10 +57,10 @@ func MoveTo(ctx context.Context, path string, config Config) (m Move, err error)
 		}
 		return m, e.Close()
 	}
-	if err := config.Ladder.mayGoDown(have); err != nil {
+	if err := f.Config.Ladder.mayGoDown(have); err != nil {
 		return m, err
 	}
-	e, err := newEngine(path, config)
+	e, err := newEngine(f.Path, f.Config)
 	if err != nil {
 		return m, err
 	}
@@ -102,11 +108,11 @@ func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err er
 	return e.moved, err
 }
 
-// Rehearse does to a copy of the file at path what MoveTo would do to the file, checks the copy and
+// Rehearse does to a copy of the file what Migrate would do to the file, checks the copy and
 // removes it.
-func Rehearse(ctx context.Context, path string, config Config) (_ Move, err error) {
+func (f Closed) Rehearse(ctx context.Context) (_ Move, err error) {
 	defer func() { err = failure(err) }()
-	e, err := open(ctx, path, config.toRead())
+	e, err := open(ctx, f.Path, f.Config.toRead())
 	if err != nil {
 		return Move{}, err
 	}
@@ -116,12 +122,12 @@ func Rehearse(ctx context.Context, path string, config Config) (_ Move, err erro
 		return Move{}, err
 	}
 	r := &migration{
-		ladder: config.Ladder, config: config,
-		target: config.Ladder.known().Step(config.SchemaVersion).Version,
+		ladder: f.Config.Ladder, config: f.Config,
+		target: f.Config.Ladder.known().Step(f.Config.SchemaVersion).Version,
 		keep:   func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil },
 	}
 	if have.Schema > r.target {
-		if err := config.Ladder.mayGoDown(have); err != nil {
+		if err := f.Config.Ladder.mayGoDown(have); err != nil {
 			return Move{}, err
 		}
 		r.where = down
@@ -133,7 +139,7 @@ func Rehearse(ctx context.Context, path string, config Config) (_ Move, err erro
 		if err := r.runAt(ctx, p.path); err != nil {
 			return err
 		}
-		return checkCopy(ctx, p.path, config)
+		return checkCopy(ctx, p.path, f.Config)
 	})
 	return r.Move, err
 }

@@ -13,13 +13,6 @@ import (
 	"selvedge/internal/machine"
 )
 
-// Restored says what Restore did.
-type Restored struct {
-	Path   string // the file
-	Kept   string // the file that was there before; "" where there was none
-	Schema int64  // of the backup, and so of the file
-}
-
 // asideSuffix is behind the name of the file that a restored one took the place of.
 const asideSuffix = ".before-restore"
 
@@ -49,15 +42,15 @@ func (s *session) adoptCopy(e *Engine, turns *lock.Turns) error {
 	})
 }
 
-// Restore replaces the file at path with a checked copy of the backup.
-func Restore(ctx context.Context, backup, path string, config Config) (r Restored, err error) {
+// Restore replaces the file with a checked copy of the backup.
+func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, err error) {
 	defer func() { err = failure(err) }()
-	e, err := newEngine(path, config)
+	e, err := newEngine(f.Path, f.Config)
 	if err != nil {
 		return r, err
 	}
 	r.Path = e.path
-	from := config.toRead()
+	from := f.Config.toRead()
 	from.MustExist = true
 	source, err := open(ctx, backup, from)
 	if err != nil {
@@ -72,7 +65,7 @@ func Restore(ctx context.Context, backup, path string, config Config) (r Restore
 		return r, err
 	}
 	r.Schema = have.Schema
-	if err := config.Ladder.mayWrite(have); err != nil {
+	if err := f.Config.Ladder.mayWrite(have); err != nil {
 		return r, fmt.Errorf("the backup: %w", err)
 	}
 	dir := filepath.Dir(e.path)
@@ -83,10 +76,10 @@ func Restore(ctx context.Context, backup, path string, config Config) (r Restore
 		if err := source.vacuumInto(ctx, p.path); err != nil {
 			return err
 		}
-		if err := changeCopy(ctx, p.path, config, sqlNewGeneration); err != nil {
+		if err := changeCopy(ctx, p.path, f.Config, sqlNewGeneration); err != nil {
 			return fmt.Errorf("give the copy a generation of its own: %w", err)
 		}
-		if err := checkCopy(ctx, p.path, config); err != nil {
+		if err := checkCopy(ctx, p.path, f.Config); err != nil {
 			return err
 		}
 		if err := p.complete(); err != nil {

@@ -17,13 +17,14 @@ import (
 	"selvedge/internal/salvage"
 )
 
-// Salvage brings what can be read of the damaged file at from into a new one at to, which is made
+// Salvage brings what can be read of the damaged file into a new one at to, which is made
 // beside its place, checked, and given its name then. finish is given the new file before that.
-func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bool,
+func (f Closed) Salvage(ctx context.Context, to string, keepSuspect bool,
 	finish func(path string) error,
 ) (out engine.Salvaged, err error) {
 	defer func() { err = failure(err) }()
-	if from, err = resolve(from); err != nil {
+	from, err := resolve(f.Path)
+	if err != nil {
 		return out, err
 	}
 	if to, err = filepath.Abs(to); err != nil {
@@ -36,7 +37,7 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 		}
 		return out, err
 	}
-	free, err := alone(ctx, from, config)
+	free, err := alone(ctx, from, f.Config)
 	if err != nil {
 		return out, err
 	}
@@ -50,7 +51,7 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	err = withPart(ctx, filepath.Dir(to), func(p *part) (err error) {
-		if out, err = bring(ctx, source, p.path, config, keepSuspect); err != nil {
+		if out, err = bring(ctx, source, p.path, f.Config, keepSuspect); err != nil {
 			return err
 		}
 		if err := finish(p.path); err != nil {
