@@ -1,10 +1,10 @@
 package workers
 
 import (
+	"encoding/json"
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"selvedge/internal/serdejson"
@@ -41,6 +41,20 @@ func (c codec[T]) decode(text []byte) (value T, err error) {
 	return value, nil
 }
 
+// asSerde turns what encoding/json writes into what the old program's library writes. A byte that is no
+// UTF-8 stays one.
+var asSerde = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2029", `\ufffd`, "\xff")
+
+// encode writes the members in order, without blanks, with the fewest escapes, and leaves out what is
+// absent.
+func encode(value any) []byte {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value) // only a func or a channel can't be encoded
+	return []byte(asSerde.Replace(strings.TrimSuffix(text.String(), "\n")))
+}
+
 // into sets value if the text can be read.
 func (c codec[T]) into(text []byte, value *T) error {
 	read, err := c.decode(text)
@@ -58,24 +72,15 @@ func (c codec[T]) read(text []byte) (value T, err error) {
 	return value, c.decodeInto(text, reflect.ValueOf(&value).Elem())
 }
 
-// append writes the members in order, without blanks, with the fewest escapes, and leaves out what
-// is absent.
-func (c codec[T]) append(dst []byte, value T) []byte {
-	return c.structure.append(dst, reflect.ValueOf(&value).Elem())
-}
-
 // A selfDecoder is a tagged enum in Rust, whose kind decides on its other members.
 type selfDecoder interface{ decodeJSON(text []byte) error }
-
-type selfEncoder interface{ appendJSON(dst []byte) []byte }
 
 // A field is a field of a structure. Of a list it describes the elements.
 type field struct {
 	shape
-	index    int    // in the Go struct
-	key      string // its name as it is written, with the colon
-	optional bool   // left out when it is empty
-	self     bool   // it is a tagged enum
+	index    int  // in the Go struct
+	optional bool // left out when it is empty
+	self     bool // it is a tagged enum
 	words    []string
 	number   string // the Rust type of a number
 	largest  uint64
@@ -96,7 +101,7 @@ func structureOf(t reflect.Type) *structure {
 			continue
 		}
 		st.names = append(st.names, name)
-		f := field{index: i, key: `"` + name + `":`, optional: options != ""}
+		f := field{index: i, optional: options != ""}
 		if !f.optional {
 			st.required = len(st.names)
 		}
@@ -183,53 +188,6 @@ func (f *field) decodeList(text []byte, v reflect.Value) error {
 	return nil
 }
 
-func (st *structure) append(dst []byte, v reflect.Value) []byte {
-	return append(st.appendMembers(dst, '{', v), '}')
-}
-
-// appendMembers writes the members, and before before the first.
-func (st *structure) appendMembers(dst []byte, before byte, v reflect.Value) []byte {
-	for i := range st.fields {
-		f := &st.fields[i]
-		value := v.Field(f.index)
-		if f.optional && (value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0) {
-			continue
-		}
-		dst = f.append(append(append(dst, before), f.key...), value)
-		before = ','
-	}
-	return dst
-}
-
-func (f *field) append(dst []byte, v reflect.Value) []byte {
-	switch kind := v.Kind(); {
-	case kind == reflect.Pointer && v.IsNil():
-		return append(dst, "null"...)
-	case kind == reflect.Pointer:
-		return f.append(dst, v.Elem())
-	case kind == reflect.Slice:
-		return f.appendList(dst, v)
-	case f.self:
-		return v.Interface().(selfEncoder).appendJSON(dst)
-	case kind == reflect.Struct:
-		return f.of.append(dst, v)
-	case f.number != "":
-		return strconv.AppendUint(dst, v.Uint(), 10)
-	}
-	return serdejson.AppendQuoted(dst, v.String())
-}
-
-func (f *field) appendList(dst []byte, v reflect.Value) []byte {
-	dst = append(dst, '[')
-	for i := range v.Len() {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = f.append(dst, v.Index(i))
-	}
-	return append(dst, ']')
-}
-
 // variants are the members of each kind of intent, besides the kind.
 var variants = map[string]*structure{
 	intentAssistant: variantOf("Assistant", "purpose"),
@@ -241,16 +199,15 @@ var intentKinds = []string{intentAssistant, intentTask, intentRole}
 
 func variantOf(name string, members ...string) *structure {
 	st := structureOf(reflect.TypeFor[WorkerIntent]())
-	st.fields = slices.DeleteFunc(st.fields, func(f field) bool {
-		return !slices.ContainsFunc(members, func(m string) bool { return f.key == `"`+m+`":` })
-	})
-	st.name, st.names, st.required = "struct variant WorkerIntent::"+name, members, 0
-	for _, f := range st.fields {
+	variant := &structure{name: "struct variant WorkerIntent::" + name, names: members}
+	for _, member := range members {
+		f := st.fields[slices.Index(st.names, member)]
+		variant.fields = append(variant.fields, f)
 		if !f.optional {
-			st.required++
+			variant.required++
 		}
 	}
-	return st
+	return variant
 }
 
 func (i *WorkerIntent) decodeJSON(text []byte) error {
@@ -260,18 +217,6 @@ func (i *WorkerIntent) decodeJSON(text []byte) error {
 	}
 	i.Kind = kind
 	return variants[kind].set(variants[kind].take(rest, array), reflect.ValueOf(i).Elem())
-}
-
-func (i WorkerIntent) appendJSON(dst []byte) []byte {
-	dst = appendKind(dst, i.kind())
-	if variant := variants[i.kind()]; variant != nil {
-		dst = variant.appendMembers(dst, ',', reflect.ValueOf(i))
-	}
-	return append(dst, '}')
-}
-
-func appendKind(dst []byte, kind string) []byte {
-	return serdejson.AppendQuoted(append(dst, `{"kind":`...), kind)
 }
 
 func (p *ProfileSelector) decodeJSON(text []byte) error {
@@ -285,14 +230,6 @@ func (p *ProfileSelector) decodeJSON(text []byte) error {
 	return v.Err
 }
 
-func (p ProfileSelector) appendJSON(dst []byte) []byte {
-	dst = appendKind(dst, p.kind())
-	if p.kind() != profileDefault {
-		dst = serdejson.AppendQuoted(append(dst, `,"value":`...), p.Value)
-	}
-	return append(dst, '}')
-}
-
 // decodeJSON also reads kinds that the old program does not know.
 func (k *RuntimeEventKind) decodeJSON(text []byte) error {
 	word, rest, array, err := tagged(text, "RuntimeEventKind", eventKinds)
@@ -304,8 +241,4 @@ func (k *RuntimeEventKind) decodeJSON(text []byte) error {
 	}
 	*k = RuntimeEventKind(word)
 	return nil
-}
-
-func (k RuntimeEventKind) appendJSON(dst []byte) []byte {
-	return append(appendKind(dst, string(k)), '}')
 }

@@ -62,8 +62,8 @@ func wrongVersion(version uint32) string {
 
 func (s *runtimeSnapshot) members() []byte {
 	empty := *s
-	empty.SchemaVersion, empty.Backend, empty.Diagnostics = schemaVersion, backendFile, nil
-	dst := bytes.TrimSuffix(runtimeJSON.append(nil, empty), []byte("]}"))
+	empty.SchemaVersion, empty.Backend, empty.Diagnostics = schemaVersion, backendFile, []RuntimeDiagnostic{}
+	dst := bytes.TrimSuffix(encode(empty), []byte("]}"))
 	for i, d := range s.Diagnostics {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -71,7 +71,7 @@ func (s *runtimeSnapshot) members() []byte {
 		if i < len(s.diagnosed) && s.diagnosed[i] != nil {
 			dst = append(dst, s.diagnosed[i]...)
 		} else {
-			dst = diagnosticJSON.append(dst, d)
+			dst = append(dst, encode(d)...)
 		}
 	}
 	return append(dst, `]}`...)
@@ -102,7 +102,7 @@ func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error)
 
 func (s *workerSnapshot) members() []byte {
 	s.SchemaVersion = schemaVersion
-	return workerJSON.append(nil, *s)
+	return encode(*s)
 }
 
 // pretty formats a document as the old program does: two blanks a level, a line feed at the end. A

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // A RuntimeError is a call that the runtime refused.
@@ -28,24 +29,21 @@ func (e *RuntimeError) Error() string { return e.text }
 
 // Unwrap returns the sentinel of the kind, with a hint if a person can act.
 func (e *RuntimeError) Unwrap() error {
+	of := &db.Error{Op: "call runtime"}
 	switch e.Kind {
 	case kindRuntimeStopped:
-		return &db.Error{
-			Op: opCall, Entity: "runtime", Err: db.ErrConflict,
-			Hint: "open another runtime: one that was stopped stays so",
-		}
+		of.Entity, of.Err = "runtime", db.ErrConflict
+		of.Hint = "open another runtime: one that was stopped stays so"
 	case kindWorkerNotFound:
-		return &db.Error{
-			Op: opCall, Entity: "worker", Err: db.ErrNotFound,
-			Hint: "see what there is: migrate workers list",
-		}
+		of.Entity, of.Err = "worker", db.ErrNotFound
+		of.Hint = "see what there is: migrate workers list"
 	case kindStoreCorrupt:
 		return db.ErrCorrupt
+	default:
+		return db.ErrInvalid
 	}
-	return db.ErrInvalid
+	return of
 }
-
-const opCall = "call runtime"
 
 func refusal(kind, format string, args ...any) error {
 	return &RuntimeError{Kind: kind, text: fmt.Sprintf(format, args...)}
@@ -79,16 +77,19 @@ func refused(err error) error {
 	return err
 }
 
-// call runs do in a transaction of run, a method of db.DB, and returns its answer.
+// call is stores.Get with errors as refused returns them.
 func call[X, T any](ctx context.Context, run func(context.Context, string, func(X) error) error, op string,
 	do func(X) (T, error),
-) (answer T, err error) {
-	err = run(ctx, op, func(tx X) (err error) {
-		answer, err = do(tx)
-		return err
-	})
-	if err != nil {
-		return *new(T), refused(err)
-	}
-	return answer, nil
+) (T, error) {
+	answer, err := stores.Get(ctx, run, op, do)
+	return answer, refused(err)
+}
+
+// bind and bind2 are do with its arguments behind the transaction.
+func bind[X, A, T any](do func(X, A) (T, error), a A) func(X) (T, error) {
+	return func(x X) (T, error) { return do(x, a) }
+}
+
+func bind2[X, A, B, T any](do func(X, A, B) (T, error), a A, b B) func(X) (T, error) {
+	return func(x X) (T, error) { return do(x, a, b) }
 }

@@ -41,9 +41,7 @@ func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed,
 // CursorBefore returns the cursor before the last events of the log, at most that many; for 0, the
 // cursor at its end. db.ErrInvalid: events is negative.
 func (r *Runtime) CursorBefore(ctx context.Context, events int64) (string, error) {
-	return call(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
-		return r.CursorBeforeTx(rx, events)
-	})
+	return call(ctx, r.db.Read, opFollow, bind(r.CursorBeforeTx, events))
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
@@ -70,9 +68,7 @@ const opEvents = "read events"
 // EventsPage returns a page of the log, in its order. The runtime's limits do not apply. Its cursors
 // are those of [Runtime.Follow]. If events behind the cursor were pruned, the first item is a gap.
 func (r *Runtime) EventsPage(ctx context.Context, at db.At) (db.Page[Followed], error) {
-	return call(ctx, r.db.Read, opEvents, func(rx *db.Rx) (db.Page[Followed], error) {
-		return r.EventsPageTx(rx, at)
-	})
+	return call(ctx, r.db.Read, opEvents, bind(r.EventsPageTx, at))
 }
 
 // EventsPageTx is EventsPage inside a transaction.

@@ -90,9 +90,7 @@ func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 }
 
 // Walk visits the entries of runtimes/, or the root itself if it is a runtime.
-func (layout) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error,
-) error {
+func (layout) Walk(root tree.Folder, file func(string) error, ignored func(path, reason string) error) error {
 	if isAlone(root) {
 		return file(alonePath)
 	}
@@ -109,23 +107,23 @@ func (layout) Size(root tree.Folder) (files, bytes int64, err error) { return tr
 
 // Read sends a runtime as one piece. A stray is a piece, too.
 func (layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
-	return each(t, path, send)
+	return each(t, path, func(p *piece) error { return send(p) })
 }
 
 // each reads the pieces at a path of a walk.
-func each(t *tree.Tree, path string, visit func(tree.Piece) error) error {
+func each(t *tree.Tree, path string, visit func(*piece) error) error {
 	id := aloneID(t.Folder)
 	if path != alonePath {
 		id, _ = nameID(path)
 	} else if f, left := leftBehind(t.Folder); left {
-		if err := visit(&stray{t, f}); err != nil {
+		if err := visit(strayPiece(t, f)); err != nil {
 			return err
 		}
 	}
 	if f, isStray := look(t.Folder, path, id); isStray {
-		return visit(&stray{t, f})
+		return visit(strayPiece(t, f))
 	}
-	return visit(&piece{t, readRuntime(t.Folder, path, RuntimeID(id))})
+	return visit(&piece{t, readRuntime(t.Folder, path, RuntimeID(id)), false})
 }
 
 // look finds an entry that is no folder, or a folder that can't be read.
@@ -146,42 +144,4 @@ func look(root tree.Folder, name, id string) (f tree.Finding, isStray bool) {
 		f.Reason += ", and " + root.Why(name, err)
 	}
 	return f, true
-}
-
-// A stray is an entry of runtimes/ that is not a runtime.
-type stray struct {
-	tree    *tree.Tree
-	finding tree.Finding
-}
-
-// Path is the path of the entry.
-func (s *stray) Path() string { return s.finding.Path }
-
-// Held is the size of its bytes.
-func (s *stray) Held() int { return len(s.finding.Raw) }
-
-// Progress is 0: only the files of runtimes are counted in advance.
-func (s *stray) Progress() (files, bytes int64) { return 0, 0 }
-
-// Prefetch asks nothing.
-func (s *stray) Prefetch(f *tree.Prefetcher) error {
-	f.About("file " + s.finding.Path)
-	f.ExpectAside(1)
-	return nil
-}
-
-// Known counts a stray that is in quarantine.
-func (s *stray) Known(rx *db.Rx, part *tree.Part) (bool, error) {
-	q, ok, err := s.tree.Source.Quarantined(rx, s.finding.Path, s.finding.Offset, s.finding.What)
-	if ok {
-		part.Files.Unreadable++
-		part.Aside(q)
-	}
-	return ok, err
-}
-
-// Take puts it into quarantine.
-func (s *stray) Take(tx *db.Tx, part *tree.Part) error {
-	part.Files.Unreadable++
-	return s.tree.Source.PutAside(tx, part, s.finding)
 }

@@ -13,7 +13,7 @@ type comparison struct {
 }
 
 // compareRuntime counts into part and reports whether anything differs.
-func compareRuntime(theirs *imported, ours *runtimeFiles, part *tree.Part) (differs bool) {
+func compareRuntime(theirs, ours *runtimeFiles, part *tree.Part) (differs bool) {
 	c := &comparison{part: part}
 	if theirs.snapshot == nil { // the folder counts
 		c.count("runtime", 1, tree.Already)

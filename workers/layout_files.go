@@ -8,20 +8,33 @@ import (
 	"selvedge/internal/paging"
 )
 
-// A runtimeFiles is a runtime as files of the original. Lines have no line feeds.
+// A runtimeFiles is a runtime as files of the original: ours, or what could be read of a folder. Lines
+// have no line feeds.
 type runtimeFiles struct {
-	snapshot []byte   // runtime.json
-	events   [][]byte // the lines of events.jsonl
+	id       RuntimeID
+	snapshot []byte   // runtime.json; nil if it is missing or can't be read
+	events   [][]byte // the lines of events.jsonl that can be read
 	workers  []workerFiles
-	given    []byte // the runtime.json of the import, if it still holds and differs from snapshot
+
+	given []byte // of ours: the runtime.json of the import, if it still holds and differs from snapshot
+
+	// Of a folder:
+	faults  []fault          // why the original refuses it, and what a later version wrote differently
+	runtime *runtimeSnapshot // what snapshot says
+	log     []RuntimeEvent   // what events say
 }
 
-// A workerFiles is a worker as files of the original.
+// A workerFiles is a worker as files of the original, as a runtimeFiles is a runtime.
 type workerFiles struct {
 	id       WorkerID
 	snapshot []byte   // worker.json
 	entries  [][]byte // the lines of transcript.jsonl
-	given    []byte   // the worker.json of the import, if it still holds
+	given    []byte   // of ours: the worker.json of the import, if it still holds
+
+	// Of a folder:
+	document   *workerSnapshot // what snapshot says
+	noStatus   bool            // except the status
+	transcript []TranscriptEntry
 }
 
 const (
@@ -62,7 +75,7 @@ func (w *runtimeRow) files(rx *db.Rx) (out runtimeFiles, err error) {
 		}
 		if row.Raw == nil {
 			e, _ := row.event(w.RuntimeID) // only a text can be damaged
-			row.Raw = eventJSON.append(nil, e)
+			row.Raw = encode(e)
 		}
 		out.events = append(out.events, row.Raw)
 	}
@@ -128,7 +141,7 @@ func (w *runtimeRow) workerFiles(rx *db.Rx) (list []workerFiles, err error) {
 				return nil, err
 			}
 			if e.Raw == nil {
-				e.Raw = entryJSON.append(nil, e.entry(ref))
+				e.Raw = encode(e.entry(ref))
 			}
 			out.entries = append(out.entries, e.Raw)
 		}
@@ -160,6 +173,6 @@ func (s *workerSnapshot) document(given []byte) ([]byte, error) {
 	if values.Err != nil {
 		return nil, corrupt(values.Err)
 	}
-	before, after, _ := bytes.Cut(s.members(), requestJSON.append([]byte(`"request":`), s.Request))
+	before, after, _ := bytes.Cut(s.members(), slices.Concat([]byte(`"request":`), encode(s.Request)))
 	return workerJSON.merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil
 }

@@ -15,29 +15,6 @@ import (
 
 // The only way in that keeps ids, counters and order as they are given.
 
-// An imported runtime is what could be read of a runtime of the original. Lines have no line feeds.
-type imported struct {
-	id       RuntimeID
-	snapshot []byte   // runtime.json; nil if it is missing or can't be read
-	events   [][]byte // the lines of events.jsonl that can be read
-	workers  []importedWorker
-	faults   []fault // why the original refuses the runtime, and what a later version wrote differently
-
-	runtime *runtimeSnapshot // what snapshot says
-	log     []RuntimeEvent   // what events say
-}
-
-// An importedWorker is what could be read of a worker.
-type importedWorker struct {
-	id       WorkerID
-	snapshot []byte   // worker.json; nil if it is missing or can't be read
-	entries  [][]byte // the lines of transcript.jsonl that can be read
-
-	document   *workerSnapshot // what snapshot says
-	noStatus   bool            // except the status
-	transcript []TranscriptEntry
-}
-
 // A fault is something that was missing, could not be read, or is of a later version. It becomes a
 // diagnostic.
 type fault struct {
@@ -58,17 +35,8 @@ const (
 
 // importRuntime inserts a runtime and returns its row. Its counters become those of the snapshots, or
 // what follows the highest number seen, whichever is more. The order of the lines is kept.
-func importRuntime(tx *db.Tx, scopeName string, im *imported) (*runtimeRow, error) {
-	ids := []string{string(im.id)}
-	for _, w := range im.workers {
-		ids = append(ids, string(w.id))
-	}
-	for _, id := range ids {
-		if err := txn.CheckID("runtime or worker", id); err != nil {
-			return nil, err
-		}
-	}
-	p, err := newImporting(im)
+func importRuntime(tx *db.Tx, scopeName string, files *runtimeFiles) (*runtimeRow, error) {
+	p, err := newImporting(files)
 	if err != nil {
 		return nil, err
 	}
@@ -76,63 +44,53 @@ func importRuntime(tx *db.Tx, scopeName string, im *imported) (*runtimeRow, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &p.runtime
+	s := p.runtime
 	p.row = runtimeRow{
-		Scope: scope, RuntimeID: im.id, DisplayName: s.DisplayName, Status: s.Status,
-		MaxTranscript:      int64(s.Limits.MaxTranscriptProjectionItems),
-		MaxEvents:          int64(s.Limits.MaxEventBatchItems),
+		Scope: scope, RuntimeID: s.RuntimeID, DisplayName: s.DisplayName, Status: s.Status,
+		MaxTranscript: int64(s.Limits.MaxTranscriptProjectionItems), MaxEvents: int64(s.Limits.MaxEventBatchItems),
 		NextWorkerSequence: int64(s.NextWorkerSequence), NextEventID: int64(s.NextEventID),
-		NextDiagnosticID: int64(s.NextDiagnosticID), NextPosition: p.nextPosition, FirstPosition: 1,
+		NextDiagnosticID: int64(s.NextDiagnosticID), NextPosition: 1, FirstPosition: 1,
 	}
-	if p.inOrder {
-		p.row.InOrder = 1
-	}
-	if err := p.row.add(tx); err != nil {
-		return nil, err
-	}
-	for _, step := range []func(*db.Tx) error{p.addWorkers, p.addEvents, p.addDiagnostics, p.addDocument} {
+	for _, step := range []func(*db.Tx) error{
+		p.row.add, p.addWorkers, p.addEvents, p.addDiagnostics, p.addDocument, p.row.save,
+	} {
 		if err := step(tx); err != nil {
 			return nil, err
 		}
 	}
-	return &p.row, p.row.save(tx)
+	return &p.row, nil
 }
 
 // An importing is an import under way.
 type importing struct {
-	*imported
-	row          runtimeRow
-	runtime      runtimeSnapshot
-	positions    []int64          // beside log
-	documents    []workerSnapshot // beside workers
-	keys         map[WorkerID]int64
-	nextPosition int64
-	inOrder      bool
+	*runtimeFiles
+	row     runtimeRow
+	runtime runtimeSnapshot
+	keys    map[WorkerID]int64
 }
 
-func newImporting(im *imported) (*importing, error) {
+func newImporting(files *runtimeFiles) (*importing, error) {
 	p := &importing{
-		imported: im, keys: map[WorkerID]int64{},
+		runtimeFiles: files, keys: map[WorkerID]int64{},
 		runtime: runtimeSnapshot{
 			Status: Running, Limits: defaultLimits, NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
 		},
 	}
-	if im.runtime != nil {
-		p.runtime = *im.runtime
+	if files.runtime != nil {
+		p.runtime = *files.runtime
 	}
-	p.runtime.RuntimeID = im.id
-	for _, e := range im.log {
+	p.runtime.RuntimeID = p.id
+	for _, e := range p.log {
 		p.runtime.NextEventID = beyond(p.runtime.NextEventID, e.ID)
-		if im.snapshot == nil && e.Kind == runtimeStopped {
+		if p.snapshot == nil && e.Kind == runtimeStopped {
 			p.runtime.Status = Stopped
 		}
 	}
-	for i := range im.workers {
-		if err := p.readWorker(&im.workers[i]); err != nil {
+	for i := range p.workers {
+		if err := p.completeWorker(&p.workers[i]); err != nil {
 			return nil, err
 		}
 	}
-	p.place()
 	for _, d := range p.runtime.Diagnostics {
 		p.runtime.NextDiagnosticID = beyond(p.runtime.NextDiagnosticID, d.ID)
 	}
@@ -147,19 +105,19 @@ func beyond(counter, id uint64) uint64 {
 	return max(counter, id+1)
 }
 
-// readWorker makes the snapshot of a worker; what the given one doesn't say is taken from the log.
-func (p *importing) readWorker(w *importedWorker) error {
-	ref := WorkerRef{p.id, w.id}
+// completeWorker completes the snapshot of a worker; what it doesn't say is taken from the log.
+func (p *importing) completeWorker(w *workerFiles) error {
+	if err := txn.CheckID("worker", string(w.id)); err != nil {
+		return err
+	}
 	s := workerSnapshot{Status: Running, NextTranscriptSequence: 1}
 	if w.document != nil {
 		s = *w.document
 	}
+	s.WorkerRef, s.WorkerID = WorkerRef{p.id, w.id}, w.id
 	if w.document == nil || w.noStatus {
-		said := s.LastEventID
-		p.guess(&s, ref)
-		s.LastEventID = cmp.Or(said, s.LastEventID)
+		p.guess(&s)
 	}
-	s.WorkerRef, s.WorkerID = ref, w.id
 	for _, e := range w.transcript {
 		s.NextTranscriptSequence = beyond(s.NextTranscriptSequence, e.Sequence)
 	}
@@ -169,16 +127,17 @@ func (p *importing) readWorker(w *importedWorker) error {
 	if n, ok := numberOf(w.id); ok {
 		p.runtime.NextWorkerSequence = beyond(p.runtime.NextWorkerSequence, n)
 	}
-	p.documents = append(p.documents, s)
+	w.document = &s
 	return nil
 }
 
-func (p *importing) guess(s *workerSnapshot, ref WorkerRef) {
+func (p *importing) guess(s *workerSnapshot) {
+	last := uint64(0)
 	for _, e := range p.log {
-		if e.WorkerRef == nil || *e.WorkerRef != ref {
+		if e.WorkerRef == nil || *e.WorkerRef != s.WorkerRef {
 			continue
 		}
-		s.LastEventID = e.ID
+		last = e.ID
 		switch e.Kind {
 		case workerStopped:
 			s.Status = Stopped
@@ -186,6 +145,7 @@ func (p *importing) guess(s *workerSnapshot, ref WorkerRef) {
 			s.Status = Cancelled
 		}
 	}
+	s.LastEventID = cmp.Or(s.LastEventID, last)
 	if s.Status == Running && p.runtime.Status == Stopped {
 		s.Status = Stopped
 	}
@@ -198,33 +158,10 @@ func numberOf(id WorkerID) (uint64, bool) {
 	return n, ok && err == nil && generatedWorkerID(n) == id
 }
 
-// place gives each event its place in the log: its id, as long as the ids grow and are not too high;
-// else the next one.
-func (p *importing) place() {
-	p.inOrder = true
-	last := int64(0)
-	for _, e := range p.log {
-		if e.ID <= uint64(last) || e.ID > maxPosition {
-			p.inOrder = false
-		}
-		last++
-		if e.ID > uint64(last) && e.ID <= maxPosition/2 { // leaves room behind a stray id
-			last = int64(e.ID)
-		}
-		p.inOrder = p.inOrder && uint64(last) == e.ID
-		p.positions = append(p.positions, last)
-	}
-	p.nextPosition = last + 1
-	if p.runtime.NextEventID > maxPosition/2 {
-		p.inOrder = false
-	} else if next := int64(p.runtime.NextEventID); next >= p.nextPosition {
-		p.nextPosition = next
-	}
-}
-
 func (p *importing) addWorkers(tx *db.Tx) error {
-	for i := range p.documents {
-		s, files := &p.documents[i], &p.workers[i]
+	for i := range p.workers {
+		files := &p.workers[i]
+		s := files.document
 		w := &workerRow{
 			WorkerID: s.WorkerID, Status: s.Status, TranscriptLen: int64(len(files.entries)),
 			NextSequence: int64(s.NextTranscriptSequence), LastEventID: int64(s.LastEventID),
@@ -234,7 +171,7 @@ func (p *importing) addWorkers(tx *db.Tx) error {
 		}
 		p.keys[s.WorkerID] = w.Key
 		for j, e := range files.transcript {
-			raw := unlessSame(files.entries[j], entryJSON.append(nil, e))
+			raw := unlessSame(files.entries[j], encode(e))
 			if err := w.putEntry(tx, int64(j+1), e, nil, raw, nil); err != nil {
 				return err
 			}
@@ -268,16 +205,34 @@ func (p *importing) keyOf(ref *WorkerRef) (key *int64, known bool) {
 	return &k, true
 }
 
+// addEvents gives each event its place in the log: its id, as long as the ids grow and are not too
+// high; else the next one.
 func (p *importing) addEvents(tx *db.Tx) error {
+	inOrder, last := true, int64(0)
 	for i, e := range p.log {
+		inOrder = inOrder && e.ID > uint64(last) && e.ID <= maxPosition
+		last++
+		if e.ID > uint64(last) && e.ID <= maxPosition/2 { // leaves room behind a stray id
+			last = int64(e.ID)
+		}
+		inOrder = inOrder && uint64(last) == e.ID
 		worker, known := p.keyOf(e.WorkerRef)
 		var raw any = p.events[i]
 		if known && slices.Contains(eventKinds, string(e.Kind)) {
-			raw = unlessSame(p.events[i], eventJSON.append(nil, e))
+			raw = unlessSame(p.events[i], encode(e))
 		}
-		if err := p.row.putEvent(tx, p.positions[i], e, worker, nil, raw); err != nil {
+		if err := p.row.putEvent(tx, last, e, worker, nil, raw); err != nil {
 			return err
 		}
+	}
+	p.row.NextPosition = last + 1
+	if next := p.runtime.NextEventID; next > maxPosition/2 {
+		inOrder = false
+	} else {
+		p.row.NextPosition = max(last+1, int64(next))
+	}
+	if inOrder {
+		p.row.InOrder = 1
 	}
 	return nil
 }
@@ -288,7 +243,7 @@ func (p *importing) addDiagnostics(tx *db.Tx) error {
 		text := p.runtime.diagnosed[i]
 		var raw any = text
 		if known {
-			raw = unlessSame(compact(text), diagnosticJSON.append(nil, d))
+			raw = unlessSame(compact(text), encode(d))
 		}
 		if err := p.row.putDiagnostic(tx, d, worker, nil, raw); err != nil {
 			return err

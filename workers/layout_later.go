@@ -162,7 +162,7 @@ func (r *runtimeReader) aside(folder string, worker WorkerID) {
 		if info, err := r.root.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
-		whose := tree.Entity{Group: string(r.tree.imported.id), ID: string(worker)}
+		whose := tree.Entity{Group: string(r.tree.id), ID: string(worker)}
 		found := tree.Finding{Path: path, What: tree.WhatFile, Whose: &whose}
 		lines, err := r.pass(path)
 		switch {
@@ -192,26 +192,27 @@ func (r *runtimeReader) pass(path string) (lines int64, err error) {
 		return 0, err
 	}
 	fmt.Fprintf(r.hash, "%d %q %d ", len(path), path, size)
-	held := io.LimitReader(f, size)
-	buffer, last := make([]byte, tree.PartBytes), byte('\n')
-	for err == nil {
-		var n int
-		n, err = held.Read(buffer)
-		r.hash.Write(buffer[:n])
-		lines += int64(bytes.Count(buffer[:n], newline))
-		r.tree.bytes += int64(n)
-		if n > 0 {
-			last = buffer[n-1]
-		}
+	counter := lineCounter{last: '\n'}
+	n, err := io.Copy(io.MultiWriter(r.hash, &counter), io.LimitReader(f, size))
+	if counter.last != '\n' {
+		counter.lines++
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
+	r.tree.bytes += n
 	r.tree.files++
-	if last != '\n' {
-		lines++
+	return counter.lines, errors.Join(err, f.Close())
+}
+
+// A lineCounter counts the line feeds of what is written to it.
+type lineCounter struct {
+	lines int64
+	last  byte
+}
+
+func (c *lineCounter) Write(text []byte) (int, error) {
+	if len(text) > 0 {
+		c.lines, c.last = c.lines+int64(bytes.Count(text, newline)), text[len(text)-1]
 	}
-	return lines, errors.Join(err, f.Close())
+	return len(text), nil
 }
 
 // others notes the other files of a folder. The original and its later versions ignore them too, or

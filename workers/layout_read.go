@@ -42,8 +42,8 @@ func nameID(name string) (string, bool) {
 
 // A content is the readable part of a runtime's folder.
 type content struct {
+	runtimeFiles
 	path     string // below the root
-	imported imported
 	files    int64
 	bytes    int64
 	records  tree.Tally // that could be read, by kind
@@ -75,7 +75,7 @@ func readRuntime(root tree.Folder, name string, id RuntimeID) *content {
 		form: reader{runtimeID: id, later: alone, alone: alone},
 		tree: &content{
 			path: name, records: tree.Tally{"runtime": 1}, aside: tree.Tally{},
-			imported: imported{id: id},
+			runtimeFiles: runtimeFiles{id: id},
 		},
 	}
 	r.snapshot()
@@ -87,7 +87,7 @@ func readRuntime(root tree.Folder, name string, id RuntimeID) *content {
 	}
 	r.others(name, known...)
 	if later := r.later(); later != "" {
-		r.tree.imported.faults = append(r.tree.imported.faults, fault{nil, severityInfo, codeLater, later})
+		r.tree.faults = append(r.tree.faults, fault{nil, severityInfo, codeLater, later})
 	}
 	r.tree.sum = r.hash.Sum(nil)
 	return r.tree
@@ -121,7 +121,7 @@ func (r *runtimeReader) fault(worker *WorkerID, code string, f tree.Finding) {
 	// A file that could not be read has no bytes in the sum. Without this line the folder would seem
 	// unchanged once the file can be read.
 	fmt.Fprintf(r.hash, "%q %q ", f.Path, f.Reason)
-	id := r.tree.imported.id
+	id := r.tree.id
 	whose := tree.Entity{Group: string(id)}
 	if worker != nil {
 		whose.ID = string(*worker)
@@ -137,7 +137,7 @@ func (r *runtimeReader) fault(worker *WorkerID, code string, f tree.Finding) {
 	case len(f.Raw) > 0:
 		message = fmt.Sprintf("%s can't be read: %s", name, f.Reason)
 	}
-	r.tree.imported.faults = append(r.tree.imported.faults,
+	r.tree.faults = append(r.tree.faults,
 		fault{worker, severityError, "import." + code, tree.Shown(message)})
 	r.tree.findings = append(r.tree.findings, f)
 }
@@ -158,7 +158,7 @@ func (r *runtimeReader) snapshot() {
 	r.gaps.runtime.add(gap)
 	r.form.later = r.form.later || gap.later()
 	r.eventful = !slices.Contains(gap.missing, "next_event_id")
-	id := r.tree.imported.id
+	id := r.tree.id
 	switch {
 	case err != nil:
 		r.tree.broken++
@@ -170,7 +170,7 @@ func (r *runtimeReader) snapshot() {
 	if wrong != "" {
 		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatName, Reason: wrong})
 	}
-	r.tree.imported.snapshot, r.tree.imported.runtime = text, &s
+	r.tree.snapshot, r.tree.runtime = text, &s
 }
 
 func (r *runtimeReader) events() {
@@ -178,7 +178,7 @@ func (r *runtimeReader) events() {
 	if !r.eventful && r.root.Lacks(path) {
 		return
 	}
-	r.tree.imported.events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
+	r.tree.events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
 		e, err := r.form.event(line)
 		r.gaps.event.add(r.form.gapOf(eventJSON.structure, line))
 		kind, wrong := string(e.Kind), e.Kind.wrong()
@@ -189,7 +189,7 @@ func (r *runtimeReader) events() {
 			wrong = ""
 		}
 		if err == nil {
-			r.tree.imported.log = append(r.tree.imported.log, e)
+			r.tree.log = append(r.tree.log, e)
 		}
 		return wrong, false, err
 	})
@@ -336,11 +336,11 @@ func (r *runtimeReader) worker(path, name string) {
 	if log := path + "/" + transcriptFile; !unlogged || !r.root.Lacks(log) {
 		r.transcript(log, &w)
 	}
-	r.tree.imported.workers = append(r.tree.imported.workers, w)
+	r.tree.workers = append(r.tree.workers, w)
 }
 
-func (r *runtimeReader) transcript(path string, w *importedWorker) {
-	own := WorkerRef{r.tree.imported.id, w.id}
+func (r *runtimeReader) transcript(path string, w *workerFiles) {
+	own := WorkerRef{r.tree.id, w.id}
 	w.entries = r.lines(path, &w.id, "entry", func(line []byte) (string, bool, error) {
 		e, err := r.form.entry(line)
 		r.gaps.entry.add(r.form.gapOf(entryJSON.structure, line))
@@ -361,12 +361,12 @@ func (r *runtimeReader) transcript(path string, w *importedWorker) {
 
 // workerSnapshot reads worker.json and finds its worker: the one that it names, as for the original,
 // or that of the folder if it names two. A finding without a what is none.
-func (r *runtimeReader) workerSnapshot(folder, name string) (w importedWorker, gap gap, f tree.Finding) {
+func (r *runtimeReader) workerSnapshot(folder, name string) (w workerFiles, gap gap, f tree.Finding) {
 	path := folder + "/" + workerFile
 	byName, named := r.named(name)
 	text, reason := r.read(path)
 	s, gap, wrong, err := r.form.worker(text)
-	runtime := r.tree.imported.id
+	runtime := r.tree.id
 	switch {
 	case reason != "":
 		text = nil
@@ -385,7 +385,7 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w importedWorker, g
 		w.id = byName
 	}
 	if err := txn.CheckID("worker", string(w.id)); err != nil {
-		return importedWorker{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text}
+		return workerFiles{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text}
 	}
 	if wrong == "" && s.WorkerRef.RuntimeID != runtime {
 		wrong = fmt.Sprintf("worker belongs to runtime %s, expected %s", s.WorkerRef.RuntimeID, runtime)
@@ -419,7 +419,7 @@ func (r *runtimeReader) speaker(folder string) WorkerID {
 		return ""
 	}
 	for line := range bytes.Lines(text) {
-		if e, err := r.form.entry(line); err == nil && e.WorkerRef.RuntimeID == r.tree.imported.id {
+		if e, err := r.form.entry(line); err == nil && e.WorkerRef.RuntimeID == r.tree.id {
 			return e.WorkerRef.WorkerID
 		}
 	}
@@ -427,7 +427,7 @@ func (r *runtimeReader) speaker(folder string) WorkerID {
 }
 
 // duplicate puts the files of a second folder of a worker into quarantine.
-func (r *runtimeReader) duplicate(path, first string, w importedWorker) {
+func (r *runtimeReader) duplicate(path, first string, w workerFiles) {
 	id := w.id
 	reason := fmt.Sprintf("duplicate worker id in store: worker %s is in %s too, which was taken", id,
 		first[strings.LastIndexByte(first, '/')+1:])

@@ -196,7 +196,7 @@ func withIntent(request []byte) []byte {
 	if o == nil || o.has("intent") {
 		return request
 	}
-	o.set("intent", WorkerIntent{}.appendJSON(nil))
+	o.set("intent", encode(WorkerIntent{}))
 	return o.text()
 }
 

@@ -32,18 +32,13 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p
 	}, func(string, string) error { return nil }); err != nil || !imports {
 		return nil, q.Reason, err
 	}
-	err = each(t, path, func(found tree.Piece) error {
-		switch found := found.(type) {
-		case *piece:
+	err = each(t, path, func(found *piece) error {
+		if !found.stray {
 			p = &again{found}
-			for _, f := range found.findings {
-				if f.Path == q.Path && f.Offset == q.ByteOffset && f.What == q.What {
-					reason = f.Reason
-				}
-			}
-		case *stray:
-			if found.finding.Path == q.Path {
-				reason = found.finding.Reason
+		}
+		for _, f := range found.findings {
+			if f.Path == q.Path && (found.stray || f.Offset == q.ByteOffset && f.What == q.What) {
+				reason = f.Reason
 			}
 		}
 		return nil

@@ -9,47 +9,71 @@ import (
 	"selvedge/internal/tree"
 )
 
-// A piece is a runtime's folder that is being imported.
+// A piece is a runtime's folder that is being imported, or an entry of runtimes/ that is no runtime: a
+// stray, which is one finding.
 type piece struct {
 	*tree.Tree
 	*content
+	stray bool
+}
+
+func strayPiece(t *tree.Tree, f tree.Finding) *piece {
+	return &piece{t, &content{path: f.Path, findings: []tree.Finding{f}}, true}
 }
 
 // Path is the path of the folder.
 func (t *piece) Path() string { return t.path }
 
-// Held is the size of the runtime's files.
-func (t *piece) Held() int { return int(t.bytes) }
+// Held is the size of the runtime's files, or of a stray's bytes.
+func (t *piece) Held() int {
+	if t.stray {
+		return len(t.findings[0].Raw)
+	}
+	return int(t.bytes)
+}
 
-// Progress is all of its files.
+// Progress is all of its files; none of a stray, as only the files of runtimes are counted in advance.
 func (t *piece) Progress() (files, bytes int64) { return t.files, t.bytes }
 
 // Prefetch announces the queries of Known or Take.
 func (t *piece) Prefetch(f *tree.Prefetcher) error {
+	if t.stray {
+		f.About("file " + t.path)
+		f.ExpectAside(1)
+		return nil
+	}
 	f.File(t.path)
 	if !f.Taken() {
 		f.Aside(t.Tree, t.path)
 		return nil
 	}
-	f.About("runtime " + string(t.imported.id))
+	f.About("runtime " + string(t.id))
 	f.Expect("worker_runtimes", 1)
-	f.Expect("workers", len(t.imported.workers))
+	f.Expect("workers", len(t.workers))
 	f.ExpectAside(len(t.findings))
 	scope, ok, err := f.Rx.Store().Scope(t.Scope)
 	if err == nil && ok {
-		f.Ask(sqlFindRuntime, scope, string(t.imported.id))
+		f.Ask(sqlFindRuntime, scope, string(t.id))
 	}
 	return err
 }
 
-// Known counts a runtime whose files are unchanged.
+// Known counts a runtime whose files are unchanged, or a stray that is in quarantine.
 func (t *piece) Known(rx *db.Rx, part *tree.Part) (bool, error) {
+	if t.stray {
+		q, ok, err := t.Source.Quarantined(rx, t.path, 0, t.findings[0].What)
+		if ok {
+			part.Files.Unreadable++
+			part.Aside(q)
+		}
+		return ok, err
+	}
 	row, err := t.Source.File(rx, t.path)
 	if err != nil || row == nil || !bytes.Equal(row.PrefixSHA256, t.sum) {
 		return false, err
 	}
 	if row.State == tree.StateRefused {
-		if _, there, err := findRuntime(rx, t.Scope, t.imported.id); err != nil || !there {
+		if _, there, err := findRuntime(rx, t.Scope, t.id); err != nil || !there {
 			return false, err // the other runtime with its id is gone
 		}
 	}
@@ -76,14 +100,18 @@ func (t *content) countTree(part *tree.Part) {
 	}
 }
 
-// Take imports a runtime that is new or has changed.
+// Take imports a runtime that is new or has changed, and puts a stray into quarantine.
 func (t *piece) Take(tx *db.Tx, part *tree.Part) error {
+	if t.stray {
+		part.Files.Unreadable++
+		return t.Source.PutAside(tx, part, t.findings[0])
+	}
 	t.countTree(part)
 	row, err := t.Source.File(&tx.Rx, t.path)
 	if err != nil {
 		return err
 	}
-	id := t.imported.id
+	id := t.id
 	here, there, err := findRuntime(&tx.Rx, t.Scope, id)
 	if err != nil {
 		return err
@@ -115,7 +143,7 @@ func (t *piece) Take(tx *db.Tx, part *tree.Part) error {
 		return err
 	}
 	counted := &tree.Part{Report: tree.Report{Counts: map[string]tree.Count{}}}
-	if !compareRuntime(&t.imported, &ours, counted) {
+	if !compareRuntime(&t.runtimeFiles, &ours, counted) {
 		part.Files.Already += t.files
 		part.CountAll(t.records, tree.Already)
 		if err := t.putAway(tx, part, (*tree.Finding).Only); err != nil {
@@ -132,7 +160,7 @@ func (t *piece) replace(tx *db.Tx, row *tree.Row, here *runtimeRow, part *tree.P
 	if err != nil {
 		return err
 	}
-	compareRuntime(&t.imported, &ours, part)
+	compareRuntime(&t.runtimeFiles, &ours, part)
 	if err := here.remove(tx); err != nil {
 		return err
 	}
@@ -147,7 +175,7 @@ func (t *piece) replace(tx *db.Tx, row *tree.Row, here *runtimeRow, part *tree.P
 }
 
 func (t *piece) add(tx *db.Tx, part *tree.Part) error {
-	row, err := importRuntime(tx, t.Scope, &t.imported)
+	row, err := importRuntime(tx, t.Scope, &t.runtimeFiles)
 	if err != nil {
 		return err
 	}
@@ -176,10 +204,10 @@ func (t *piece) refuse(tx *db.Tx, part *tree.Part) error {
 	part.Files.Refused += t.files
 	part.CountAll(t.records, tree.Quarantine)
 	err := t.Source.PutAside(tx, part, tree.Finding{
-		Path: t.path, What: tree.WhatConflict, Whose: &tree.Entity{Group: string(t.imported.id)},
+		Path: t.path, What: tree.WhatConflict, Whose: &tree.Entity{Group: string(t.id)},
 		Reason: fmt.Sprintf(
 			"runtime %q is here already, from elsewhere and with other contents; import this tree into a scope "+
-				"of its own", t.imported.id),
+				"of its own", t.id),
 	})
 	if err != nil {
 		return err
@@ -191,7 +219,7 @@ func (t *piece) refuse(tx *db.Tx, part *tree.Part) error {
 // many files and do not count as consumed; the hash covers them.
 func (t *piece) note(tx *db.Tx, state string, row *runtimeRow) error {
 	noted := &tree.Row{
-		Path: []byte(t.path), State: state, EntityGroup: string(t.imported.id), Size: t.bytes,
+		Path: []byte(t.path), State: state, EntityGroup: string(t.id), Size: t.bytes,
 		PrefixSHA256: t.sum, Records: t.records.String(),
 	}
 	if row != nil {

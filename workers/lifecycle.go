@@ -2,7 +2,6 @@ package workers
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"unicode/utf8"
 
@@ -32,14 +31,6 @@ func (r *Runtime) StopWorkerTx(tx *db.Tx, worker WorkerRef, reason *string) (Wor
 // CancelWorkerTx is CancelWorker inside a transaction of the caller's.
 func (r *Runtime) CancelWorkerTx(tx *db.Tx, worker WorkerRef, reason *string) (WorkerLifecycleAck, error) {
 	return r.endTx(tx, cancelling, worker, reason)
-}
-
-func (r *Runtime) end(ctx context.Context, how ending, worker WorkerRef, reason *string) (WorkerLifecycleAck,
-	error,
-) {
-	return call(ctx, r.db.WriteEnd, how.op, func(tx *db.Tx) (WorkerLifecycleAck, error) {
-		return r.endTx(tx, how, worker, reason)
-	})
 }
 
 func (r *Runtime) endTx(tx *db.Tx, how ending, worker WorkerRef, reason *string) (ack WorkerLifecycleAck,

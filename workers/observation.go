@@ -64,7 +64,9 @@ func (k RuntimeEventKind) wrong() string {
 }
 
 // MarshalJSON writes the object {"kind":…}.
-func (k RuntimeEventKind) MarshalJSON() ([]byte, error) { return k.appendJSON(nil), nil }
+func (k RuntimeEventKind) MarshalJSON() ([]byte, error) {
+	return encode(map[string]string{"kind": string(k)}), nil
+}
 
 // UnmarshalJSON reads the object {"kind":…}, with any word.
 func (k *RuntimeEventKind) UnmarshalJSON(text []byte) error { return kindJSON.into(text, k) }

@@ -59,7 +59,23 @@ func RoleIntent(role string) WorkerIntent { return WorkerIntent{Kind: intentRole
 func (i WorkerIntent) kind() string { return cmp.Or(i.Kind, intentAssistant) }
 
 // MarshalJSON writes the intent as an object with the member kind.
-func (i WorkerIntent) MarshalJSON() ([]byte, error) { return i.appendJSON(nil), nil }
+func (i WorkerIntent) MarshalJSON() ([]byte, error) {
+	shown := struct {
+		Kind      string  `json:"kind"`
+		Objective *string `json:"objective,omitempty"`
+		Role      *string `json:"role,omitempty"`
+		Purpose   *string `json:"purpose,omitempty"`
+	}{Kind: i.kind()}
+	switch shown.Kind {
+	case intentAssistant:
+		shown.Purpose = i.Purpose
+	case intentTask:
+		shown.Objective = &i.Objective
+	case intentRole:
+		shown.Role, shown.Purpose = &i.Role, i.Purpose
+	}
+	return encode(shown), nil
+}
 
 // UnmarshalJSON reads an intent, an object with the member kind.
 func (i *WorkerIntent) UnmarshalJSON(text []byte) error { return intentJSON.into(text, i) }
@@ -83,7 +99,13 @@ func NamedProfile(value string) ProfileSelector {
 func (p ProfileSelector) kind() string { return cmp.Or(p.Kind, profileDefault) }
 
 // MarshalJSON writes the profile as an object with the members kind and value.
-func (p ProfileSelector) MarshalJSON() ([]byte, error) { return p.appendJSON(nil), nil }
+func (p ProfileSelector) MarshalJSON() ([]byte, error) {
+	shown := map[string]string{"kind": p.kind()} // in the order of the keys
+	if shown["kind"] != profileDefault {
+		shown["value"] = p.Value
+	}
+	return encode(shown), nil
+}
 
 // UnmarshalJSON reads a profile, an object with the members kind and value.
 func (p *ProfileSelector) UnmarshalJSON(text []byte) error { return profileJSON.into(text, p) }
@@ -129,7 +151,7 @@ func (request *CreateWorkerRequest) check() error {
 		return invalidRequest(fmt.Sprintf("unknown intent %q", intent.Kind))
 	case !slices.Contains(profileJSON.fields[0].words, profile.kind()):
 		return invalidRequest(fmt.Sprintf("unknown profile %q", profile.Kind))
-	case !utf8.Valid(requestJSON.append(nil, *request)):
+	case !utf8.Valid(encode(*request)):
 		return invalidRequest("a text is not valid UTF-8")
 	}
 	return nil

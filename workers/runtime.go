@@ -200,9 +200,7 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 
 // both locks the runtime's row, and reads it and a worker's. It does not look at the runtime that the
 // ref names. w is nil if there is no such worker.
-func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w *workerRow,
-	err error,
-) {
+func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w *workerRow, err error) {
 	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return nil, nil, err
 	}

@@ -147,10 +147,8 @@ const (
 
 // push writes an event under the next id. save then writes the counters: they are in the runtime's
 // row, so that no id is given twice even if events are removed.
-func (w *runtimeRow) push(tx *db.Tx, worker *int64, kind RuntimeEventKind, message string) (id uint64,
-	err error,
-) {
-	id = uint64(w.NextEventID)
+func (w *runtimeRow) push(tx *db.Tx, worker *int64, kind RuntimeEventKind, message string) (uint64, error) {
+	id := uint64(w.NextEventID)
 	if w.NextPosition > maxPosition || id == math.MaxUint64 {
 		return 0, fmt.Errorf("%w: the log of runtime %s has no place for another event", db.ErrInvalid, w.RuntimeID)
 	}

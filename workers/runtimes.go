@@ -53,7 +53,7 @@ const (
 
 // Get describes a runtime. db.ErrNotFound: there is none with that id.
 func (s *Runtimes) Get(ctx context.Context, id RuntimeID) (RuntimeSummary, error) {
-	return call(ctx, s.db.Read, opGetRuntime, func(rx *db.Rx) (RuntimeSummary, error) { return s.GetTx(rx, id) })
+	return call(ctx, s.db.Read, opGetRuntime, bind(s.GetTx, id))
 }
 
 // GetTx is Get inside a transaction.
@@ -97,22 +97,16 @@ func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*runtimeRow, error)
 
 // Page returns a page of the runtimes that pass the filter, in the order of their ids, as docs/CLI.md
 // promises.
-func (s *Runtimes) Page(ctx context.Context, filter RuntimeFilter, at db.At) (db.Page[RuntimeSummary],
-	error,
-) {
-	return call(ctx, s.db.Read, opListRuntimes, func(rx *db.Rx) (db.Page[RuntimeSummary], error) {
-		return s.PageTx(rx, filter, at)
-	})
+func (s *Runtimes) Page(ctx context.Context, f RuntimeFilter, at db.At) (db.Page[RuntimeSummary], error) {
+	return call(ctx, s.db.Read, opListRuntimes, bind2(s.PageTx, f, at))
 }
 
 // PageTx is Page inside a transaction.
-func (s *Runtimes) PageTx(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page[RuntimeSummary],
-	err error,
-) {
+func (s *Runtimes) PageTx(rx *db.Rx, f RuntimeFilter, at db.At) (page db.Page[RuntimeSummary], err error) {
 	defer named(opListRuntimes, &err)
 	room, err := paging.RoomFor(at.Limit)
 	if err == nil {
-		err = filter.check()
+		err = f.check()
 	}
 	if err != nil {
 		return page, err
@@ -129,8 +123,8 @@ func (s *Runtimes) PageTx(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Pa
 	if behind != nil {
 		query, args = query+` AND runtime_id > ?`, append(args, *behind)
 	}
-	if filter.Status != "" {
-		query, args = query+` AND status = ?`, append(args, string(filter.Status))
+	if f.Status != "" {
+		query, args = query+` AND status = ?`, append(args, string(f.Status))
 	}
 	summary := func(row *runtimeRow) (RuntimeSummary, error) { return row.summary(backendOf(s.db)), nil }
 	rows := txn.Each(rx.Store(), summary, query+` ORDER BY runtime_id LIMIT `+paging.BoundLimit,
@@ -174,9 +168,7 @@ func (s *Runtimes) All(ctx context.Context, filter RuntimeFilter) iter.Seq2[Runt
 // Find returns the ids of runtimes that begin with prefix, in their order; at most limit of them,
 // with the rules of a page.
 func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) ([]RuntimeID, error) {
-	return call(ctx, s.db.Read, opFindRuntimes, func(rx *db.Rx) ([]RuntimeID, error) {
-		return s.FindTx(rx, prefix, limit)
-	})
+	return call(ctx, s.db.Read, opFindRuntimes, bind2(s.FindTx, prefix, limit))
 }
 
 const (
@@ -232,7 +224,7 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 // Of returns the runtime whose log a cursor points into. db.ErrInvalid: it is no such cursor.
 // db.ErrCursorExpired: the runtime was removed.
 func (s *Runtimes) Of(ctx context.Context, cursor string) (RuntimeID, error) {
-	return call(ctx, s.db.Read, opFollow, func(rx *db.Rx) (RuntimeID, error) { return s.OfTx(rx, cursor) })
+	return call(ctx, s.db.Read, opFollow, bind(s.OfTx, cursor))
 }
 
 // OfTx is Of inside a transaction.

@@ -48,9 +48,7 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 // without capabilities. Refused are a task with a blank objective, a capability with a blank name,
 // and any worker once the runtime is stopped.
 func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (WorkerDetail, error) {
-	return call(ctx, r.db.WriteLocked, opCreate, func(tx *db.Tx) (WorkerDetail, error) {
-		return r.CreateWorkerTx(tx, request)
-	})
+	return call(ctx, r.db.WriteLocked, opCreate, bind(r.CreateWorkerTx, request))
 }
 
 // SendInput appends an input to the worker's transcript and an event to the log, in one transaction.
@@ -70,14 +68,14 @@ func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerI
 func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
-	return r.end(ctx, stopping, worker, reason)
+	return call(ctx, r.db.WriteEnd, stopping.op, bind2(r.StopWorkerTx, worker, reason))
 }
 
 // CancelWorker is like StopWorker, but cancels the worker. A nil reason is "worker cancelled".
 func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
-	return r.end(ctx, cancelling, worker, reason)
+	return call(ctx, r.db.WriteEnd, cancelling.op, bind2(r.CancelWorkerTx, worker, reason))
 }
 
 // StopRuntime stops the runtime for good, and every worker that runs, without events of their own. The
@@ -119,9 +117,7 @@ func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef,
 	if query.Limit > r.limits.MaxTranscriptProjectionItems {
 		return p, limitTooLarge(query.Limit, r.limits.MaxTranscriptProjectionItems)
 	}
-	return call(ctx, r.db.Read, opTranscript, func(rx *db.Rx) (TranscriptProjection, error) {
-		return r.projection(rx, worker, query)
-	})
+	return call(ctx, r.db.Read, opTranscript, bind2(r.projection, worker, query))
 }
 
 func (r *Runtime) projection(rx *db.Rx, worker WorkerRef, query TranscriptQuery) (p TranscriptProjection,
@@ -180,7 +176,7 @@ func (r *Runtime) EventCursorNow(ctx context.Context) (EventCursor, error) {
 }
 
 func (r *Runtime) readRow(ctx context.Context, op string) (*runtimeRow, error) {
-	return call(ctx, r.db.Read, op, func(rx *db.Rx) (*runtimeRow, error) { return r.row(rx, op) })
+	return call(ctx, r.db.Read, op, bind(r.row, op))
 }
 
 // SubscribeEvents checks the cursor and returns it: the caller polls with ReadEvents.
@@ -205,9 +201,7 @@ func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint
 	if limit > r.limits.MaxEventBatchItems {
 		return batch, limitTooLarge(limit, r.limits.MaxEventBatchItems)
 	}
-	return call(ctx, r.db.Read, opEvents, func(rx *db.Rx) (RuntimeEventBatch, error) {
-		return r.readEvents(rx, cursor, limit)
-	})
+	return call(ctx, r.db.Read, opEvents, bind2(r.readEvents, cursor, limit))
 }
 
 // readEvents reads from the cursor's place on. In an imported log whose ids repeat or go back it reads

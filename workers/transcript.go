@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -29,9 +30,7 @@ func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[Tr
 func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At) (db.Page[TranscriptEntry],
 	error,
 ) {
-	return call(ctx, r.db.Read, opTranscript, func(rx *db.Rx) (db.Page[TranscriptEntry], error) {
-		return r.TranscriptPageTx(rx, worker, at)
-	})
+	return call(ctx, r.db.Read, opTranscript, bind2(r.TranscriptPageTx, worker, at))
 }
 
 // TranscriptPageTx is TranscriptPage inside a transaction.
@@ -58,19 +57,14 @@ func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page 
 	if at.After != "" && place[0] != w.Key {
 		return page, r.notOf(rx, place[0], at.After)
 	}
-	last := place[1]
-	for row, err := range w.eachEntry(rx, last, int64(room.Items)+1) {
-		if err != nil {
-			return db.Page[TranscriptEntry]{}, err
-		}
-		if !room.Take(row.weight()) {
-			page.Next = rx.Store().Cursor(transcriptName, []int64{w.Key, last})
-			break
-		}
-		last = row.place()
+	rows, err := stores.FillPage(room, w.eachEntry(rx, place[1], int64(room.Items)+1),
+		func(e **entryRow) int { return (*e).weight() },
+		func(e **entryRow) string { return rx.Store().Cursor(transcriptName, []int64{w.Key, (*e).place()}) })
+	for _, row := range rows.Items {
 		page.Items = append(page.Items, row.entry(worker))
 	}
-	return page, nil
+	page.Next = rows.Next
+	return page, err
 }
 
 // notOf is the error about a cursor of another worker, or of one that was removed.

@@ -69,18 +69,17 @@ func workerByKey(rx *db.Rx, key int64) (w *workerRow, found bool, err error) {
 
 // runtimeAndWorker reads a worker's row, and of the runtime's row the status and what an event
 // changes. w is nil if there is no such worker, found is false if there is no such runtime.
-func runtimeAndWorker(rx *db.Rx, runtime int64, id WorkerID) (r *runtimeRow, w *workerRow, found bool,
-	err error,
-) {
+func runtimeAndWorker(rx *db.Rx, runtime int64, id WorkerID) (*runtimeRow, *workerRow, bool, error) {
 	var row struct {
 		RuntimeStatus RuntimeStatus `db:"runtime_status"`
 		NextEventID   int64         `db:"next_event_id"`
 		NextPosition  int64         `db:"next_event_position"`
 		workerRow
 	}
-	if found, err = rx.Find(&row, sqlRuntimeAndWorker, string(id), runtime); err != nil || !found {
+	if found, err := rx.Find(&row, sqlRuntimeAndWorker, string(id), runtime); err != nil || !found {
 		return nil, nil, false, err
 	}
+	var w *workerRow
 	if row.Key != 0 {
 		w = &row.workerRow
 	}
@@ -188,7 +187,7 @@ func (request *CreateWorkerRequest) add(tx *db.Tx, worker int64) error {
 	fields := reflect.ValueOf(request).Elem()
 	for i := requestLists; i < fields.NumField(); i++ {
 		if list := fields.Field(i); list.Len() > 0 {
-			columns[len(columns)-fields.NumField()+i] = requestJSON.fields[i].append(nil, list)
+			columns[len(columns)-fields.NumField()+i] = encode(list.Interface())
 		}
 	}
 	return put(tx, sqlAddRequest, columns...)
@@ -259,15 +258,13 @@ const (
 
 // addEntry writes an entry in the next place of the transcript, with the number of its call. save
 // then writes the counters.
-func (w *workerRow) addEntry(tx *db.Tx, input WorkerInput, event uint64, batch int64) (sequence uint64,
-	err error,
-) {
+func (w *workerRow) addEntry(tx *db.Tx, input WorkerInput, event uint64, batch int64) (uint64, error) {
 	place := w.TranscriptLen + 1
 	if place > maxEntries {
 		return 0, fmt.Errorf("%w: the transcript of worker %s has %d entries, which is all that it can have",
 			db.ErrInvalid, w.WorkerID, maxEntries)
 	}
-	sequence = uint64(w.NextSequence)
+	sequence := uint64(w.NextSequence)
 	now := db.Nanos(tx.Now())
 	w.TranscriptLen, w.NextSequence, w.LastEventID, w.LastInputAt = place, w.NextSequence+1, int64(event), &now
 	e := TranscriptEntry{Sequence: sequence, Role: input.Kind, Content: input.Content, EventID: event}
