@@ -10,35 +10,40 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A codec reads and writes records of a type as the old program's library does: its Rust structs
-// have the same members in the same order.
-type codec[T any] struct{ *structure }
+// Records are read and written as the old program's library does: its Rust structs have the same
+// members in the same order.
 
 var (
-	requestJSON    = codecOf[CreateWorkerRequest]()
-	inputJSON      = codecOf[WorkerInput]()
-	profileJSON    = codecOf[ProfileSelector]()
-	bundleJSON     = codecOf[ConfigBundleRef]()
-	refJSON        = codecOf[WorkerRef]()
-	limitsJSON     = codecOf[RuntimeLimits]()
-	eventJSON      = codecOf[RuntimeEvent]()
-	entryJSON      = codecOf[TranscriptEntry]()
-	diagnosticJSON = codecOf[RuntimeDiagnostic]()
-	intentJSON     codec[WorkerIntent] // the library reads these two as a whole first: any value
-	kindJSON       codec[RuntimeEventKind]
+	requestJSON    = structureFor[CreateWorkerRequest]()
+	inputJSON      = structureFor[WorkerInput]()
+	profileJSON    = structureFor[ProfileSelector]()
+	bundleJSON     = structureFor[ConfigBundleRef]()
+	refJSON        = structureFor[WorkerRef]()
+	limitsJSON     = structureFor[RuntimeLimits]()
+	eventJSON      = structureFor[RuntimeEvent]()
+	entryJSON      = structureFor[TranscriptEntry]()
+	diagnosticJSON = structureFor[RuntimeDiagnostic]()
+	anyJSON        *structure // the library reads some values as a whole first
 )
 
-func codecOf[T any]() codec[T] { return codec[T]{structureOf(reflect.TypeFor[T]())} }
+func structureFor[T any]() *structure { return structureOf(reflect.TypeFor[T]()) }
 
 // decode reads a whole text. The error is a *serdejson.DecodeError, as for all that follow.
-func (c codec[T]) decode(text []byte) (value T, err error) {
-	if err = c.check(text); err == nil {
-		value, err = c.read(trimBlanks(text))
-	}
-	if err != nil {
+func decode[T any](st *structure, text []byte) (T, error) {
+	var value T
+	if err := st.parse(text, reflect.ValueOf(&value).Elem()); err != nil {
 		return *new(T), err
 	}
 	return value, nil
+}
+
+// into sets value if the text can be read.
+func into[T any](st *structure, text []byte, value *T) error {
+	read, err := decode[T](st, text)
+	if err == nil {
+		*value = read
+	}
+	return err
 }
 
 // asSerde turns what encoding/json writes into what the old program's library writes. A byte that is no
@@ -53,23 +58,6 @@ func encode(value any) []byte {
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(value) // only a func or a channel can't be encoded
 	return []byte(asSerde.Replace(strings.TrimSuffix(text.String(), "\n")))
-}
-
-// into sets value if the text can be read.
-func (c codec[T]) into(text []byte, value *T) error {
-	read, err := c.decode(text)
-	if err == nil {
-		*value = read
-	}
-	return err
-}
-
-// read reads a value out of a text that check has accepted.
-func (c codec[T]) read(text []byte) (value T, err error) {
-	if tagged, ok := any(&value).(selfDecoder); ok {
-		return value, tagged.decodeJSON(text)
-	}
-	return value, c.decodeInto(text, reflect.ValueOf(&value).Elem())
 }
 
 // A selfDecoder is a tagged enum in Rust, whose kind decides on its other members.
@@ -128,7 +116,18 @@ func structureOf(t reflect.Type) *structure {
 	return st
 }
 
+func (st *structure) parse(text []byte, v reflect.Value) error {
+	if err := st.check(text); err != nil {
+		return err
+	}
+	return st.decodeInto(trimBlanks(text), v)
+}
+
+// decodeInto reads a text that check has accepted.
 func (st *structure) decodeInto(text []byte, v reflect.Value) error {
+	if self, ok := v.Addr().Interface().(selfDecoder); ok {
+		return self.decodeJSON(text)
+	}
 	return st.set(st.read(text), v)
 }
 
@@ -163,9 +162,7 @@ func (f *field) decode(text []byte, v reflect.Value) error {
 	switch {
 	case v.Kind() == reflect.Slice:
 		return f.decodeList(text, v)
-	case f.self:
-		return v.Addr().Interface().(selfDecoder).decodeJSON(text)
-	case v.Kind() == reflect.Struct:
+	case f.self || v.Kind() == reflect.Struct:
 		return f.of.decodeInto(text, v)
 	}
 	s, err := serdejson.String(text)
@@ -220,7 +217,7 @@ func (i *WorkerIntent) decodeJSON(text []byte) error {
 }
 
 func (p *ProfileSelector) decodeJSON(text []byte) error {
-	v := profileJSON.structure.read(text)
+	v := profileJSON.read(text)
 	p.Kind = v.word(0, profileJSON.fields[0].words)
 	if v.Err == nil && p.Kind != profileDefault {
 		p.Value = v.Text(1)

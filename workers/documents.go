@@ -17,8 +17,8 @@ const (
 )
 
 var (
-	runtimeJSON = codecOf[runtimeSnapshot]()
-	workerJSON  = codecOf[workerSnapshot]()
+	runtimeJSON = structureFor[runtimeSnapshot]()
+	workerJSON  = structureFor[workerSnapshot]()
 )
 
 // A runtimeSnapshot is a runtime.json.
@@ -40,10 +40,10 @@ type runtimeSnapshot struct {
 // readRuntimeSnapshot reads a runtime.json. wrong says why the old program refuses one that can be
 // read; "" if it accepts it.
 func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err error) {
-	if s, err = runtimeJSON.decode(text); err != nil {
+	if s, err = decode[runtimeSnapshot](runtimeJSON, text); err != nil {
 		return s, "", err
 	}
-	list, _ := membersOf(runtimeJSON.structure.read(trimBlanks(text)).Values[len(runtimeJSON.names)-1])
+	list, _ := membersOf(runtimeJSON.read(trimBlanks(text)).Values[len(runtimeJSON.names)-1])
 	for _, d := range list {
 		s.diagnosed = append(s.diagnosed, d.value)
 	}
@@ -91,7 +91,7 @@ type workerSnapshot struct {
 // readWorkerSnapshot reads a worker.json. wrong says why the old program refuses one that can be
 // read; "" if it accepts it.
 func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error) {
-	if s, err = workerJSON.decode(text); err != nil {
+	if s, err = decode[workerSnapshot](workerJSON, text); err != nil {
 		return s, "", err
 	}
 	if wrong = wrongVersion(s.SchemaVersion); wrong == "" && s.WorkerRef.WorkerID != s.WorkerID {
@@ -133,9 +133,5 @@ func (st *structure) merged(members, earlier []byte) []byte {
 // program it reads events of unknown kinds.
 func ParseRecord(text []byte, record any) error {
 	v := reflect.ValueOf(record).Elem()
-	st := structureOf(v.Type())
-	if err := st.check(text); err != nil {
-		return err
-	}
-	return st.decodeInto(trimBlanks(text), v)
+	return structureOf(v.Type()).parse(text, v)
 }

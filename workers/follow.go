@@ -113,7 +113,7 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at sto
 		}
 	}
 	if at.Key != r.key {
-		_, other, err := runtimeByKey(rx, at.Key)
+		_, other, err := find[runtimeRow](rx, sqlRuntimeByKey, at.Key)
 		switch {
 		case err != nil:
 			return nil, at, err
@@ -122,9 +122,9 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at sto
 		}
 		return nil, at, errRemoved()
 	}
-	row, found, err := runtimeByKey(rx, r.key)
+	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, r.key)
 	if err == nil && !found && cursor == "" { // with a cursor, the stream reports it
-		err = r.gone(op)
+		err = runtimeGone(op, r.id)
 	}
 	return row, at, err
 }
@@ -132,7 +132,7 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at sto
 func errRemoved() error { return txn.CursorExpired("the runtime was removed") }
 
 func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
-	row, found, err := runtimeByKey(rx, key)
+	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, key)
 	if err != nil || !found {
 		return stores.Place{}, false, err
 	}
@@ -143,7 +143,7 @@ func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 func readStretch(
 	rx *db.Rx, at stores.Place, room paging.Room,
 ) (got stores.Stretch[RuntimeID, RuntimeEvent], err error) {
-	row, found, err := runtimeByKey(rx, at.Key)
+	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, at.Key)
 	if err == nil && !found {
 		err = errRemoved()
 	}

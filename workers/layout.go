@@ -123,7 +123,9 @@ func each(t *tree.Tree, path string, visit func(*piece) error) error {
 	if f, isStray := look(t.Folder, path, id); isStray {
 		return visit(strayPiece(t, f))
 	}
-	return visit(&piece{t, readRuntime(t.Folder, path, RuntimeID(id)), false})
+	alone := path == alonePath
+	form := reader{runtimeID: RuntimeID(id), later: alone, alone: alone}
+	return visit(&piece{t, readRuntime(t.Folder, path, form), false})
 }
 
 // look finds an entry that is no folder, or a folder that can't be read.

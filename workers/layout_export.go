@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
@@ -104,23 +105,29 @@ func (x *exporter) write(kind string, records int, path string, text []byte) err
 
 // ReadBack reads a runtime as the original does, which accepts all of it or nothing.
 func (layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
-	b := &backReader{root, say}
 	id, _ := nameID(path)
-	b.document(path+"/"+runtimeFile, func(text []byte) (string, error) {
-		s, wrong, err := readRuntimeSnapshot(text)
-		if wrong == "" && string(s.RuntimeID) != id {
-			wrong = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
+	got := readRuntime(root, path, reader{runtimeID: RuntimeID(id), strict: true})
+	for _, f := range got.findings {
+		if f.File == nil && !slices.Contains(got.read, f.Path) { // GivesBack accepts those with a File
+			got.read = append(got.read, f.Path)
 		}
-		return wrong, err
-	})
-	b.lines(path+"/"+eventsFile, func(line []byte) (string, error) {
-		e, err := eventJSON.decode(line)
-		return e.Kind.wrong(), err
-	})
-	return root.Names(path+"/"+workersFolder, func(name string) error {
-		b.worker(path+"/"+workersFolder+"/"+name, RuntimeID(id))
-		return nil
-	})
+	}
+	for _, file := range got.read {
+		line, reason := 0, ""
+		if i := slices.IndexFunc(got.findings, func(f tree.Finding) bool { return f.Path == file }); i >= 0 {
+			f := &got.findings[i]
+			line, reason = tree.LineIn(f.Reason), f.Reason
+			if f.What == tree.WhatLine || f.What == tree.WhatTail {
+				text, err := root.Read(file, maxRuntimeFile)
+				if err != nil {
+					return err
+				}
+				line = tree.LineAt(text, int(f.Offset))
+			}
+		}
+		say(file, line, reason)
+	}
+	return nil
 }
 
 // GivesBack accepts the files of later versions, which the original ignores, beside a worker that was
@@ -128,68 +135,4 @@ func (layout) ReadBack(root tree.Folder, path string, say func(file string, line
 func (layout) GivesBack(written tree.Folder, path string) bool {
 	name := filepath.Base(path)
 	return (name == observationsFile || name == metadataFile) && written.IsFolder(filepath.Dir(path))
-}
-
-// A backReader reads the files of a runtime as strictly as the original.
-type backReader struct {
-	root tree.Folder
-	say  func(file string, line int, reason string)
-}
-
-func (b *backReader) worker(folder string, runtime RuntimeID) {
-	var own WorkerRef
-	b.document(folder+"/"+workerFile, func(text []byte) (string, error) {
-		s, wrong, err := readWorkerSnapshot(text)
-		own = s.WorkerRef
-		if wrong == "" && own.RuntimeID != runtime {
-			wrong = fmt.Sprintf("worker belongs to runtime %s, expected %s", own.RuntimeID, runtime)
-		}
-		return wrong, err
-	})
-	b.lines(folder+"/"+transcriptFile, func(line []byte) (string, error) {
-		e, err := entryJSON.decode(line)
-		if e.WorkerRef == own {
-			return "", err
-		}
-		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.WorkerRef.WorkerID,
-			own.WorkerID), err
-	})
-}
-
-func (b *backReader) document(path string, read func(text []byte) (wrong string, err error)) {
-	text, err := b.root.Read(path, maxRuntimeFile)
-	if err != nil {
-		b.say(path, 0, b.root.Why(path, err))
-		return
-	}
-	reason := reasonOf(read(text))
-	b.say(path, tree.LineIn(reason), reason)
-}
-
-func (b *backReader) lines(path string, read func(line []byte) (wrong string, err error)) {
-	text, err := b.root.Read(path, maxRuntimeFile)
-	if err != nil {
-		b.say(path, 0, b.root.Why(path, err))
-		return
-	}
-	n := 0
-	for line := range bytes.Lines(text) {
-		n++
-		line = bytes.TrimSuffix(line, newline)
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if reason := reasonOf(read(line)); reason != "" {
-			b.say(path, n, reason)
-			return
-		}
-	}
-	b.say(path, 0, "")
-}
-
-func reasonOf(wrong string, err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return wrong
 }

@@ -186,12 +186,7 @@ func (p *importing) addWorkers(tx *db.Tx) error {
 }
 
 // unlessSame returns NULL if the columns give the line back.
-func unlessSame(line, encoded []byte) any {
-	if bytes.Equal(line, encoded) {
-		return nil
-	}
-	return line
-}
+func unlessSame(line, encoded []byte) any { return given(!bytes.Equal(line, encoded), line) }
 
 // keyOf is the row of a worker of this runtime. known is false if the row does not give the ref back.
 func (p *importing) keyOf(ref *WorkerRef) (key *int64, known bool) {

@@ -50,6 +50,7 @@ type content struct {
 	broken   int64      // lines and documents that could not
 	aside    tree.Tally // records in files of later versions that go into quarantine
 	findings []tree.Finding
+	read     []string // files
 	ignored  []string
 	sum      []byte // hash of everything that was read
 }
@@ -68,21 +69,20 @@ type runtimeReader struct {
 	setAside map[string]int // files in quarantine, by name
 }
 
-func readRuntime(root tree.Folder, name string, id RuntimeID) *content {
-	alone := name == alonePath
+func readRuntime(root tree.Folder, name string, form reader) *content {
 	r := &runtimeReader{
 		root: root, hash: sha256.New(), ids: map[WorkerID]string{}, setAside: map[string]int{}, eventful: true,
-		form: reader{runtimeID: id, later: alone, alone: alone},
+		form: form,
 		tree: &content{
 			path: name, records: tree.Tally{"runtime": 1}, aside: tree.Tally{},
-			runtimeFiles: runtimeFiles{id: id},
+			runtimeFiles: runtimeFiles{id: form.runtimeID},
 		},
 	}
 	r.snapshot()
 	r.events()
 	r.workers()
 	known := []string{runtimeFile, eventsFile, workersFolder}
-	if alone {
+	if form.alone {
 		known = append(known, runtimesFolder) // the walk reports it
 	}
 	r.others(name, known...)
@@ -110,6 +110,7 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 	default:
 		reason = r.root.Why(path, err)
 	}
+	r.tree.read = append(r.tree.read, path)
 	fmt.Fprintf(r.hash, "%d %q %d %q ", len(path), path, len(text), reason)
 	r.hash.Write(text)
 	return text, reason
@@ -180,7 +181,7 @@ func (r *runtimeReader) events() {
 	}
 	r.tree.events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
 		e, err := r.form.event(line)
-		r.gaps.event.add(r.form.gapOf(eventJSON.structure, line))
+		r.gaps.event.add(r.form.gapOf(eventJSON, line))
 		kind, wrong := string(e.Kind), e.Kind.wrong()
 		if err == nil && wrong != "" && r.form.later {
 			if !slices.Contains(r.kinds, kind) {
@@ -343,7 +344,7 @@ func (r *runtimeReader) transcript(path string, w *workerFiles) {
 	own := WorkerRef{r.tree.id, w.id}
 	w.entries = r.lines(path, &w.id, "entry", func(line []byte) (string, bool, error) {
 		e, err := r.form.entry(line)
-		r.gaps.entry.add(r.form.gapOf(entryJSON.structure, line))
+		r.gaps.entry.add(r.form.gapOf(entryJSON, line))
 		switch {
 		case err != nil:
 			return "", false, err

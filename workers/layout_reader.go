@@ -20,6 +20,8 @@ type reader struct {
 	// alone tells that the folder holds this one runtime, as in later versions. Every reference then
 	// means this runtime, whatever it names.
 	alone bool
+	// strict tells that only what the original wrote is accepted.
+	strict bool
 }
 
 // A gap tells where a document of a later version and the original's differ. Members of members are
@@ -62,10 +64,10 @@ func (r reader) entry(line []byte) (TranscriptEntry, error) {
 	return readLine(r, entryJSON, line, func(e *TranscriptEntry) *WorkerRef { return &e.WorkerRef })
 }
 
-func readLine[T any](r reader, c codec[T], line []byte, refOf func(*T) *WorkerRef) (T, error) {
-	value, err := c.decode(line)
+func readLine[T any](r reader, st *structure, line []byte, refOf func(*T) *WorkerRef) (T, error) {
+	value, err := decode[T](st, line)
 	if ref := refOf(&value); (r.later || r.alone) && (err != nil || ref != nil && r.foreign(*ref)) {
-		return c.decode(r.withRef(c.structure, line))
+		return decode[T](st, r.withRef(st, line))
 	}
 	return value, err
 }
@@ -86,14 +88,15 @@ func (r reader) foreign(ref WorkerRef) bool { return r.alone && ref.RuntimeID !=
 // by config_bundles, which they all write, or by a runtime that has its folder for itself and no
 // name.
 func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
-	o := objectOf(runtimeJSON.structure, text)
-	if o == nil || !slices.Contains(o.gap.added, "config_bundles") && (!r.alone || o.has("runtime_id")) {
+	o := objectOf(runtimeJSON, text)
+	if o == nil || r.strict ||
+		!slices.Contains(o.gap.added, "config_bundles") && (!r.alone || o.has("runtime_id")) {
 		return text, gap{}
 	}
 	o.replace("schema_version", "1")
 	o.fill("runtime_id", string(serdejson.AppendQuoted(nil, string(r.runtimeID))))
 	o.fill("limits", "{}")
-	if limits := o.inner("limits", limitsJSON.structure); limits != nil {
+	if limits := o.inner("limits", limitsJSON); limits != nil {
 		limits.fill("max_transcript_projection_items", "256")
 		limits.fill("max_event_batch_items", "256")
 		o.put("limits", limits)
@@ -105,7 +108,7 @@ func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
 		var earlier [][]byte
 		elements, _ := membersOf(list)
 		for _, d := range elements {
-			earlier = append(earlier, r.withRef(diagnosticJSON.structure, d.value))
+			earlier = append(earlier, r.withRef(diagnosticJSON, d.value))
 		}
 		o.set("diagnostics", slices.Concat([]byte{'['}, bytes.Join(earlier, []byte{','}), []byte{']'}))
 	}
@@ -115,16 +118,16 @@ func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
 // earlierWorker is a worker.json as the original would have written it. Later versions are known by
 // a request that has no intent.
 func (r reader) earlierWorker(text []byte) ([]byte, gap) {
-	o := objectOf(workerJSON.structure, text)
+	o := objectOf(workerJSON, text)
 	if o == nil {
 		return text, gap{}
 	}
-	request := o.inner("request", requestJSON.structure)
-	if request == nil || request.has("intent") {
+	request := o.inner("request", requestJSON)
+	if request == nil || request.has("intent") || r.strict {
 		if !r.alone {
 			return text, gap{}
 		}
-		return r.withRef(workerJSON.structure, text), gap{}
+		return r.withRef(workerJSON, text), gap{}
 	}
 	o.set("worker_ref", r.earlierRef(o.value("worker_ref")))
 	o.set("worker_id", earlierID(o.value("worker_id")))
@@ -135,10 +138,10 @@ func (r reader) earlierWorker(text []byte) ([]byte, gap) {
 	})
 	request.fill("intent", `{"kind":"assistant"}`)
 	request.fillUnless("profile", `{"kind":"runtime_default"}`,
-		func(value []byte) bool { _, err := profileJSON.read(value); return err == nil })
+		func(value []byte) bool { _, err := decode[ProfileSelector](profileJSON, value); return err == nil })
 	if bundle := request.value("config_bundle"); bundle != nil {
 		request.fillUnless("config_bundle", "null", func(value []byte) bool {
-			_, err := bundleJSON.read(value)
+			_, err := decode[ConfigBundleRef](bundleJSON, value)
 			return value[0] == 'n' || err == nil
 		})
 	}
@@ -150,11 +153,11 @@ func (r reader) earlierWorker(text []byte) ([]byte, gap) {
 
 // addedToWorker names the members of a worker.json that the original doesn't know.
 func addedToWorker(text []byte) []string {
-	o := objectOf(workerJSON.structure, text)
+	o := objectOf(workerJSON, text)
 	if o == nil {
 		return nil
 	}
-	if request := o.inner("request", requestJSON.structure); request != nil {
+	if request := o.inner("request", requestJSON); request != nil {
 		o.put("request", request)
 	}
 	return o.gap.added
@@ -171,7 +174,7 @@ func (r reader) withRef(st *structure, text []byte) []byte {
 }
 
 func (r reader) earlierRef(text []byte) []byte {
-	o := objectOf(refJSON.structure, text)
+	o := objectOf(refJSON, text)
 	if o == nil {
 		return text
 	}
@@ -192,7 +195,7 @@ func earlierID(text []byte) []byte {
 
 // withIntent is a request in which the original finds an intent.
 func withIntent(request []byte) []byte {
-	o := objectOf(requestJSON.structure, request)
+	o := objectOf(requestJSON, request)
 	if o == nil || o.has("intent") {
 		return request
 	}

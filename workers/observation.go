@@ -69,7 +69,7 @@ func (k RuntimeEventKind) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the object {"kind":…}, with any word.
-func (k *RuntimeEventKind) UnmarshalJSON(text []byte) error { return kindJSON.into(text, k) }
+func (k *RuntimeEventKind) UnmarshalJSON(text []byte) error { return into(anyJSON, text, k) }
 
 // A RuntimeEvent is something that happened to a runtime or one of its workers.
 type RuntimeEvent struct {

@@ -21,7 +21,7 @@ func (s *Runtimes) PinTx(tx *db.Tx, worker WorkerRef) error {
 	if err != nil {
 		return err
 	}
-	_, found, err := findWorker(&tx.Rx, runtime.Key, worker.WorkerID)
+	_, found, err := find[workerRow](&tx.Rx, sqlFindWorker, runtime.Key, string(worker.WorkerID))
 	switch {
 	case err != nil:
 		return err

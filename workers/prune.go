@@ -24,11 +24,11 @@ func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, erro
 
 // removeEnded removes a worker, or a part of its transcript if that is long.
 func removeEnded(tx *db.Tx, ended stores.Ended, share int64) (stores.Removal, int64, error) {
-	w, found, err := workerByKey(&tx.Rx, ended.Key)
+	w, found, err := find[workerRow](&tx.Rx, sqlByKey, ended.Key)
 	if err != nil || !found {
 		return stores.Kept, 0, err
 	}
-	row, _, err := runtimeByKey(&tx.Rx, w.Runtime)
+	row, _, err := find[runtimeRow](&tx.Rx, sqlRuntimeByKey, w.Runtime)
 	if err != nil {
 		return stores.Kept, 0, err
 	}

@@ -26,7 +26,7 @@ func ToolsLess(intent WorkerIntent, profile ProfileSelector) CreateWorkerRequest
 
 // UnmarshalJSON reads a request. It requires intent and profile, and ignores unknown members.
 func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
-	return requestJSON.into(text, request)
+	return into(requestJSON, text, request)
 }
 
 // A WorkerIntent says what a worker is for. The zero value is an assistant without a purpose.
@@ -78,7 +78,7 @@ func (i WorkerIntent) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an intent, an object with the member kind.
-func (i *WorkerIntent) UnmarshalJSON(text []byte) error { return intentJSON.into(text, i) }
+func (i *WorkerIntent) UnmarshalJSON(text []byte) error { return into(anyJSON, text, i) }
 
 // A ProfileSelector selects the profile of a worker. The zero value is the runtime's default.
 type ProfileSelector struct {
@@ -108,7 +108,7 @@ func (p ProfileSelector) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a profile, an object with the members kind and value.
-func (p *ProfileSelector) UnmarshalJSON(text []byte) error { return profileJSON.into(text, p) }
+func (p *ProfileSelector) UnmarshalJSON(text []byte) error { return into(profileJSON, text, p) }
 
 // A ConfigBundleRef names a configuration bundle. The runtime does not read the bundle.
 type ConfigBundleRef struct {
@@ -175,7 +175,7 @@ func UserInput(content string) WorkerInput { return WorkerInput{Kind: roleUser, 
 func SystemInput(content string) WorkerInput { return WorkerInput{Kind: roleSystem, Content: content} }
 
 // UnmarshalJSON reads an input. Its kind must be user or system.
-func (i *WorkerInput) UnmarshalJSON(text []byte) error { return inputJSON.into(text, i) }
+func (i *WorkerInput) UnmarshalJSON(text []byte) error { return into(inputJSON, text, i) }
 
 func (i WorkerInput) check() error {
 	switch {

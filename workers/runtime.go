@@ -37,7 +37,7 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 	})
 	if err == nil && !found {
 		if options.MustExist {
-			return nil, r.gone(opOpen)
+			return nil, runtimeGone(opOpen, r.id)
 		}
 		err = d.Write(ctx, opOpen, func(tx *db.Tx) error { return r.findOrStart(tx, options) })
 	}
@@ -108,7 +108,7 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 		return err
 	}
 	if options.MustExist {
-		return r.gone(opOpen)
+		return runtimeGone(opOpen, r.id)
 	}
 	scope, err := tx.Store().Scope(options.Scope)
 	if err != nil {
@@ -135,9 +135,7 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	return row.save(tx)
 }
 
-// gone is the error about a runtime that is not in the file.
-func (r *Runtime) gone(op string) error { return runtimeGone(op, r.id) }
-
+// runtimeGone is the error about a runtime that is not in the file.
 func runtimeGone(op string, id RuntimeID) error {
 	return &db.Error{
 		Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound,
@@ -150,22 +148,28 @@ func (r *Runtime) row(rx *db.Rx, op string) (*runtimeRow, error) {
 	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return nil, err
 	}
-	row, found, err := runtimeByKey(rx, r.key)
+	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, r.key)
 	if err == nil && !found {
-		err = r.gone(op)
+		err = runtimeGone(op, r.id)
 	}
 	return row, err
 }
 
 // lockedRow locks the runtime's row and reads it, before a change of what belongs to the runtime.
 func (r *Runtime) lockedRow(tx *db.Tx, op string) (*runtimeRow, error) {
-	if err := tx.Store().Of(r.db.Store()); err != nil {
-		return nil, err
-	}
-	if err := lockRuntime(tx, r.key); err != nil {
+	if err := r.lock(tx); err != nil {
 		return nil, err
 	}
 	return r.row(&tx.Rx, op)
+}
+
+// lock locks the runtime's row. A change of anything that belongs to a runtime locks or changes its row
+// first.
+func (r *Runtime) lock(tx *db.Tx) error {
+	if err := tx.Store().Of(r.db.Store()); err != nil {
+		return err
+	}
+	return tx.Store().Lock(sqlLockRuntime, r.key)
 }
 
 func (r *Runtime) ensureRunning(row *runtimeRow) error {
@@ -201,15 +205,12 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 // both locks the runtime's row, and reads it and a worker's. It does not look at the runtime that the
 // ref names. w is nil if there is no such worker.
 func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w *workerRow, err error) {
-	if err := tx.Store().Of(r.db.Store()); err != nil {
-		return nil, nil, err
-	}
-	if err := lockRuntime(tx, r.key); err != nil {
+	if err := r.lock(tx); err != nil {
 		return nil, nil, err
 	}
 	row, w, found, err := runtimeAndWorker(&tx.Rx, r.key, ref.WorkerID)
 	if err == nil && !found {
-		err = r.gone(op)
+		err = runtimeGone(op, r.id)
 	}
 	return row, w, err
 }
@@ -219,7 +220,7 @@ func (r *Runtime) worker(rx *db.Rx, ref WorkerRef) (*workerRow, error) {
 	if err := errors.Join(rx.Store().Of(r.db.Store()), r.ensureOwn(ref)); err != nil {
 		return nil, err
 	}
-	w, found, err := findWorker(rx, r.key, ref.WorkerID)
+	w, found, err := find[workerRow](rx, sqlFindWorker, r.key, string(ref.WorkerID))
 	if err == nil && !found {
 		err = workerNotFound(ref)
 	}

@@ -68,16 +68,12 @@ func findRuntime(rx *db.Rx, scopeName string, id RuntimeID) (w *runtimeRow, foun
 	return w, found, err
 }
 
-// runtimeByKey reads the row of that number.
-func runtimeByKey(rx *db.Rx, key int64) (w *runtimeRow, found bool, err error) {
-	w = &runtimeRow{}
-	found, err = rx.Find(w, sqlRuntimeByKey, key)
-	return w, found, err
+// find reads the one row of a query.
+func find[R any](rx *db.Rx, query string, args ...any) (row *R, found bool, err error) {
+	row = new(R)
+	found, err = rx.Find(row, query, args...)
+	return row, found, err
 }
-
-// lockRuntime locks the row of a runtime. A change of anything that belongs to a runtime locks or
-// changes its row first.
-func lockRuntime(tx *db.Tx, key int64) error { return tx.Store().Lock(sqlLockRuntime, key) }
 
 // ordered reports whether the ids of the log's events are their places.
 func (w *runtimeRow) ordered() bool { return w.InOrder != 0 }
@@ -168,13 +164,16 @@ func put(tx *db.Tx, query string, columns ...any) error {
 	return tx.Store().Queue(query, append(columns, txn.Checksum(columns...))...)
 }
 
-// unless returns NULL if a number is its place.
-func unless(place int64, n uint64) any {
-	if uint64(place) == n {
+// given returns a value, or NULL if a row is not to hold it.
+func given(held bool, value any) any {
+	if !held {
 		return nil
 	}
-	return int64(n)
+	return value
 }
+
+// unless returns NULL if a number is its place.
+func unless(place int64, n uint64) any { return given(uint64(place) != n, int64(n)) }
 
 // diagnose writes a diagnostic under the next id. save then writes the counters.
 func (w *runtimeRow) diagnose(tx *db.Tx, worker *int64, severity, code, message string) error {
@@ -277,7 +276,7 @@ func (e *eventRow) diagnostic(runtime RuntimeID) (RuntimeDiagnostic, error) {
 		ID: e.number(), Severity: e.Kind, Code: e.Code, Message: e.Message, WorkerRef: e.worker(runtime),
 	}
 	if told.WorkerRef == nil && e.Raw != nil {
-		original, err := diagnosticJSON.read(trimBlanks(e.Raw))
+		original, err := decode[RuntimeDiagnostic](diagnosticJSON, e.Raw)
 		if err != nil {
 			return told, corrupted(opDiagnostics, err)
 		}

@@ -237,7 +237,7 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 	if err != nil {
 		return "", err
 	}
-	row, found, err := runtimeByKey(rx, at.Key)
+	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, at.Key)
 	switch {
 	case err != nil:
 		return "", err

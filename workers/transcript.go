@@ -69,7 +69,7 @@ func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page 
 
 // notOf is the error about a cursor of another worker, or of one that was removed.
 func (r *Runtime) notOf(rx *db.Rx, key int64, cursor string) error {
-	_, other, err := workerByKey(rx, key)
+	_, other, err := find[workerRow](rx, sqlByKey, key)
 	switch {
 	case err != nil:
 		return err

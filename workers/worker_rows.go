@@ -53,20 +53,6 @@ FROM worker_runtimes AS r LEFT JOIN workers AS w ON w.runtime = r.key AND w.work
 WHERE r.key = ?`
 )
 
-// findWorker reads the row of a worker.
-func findWorker(rx *db.Rx, runtime int64, id WorkerID) (w *workerRow, found bool, err error) {
-	w = &workerRow{}
-	found, err = rx.Find(w, sqlFindWorker, runtime, string(id))
-	return w, found, err
-}
-
-// workerByKey reads the row of that number.
-func workerByKey(rx *db.Rx, key int64) (w *workerRow, found bool, err error) {
-	w = &workerRow{}
-	found, err = rx.Find(w, sqlByKey, key)
-	return w, found, err
-}
-
 // runtimeAndWorker reads a worker's row, and of the runtime's row the status and what an event
 // changes. w is nil if there is no such worker, found is false if there is no such runtime.
 func runtimeAndWorker(rx *db.Rx, runtime int64, id WorkerID) (*runtimeRow, *workerRow, bool, error) {
@@ -193,14 +179,6 @@ func (request *CreateWorkerRequest) add(tx *db.Tx, worker int64) error {
 	return put(tx, sqlAddRequest, columns...)
 }
 
-// given returns NULL for a value that does not belong to the kind.
-func given(belongs bool, value any) any {
-	if !belongs {
-		return nil
-	}
-	return value
-}
-
 // A summaryRow is a worker in a list.
 type summaryRow struct {
 	workerRow
@@ -293,10 +271,9 @@ func (w *workerRow) eachEntry(rx *db.Rx, behind, limit int64) iter.Seq2[*entryRo
 }
 
 // findBatch returns the entry that the call with this number wrote. It reads the whole transcript.
-func (w *workerRow) findBatch(rx *db.Rx, batch int64) (e entryRow, found bool, err error) {
+func (w *workerRow) findBatch(rx *db.Rx, batch int64) (e *entryRow, found bool, err error) {
 	base := w.Key << entryBits
-	found, err = rx.Find(&e, sqlFindBatch, base, base|maxEntries, batch)
-	return e, found, err
+	return find[entryRow](rx, sqlFindBatch, base, base|maxEntries, batch)
 }
 
 // place is the place of the entry in its transcript.
