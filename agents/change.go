@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"slices"
 
 	"selvedge/db"
@@ -38,11 +39,7 @@ const opStatus = "update agent status"
 
 // UpdateStatusTx is UpdateStatus inside a transaction.
 func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
-	err := tx.Store().Of(r.db.Store())
-	if err == nil {
-		err = status.check(id)
-	}
-	if err != nil {
+	if err := cmp.Or(tx.Store().Of(r.db.Store()), status.check(id)); err != nil {
 		return named(opStatus, id, err)
 	}
 	return r.changeTx(tx, opStatus, id, func(_ int64, s *stored) error { return end(tx, s, status) })

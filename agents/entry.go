@@ -27,39 +27,39 @@ var statuses = []Status{Active, Abandoned, Complete, Merged}
 // comments and order of the document it was imported from, second 60. Copying the value keeps that
 // memory, and Save writes it back.
 type Entry struct {
-	SessionID            string  `db:"session_id"`              // [a-z0-9-]+, the entry's key
-	ClientInstanceID     *string `db:"client_instance_id"`      // of the client program that runs the session
-	NativeActorKey       *string `db:"native_actor_key"`        // the harness's own name for this actor
-	NativeParentActorKey *string `db:"native_parent_actor_key"` // and for the actor that started it
-	NativeInstanceKey    *string `db:"native_instance_key"`
-	HeddleSessionID      *string `db:"heddle_session_id"`
-	ThreadID             *string `db:"thread_id"`
-	Thread               string  `db:"thread"`        // the line of work that this agent writes to
-	PID                  *uint32 `db:"pid"`           // whose death ends the session; nil: not known
-	BootID               *string `db:"boot_id"`       // see CurrentBootID; nil counts as the current one
-	LivenessPath         *string `db:"liveness_path"` // a note; the file is never read
-	HeartbeatAt          *time.Time
-	AnchorState          *string `db:"anchor_state"`
-	AnchorRoot           *string `db:"anchor_root"`
-	ReservationToken     *string `db:"reservation_token"` // a note; never compared
-	Path                 *string `db:"path"`              // worktree
-	BaseState            string  `db:"base_state"`
-	StartedAt            time.Time
-	Provider             *string `db:"provider"`
-	Model                *string `db:"model"`
-	Harness              *string `db:"harness"`
-	ThinkingLevel        *string `db:"thinking_level"`
-	UsageSummary         UsageSummary
-	LastProgressAt       *time.Time
-	ReportFlushState     *string `db:"report_flush_state"`
-	AttachReason         *string `db:"attach_reason"`
-	AttachPrecedence     []string
-	WinningAttachRule    *string `db:"winning_attach_rule"`
-	ProbeSource          *string `db:"probe_source"`
-	ProbeConfidence      *float32
-	Status               Status `db:"status"`
-	CompletedAt          *time.Time
-	ContextQueries       []ContextQuery
+	SessionID            string         `db:"session_id"`              // [a-z0-9-]+, the entry's key
+	ClientInstanceID     *string        `db:"client_instance_id"`      // of the client that runs the session
+	NativeActorKey       *string        `db:"native_actor_key"`        // the harness's own name for this actor
+	NativeParentActorKey *string        `db:"native_parent_actor_key"` // and for the actor that started it
+	NativeInstanceKey    *string        `db:"native_instance_key"`
+	HeddleSessionID      *string        `db:"heddle_session_id"`
+	ThreadID             *string        `db:"thread_id"`
+	Thread               string         `db:"thread"`        // the line of work that this agent writes to
+	PID                  *uint32        `db:"pid"`           // whose death ends the session; nil: not known
+	BootID               *string        `db:"boot_id"`       // see CurrentBootID; nil counts as the current one
+	LivenessPath         *string        `db:"liveness_path"` // a note; the file is never read
+	HeartbeatAt          *time.Time     `json:"heartbeat_at"`
+	AnchorState          *string        `db:"anchor_state"`
+	AnchorRoot           *string        `db:"anchor_root"`
+	ReservationToken     *string        `db:"reservation_token"` // a note; never compared
+	Path                 *string        `db:"path"`              // worktree
+	BaseState            string         `db:"base_state"`
+	StartedAt            time.Time      `json:"started_at"`
+	Provider             *string        `db:"provider"`
+	Model                *string        `db:"model"`
+	Harness              *string        `db:"harness"`
+	ThinkingLevel        *string        `db:"thinking_level"`
+	UsageSummary         UsageSummary   `json:"usage_summary"`
+	LastProgressAt       *time.Time     `json:"last_progress_at"`
+	ReportFlushState     *string        `db:"report_flush_state"`
+	AttachReason         *string        `db:"attach_reason"`
+	AttachPrecedence     []string       `json:"attach_precedence"`
+	WinningAttachRule    *string        `db:"winning_attach_rule"`
+	ProbeSource          *string        `db:"probe_source"`
+	ProbeConfidence      *float32       `json:"probe_confidence"`
+	Status               Status         `db:"status"`
+	CompletedAt          *time.Time     `json:"completed_at"`
+	ContextQueries       []ContextQuery `json:"context_queries"`
 
 	kept kept
 }
@@ -94,9 +94,9 @@ func (e Entry) Usage() db.Usage {
 
 // A ContextQuery is one read of a piece of context by an agent.
 type ContextQuery struct {
-	Path      string
-	Scope     *string // part of the file, such as "symbol:main"; nil is the whole
-	QueriedAt time.Time
+	Path      string    `json:"path"`
+	Scope     *string   `json:"scope"` // part of the file, such as "symbol:main"; nil is the whole
+	QueriedAt time.Time `json:"queried_at"`
 
 	exact string // text of QueriedAt where its second is 60
 }

@@ -1,8 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,58 +23,18 @@ type field struct {
 	holds any
 }
 
-// fields are the keys of an entry in the order of the original's struct, which is that of its JSON.
-// Everything that reads or writes whole entries goes by this table.
-func (e *Entry) fields() []field {
-	return []field{
-		{"session_id", &e.SessionID},
-		{"client_instance_id", &e.ClientInstanceID},
-		{"native_actor_key", &e.NativeActorKey},
-		{"native_parent_actor_key", &e.NativeParentActorKey},
-		{"native_instance_key", &e.NativeInstanceKey},
-		{"heddle_session_id", &e.HeddleSessionID},
-		{"thread_id", &e.ThreadID},
-		{"thread", &e.Thread},
-		{"pid", &e.PID},
-		{"boot_id", &e.BootID},
-		{"liveness_path", &e.LivenessPath},
-		{"heartbeat_at", &e.HeartbeatAt},
-		{"anchor_state", &e.AnchorState},
-		{"anchor_root", &e.AnchorRoot},
-		{"reservation_token", &e.ReservationToken},
-		{"path", &e.Path},
-		{"base_state", &e.BaseState},
-		{"started_at", &e.StartedAt},
-		{"provider", &e.Provider},
-		{"model", &e.Model},
-		{"harness", &e.Harness},
-		{"thinking_level", &e.ThinkingLevel},
-		{"usage_summary", &e.UsageSummary},
-		{"last_progress_at", &e.LastProgressAt},
-		{"report_flush_state", &e.ReportFlushState},
-		{"attach_reason", &e.AttachReason},
-		{"attach_precedence", &e.AttachPrecedence},
-		{"winning_attach_rule", &e.WinningAttachRule},
-		{"probe_source", &e.ProbeSource},
-		{"probe_confidence", &e.ProbeConfidence},
-		{"status", &e.Status},
-		{"completed_at", &e.CompletedAt},
-		{"context_queries", &e.ContextQueries},
+// fieldsOf returns the fields of an *Entry, *UsageSummary or *ContextQuery in the order of the
+// original's struct, which is that of its JSON. All that reads or writes whole records goes by it. A
+// field's name is its tag json, or where it has none the name of its column.
+func fieldsOf(record any) (list []field) {
+	v := reflect.ValueOf(record).Elem()
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		if name, _, _ := strings.Cut(cmp.Or(tag.Get("json"), tag.Get("db")), ","); name != "" {
+			list = append(list, field{name, v.Field(i).Addr().Interface()})
+		}
 	}
-}
-
-func (u *UsageSummary) fields() []field {
-	return []field{
-		{"input_tokens", &u.InputTokens},
-		{"output_tokens", &u.OutputTokens},
-		{"reasoning_tokens", &u.ReasoningTokens},
-		{"tool_calls", &u.ToolCalls},
-		{"cost_micros_usd", &u.CostMicrosUSD},
-	}
-}
-
-func (q *ContextQuery) fields() []field {
-	return []field{{"path", &q.Path}, {"scope", &q.Scope}, {"queried_at", &q.QueriedAt}}
+	return list
 }
 
 // time is the time that the field holds; nil for other fields, and for a time that is not set.
@@ -92,36 +54,27 @@ type timeWriter func(name string, t time.Time) string
 // value is what the field holds, for writing: a string, uint64, float32, []string, UsageSummary or
 // []ContextQuery; nil if it is left out.
 func (f field) value(text timeWriter) any {
-	switch v := f.holds.(type) {
-	case *string:
-		return *v
-	case **string:
-		return valueOf(*v)
-	case *Status:
-		return string(*v)
-	case **uint32:
-		if *v != nil {
-			return uint64(**v)
+	held := reflect.ValueOf(f.holds).Elem()
+	if held.Kind() == reflect.Pointer {
+		if held.IsNil() {
+			return nil
 		}
-	case **uint64:
-		return valueOf(*v)
-	case **float32:
-		return valueOf(*v)
-	case *[]string:
-		return append([]string{}, *v...)
-	case *UsageSummary:
-		return *v
-	case *[]ContextQuery:
-		if *v == nil {
-			return []ContextQuery{}
-		}
-		return *v
-	default:
-		if t := f.time(); t != nil {
-			return text(f.name, *t)
-		}
+		held = held.Elem()
 	}
-	return nil
+	switch v := held.Interface().(type) {
+	case time.Time:
+		return text(f.name, v)
+	case Status:
+		return string(v)
+	case uint32:
+		return uint64(v)
+	case []string:
+		return append([]string{}, v...)
+	case []ContextQuery:
+		return append([]ContextQuery{}, v...)
+	default:
+		return v
+	}
 }
 
 func valueOf[T any](p *T) any {
@@ -130,12 +83,6 @@ func valueOf[T any](p *T) any {
 	}
 	return *p
 }
-
-// The keys without which an entry, or a context query, can't be read.
-var (
-	requiredOfEntry = []string{"session_id", "thread", "base_state", "started_at", "status"}
-	requiredOfQuery = []string{"path", "queried_at"}
-)
 
 // timeText is how the original writes the time called name.
 func (e *Entry) timeText(name string, t time.Time) string { return chrono.Text(t, e.kept.exact[name]) }
@@ -196,18 +143,13 @@ func checkID(id string) error {
 
 // check refuses an entry that can't be stored, or that an old program could not read again.
 func (e *Entry) check() error {
-	if err := checkID(e.SessionID); err != nil {
+	err := cmp.Or(checkID(e.SessionID), txn.CheckID("agent", e.SessionID), e.Status.check(e.SessionID))
+	if err != nil {
 		return err
 	}
-	if err := txn.CheckID("agent", e.SessionID); err != nil {
-		return err
-	}
-	if err := e.Status.check(e.SessionID); err != nil {
-		return err
-	}
-	fields := e.fields()
+	fields := fieldsOf(e)
 	for i := range e.ContextQueries {
-		fields = append(fields, e.ContextQueries[i].fields()...)
+		fields = append(fields, fieldsOf(&e.ContextQueries[i])...)
 	}
 	for _, f := range fields {
 		if !f.writable() {

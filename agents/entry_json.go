@@ -11,10 +11,10 @@ import (
 
 // MarshalJSON writes the members in the order of the fields, without those that are nil. Keys that
 // a later program added are only in TOML.
-func (e Entry) MarshalJSON() ([]byte, error) { return marshalFields(e.fields(), e.timeText) }
+func (e Entry) MarshalJSON() ([]byte, error) { return marshalFields(fieldsOf(&e), e.timeText) }
 
 // MarshalJSON writes the members in the order of the fields, without those that are nil.
-func (q ContextQuery) MarshalJSON() ([]byte, error) { return marshalFields(q.fields(), q.timeText) }
+func (q ContextQuery) MarshalJSON() ([]byte, error) { return marshalFields(fieldsOf(&q), q.timeText) }
 
 func marshalFields(fields []field, text timeWriter) (dst []byte, err error) {
 	dst = []byte{'{'}
@@ -59,7 +59,7 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*e = Entry{}
-	err = fill(v.table, e.fields(), requiredOfEntry, e.keepExact)
+	err = fill(v.table, fieldsOf(e), e.keepExact)
 	e.wasRead(nil)
 	return err
 }
@@ -67,54 +67,50 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (q *ContextQuery) UnmarshalJSON(data []byte) error {
 	v, err := valueOfJSON(data)
-	if err != nil {
-		return err
+	if err == nil {
+		*q, err = v.asQuery()
 	}
-	*q = ContextQuery{}
-	return v.asQuery(q)
+	return err
 }
 
-// valueOfJSON gives a value as one of TOML, which fields are set from. Members that are null are
-// left out.
+// valueOfJSON gives a value as one of TOML, which fields are set from.
 func valueOfJSON(raw json.RawMessage) (*tomlValue, error) {
-	v := &tomlValue{text: string(raw)}
-	var err error
-	switch raw[0] {
-	case '"':
-		v.kind = unstable.String
-		err = json.Unmarshal(raw, &v.text)
-	case 't', 'f':
-		v.kind = unstable.Bool
-	case 'n': // of no kind that TOML has
-	case '[':
-		v.kind = unstable.Array
-		var items []json.RawMessage
-		err = json.Unmarshal(raw, &items)
-		for i := 0; i < len(items) && err == nil; i++ {
-			var item *tomlValue
-			item, err = valueOfJSON(items[i])
-			v.items = append(v.items, item)
-		}
-	case '{':
-		v.kind, v.table = unstable.Table, newTable(byValue)
-		var members map[string]json.RawMessage
-		err = json.Unmarshal(raw, &members)
-		for name, member := range members {
-			var value *tomlValue
-			if value, err = valueOfJSON(member); err != nil {
-				break
-			}
-			if value.kind != unstable.Invalid {
-				v.table.add(name, value)
-			}
-		}
-	default:
-		v.kind = unstable.Float
-		if _, wrong := strconv.ParseInt(v.text, 10, 64); wrong == nil && v.text != "-0" {
-			v.kind = unstable.Integer
-		} else if _, wrong := strconv.ParseUint(v.text, 10, 64); wrong == nil {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	err := decoder.Decode(&value)
+	return tomlOf(value), err
+}
+
+// tomlOf leaves out members that are null.
+func tomlOf(value any) *tomlValue {
+	switch value := value.(type) {
+	case string:
+		return &tomlValue{kind: unstable.String, text: value}
+	case bool:
+		return &tomlValue{kind: unstable.Bool, text: strconv.FormatBool(value)}
+	case json.Number:
+		v := &tomlValue{kind: unstable.Float, text: value.String()}
+		_, signed := strconv.ParseInt(v.text, 10, 64)
+		_, unsigned := strconv.ParseUint(v.text, 10, 64)
+		if signed == nil && v.text != "-0" || unsigned == nil {
 			v.kind = unstable.Integer
 		}
+		return v
+	case []any:
+		v := &tomlValue{kind: unstable.Array}
+		for _, item := range value {
+			v.items = append(v.items, tomlOf(item))
+		}
+		return v
+	case map[string]any:
+		v := &tomlValue{kind: unstable.Table, table: newTable(byValue)}
+		for name, member := range value {
+			if member != nil {
+				v.table.add(name, tomlOf(member))
+			}
+		}
+		return v
 	}
-	return v, err
+	return &tomlValue{} // null is of no kind that TOML has
 }

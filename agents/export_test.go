@@ -21,7 +21,7 @@ type DecodeError = decodeError
 func SetMember(e *Entry, name string, raw json.RawMessage) error {
 	ns := e.pidNS()
 	defer e.wasRead(ns)
-	for _, f := range e.fields() {
+	for _, f := range fieldsOf(e) {
 		if f.name != name {
 			continue
 		}

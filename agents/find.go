@@ -37,24 +37,18 @@ ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 // are several, whether its agent lives or not. As the other FindActive calls and
 // ActorChainForSession, it puts stale entries aside. In a transaction, PageTx with a Filter does the
 // same and puts nothing aside.
-func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool,
-	error,
-) {
-	return r.newest(ctx, "find agent by session", sqlByHeddleSession, heddleSessionID)
+func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, id string) (Entry, bool, error) {
+	return r.newest(ctx, "find agent by session", sqlByHeddleSession, id)
 }
 
 // FindActiveByClientInstanceID is FindActiveByHeddleSessionID by client instance.
-func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool,
-	error,
-) {
-	return r.newest(ctx, "find agent by client", sqlByClient, clientInstanceID)
+func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, id string) (Entry, bool, error) {
+	return r.newest(ctx, "find agent by client", sqlByClient, id)
 }
 
 // FindActiveByNativeActorKey is FindActiveByHeddleSessionID by the harness's name of the actor.
-func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool,
-	error,
-) {
-	return r.newest(ctx, "find agent by actor", sqlByActor, nativeActorKey)
+func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, key string) (Entry, bool, error) {
+	return r.newest(ctx, "find agent by actor", sqlByActor, key)
 }
 
 func (r *Registry) newest(ctx context.Context, why, query, key string) (Entry, bool, error) {
@@ -101,9 +95,7 @@ type pathOf struct {
 // may lie on a file system that hangs.
 const pathsAtOnce = 1000
 
-func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool,
-	err error,
-) {
+func (r *Registry) atPath(ctx context.Context, why, root string, key *string) (e Entry, ok bool, err error) {
 	paths := resolver{folders: map[string]*folder{}}
 	canonical := paths.resolve(root)
 	for after := first; ; {
@@ -119,7 +111,7 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 		}
 		for _, c := range candidates {
 			after = place{c.StartedAt, c.ID}
-			if instance != nil && (c.Instance == nil || *c.Instance != *instance) ||
+			if key != nil && (c.Instance == nil || *c.Instance != *key) ||
 				paths.resolve(c.Path) != canonical {
 				continue
 			}

@@ -64,9 +64,7 @@ func isParent(dir tree.Folder) bool {
 }
 
 // Walk follows the original: every name with the extension toml is an entry's.
-func (kind) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error,
-) error {
+func (kind) Walk(root tree.Folder, file func(string) error, ignored func(path, reason string) error) error {
 	return root.Names(".", func(name string) error {
 		if strings.HasSuffix(name, entryExtension) && len(name) > len(entryExtension) {
 			return file(name)

@@ -44,7 +44,9 @@ const opLease = "lease thread"
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms,
 	build Builder,
 ) (*Lease, ReserveOutcome, error) {
-	a, err := r.reserve(ctx, opLease, thread, &o, build)
+	a, err := r.try(ctx, opLease, func(tx *db.Tx) (attempt, error) {
+		return r.attempt(tx, opLease, thread, &o, build)
+	})
 	return a.lease, a.outcome, err
 }
 
@@ -53,7 +55,8 @@ func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.Lease
 func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease,
 	ReserveOutcome, error,
 ) {
-	a, err := r.reserveTx(tx, opLease, thread, &o, build)
+	a, err := r.attempt(tx, opLease, thread, &o, build)
+	a, err = a.end(opLease, err)
 	return a.lease, a.outcome, err
 }
 
@@ -122,9 +125,7 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 
 // lockReservation locks the row of a thread's reservation. A call that takes the thread away deletes
 // that row.
-func (r *Registry) lockReservation(tx *db.Tx, thread string,
-	lock func(query string, args ...any) error,
-) error {
+func (r *Registry) lockReservation(tx *db.Tx, thread string, lock func(string, ...any) error) error {
 	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
 	}

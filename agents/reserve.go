@@ -43,15 +43,18 @@ const opReserve = "reserve thread"
 // TryReserveThreadTx is TryReserveThread inside a transaction. What it puts aside and abandons
 // stays so where build fails and the caller commits all the same.
 func (r *Registry) TryReserveThreadTx(tx *db.Tx, thread string, build Builder) (ReserveOutcome, error) {
-	a, err := r.reserveTx(tx, opReserve, thread, nil, build)
+	a, err := r.attempt(tx, opReserve, thread, nil, build)
+	a, err = a.end(opReserve, err)
 	return a.outcome, err
 }
 
-// An attempt is what became of one at a thread.
+// An attempt is what became of one at a thread, or of a search for an entry.
 type attempt struct {
 	outcome ReserveOutcome
 	lease   *Lease
-	failed  error // the builder's: what was done before it is kept
+	entry   Entry // found, or created
+	created bool
+	failed  error // of the caller's functions: what was done before them is kept
 	more    bool  // there are more stale entries to put aside
 }
 
@@ -66,20 +69,9 @@ func (a attempt) end(why string, err error) (attempt, error) {
 	return a, nil
 }
 
-func (r *Registry) reserveTx(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (attempt,
-	error,
-) {
-	a, err := r.attempt(tx, why, thread, o, build)
-	return a.end(why, err)
-}
-
-// reserve is an attempt in a transaction of its own.
-func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms,
-	build Builder,
-) (attempt, error) {
-	a, err := stores.Get(ctx, r.db.Write, why, func(tx *db.Tx) (attempt, error) {
-		return r.attempt(tx, why, thread, o, build)
-	})
+// try commits an attempt also if the caller's functions failed, and puts aside what is left.
+func (r *Registry) try(ctx context.Context, why string, do func(*db.Tx) (attempt, error)) (attempt, error) {
+	a, err := stores.Get(ctx, r.db.Write, why, do)
 	if a, err = a.end(why, err); err == nil {
 		err = r.putAsideRest(ctx, why, a.more)
 	}
@@ -261,40 +253,36 @@ const opFindOrCreate = "find or create agent"
 func (r *Registry) FindOrCreateActiveEntryTx(
 	tx *db.Tx, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, err error) {
-	e, created, failed, _, err := r.findOrCreate(tx, matches, update, build)
-	if err == nil && failed != nil {
-		err = named(opFindOrCreate, "", failed)
-	}
-	return e, created, err
+	a, err := r.findOrCreate(tx, matches, update, build)
+	a, err = a.end(opFindOrCreate, err)
+	return a.entry, a.created, err
 }
 
-// findOrCreate keeps apart the error of the caller's functions, failed: what was done before them
-// is kept. more reports whether there are stale entries left to put aside.
 func (r *Registry) findOrCreate(
 	tx *db.Tx, matches func(Entry) bool, update func(*Entry), build Builder,
-) (e Entry, created bool, failed error, more bool, err error) {
+) (a attempt, err error) {
 	err = r.writeTx(tx, opFindOrCreate, "", func(scope int64) error {
-		if more, err = putAside(tx, scope); err != nil {
+		if a.more, err = putAside(tx, scope); err != nil {
 			return err
 		}
-		failed, err = inSavepoint(tx, func() error {
+		a.failed, err = inSavepoint(tx, func() error {
 			active, err := findEntries(&tx.Rx, sqlActive, scope)
 			if err != nil {
 				return err
 			}
 			for i := range active {
 				if matches(active[i].Entry) {
-					e, err = change(tx, scope, &active[i], update, nil)
+					a.entry, err = change(tx, scope, &active[i], update, nil)
 					return err
 				}
 			}
-			created = true
-			e, _, err = r.build(tx, scope, build)
+			a.created = true
+			a.entry, _, err = r.build(tx, scope, build)
 			return err
 		})
 		return err
 	})
-	return e, created, failed, more, err
+	return a, err
 }
 
 var (

@@ -183,10 +183,8 @@ func (x exactValues) count(name string, n *uint64) *int64 {
 	}
 	if *n > math.MaxInt64 {
 		x[name] = strconv.FormatUint(*n, 10)
-		clamped := int64(math.MaxInt64)
-		return &clamped
 	}
-	held := int64(*n)
+	held := int64(min(*n, math.MaxInt64))
 	return &held
 }
 
@@ -213,7 +211,7 @@ func (e *Entry) restore(text string) error {
 	if err := json.Unmarshal([]byte(text), &x); err != nil {
 		return err
 	}
-	for _, f := range append(e.fields(), e.UsageSummary.fields()...) {
+	for _, f := range append(fieldsOf(e), fieldsOf(&e.UsageSummary)...) {
 		if value, ok := x[f.name]; ok {
 			if err := restoreField(f, value, e.keepExact); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)

@@ -93,9 +93,7 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 // none. If update changes the id, the entry with the old id stays as it was, and one with the new
 // id is saved. update runs inside the transaction, as a Builder does. Heartbeats of programs
 // without a lease are such updates, of HeartbeatAt and LastProgressAt.
-func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool,
-	err error,
-) {
+func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (Entry, bool, error) {
 	return stores.Find(ctx, r.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
 		return r.UpdateEntryTx(tx, id, update)
 	})
@@ -117,7 +115,9 @@ func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuer
 func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome,
 	error,
 ) {
-	a, err := r.reserve(ctx, opReserve, thread, nil, build)
+	a, err := r.try(ctx, opReserve, func(tx *db.Tx) (attempt, error) {
+		return r.attempt(tx, opReserve, thread, nil, build)
+	})
 	return a.outcome, err
 }
 
@@ -154,17 +154,8 @@ func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e E
 func (r *Registry) FindOrCreateActiveEntry(
 	ctx context.Context, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, err error) {
-	var failed error
-	more := false
-	err = r.db.Write(ctx, opFindOrCreate, func(tx *db.Tx) error {
-		e, created, failed, more, err = r.findOrCreate(tx, matches, update, build)
-		return err
+	a, err := r.try(ctx, opFindOrCreate, func(tx *db.Tx) (attempt, error) {
+		return r.findOrCreate(tx, matches, update, build)
 	})
-	if err == nil && failed != nil {
-		err = named(opFindOrCreate, "", failed)
-	}
-	if err != nil {
-		return Entry{}, false, err
-	}
-	return e, created, r.putAsideRest(ctx, opFindOrCreate, more)
+	return a.entry, a.created, err
 }

@@ -22,7 +22,7 @@ func DecodeTOML(data []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	var e Entry
-	if err := fill(root, e.fields(), requiredOfEntry, e.keepExact); err != nil {
+	if err := fill(root, fieldsOf(&e), e.keepExact); err != nil {
 		return Entry{}, err
 	}
 	e.wasRead(nil)
@@ -32,12 +32,14 @@ func DecodeTOML(data []byte) (Entry, error) {
 	return e, nil
 }
 
-// fill sets the fields that the table has. keep gets the text of times that a time.Time can't hold.
-func fill(t *tomlTable, fields []field, required []string, keep func(name, text string)) error {
+// fill sets the fields that the table has. A string, a time or a status that may not be nil must be
+// there. keep gets the text of times that a time.Time can't hold.
+func fill(t *tomlTable, fields []field, keep func(name, text string)) error {
 	for _, f := range fields {
 		v := t.values[f.name]
 		if v == nil {
-			if slices.Contains(required, f.name) {
+			switch f.holds.(type) {
+			case *string, *time.Time, *Status:
 				return &decodeError{Reason: fmt.Sprintf("missing field `%s`", f.name)}
 			}
 			continue
@@ -52,9 +54,9 @@ func fill(t *tomlTable, fields []field, required []string, keep func(name, text 
 func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 	switch into := f.holds.(type) {
 	case *string:
-		*into, err = v.asString("a string")
+		*into, err = v.asString()
 	case **string:
-		*into, err = optional(v.asString("a string"))
+		*into, err = optional(v.asString())
 	case **uint32:
 		var n uint64
 		n, err = v.asUint(32)
@@ -68,13 +70,13 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 	case **float32:
 		*into, err = optional(v.asFloat32())
 	case *[]string:
-		*into, err = v.asStrings()
+		*into, err = listOf(v, (*tomlValue).asString)
 	case *Status:
 		*into, err = v.asStatus()
 	case *UsageSummary:
 		err = v.asUsage(into)
 	case *[]ContextQuery:
-		*into, err = v.asQueries()
+		*into, err = listOf(v, (*tomlValue).asQuery)
 	}
 	return err
 }
@@ -82,8 +84,11 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 func optional[T any](v T, err error) (*T, error) { return &v, err }
 
 func (v *tomlValue) wrongType(expected string) error {
-	return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid type: %s, expected %s", v.describe(),
-		expected)}
+	return v.fail("invalid type: %s, expected %s", v.describe(), expected)
+}
+
+func (v *tomlValue) fail(format string, args ...any) error {
+	return &decodeError{Line: v.line, Reason: fmt.Sprintf(format, args...)}
 }
 
 // describe names the value as the original's errors do.
@@ -105,9 +110,9 @@ func (v *tomlValue) describe() string {
 	return "map" // a date literal, too
 }
 
-func (v *tomlValue) asString(expected string) (string, error) {
+func (v *tomlValue) asString() (string, error) {
 	if v.kind != unstable.String {
-		return "", v.wrongType(expected)
+		return "", v.wrongType("a string")
 	}
 	return v.text, nil
 }
@@ -119,10 +124,7 @@ func (v *tomlValue) asUint(bits int) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), 0, bits)
 	if err != nil && v.text != "-0" {
-		return 0, &decodeError{
-			Line:   v.line,
-			Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected),
-		}
+		return 0, v.fail("invalid value: integer `%s`, expected %s", v.text, expected)
 	}
 	return n, nil
 }
@@ -144,7 +146,7 @@ func (v *tomlValue) asFloat32() (float32, error) {
 	}
 	f, err := parseFloat32(text)
 	if err != nil {
-		return 0, &decodeError{Line: v.line, Reason: "floating-point number overflowed"}
+		return 0, v.fail("floating-point number overflowed")
 	}
 	return f, nil
 }
@@ -152,8 +154,7 @@ func (v *tomlValue) asFloat32() (float32, error) {
 // parseFloat32 goes by way of a float64, as the original does it: only what is too large for that
 // is an error.
 func parseFloat32(text string) (float32, error) {
-	switch text {
-	case "-nan", "+nan": // which ParseFloat does not know
+	if strings.TrimLeft(text, "+-") == "nan" { // ParseFloat takes no sign before it
 		return float32(math.NaN()), nil
 	}
 	f, err := strconv.ParseFloat(text, 64)
@@ -167,23 +168,22 @@ func (v *tomlValue) asTime(name string, keep func(name, text string)) (time.Time
 	}
 	t, exact, err := chrono.Parse(v.text)
 	if err != nil {
-		return time.Time{}, &decodeError{Line: v.line, Reason: err.Error()}
+		return time.Time{}, v.fail("%s", err)
 	}
 	keep(name, exact)
 	return t, nil
 }
 
-func (v *tomlValue) asStrings() ([]string, error) {
+func listOf[T any](v *tomlValue, one func(*tomlValue) (T, error)) (list []T, err error) {
 	if v.kind != unstable.Array {
 		return nil, v.wrongType("a sequence")
 	}
-	var list []string
 	for _, item := range v.items {
-		text, err := item.asString("a string")
+		value, err := one(item)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, text)
+		list = append(list, value)
 	}
 	return list, nil
 }
@@ -198,29 +198,24 @@ func (v *tomlValue) asStatus() (Status, error) {
 		empty := inner.kind == unstable.Array && len(inner.items) == 0 || inner.kind == unstable.Table &&
 			len(inner.table.keys) == 0
 		if !empty {
-			return "", &decodeError{Line: v.line, Reason: "expected empty table"}
+			return "", v.fail("expected empty table")
 		}
 	case v.kind != unstable.String:
 		return "", v.wrongType("string or table")
 	}
-	return checkStatus(word, v.line)
-}
-
-func checkStatus(word string, line int) (Status, error) {
 	if s := Status(word); slices.Contains(statuses, s) {
 		return s, nil
 	}
-	return "", &decodeError{Line: line, Reason: fmt.Sprintf(
-		"unknown variant `%s`, expected one of `active`, `abandoned`, `complete`, `merged`", word)}
+	return "", v.fail("unknown variant `%s`, expected one of `active`, `abandoned`, `complete`, `merged`", word)
 }
 
 func (v *tomlValue) asUsage(into *UsageSummary) error {
 	*into = UsageSummary{}
 	switch v.kind {
 	case unstable.Table:
-		return fill(v.table, into.fields(), nil, nil)
+		return fill(v.table, fieldsOf(into), nil)
 	case unstable.Array:
-		return v.inOrder(into.fields(), nil)
+		return v.inOrder(fieldsOf(into), nil)
 	case unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
 		return nil // a map, to the original, with none of the members
 	}
@@ -238,38 +233,22 @@ func (v *tomlValue) inOrder(fields []field, keep func(name, text string)) error 
 	return nil
 }
 
-func (v *tomlValue) asQueries() ([]ContextQuery, error) {
-	if v.kind != unstable.Array {
-		return nil, v.wrongType("a sequence")
-	}
-	var list []ContextQuery
-	for _, item := range v.items {
-		var q ContextQuery
-		if err := item.asQuery(&q); err != nil {
-			return nil, err
-		}
-		list = append(list, q)
-	}
-	return list, nil
-}
-
-func (v *tomlValue) asQuery(into *ContextQuery) error {
-	keep := func(_, text string) { into.exact = text }
-	fields := into.fields()
-	var err error
+func (v *tomlValue) asQuery() (q ContextQuery, err error) {
+	keep := func(_, text string) { q.exact = text }
+	fields := fieldsOf(&q)
 	switch {
 	case v.kind == unstable.Table:
-		err = fill(v.table, fields, requiredOfQuery, keep)
+		err = fill(v.table, fields, keep)
 	case v.kind != unstable.Array:
-		return v.wrongType("struct ContextQueryEntry")
+		err = v.wrongType("struct ContextQueryEntry")
 	case len(v.items) < len(fields):
-		return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct "+
-			"ContextQueryEntry with %d elements", len(v.items), len(fields))}
+		err = v.fail("invalid length %d, expected struct ContextQueryEntry with %d elements", len(v.items),
+			len(fields))
 	default:
 		err = v.inOrder(fields, keep)
 	}
-	if err == nil && into.QueriedAt.IsZero() {
-		into.exact = chrono.Format(into.QueriedAt) // was given, and so is not now
+	if err == nil && q.QueriedAt.IsZero() {
+		q.exact = chrono.Format(q.QueriedAt) // was given, and so is not now
 	}
-	return err
+	return q, err
 }

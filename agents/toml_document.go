@@ -100,6 +100,10 @@ func (b *documentBuilder) lineOf(part []byte) int {
 	return 1 + bytes.Count(b.data[:at], []byte("\n"))
 }
 
+func (b *documentBuilder) table(made madeBy) *tomlValue {
+	return &tomlValue{kind: unstable.Table, line: b.line, table: newTable(made)}
+}
+
 func (b *documentBuilder) fail(reason string) error {
 	return &decodeError{Line: b.line, Reason: reason}
 }
@@ -126,19 +130,18 @@ func keyOf(it unstable.Iterator) []string {
 
 const duplicateKey = "duplicate key"
 
-// walk goes down the path of a header, making what is missing.
-func (b *documentBuilder) walk(path []string) (*tomlTable, error) {
-	at := b.root
+// walk goes down the path of a header or, byDots, of a key, making what is missing.
+func (b *documentBuilder) walk(at *tomlTable, path []string, made madeBy) (*tomlTable, error) {
 	for _, key := range path {
 		v := at.values[key]
 		switch {
 		case v == nil:
-			v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byPath)}
+			v = b.table(made)
 			at.add(key, v)
-		case v.open:
+		case v.open && made == byPath:
 			v = v.items[len(v.items)-1]
 		}
-		if v.kind != unstable.Table || v.table.made == byValue {
+		if v.kind != unstable.Table || v.table.made == byValue || made == byDots && v.table.made != byDots {
 			return nil, b.fail(duplicateKey)
 		}
 		at = v.table
@@ -148,18 +151,18 @@ func (b *documentBuilder) walk(path []string) (*tomlTable, error) {
 
 // header begins the table of [path], or another one of the array [[path]].
 func (b *documentBuilder) header(path []string, array bool) error {
-	parent, err := b.walk(path[:len(path)-1])
+	above, last := path[:len(path)-1], path[len(path)-1]
+	parent, err := b.walk(b.root, above, byPath)
 	if err != nil {
 		return err
 	}
-	last := path[len(path)-1]
 	v := parent.values[last]
 	switch {
 	case v == nil && array:
 		v = &tomlValue{kind: unstable.Array, line: b.line, open: true}
 		parent.add(last, v)
 	case v == nil:
-		v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
+		v = b.table(byHeader)
 		parent.add(last, v)
 	case !array && v.kind == unstable.Table && v.table.made == byPath:
 		v.table.made = byHeader
@@ -167,7 +170,7 @@ func (b *documentBuilder) header(path []string, array bool) error {
 		return b.fail(duplicateKey)
 	}
 	if array {
-		item := &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
+		item := b.table(byHeader)
 		v.items = append(v.items, item)
 		v = item
 	}
@@ -176,20 +179,13 @@ func (b *documentBuilder) header(path []string, array bool) error {
 }
 
 func (b *documentBuilder) keyValue(at *tomlTable, path []string, n *unstable.Node) error {
-	for _, key := range path[:len(path)-1] {
-		v := at.values[key]
-		if v == nil {
-			v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byDots)}
-			at.add(key, v)
-		}
-		if v.kind != unstable.Table || v.table.made != byDots {
-			return b.fail(duplicateKey)
-		}
-		at = v.table
+	above, last := path[:len(path)-1], path[len(path)-1]
+	at, err := b.walk(at, above, byDots)
+	if err == nil && at.values[last] != nil {
+		err = b.fail(duplicateKey)
 	}
-	last := path[len(path)-1]
-	if at.values[last] != nil {
-		return b.fail(duplicateKey)
+	if err != nil {
+		return err
 	}
 	v, err := b.value(n)
 	if err != nil {

@@ -36,12 +36,12 @@ func (e Entry) encode() []byte { return e.encodeWith(nil) }
 // encodeWith follows the original's layout: keys in the order of the struct, empty lists among
 // them, then the tables. from, which may be nil, is the document whose unknown keys are to be kept.
 func (e Entry) encodeWith(from *tomlTable) []byte {
-	dst := appendFields(nil, e.fields(), e.timeText, from)
+	dst := appendFields(nil, fieldsOf(&e), e.timeText, from)
 	dst = append(dst, "\n[usage_summary]\n"...)
-	dst = appendFields(dst, e.UsageSummary.fields(), nil, from.tableAt("usage_summary", 0))
+	dst = appendFields(dst, fieldsOf(&e.UsageSummary), nil, from.tableAt("usage_summary", 0))
 	for i, q := range e.ContextQueries {
 		dst = append(dst, "\n[[context_queries]]\n"...)
-		dst = appendFields(dst, q.fields(), q.timeText, from.tableAt("context_queries", i))
+		dst = appendFields(dst, fieldsOf(&q), q.timeText, from.tableAt("context_queries", i))
 	}
 	return dst
 }
@@ -150,9 +150,8 @@ func appendValue(dst []byte, v *tomlValue) []byte {
 }
 
 func appendKey(dst []byte, key string) []byte {
-	bare := key != "" && strings.Trim(key,
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
-	if bare {
+	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if key != "" && strings.Trim(key, bare) == "" {
 		return append(dst, key...)
 	}
 	return appendBasic(dst, key, 0)
@@ -165,8 +164,7 @@ func appendString(dst []byte, s string) []byte {
 	newline := strings.Contains(s, "\n")
 	backslash := strings.Contains(s, `\`)
 	control := strings.ContainsFunc(s, func(r rune) bool {
-		return r < 0x20 && r != '\t' && r != '\n' ||
-			r == 0x7f
+		return r < ' ' && r != '\t' && r != '\n' || r == 0x7f
 	})
 	double, single := longestRun(s, `"`), longestRun(s, `'`)
 	lead := ""
