@@ -125,7 +125,7 @@ func (st *structure) parse(text []byte, v reflect.Value) error {
 
 // decodeInto reads a text that check has accepted.
 func (st *structure) decodeInto(text []byte, v reflect.Value) error {
-	if self, ok := v.Addr().Interface().(selfDecoder); ok {
+	if self, ok := reflect.TypeAssert[selfDecoder](v.Addr()); ok {
 		return self.decodeJSON(text)
 	}
 	return st.set(st.read(text), v)
