@@ -27,8 +27,6 @@ func undated(r Record) bool {
 	return undated
 }
 
-func (s *Store) imported() store { return store{s.scope, s.db} }
-
 func (r RunRef) entity() tree.Entity { return tree.Entity{Group: r.AgentID, ID: r.RunID} }
 
 // ImportLines appends the lines of a trace file's text, as an importer does.
@@ -37,7 +35,11 @@ func (s *Store) ImportLines(tx *db.Tx, run RunRef, text string) error {
 	for line := range bytes.Lines([]byte(text)) {
 		records = append(records, record{line: readLine(bytes.TrimSuffix(line, []byte("\n")))})
 	}
-	at, found, err := s.imported().state(&tx.Rx, run.entity())
+	scope, err := tx.Store().Scope(s.scope)
+	if err != nil {
+		return err
+	}
+	at, found, err := stateOf(&tx.Rx, scope, run.entity())
 	if err != nil {
 		return err
 	}
@@ -45,24 +47,29 @@ func (s *Store) ImportLines(tx *db.Tx, run RunRef, text string) error {
 	if !found {
 		was = nil
 	}
-	_, err = s.imported().append(tx, run.entity(), was, records)
+	_, err = importRecords(tx, scope, run.entity(), was, records)
 	return err
 }
 
 // Remove removes a run, as an importer does.
 func (s *Store) Remove(tx *db.Tx, run RunRef) (found bool, err error) {
-	if _, found, err = s.imported().state(&tx.Rx, run.entity()); err == nil {
-		err = s.imported().remove(tx, run.entity())
+	key, found, err := s.find(&tx.Rx, run)
+	if err == nil && found {
+		_, err = tx.Exec(sqlRemoveRun, key)
 	}
 	return found, err
 }
 
 // PageOfLines is the number of lines in a page of about so many bytes, and of those of the run.
 func (s *Store) PageOfLines(rx *db.Rx, run RunRef, maxBytes int) (page int, all int64, err error) {
-	at, _, err := s.imported().state(rx, run.entity())
+	scope, _, err := rx.Store().Scope(s.scope)
 	if err != nil {
 		return 0, 0, err
 	}
-	lines, err := s.imported().lines(rx, run.entity(), 0, maxBytes)
+	at, _, err := stateOf(rx, scope, run.entity())
+	if err != nil {
+		return 0, 0, err
+	}
+	lines, _, err := readLines(rx, at.Row, 0, maxBytes)
 	return len(lines), at.Last, err
 }

@@ -127,9 +127,7 @@ func holdsRecord(root tree.Folder, path string) bool {
 		return false
 	}
 	defer f.Close() //nolint:errcheck // only read
-	lines := &lineReader{f: f, size: size, step: 64 << 10, decode: kindOfLine}
-	lines.rewind()
-	first, err := lines.next()
+	first, err := readerOf(f, size, 64<<10).next()
 	return err == nil && slices.ContainsFunc(first.records, func(r record) bool {
 		return r.line.record != nil
 	})
@@ -245,16 +243,9 @@ func idsIn(line parsedLine) (tree.Entity, bool) {
 	return tree.Entity{}, false
 }
 
-// place is where a run that came from no file belongs, and why it can't be there ("" if it can).
-func place(e tree.Entity) (path, problem string) {
-	path = runPath(e, seedName)
-	agent, name, _ := strings.Cut(path, "/")
-	if len(agent) > tree.MaxName || len(name) > tree.MaxName {
-		return path, "its file name is too long"
-	}
-	return path, ""
-}
-
 func title(e tree.Entity) string {
 	return fmt.Sprintf("run %q of agent %q", e.ID, e.Group)
 }
+
+// Forms is the one file of a run.
+func (layout) Forms(path string) []string { return []string{path} }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
@@ -31,7 +32,7 @@ const (
 
 // A step is what the reader hands to the writer.
 type step struct {
-	*room
+	*tree.Tree
 	kind  stepKind
 	file  *sourceFile
 	row   *tree.Row // the ledger's, when the file was opened; nil: none
@@ -73,42 +74,46 @@ func (st *step) Progress() (files, bytes int64) {
 	return files, bytes
 }
 
-// Prefetch names what is about to be asked of the file and of what it is.
+// Prefetch names the queries about the file and what it is.
 func (st *step) Prefetch(f *tree.Prefetcher) error {
-	if st.kind == stepSame {
+	switch st.kind {
+	case stepSame:
 		f.About("file " + st.file.path)
 		f.Aside(st.Tree, st.file.path)
 		return nil
-	}
-	if st.kind != stepPiece && st.kind != stepShared {
+	case stepUnread:
 		return nil
+	case stepPiece, stepShared:
 	}
 	f.File(st.file.path)
-	if st.piece != nil {
-		for i := range st.piece.records {
-			if st.piece.records[i].reason != "" {
-				f.ExpectAside(1)
-			}
-		}
-		if st.tail != "" && st.tail != tree.Blank {
+	for i := range st.piece.records {
+		if st.piece.records[i].reason != "" {
 			f.ExpectAside(1)
 		}
 	}
-	prefetch := func(e tree.Entity, row int64) error {
-		f.About("run " + e.Group + "\x00" + e.ID)
-		return st.store.prefetch(f.Rx, e, row, f.Ask)
+	if st.torn() {
+		f.ExpectAside(1)
 	}
+	var e tree.Entity
+	var row int64
 	switch {
 	case len(st.choices) > 0:
 		if st.choices[0].verdict == verdictFree {
 			f.Expect("runs", 1)
 		}
-		return prefetch(st.choices[0].Entity, 0)
+		e = st.choices[0].Entity
 	case st.row != nil && st.row.EntityRow != nil:
-		return prefetch(st.row.Entity(), *st.row.EntityRow)
+		e, row = st.row.Entity(), *st.row.EntityRow
+	default:
+		return nil
 	}
+	f.About("run " + e.Group + "\x00" + e.ID)
+	prefetch(f.Ask, st.Source.Scope, e, row)
 	return nil
 }
+
+// torn reports whether the last line goes into quarantine.
+func (st *step) torn() bool { return st.tail != "" && st.tail != tree.Blank }
 
 // Known counts a file that is as it was and was taken.
 func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
@@ -120,107 +125,105 @@ func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 			return false, err
 		}
 	}
-	b := &batch{room: st.room, part: part}
-	b.open(st)
-	return true, b.same(rx, st)
+	b := &batch{step: st, part: part}
+	b.open()
+	return true, b.same(rx)
 }
 
 // Take takes the step.
 func (st *step) Take(tx *db.Tx, part *tree.Part) error {
-	b := &batch{room: st.room, tx: tx, part: part}
+	b := &batch{step: st, tx: tx, part: part}
+	b.open()
 	if st.kind == stepUnread {
-		return b.unreadable(st)
+		part.Files.Unreadable++
+		return b.putAside(tree.WhatFile, 0, st.reason, nil, nil)
 	}
-	b.open(st)
-	if b.Unread && st.opens {
-		if err := b.Source.ReleaseReadable(tx, st.file.path); err != nil {
+	if st.Unread && st.opens {
+		if err := st.Source.ReleaseReadable(tx, st.file.path); err != nil {
 			return err
 		}
 	}
 	switch st.kind {
 	case stepSame:
-		return b.same(&tx.Rx, st)
+		return b.same(&tx.Rx)
 	case stepShared:
-		return b.shared(st)
+		return b.shared()
 	case stepPiece, stepUnread:
 	}
-	return b.piece(st)
+	return b.take()
 }
 
 // A batch is the writing half of an import for one step. What it decides about a file is decided
 // again from the ledger.
 type batch struct {
-	*room
+	*step
 	tx   *db.Tx // nil where nothing changes
 	part *tree.Part
 }
 
-func (b *batch) open(st *step) {
-	if st.opens {
+// open counts the file with its first step, and its bytes if it can be read.
+func (b *batch) open() {
+	if b.opens {
 		b.part.Files.Found++
-		b.part.Files.Bytes += st.file.size
+	}
+	if b.opens && b.kind != stepUnread {
+		b.part.Files.Bytes += b.file.size
 	}
 }
 
-func (b *batch) unreadable(st *step) error {
-	if st.opens {
-		b.part.Files.Found++
-	}
-	b.part.Files.Unreadable++
-	return b.Source.PutAside(b.tx, b.part,
-		tree.Finding{Path: st.file.path, What: tree.WhatFile, Reason: st.reason})
+func (b *batch) putAside(what string, offset int64, reason string, whose *tree.Entity, raw []byte) error {
+	return b.Source.PutAside(b.tx, b.part, tree.Finding{
+		Path: b.file.path, Offset: offset, What: what, Reason: reason, Whose: whose, Raw: raw,
+	})
 }
 
 // same counts a file that is as it was.
-func (b *batch) same(rx *db.Rx, st *step) error {
-	if st.row.State == tree.StateRefused {
+func (b *batch) same(rx *db.Rx) error {
+	if b.row.State == tree.StateRefused {
 		b.part.Files.Refused++
 	} else {
 		b.part.Files.Already++
 	}
-	return b.countKnown(rx, st)
+	return b.countKnown(rx)
 }
 
 // countKnown counts the records that the ledger says were there before, and names what is in
 // quarantine of them.
-func (b *batch) countKnown(rx *db.Rx, st *step) error {
-	known, err := tree.ParseTally(st.row.Records)
+func (b *batch) countKnown(rx *db.Rx) error {
+	known, err := tree.ParseTally(b.row.Records)
 	if err != nil {
 		return err
 	}
-	if st.kind == stepSame && st.tail != "" {
-		known[st.tail]++
+	if b.kind == stepSame && b.tail != "" {
+		known[b.tail]++
 	}
 	bad := tree.Tally{}
 	for kind, n := range known {
-		if st.row.State == tree.StateRefused || st.row.State == tree.StateTaken && kind == tree.Undecodable {
+		if b.row.State == tree.StateRefused || b.row.State == tree.StateTaken && kind == tree.Undecodable {
 			bad[kind] = n
 			delete(known, kind)
 		}
 	}
 	b.part.CountAll(known, tree.Already)
 	b.part.CountAll(bad, tree.Quarantine)
-	return b.NameAside(rx, st.file.path, b.part)
+	return b.NameAside(rx, b.file.path, b.part)
 }
 
 // shared notes that what the file holds is here from elsewhere.
-func (b *batch) shared(st *step) error {
-	if _, err := b.putAway(st); err != nil || st.file.kept {
+func (b *batch) shared() error {
+	if _, err := b.putAway(); err != nil || b.file.kept {
 		return err
 	}
-	c, state, _, err := b.decide(st)
+	c, state, _, err := b.decide()
 	if err != nil {
 		return err
 	}
 	if state != tree.StateShared {
-		return b.moved(c.Entity)
+		return moved(c.Entity)
 	}
-	records := st.records
-	if st.tail != "" {
-		records = tree.Tally{st.tail: 1}
-		for kind, n := range st.records {
-			records[kind] += n
-		}
+	records := maps.Clone(b.records)
+	if b.tail != "" {
+		records[b.tail]++
 	}
 	b.part.CountAll(records, tree.Already)
 	b.part.Files.Already++
@@ -228,251 +231,207 @@ func (b *batch) shared(st *step) error {
 		State: tree.StateShared, EntityGroup: c.Group, EntityID: c.ID, EntityRow: &c.was.Row,
 		LastSequence: c.was.Last,
 	}
-	return b.advance(st, row, st.records)
+	return b.advance(row, b.records)
 }
 
-// piece takes records.
-func (b *batch) piece(st *step) error {
-	row, err := b.target(st)
+// take takes a piece.
+func (b *batch) take() error {
+	row, err := b.target()
 	if err != nil {
 		return err
 	}
-	if st.file.kept {
-		b.part.CountAll(b.met(st), tree.Changed)
-		return nil
+	met := with(tree.Tally{}, b.piece.records)
+	if b.tail != "" {
+		met[b.tail]++
 	}
+	column := tree.New
+	switch {
+	case b.file.kept:
+		b.part.CountAll(met, tree.Changed)
+		return nil
+	case row.State == tree.StateRefused:
+		column = tree.Quarantine
+		err = b.refuse(row)
+	case b.file.changed:
+		column = tree.Changed
+		fallthrough
+	default:
+		err = b.add(row, column)
+	}
+	if err != nil {
+		return err
+	}
+	b.part.CountAll(met, column)
 	known, err := tree.ParseTally(row.Records)
 	if err != nil {
 		return err
 	}
-	if row.State == tree.StateRefused {
-		err = b.setAside(st, row)
-	} else {
-		err = b.take(st, row)
-	}
-	if err != nil {
-		return err
-	}
-	return b.advance(st, row, with(known, st.piece.records))
-}
-
-// met is what the piece holds, a torn tail too.
-func (b *batch) met(st *step) tree.Tally {
-	t := with(tree.Tally{}, st.piece.records)
-	if st.tail != "" {
-		t[st.tail]++
-	}
-	return t
+	return b.advance(row, with(known, b.piece.records))
 }
 
 // advance writes how far the file is read.
-func (b *batch) advance(st *step, row *tree.Row, records tree.Tally) error {
-	row.Path, row.Size, row.Consumed = []byte(st.file.path), st.file.size, st.to
-	row.PrefixSHA256, row.OpenLine, row.Tail = st.sum, st.openLine, st.piece.tail
+func (b *batch) advance(row *tree.Row, records tree.Tally) error {
+	row.Path, row.Size, row.Consumed = []byte(b.file.path), b.file.size, b.to
+	row.PrefixSHA256, row.OpenLine, row.Tail = b.sum, b.openLine, b.piece.tail
 	row.Records = records.String()
 	return b.Source.Put(b.tx, row)
 }
 
 // target is the ledger's row that the piece goes on, or a new one for a piece that begins a file.
-func (b *batch) target(st *step) (*tree.Row, error) {
-	if st.from > 0 {
-		return b.goOn(st)
+func (b *batch) target() (*tree.Row, error) {
+	if b.from > 0 {
+		return b.goOn()
 	}
-	known, err := b.putAway(st)
-	if err != nil || st.file.kept {
+	known, err := b.putAway()
+	if err != nil || b.file.kept {
 		return nil, err
 	}
-	c, state, passed, err := b.decide(st)
-	if err != nil {
-		return nil, err
-	}
-	row := &tree.Row{State: state, EntityGroup: c.Group, EntityID: c.ID}
+	c, state, passed, err := b.decide()
 	switch {
-	case state == tree.StateShared:
-		return nil, b.moved(c.Entity)
-	case state == tree.StateRefused && b.Alone: // what had its id was gone when that was looked at
-		return nil, b.moved(c.Entity)
+	case err != nil:
+		return nil, err
+	case state == tree.StateShared, state == tree.StateRefused && b.Alone: // what had its id was gone before
+		return nil, moved(c.Entity)
 	case state == tree.StateRefused:
 		b.part.Files.Refused++
-		reason := fmt.Sprintf("%s is here already, from elsewhere and with other records; import this tree into "+
-			"a scope of its own", title(c.Entity))
-		if err := b.Source.PutAside(b.tx, b.part,
-			tree.Finding{Path: st.file.path, What: tree.WhatConflict, Reason: reason, Whose: &c.Entity}); err != nil {
-			return nil, err
-		}
+		err = b.putAside(tree.WhatConflict, 0, title(c.Entity)+" is here already, from elsewhere and with other "+
+			"records; import this tree into a scope of its own", &c.Entity, nil)
 	case known:
 		b.part.Files.Changed++
 	default:
 		b.part.Files.New++
 	}
-	if passed != nil && state == tree.StateTaken {
+	if err == nil && passed != nil && state == tree.StateTaken {
 		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s",
 			title(passed.wanted), tree.Shown(string(passed.by)), title(c.Entity))
-		if err := b.Source.PutAside(b.tx, b.part,
-			tree.Finding{Path: st.file.path, What: tree.WhatName, Reason: reason, Whose: &passed.wanted}); err != nil {
-			return nil, err
-		}
+		err = b.putAside(tree.WhatName, 0, reason, &passed.wanted, nil)
 	}
-	return row, nil
+	return &tree.Row{State: state, EntityGroup: c.Group, EntityID: c.ID}, err
 }
 
-// putAway makes room for a file that is read from its beginning again. It reports whether records
-// of the file had been taken before; where ours was touched since, they stay and the file is kept
-// out.
-func (b *batch) putAway(st *step) (known bool, err error) {
-	st.file.kept, st.file.changed = false, false
-	row, err := b.Source.File(&b.tx.Rx, st.file.path)
+// putAway prepares for a file that is read from its beginning again. known reports whether records of
+// the file had been taken before. If ours was changed since, they stay, and the file is not imported.
+func (b *batch) putAway() (known bool, err error) {
+	b.file.kept, b.file.changed = false, false
+	row, err := b.Source.File(&b.tx.Rx, b.file.path)
 	switch {
 	case err != nil || row == nil && b.Alone:
 		return false, err
 	case row == nil: // a retry that was stopped has left it in quarantine
-		return false, b.Source.ReleaseFile(b.tx, st.file.path)
+		return false, b.Source.ReleaseFile(b.tx, b.file.path)
 	}
 	if row.State == tree.StateTaken {
-		untouched, err := b.untouched(row)
-		if err != nil {
-			return false, err
+		if untouched, err := b.untouched(row); err != nil || !untouched {
+			return true, err
 		}
-		if !untouched {
-			b.keep(st, row)
-			return true, nil
-		}
-		if err := b.store.remove(b.tx, row.Entity()); err != nil {
+		if _, err := b.tx.Exec(sqlRemoveRun, *row.EntityRow); err != nil {
 			return false, err
 		}
 		known = row.Consumed > 0 // else it held no whole line yet
-		st.file.changed = known
+		b.file.changed = known
 	}
-	if err := b.Source.ReleaseFile(b.tx, st.file.path); err != nil {
+	if err := b.Source.ReleaseFile(b.tx, b.file.path); err != nil {
 		return false, err
 	}
-	return known, b.Source.Forget(b.tx, st.file.path)
+	return known, b.Source.Forget(b.tx, b.file.path)
 }
 
-// keep leaves ours as it is, and says so.
-func (b *batch) keep(st *step, row *tree.Row) {
-	st.file.kept = true
-	b.part.Files.Changed++
-	b.part.Differ(st.file.path, fmt.Sprintf("the file has changed, and %s was written to or removed here "+
-		"since it was imported: ours stays", title(row.Entity())))
-}
-
+// untouched reports whether ours is as it was imported. If not, ours stays as it is, and the report
+// says so.
 func (b *batch) untouched(row *tree.Row) (bool, error) {
-	s, ok, err := b.store.state(&b.tx.Rx, row.Entity())
-	return ok && holds(row, s) && s.Last == row.LastSequence, err
+	s, ok, err := stateOf(&b.tx.Rx, b.Source.Scope, row.Entity())
+	if err != nil || ok && row.EntityRow != nil && s == (stored{*row.EntityRow, row.LastSequence}) {
+		return err == nil, err
+	}
+	b.file.kept = true
+	b.part.Files.Changed++
+	b.part.Differ(b.file.path, fmt.Sprintf("the file has changed, and %s was written to or removed here "+
+		"since it was imported: ours stays", title(row.Entity())))
+	return false, nil
 }
 
 // goOn checks that the file goes on where the ledger says that it was left.
-func (b *batch) goOn(st *step) (*tree.Row, error) {
-	if st.file.kept && !st.opens {
+func (b *batch) goOn() (*tree.Row, error) {
+	if b.file.kept && !b.opens {
 		return nil, nil
 	}
-	st.file.kept = false
-	row, err := b.Source.File(&b.tx.Rx, st.file.path)
+	b.file.kept = false
+	row, err := b.Source.File(&b.tx.Rx, b.file.path)
 	if err != nil {
 		return nil, err
 	}
-	if row == nil || st.from != row.Consumed && (!row.OpenLine || st.from != row.Consumed+1) {
+	if row == nil || b.from != row.Consumed && (!row.OpenLine || b.from != row.Consumed+1) {
 		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again",
 			db.ErrConflict)
 	}
-	untouched := true
 	if row.State == tree.StateTaken {
-		untouched, err = b.untouched(row)
+		_, err = b.untouched(row)
 	}
-	if err == nil && untouched && len(row.Tail) > 0 { // it is read again; a file that is kept out keeps its own
-		err = b.Source.Release(b.tx, st.file.path, row.Consumed, tree.WhatTail)
+	if err == nil && !b.file.kept && len(row.Tail) > 0 { // it is read again; a file that is kept out keeps its own
+		err = b.Source.Release(b.tx, b.file.path, row.Consumed, tree.WhatTail)
 	}
-	if err == nil && st.opens {
-		err = b.countKnown(&b.tx.Rx, st)
+	if err == nil && b.opens {
+		err = b.countKnown(&b.tx.Rx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if !untouched {
-		b.keep(st, row)
-		return nil, nil
-	}
-	if st.opens && row.State == tree.StateRefused {
+	switch {
+	case err != nil || b.file.kept || !b.opens:
+	case row.State == tree.StateRefused:
 		b.part.Files.Refused++
-	} else if st.opens {
+	default:
 		b.part.Files.Grown++
 	}
-	return row, nil
+	return row, err
 }
 
-// take appends the records to the store. A line that can't be read goes into the trace as it is,
-// and into quarantine.
-func (b *batch) take(st *step, row *tree.Row) error {
+// add appends the records to the store. A line that can't be read goes into the trace as it is, and
+// into quarantine: it was counted with the others of its kind, all of which are bad, so the count is
+// corrected.
+func (b *batch) add(row *tree.Row, column func(*tree.Count) *int64) error {
 	e := row.Entity()
 	var was *stored
 	if row.EntityRow != nil {
 		was = &stored{*row.EntityRow, row.LastSequence}
 	}
-	s, err := b.store.append(b.tx, e, was, st.piece.records)
+	s, err := importRecords(b.tx, b.Source.Scope, e, was, b.piece.records)
 	if err != nil {
 		return err
 	}
 	row.EntityRow, row.LastSequence = &s.Row, s.Last
-	for i := range st.piece.records {
-		if rec := &st.piece.records[i]; rec.reason != "" {
-			if err := b.bad(st, e, rec.offset, tree.WhatLine, rec.reason, rec.text); err != nil {
+	bad := func(what string, offset int64, reason string, raw []byte) error {
+		b.part.Count(tree.Undecodable, func(c *tree.Count) { c.Quarantined++; *column(c)-- })
+		return b.putAside(what, offset, reason, &e, raw)
+	}
+	for i := range b.piece.records {
+		if rec := &b.piece.records[i]; rec.reason != "" {
+			if err := bad(tree.WhatLine, rec.offset, rec.reason, rec.text); err != nil {
 				return err
 			}
 		}
 	}
-	if st.tail != "" && st.tail != tree.Blank {
-		if err := b.bad(st, e, st.to, tree.WhatTail,
-			"a last line without line feed that can't be read, and may still grow", st.piece.tail); err != nil {
+	if b.torn() {
+		if err := bad(tree.WhatTail, b.to, "a last line without line feed that can't be read, and may still grow",
+			b.piece.tail); err != nil {
 			return err
 		}
 	}
-	if st.last && (b.Alone || b.Aside) { // it was refused once, and a retry may have been stopped in it
-		if err := b.Source.Release(b.tx, st.file.path, 0, tree.WhatConflict); err != nil {
-			return err
-		}
+	if b.last && (b.Alone || b.Aside) { // it was refused once, and a retry may have been stopped in it
+		return b.Source.Release(b.tx, b.file.path, 0, tree.WhatConflict)
 	}
-	b.part.CountAll(b.met(st), func(c *tree.Count) *int64 {
-		if st.file.changed {
-			return &c.Changed
-		}
-		return &c.New
-	})
 	return nil
 }
 
-// bad quarantines a line. It was counted with the others of its kind, all of which are bad: the
-// count is corrected.
-func (b *batch) bad(st *step, e tree.Entity, offset int64, what, reason string, raw []byte) error {
-	err := b.Source.PutAside(b.tx, b.part,
-		tree.Finding{Path: st.file.path, Offset: offset, What: what, Reason: reason, Whose: &e, Raw: raw})
-	if err != nil {
-		return err
-	}
-	b.part.Count(tree.Undecodable, func(c *tree.Count) {
-		c.Quarantined++
-		if st.file.changed {
-			c.Changed--
-		} else {
-			c.New--
-		}
-	})
-	return nil
-}
-
-// setAside keeps the bytes of a refused file.
-func (b *batch) setAside(st *step, row *tree.Row) error {
-	q, ok, err := b.Source.Quarantined(&b.tx.Rx, st.file.path, 0, tree.WhatConflict)
+// refuse keeps the bytes of a refused file.
+func (b *batch) refuse(row *tree.Row) error {
+	q, ok, err := b.Source.Quarantined(&b.tx.Rx, b.file.path, 0, tree.WhatConflict)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: the refused file is not in quarantine", db.ErrCorrupt)
 	}
-	if err == nil && row.OpenLine && st.from > row.Consumed {
+	if err == nil && row.OpenLine && b.from > row.Consumed {
 		err = tree.GrowQuarantine(b.tx, q.ID, newline)
 	}
 	if err == nil {
-		err = tree.GrowQuarantine(b.tx, q.ID, bytes.Join([][]byte{st.raw, st.piece.tail}, nil))
+		err = tree.GrowQuarantine(b.tx, q.ID, bytes.Join([][]byte{b.raw, b.piece.tail}, nil))
 	}
-	b.part.CountAll(b.met(st), tree.Quarantine)
 	return err
 }
 
@@ -483,11 +442,11 @@ type passedOver struct {
 }
 
 // decide finds out what the file is; see choose.
-func (b *batch) decide(st *step) (c choice, state string, passed *passedOver, err error) {
+func (b *batch) decide() (c choice, state string, passed *passedOver, err error) {
 	var refused *choice
-	for i := range st.choices {
-		c = st.choices[i]
-		v, now, by, err := b.standing(&b.tx.Rx, c.Entity)
+	for i := range b.choices {
+		c = b.choices[i]
+		v, now, by, err := standing(&b.tx.Rx, b.Tree, c.Entity)
 		switch {
 		case err != nil:
 			return c, "", nil, err
@@ -495,17 +454,17 @@ func (b *batch) decide(st *step) (c choice, state string, passed *passedOver, er
 			return c, tree.StateTaken, passed, nil
 		case v == verdictFree:
 		case v == verdictSibling:
-			if passed == nil && i == 0 {
+			if i == 0 {
 				passed = &passedOver{c.Entity, by}
 			}
 		case c.verdict == verdictSame && c.was == now:
 			return c, tree.StateShared, nil, nil
 		case c.verdict == verdictOther && c.was == now:
 			if refused == nil {
-				refused = &st.choices[i]
+				refused = &b.choices[i]
 			}
 		case refused == nil:
-			return c, "", nil, b.moved(c.Entity)
+			return c, "", nil, moved(c.Entity)
 		}
 	}
 	if refused != nil {
@@ -514,14 +473,11 @@ func (b *batch) decide(st *step) (c choice, state string, passed *passedOver, er
 	return c, "", nil, fmt.Errorf("%w: every id that the file could have is taken", db.ErrConflict)
 }
 
-// moved is the error where the store changed between the look at it and the write.
-func (b *batch) moved(e tree.Entity) error {
+// moved is the error if the store changed between the reader's query and the write.
+func moved(e tree.Entity) error {
 	return fmt.Errorf("%w: %s was written while it was being imported; run the import again", db.ErrConflict,
 		title(e))
 }
-
-// holds reports whether what the row's file became is what the store has under that number.
-func holds(row *tree.Row, s stored) bool { return row.EntityRow != nil && *row.EntityRow == s.Row }
 
 // with adds the records of a piece.
 func with(t tree.Tally, records []record) tree.Tally {

@@ -1,12 +1,10 @@
 package runs
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
+	"crypto/sha256"
 	"io"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
@@ -39,19 +37,23 @@ type choice struct {
 // of the file's ids counts, since an export of what stood under the second best id must be known
 // again.
 func (in *fileReader) choose(ctx context.Context, ids []tree.Entity) ([]choice, error) {
-	choices := make([]choice, 0, len(ids))
-	settled := false
-	for _, e := range ids {
-		if settled {
-			choices = append(choices, choice{Entity: e})
+	choices := make([]choice, len(ids))
+	settled, refused := false, false
+	for i, e := range ids {
+		c := &choices[i]
+		if c.Entity = e; settled {
 			continue
 		}
-		c, err := in.look(ctx, e)
-		if err != nil {
+		if in.isFree(e) {
+			c.verdict = verdictFree
+		} else if err := in.DB.Read(ctx, "look up who holds an id", func(rx *db.Rx) (err error) {
+			c.verdict, c.was, _, err = standing(rx, in.Tree, e)
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		if c.verdict == verdictOther {
-			same, err := in.compare(ctx, e)
+			same, err := in.isTrace(ctx, e)
 			if err != nil {
 				return nil, err
 			}
@@ -59,74 +61,34 @@ func (in *fileReader) choose(ctx context.Context, ids []tree.Entity) ([]choice, 
 				c.verdict = verdictSame
 			}
 		}
-		choices = append(choices, c)
-		other := slices.ContainsFunc(choices, func(c choice) bool { return c.verdict == verdictOther })
-		settled = c.verdict == verdictSame || c.verdict == verdictFree && !other
+		refused = refused || c.verdict == verdictOther
+		settled = c.verdict == verdictSame || c.verdict == verdictFree && !refused
 	}
 	return choices, nil
 }
 
-// look gives what stands under e; what comes from elsewhere is verdictOther until it has been compared.
-func (in *fileReader) look(ctx context.Context, e tree.Entity) (c choice, err error) {
-	c.Entity = e
-	if in.isFree(e) {
-		c.verdict = verdictFree
-		return c, nil
-	}
-	err = in.DB.Read(ctx, "look up who holds an id", func(rx *db.Rx) error {
-		var err error
-		c.verdict, c.was, _, err = in.standing(rx, e)
-		return err
-	})
-	return c, err
-}
-
-// standing is what stands under e, and for a sibling the name of its file.
-func (r *room) standing(rx *db.Rx, e tree.Entity) (verdict, stored, []byte, error) {
-	s, ok, err := r.store.state(rx, e)
+// standing is what stands under e, and for a sibling the name of its file. What comes from elsewhere
+// is verdictOther until its content is compared.
+func standing(rx *db.Rx, t *tree.Tree, e tree.Entity) (verdict, stored, []byte, error) {
+	s, ok, err := stateOf(rx, t.Source.Scope, e)
 	if err != nil || !ok {
 		return verdictFree, s, nil, err
 	}
-	held, ok, err := r.Source.Holder(rx, e, s.Row)
-	if err != nil {
-		return verdictUnknown, s, nil, err
-	}
-	if ok && held.Source == r.Source.ID {
+	held, ok, err := t.Source.Holder(rx, e, s.Row)
+	if err == nil && ok && held.Source == t.Source.ID {
 		return verdictSibling, s, held.Path, nil
 	}
-	return verdictOther, s, nil, nil
+	return verdictOther, s, nil, err
 }
 
-var errDiffers = errors.New("differs")
-
-// compare reports whether the file is what an export of e would write.
-func (in *fileReader) compare(ctx context.Context, e tree.Entity) (bool, error) {
-	file := bufio.NewReader(io.NewSectionReader(in.lines.f, 0, in.file.size))
-	err := traceContent{in.room, e}.each(ctx, func(text []byte, lf bool) error {
-		if lf {
-			text = append(slices.Clip(text), '\n')
-		}
-		have := make([]byte, len(text))
-		switch _, err := io.ReadFull(file, have); {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return errDiffers
-		case err != nil:
-			return trouble(err)
-		case !bytes.Equal(have, text):
-			return errDiffers
-		}
-		return nil
-	})
-	if err == nil {
-		if _, err = file.ReadByte(); errors.Is(err, io.EOF) {
-			return true, nil
-		}
-		return false, trouble(err)
+// isTrace reports whether the file is what an export of e would write.
+func (in *fileReader) isTrace(ctx context.Context, e tree.Entity) (bool, error) {
+	ours, theirs := sha256.New(), sha256.New()
+	if err := (traceContent{in.Tree, e}).write(ctx, ours); err != nil {
+		return false, err
 	}
-	if errors.Is(err, errDiffers) {
-		err = nil
-	}
-	return false, err
+	_, err := io.Copy(theirs, io.NewSectionReader(in.lines.f, 0, in.file.size))
+	return bytes.Equal(ours.Sum(nil), theirs.Sum(nil)), trouble(err)
 }
 
 // shared reads the file to its end for the counts, and says that all of it is here from elsewhere.
@@ -142,7 +104,7 @@ func (in *fileReader) shared(choices []choice) error {
 			break
 		}
 	}
-	st.tail = in.tailKind(st.piece.tail)
+	st.tail = tailKind(st.piece.tail)
 	st.piece.records, st.raw = nil, nil
 	return in.send(st)
 }

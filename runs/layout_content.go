@@ -2,14 +2,15 @@ package runs
 
 import (
 	"context"
+	"io"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
-// content is a thing as the bytes of a file of the old layout.
+// traceContent is a run as the bytes of a file of the old layout.
 type traceContent struct {
-	*room
+	*tree.Tree
 	e tree.Entity
 }
 
@@ -19,49 +20,71 @@ const contentPage = 1 << 20
 // each calls visit for every line. lf is false for a last line that has no line feed.
 func (c traceContent) each(ctx context.Context, visit func(text []byte, lf bool) error) error {
 	var held tree.Holder
-	var isHeld bool
-	var pending *storedLine
-	flush := func(more bool) error {
-		if pending != nil {
-			if err := visit(pending.text, more || !isHeld || !held.OpenLine ||
-				pending.sequence != held.LastSequence); err != nil {
-				return err
-			}
+	var s stored
+	var lines []storedLine // the last of those that were read may have no line feed
+	tail := func(after int64) {
+		if len(held.Tail) > 0 && held.LastSequence == after {
+			lines = append(lines, storedLine{after, held.Tail})
 		}
-		if isHeld && len(held.Tail) > 0 && (pending == nil && held.LastSequence == 0 || pending != nil &&
-			pending.sequence == held.LastSequence) {
-			return visit(held.Tail, more)
-		}
-		return nil
 	}
-	for after := int64(0); ; {
+	for after, first, more := int64(0), true, true; more; first = false {
 		var page []storedLine
 		err := c.DB.Read(ctx, "read lines for comparison or export", func(rx *db.Rx) (err error) {
-			if after == 0 {
-				s, ok, err := c.store.state(rx, c.e)
-				if err != nil || !ok {
+			if first {
+				found := false
+				if s, found, err = stateOf(rx, c.Source.Scope, c.e); err != nil || !found {
 					return err
 				}
-				if held, isHeld, err = c.Source.Holder(rx, c.e, s.Row); err != nil {
+				if held, _, err = c.Source.Holder(rx, c.e, s.Row); err != nil {
 					return err
 				}
 			}
-			page, err = c.store.lines(rx, c.e, after, contentPage)
+			page, _, err = readLines(rx, s.Row, after, contentPage)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			if after > 0 || isHeld && held.LastSequence == 0 {
-				if err := flush(true); err != nil {
-					return err
-				}
-			}
-			pending, after = &page[i], page[i].sequence
+		if first {
+			tail(0)
 		}
-		if len(page) == 0 {
-			return flush(false)
+		for _, line := range page {
+			lines, after = append(lines, line), line.sequence
+			tail(after)
+		}
+		more = len(page) > 0
+		for ; len(lines) > 1 || len(lines) == 1 && !more; lines = lines[1:] {
+			open := held.OpenLine || len(held.Tail) > 0
+			lf := len(lines) > 1 || !open || lines[0].sequence != held.LastSequence
+			if err := visit(lines[0].text, lf); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+// write writes the file.
+func (c traceContent) write(ctx context.Context, w io.Writer) error {
+	return c.each(ctx, func(text []byte, lf bool) error {
+		_, err := w.Write(text)
+		if err == nil && lf {
+			_, err = w.Write(newline)
+		}
+		return err
+	})
+}
+
+// WriteThing writes a run as its file.
+func (layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w io.Writer) (ok bool, err error) {
+	err = t.DB.Read(ctx, "show run", func(rx *db.Rx) error {
+		if t.Source.Scope, _, err = rx.Store().Scope(t.Scope); err == nil {
+			_, ok, err = stateOf(rx, t.Source.Scope, e)
+		}
+		return err
+	})
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, traceContent{t, e}.write(ctx, w)
 }

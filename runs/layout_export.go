@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"selvedge/db"
@@ -15,13 +16,12 @@ import (
 	"selvedge/internal/tree"
 )
 
-// An exporter writes the runs of a scope.
-type exporter struct{ *room }
-
+// sqlClaimed finds another run that came from a path and is still here.
 var sqlClaimed = `
-SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s
+SELECT f.entity_group, f.entity_id FROM import_sources AS s
 JOIN import_files AS f ON f.source = s.id AND ` + paging.Same("f.path", "?1") + `
-WHERE s.scope = ?2 AND s.kind = ?3 AND f.state = 'taken'`
+JOIN runs AS r ON r.key = f.entity_row AND r.run_id = f.entity_id AND r.agent_id = f.entity_group
+WHERE s.scope = ?2 AND s.kind = ?3 AND f.state = 'taken' AND r.scope = s.scope ORDER BY s.id LIMIT 1`
 
 // nobackupText is what the original writes into its mark.
 const nobackupText = "car run traces - excluded from backup\n"
@@ -34,112 +34,85 @@ func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err == nil {
 		err = tree.WriteMark(filepath.Join(t.Root, nobackup), []byte(nobackupText))
 	}
-	if err == nil {
-		err = (&exporter{roomOf(t)}).all(ctx)
-	}
-	if err == nil {
-		err = giveSettings(ctx, t, dir)
-	}
-	return err
-}
-
-func (x *exporter) all(ctx context.Context) error {
-	for e, err := range x.store.entities(ctx) {
-		if err != nil {
-			return err
-		}
-		if err := x.one(ctx, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (x *exporter) one(ctx context.Context, e tree.Entity) error {
-	path, held, problem, err := x.find(ctx, e)
 	if err != nil {
 		return err
 	}
-	var f *os.File
-	if problem == "" {
-		f, problem, err = x.Create(path)
+	for run, err := range entities(ctx, t) {
+		if err == nil {
+			err = export(ctx, t, tree.Entity{Group: run.AgentID, ID: run.RunID})
+		}
 		if err != nil {
 			return err
 		}
 	}
+	return giveSettings(ctx, t, dir)
+}
+
+func export(ctx context.Context, t *tree.Tree, e tree.Entity) error {
+	path, held, problem, err := findPath(ctx, t, e)
+	var f *os.File
+	if err == nil && problem == "" {
+		f, problem, err = t.Create(path)
+	}
+	if err != nil {
+		return err
+	}
 	if problem != "" {
-		x.Report.LeaveOut(path, title(e)+": "+problem)
+		t.Report.LeaveOut(path, title(e)+": "+problem)
 		return nil
 	}
-	first, err := x.copy(ctx, f, e)
+	first, err := copyLines(ctx, t, f, e)
 	if err != nil {
 		return fmt.Errorf("export %s: %w", path, err)
 	}
 	if ids := identities(path, first); !held && ids[0] != e {
-		x.Report.LeaveOut(path, fmt.Sprintf("%s is written, but its id is not in its records: an import would "+
+		t.Report.LeaveOut(path, fmt.Sprintf("%s is written, but its id is not in its records: an import would "+
 			"call it %s", title(e), title(ids[0])))
 	}
 	return nil
 }
 
-// find is where e belongs: where it came from, or where the old program would put it, if nothing
-// else came from there.
-func (x *exporter) find(ctx context.Context, e tree.Entity) (path string, held bool, problem string,
+// findPath returns the path that e came from (held), or else the one that the old program would
+// choose, if no other run came from there.
+func findPath(ctx context.Context, t *tree.Tree, e tree.Entity) (path string, held bool, problem string,
 	err error,
 ) {
-	err = x.DB.Read(ctx, "look up where something came from", func(rx *db.Rx) error {
-		s, ok, err := x.store.state(rx, e)
-		if err != nil {
+	err = t.DB.Read(ctx, "look up where something came from", func(rx *db.Rx) error {
+		s, ok, err := stateOf(rx, t.Source.Scope, e)
+		if err == nil && !ok {
+			problem = "was removed meanwhile"
+		}
+		if err != nil || !ok {
 			return err
 		}
-		if !ok {
-			problem = "was removed meanwhile"
-			return nil
-		}
-		from, ok, err := x.Source.Holder(rx, e, s.Row)
+		from, ok, err := t.Source.Holder(rx, e, s.Row)
 		if err != nil || ok {
 			path, held = string(from.Path), true
 			return err
 		}
-		if path, problem = place(e); problem != "" {
+		path = runPath(e, seedName)
+		agent, name, _ := strings.Cut(path, "/")
+		if len(agent) > tree.MaxName || len(name) > tree.MaxName {
+			problem = "its file name is too long"
 			return nil
 		}
-		return x.claimed(rx, path, &problem)
+		var other tree.Entity
+		if ok, err = rx.Find(&other, sqlClaimed, []byte(path), t.Source.Scope, layout{}.Name()); ok {
+			problem = "its file name is that of " + title(other)
+		}
+		return err
 	})
 	return path, held, problem, err
 }
 
-// claimed sets problem when path is where something else came from that is still here.
-func (x *exporter) claimed(rx *db.Rx, path string, problem *string) error {
-	var rows []struct {
-		Group string `db:"entity_group"`
-		ID    string `db:"entity_id"`
-		Row   int64  `db:"entity_row"`
-	}
-	if err := rx.Select(&rows, sqlClaimed, []byte(path), x.Source.Scope, layout{}.Name()); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		other := tree.Entity{Group: r.Group, ID: r.ID}
-		s, ok, err := x.store.state(rx, other)
-		if err != nil {
-			return err
-		}
-		if ok && s.Row == r.Row {
-			*problem = "its file name is that of " + title(other)
-		}
-	}
-	return nil
-}
-
-// copy writes the lines of e and closes f. It returns the first records, as an import would meet them.
-func (x *exporter) copy(ctx context.Context, f *os.File, e tree.Entity) (first []record, err error) {
+// copyLines writes the lines of e and closes f. It returns the first records, as an import would
+// read them.
+func copyLines(ctx context.Context, t *tree.Tree, f *os.File, e tree.Entity) (first []record, err error) {
 	out := bufio.NewWriterSize(f, 256<<10)
 	offset := int64(0)
-	c := traceContent{x.room, e}
-	err = c.each(ctx, func(text []byte, lf bool) error {
+	err = traceContent{t, e}.each(ctx, func(text []byte, lf bool) error {
 		kind, reason, line := kindOfLine(text)
-		x.Report.Count(kind, func(c *tree.Count) { c.Read++; c.New++ })
+		t.Report.Count(kind, func(c *tree.Count) { c.Read++; c.New++ })
 		if offset < pieceBytes {
 			first = append(first, record{offset: offset, kind: kind, reason: reason, line: line})
 		}
@@ -154,7 +127,7 @@ func (x *exporter) copy(ctx context.Context, f *os.File, e tree.Entity) (first [
 	if err == nil {
 		err = out.Flush()
 	}
-	return first, x.Finish(f, offset, err)
+	return first, t.Finish(f, offset, err)
 }
 
 // ReadBack reads a trace as the original does, which passes over lines that it can't read, and

@@ -57,6 +57,10 @@ type lineReader struct {
 	decode func(text []byte) (kind, reason string, line parsedLine)
 }
 
+func readerOf(f *os.File, size int64, step int) *lineReader {
+	return &lineReader{f: f, size: size, step: step, hash: sha256.New(), decode: kindOfLine}
+}
+
 // errLineTooLong ends the reading of a file.
 var errLineTooLong = errors.New("a line is too long")
 

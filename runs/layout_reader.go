@@ -4,47 +4,29 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
-// A room is the tree and the store that a call works with.
-type room struct {
-	*tree.Tree
-	store store
-}
-
-func roomOf(t *tree.Tree) *room {
-	return &room{t, store{t.Scope, t.DB}}
-}
-
-// Read finds out what the ledger knows of a file, and decodes what is new. Trouble with the file
-// ends its reading and nothing else.
+// Read finds out what the ledger knows of a file, and decodes what is new. An error of the file ends
+// its reading and nothing else.
 func (layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
-	r := roomOf(t)
 	file := &sourceFile{path: path}
+	in := &fileReader{Tree: t, file: file, pass: send}
 	f, size, err := t.Folder.Open(path)
 	if err != nil {
-		return send(&step{room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, err), opens: true})
+		return in.send(&step{kind: stepUnread, reason: t.Folder.Why(path, err)})
 	}
 	defer f.Close() //nolint:errcheck // only read
 	file.size = size
-	in := &fileReader{room: r, file: file, lines: r.linesOf(f, size), pass: send}
+	in.lines = readerOf(f, size, min(pieceBytes, t.Options.Batch()))
 	err = in.run(ctx)
 	if read, ok := errors.AsType[*readError](err); ok {
-		return send(&step{
-			room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, read.err),
-			opens: !in.sent,
-		})
+		return in.send(&step{kind: stepUnread, reason: t.Folder.Why(path, read.err)})
 	}
 	return err
-}
-
-// linesOf cuts the file into pieces that fit the batches.
-func (r *room) linesOf(f *os.File, size int64) *lineReader {
-	return &lineReader{f: f, size: size, step: min(pieceBytes, r.Options.Batch()), decode: kindOfLine}
 }
 
 // readError is an error of the source, not of ours.
@@ -61,12 +43,12 @@ func trouble(err error) error {
 
 // fileReader reads one open file.
 type fileReader struct {
-	*room
+	*tree.Tree
 	file  *sourceFile
 	lines *lineReader
 	row   *tree.Row
 	sent  bool
-	free  *tree.Entity // is not there, as was found ahead; nil: nothing was
+	free  bool // a lookup ahead found nothing under the ids in its path
 	pass  func(tree.Piece) error
 }
 
@@ -93,18 +75,14 @@ func (in *fileReader) run(ctx context.Context) error {
 		return trouble(err)
 	}
 	same = same && !closed
-	again := false
-	if in.row.State != tree.StateTaken {
-		again, err = in.again(ctx, same)
-		if err != nil {
-			return err
-		}
-	}
+	again, err := in.again(ctx, same)
 	switch {
-	case again, !same && in.row.Consumed == 0: // without a whole line its identity was a guess
+	case err != nil:
+		return err
+	case again:
 		return in.fromStart(ctx)
 	case same:
-		return in.send(&step{kind: stepSame, row: in.row, tail: in.tailKind(in.row.Tail)})
+		return in.send(&step{kind: stepSame, row: in.row, tail: tailKind(in.row.Tail)})
 	}
 	return in.pieces(nil)
 }
@@ -119,17 +97,13 @@ func (in *fileReader) lookUp(ctx context.Context) error {
 		})
 	}
 	delete(in.Ahead, in.file.path)
-	if in.row = ahead.Row; ahead.Free {
-		free := saidBy(in.file.path)
-		in.free = &free
-	}
+	in.row, in.free = ahead.Row, ahead.Free
 	return nil
 }
 
 // LookUp looks up what the ledger knows of files and, of those that it does not know, whether there
 // is anything under the ids that their paths say: most new files become that.
 func (layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
-	r := roomOf(t)
 	return t.DB.Read(ctx, "look files up", func(rx *db.Rx) error {
 		t.Ahead = map[string]tree.Ahead{}
 		for _, path := range paths {
@@ -142,18 +116,16 @@ func (layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 		var unknown []string
 		for _, path := range paths {
 			row, err := t.Source.File(rx, path)
-			if err != nil {
-				return err
-			}
-			if t.Ahead[path] = (tree.Ahead{Row: row}); row == nil {
+			if t.Ahead[path] = (tree.Ahead{Row: row}); err == nil && row == nil {
 				unknown = append(unknown, path)
-				if err := r.store.prefetch(rx, saidBy(path), 0, ask); err != nil || failed != nil {
-					return errors.Join(err, failed)
-				}
+				prefetch(ask, t.Source.Scope, saidBy(path), 0)
+			}
+			if err := errors.Join(err, failed); err != nil {
+				return err
 			}
 		}
 		for _, path := range unknown {
-			_, there, err := r.store.state(rx, saidBy(path))
+			_, there, err := stateOf(rx, t.Source.Scope, saidBy(path))
 			if err != nil {
 				return err
 			}
@@ -164,15 +136,20 @@ func (layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 }
 
 // followMove finds the row of a file that had another path when it was imported: its id is held by
-// a file that is gone. Later versions and people rename folders. The ledger is told at once; that
-// takes no part of the batches.
+// a file that is gone. Later versions and people rename folders. The ledger is changed at once, not
+// in a batch.
 func (in *fileReader) followMove(ctx context.Context) error {
 	ids, err := in.identities()
-	if err != nil {
+	if err != nil || in.isFree(ids[0]) {
 		return trouble(err)
 	}
-	was, err := in.vanished(ctx, ids)
-	if err != nil || was == "" {
+	var by []byte
+	err = in.DB.Read(ctx, "look for the file that an id came from", func(rx *db.Rx) (err error) {
+		_, _, by, err = standing(rx, in.Tree, ids[0])
+		return err
+	})
+	was := string(by)
+	if err != nil || was == "" || !in.Folder.Lacks(was) {
 		return err
 	}
 	return in.Hold(ctx, "follow a file that was moved", func(tx *db.Tx) (err error) {
@@ -183,27 +160,8 @@ func (in *fileReader) followMove(ctx context.Context) error {
 	})
 }
 
-// vanished is the path of the file that the first of the ids came from, if there is no such file any more.
-func (in *fileReader) vanished(ctx context.Context, ids []tree.Entity) (was string, err error) {
-	if in.isFree(ids[0]) {
-		return "", nil
-	}
-	err = in.DB.Read(ctx, "look for the file that an id came from", func(rx *db.Rx) error {
-		_, _, by, err := in.standing(rx, ids[0])
-		was = string(by)
-		return err
-	})
-	if was == "" || err != nil {
-		return "", err
-	}
-	if in.Folder.Lacks(was) {
-		return was, nil
-	}
-	return "", nil
-}
-
 // isFree reports whether nothing was there under these ids when the file was looked up.
-func (in *fileReader) isFree(e tree.Entity) bool { return in.free != nil && *in.free == e }
+func (in *fileReader) isFree(e tree.Entity) bool { return in.free && e == saidBy(in.file.path) }
 
 // skipKnown reads what was consumed before. known is false if that is not what the file begins with
 // any more; closed is true if the last consumed line has got the line feed it was without.
@@ -222,25 +180,29 @@ func (in *fileReader) skipKnown() (known, closed bool, err error) {
 	return true, false, nil
 }
 
-// again reports whether a file whose records are not here as its own is to be looked at as if it
-// were new: it has changed, or what it met has gone. A refused file that an import was stopped in
-// is gone on with.
-func (in *fileReader) again(ctx context.Context, same bool) (bool, error) {
-	if !same {
+// again reports whether a file that begins as it was is to be read as if it were new: it had no
+// whole line, or it has no records of its own here, and it has changed, or what it met has gone. A
+// refused file in which an import was stopped continues.
+func (in *fileReader) again(ctx context.Context, same bool) (here bool, err error) {
+	switch {
+	case !same && in.row.Consumed == 0: // without a whole line its identity was a guess
+		return true, nil
+	case in.row.State == tree.StateTaken:
+		return false, nil
+	case !same:
 		return in.row.State == tree.StateShared || in.row.Complete(), nil
-	}
-	if in.row.State == tree.StateShared {
+	case in.row.State == tree.StateShared:
 		return false, nil
 	}
-	here := false
-	err := in.DB.Read(ctx, "look for the cause of a conflict", func(rx *db.Rx) (err error) {
-		_, here, err = in.store.state(rx, in.row.Entity())
+	err = in.DB.Read(ctx, "look for the cause of a conflict", func(rx *db.Rx) (err error) {
+		_, here, err = stateOf(rx, in.Source.Scope, in.row.Entity())
 		return err
 	})
 	return !here, err
 }
 
-func (in *fileReader) tailKind(tail []byte) string {
+// tailKind is the kind of record of a torn last line; "" for none.
+func tailKind(tail []byte) string {
 	if len(tail) == 0 {
 		return ""
 	}
@@ -249,7 +211,7 @@ func (in *fileReader) tailKind(tail []byte) string {
 }
 
 func (in *fileReader) send(st *step) error {
-	st.room, st.file, st.opens = in.room, in.file, !in.sent
+	st.Tree, st.file, st.opens = in.Tree, in.file, !in.sent
 	in.sent = true
 	return in.pass(st)
 }
@@ -265,10 +227,8 @@ func (in *fileReader) fromStart(ctx context.Context) error {
 		return err
 	}
 	in.lines.rewind()
-	for _, c := range choices {
-		if c.verdict == verdictSame {
-			return in.shared(choices)
-		}
+	if slices.ContainsFunc(choices, func(c choice) bool { return c.verdict == verdictSame }) {
+		return in.shared(choices)
 	}
 	return in.pieces(choices)
 }
@@ -278,7 +238,7 @@ func (in *fileReader) fromStart(ctx context.Context) error {
 func (in *fileReader) identities() ([]tree.Entity, error) {
 	lines := in.lines
 	if lines.step != pieceBytes {
-		lines = &lineReader{f: in.lines.f, size: in.file.size, step: pieceBytes, decode: kindOfLine}
+		lines = readerOf(in.lines.f, in.file.size, pieceBytes)
 	}
 	first, err := lines.first()
 	if err != nil {
@@ -289,20 +249,17 @@ func (in *fileReader) identities() ([]tree.Entity, error) {
 
 // pieces sends what is left of the file.
 func (in *fileReader) pieces(choices []choice) error {
-	for {
+	for last := false; !last; choices = nil {
 		p, err := in.lines.next()
 		if err != nil {
 			return trouble(err)
 		}
+		last = p.last
 		if err := in.send(&step{
-			kind: stepPiece, row: in.row, piece: p, choices: choices,
-			tail: in.tailKind(p.tail),
+			kind: stepPiece, row: in.row, piece: p, choices: choices, tail: tailKind(p.tail),
 		}); err != nil {
 			return err
 		}
-		choices = nil
-		if p.last {
-			return nil
-		}
 	}
+	return nil
 }

@@ -18,7 +18,11 @@ func (layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, erro
 
 // Find looks a run up.
 func (layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
-	at, ok, err := store{scope: scope}.state(rx, e)
+	number, ok, err := rx.Store().Scope(scope)
+	if err != nil || !ok {
+		return tree.Thing{}, false, err
+	}
+	at, ok, err := stateOf(rx, number, e)
 	return tree.Thing{Entity: e, Row: at.Row}, ok, err
 }
 

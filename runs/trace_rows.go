@@ -46,6 +46,12 @@ const sqlRunOfAgent = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND a
 // errGone is the error for a reader of a run that was removed.
 func errGone() error { return txn.CursorExpired("the run was removed, by retention or an import") }
 
+// A storedLine is a line of a trace, as an export writes it, without its line feed.
+type storedLine struct {
+	sequence int64 // its place, from 1
+	text     []byte
+}
+
 // readLines returns the lines of a run behind a sequence, about maxBytes of them; more is true if
 // there may be others.
 func readLines(rx *db.Rx, key, after int64, maxBytes int) (lines []storedLine, more bool, err error) {
