@@ -61,7 +61,7 @@ func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 	return root, err
 }
 
-// Finish takes config.toml with the limits of retention that it says (see [storedLimits]), and out
+// Finish takes config.toml with the limits of retention that it says, and out
 // of the quarantine what could not be read and is gone or, a folder, can be read now.
 func (layout) Finish(ctx context.Context, t *tree.Tree) error {
 	if t.Unread {

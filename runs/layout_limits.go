@@ -13,19 +13,8 @@ import (
 
 const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
 
-// storedLimits are the limits of retention that a scope's tree of run traces brought with it, from
-// the config.toml beside it. ok is false where there are none other than the original's own, 50
-// runs per agent and 30 days. The original counts whole days: part of one is a day, since a limit
-// of 0 keeps nothing.
-func storedLimits(ctx context.Context, d *db.DB, scope string) (limits RetentionConfig, ok bool, err error) {
-	r, ok, err := stores.RetentionOf(ctx, d, scope, txn.StoreRuns)
-	if err != nil || !ok {
-		return limits, false, err
-	}
-	return limitsOf(r.Policy), true, nil
-}
-
-// limitsOf is what a policy is in the words of the original.
+// limitsOf is what a policy is in the words of the original. The original counts whole days: part of
+// one is a day, since a limit of 0 keeps nothing.
 func limitsOf(p db.Policy) RetentionConfig {
 	limits := RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: maxPolicyDays} // no limit
 	if p.Count != 0 {
@@ -118,7 +107,7 @@ func configOf(dir tree.Folder) (found config, err error) {
 	if err != nil {
 		return found, err
 	}
-	found.text, err = carDir.Read(configFile, maxConfig)
+	found.text, err = carDir.Read(configFile, configSize)
 	if err != nil {
 		gone := carDir.Lacks(configFile)
 		return config{problem: carDir.Why(configFile, err), unread: !gone, gone: gone}, nil
@@ -130,9 +119,6 @@ func configOf(dir tree.Folder) (found config, err error) {
 }
 
 const configFile = "config.toml"
-
-// maxConfig is more than any config.toml has.
-const maxConfig = 16 << 20
 
 // Beside gives config.toml and the mark of the folder.
 func (layout) Beside(t *tree.Tree) ([]tree.Kept, error) {

@@ -67,12 +67,9 @@ type settings struct {
 // settingsOf gives the config.toml that was imported, in which nothing is changed but the limits,
 // where they are others now.
 func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
-	limits, stored, err := storedLimits(ctx, t.DB, t.Scope)
+	r, stored, err := t.DB.Retention(ctx, t.Scope, db.StoreRuns)
 	if err != nil {
 		return s, err
-	}
-	if !stored {
-		limits = DefaultRetention()
 	}
 	var kept []keptConfig
 	err = t.DB.Read(ctx, "look for settings", func(rx *db.Rx) error {
@@ -82,48 +79,34 @@ func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
 	if err != nil || len(kept) == 0 && !stored {
 		return s, err
 	}
-	s.there = true
+	limits := DefaultRetention()
 	if stored {
-		if s.unsaid, err = unsaid(ctx, t, limits); err != nil {
-			return s, err
+		limits = limitsOf(r.Policy)
+		if age := r.Policy.Age; age > 0 && age%day != 0 {
+			s.unsaid = append(s.unsaid, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and "+
+				"keeps them for %d", age, limits.MaxAgeDays))
+		}
+		if r.Policy.Bytes != 0 {
+			s.unsaid = append(s.unsaid, "the limit of bytes: the old program has none")
 		}
 	}
-	if len(kept) == 0 {
-		s.text = limitsAlone(limits)
-		return s, nil
-	}
-	var refused error
-	if s.text, refused = withLimits(kept[0].Raw, limits); refused != nil {
-		s.text = limitsAlone(limits)
-		s.unsaid = append(s.unsaid, "all but the limits of runs: the one that was imported "+refused.Error())
-	}
-	for _, other := range kept[1:] {
-		if !bytes.Equal(other.Raw, kept[0].Raw) {
-			s.unsaid = append(s.unsaid, "that of "+tree.Shown(string(other.Root))+" too: one folder has one")
+	s.there, s.text = true, fmt.Appendf(nil, "[runs]\n%s = %d\n%s = %d\n", keyPerAgent, limits.MaxPerAgent,
+		keyAgeDays, limits.MaxAgeDays)
+	for i, c := range kept {
+		if i > 0 {
+			if !bytes.Equal(c.Raw, kept[0].Raw) {
+				s.unsaid = append(s.unsaid, "that of "+tree.Shown(string(c.Root))+" too: one folder has one")
+			}
+			continue
+		}
+		text, refused := withLimits(c.Raw, limits)
+		if refused != nil {
+			s.unsaid = append(s.unsaid, "all but the limits of runs: the one that was imported "+refused.Error())
+		} else {
+			s.text = text
 		}
 	}
 	return s, nil
-}
-
-// unsaid are the limits of retention that config.toml can't say.
-func unsaid(ctx context.Context, t *tree.Tree, limits RetentionConfig) (list []string, err error) {
-	r, _, err := stores.RetentionOf(ctx, t.DB, t.Scope, txn.StoreRuns)
-	if err != nil {
-		return nil, err
-	}
-	if age := r.Policy.Age; age > 0 && age%day != 0 {
-		list = append(list, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps "+
-			"them for %d", age, limits.MaxAgeDays))
-	}
-	if r.Policy.Bytes != 0 {
-		list = append(list, "the limit of bytes: the old program has none")
-	}
-	return list, nil
-}
-
-func limitsAlone(limits RetentionConfig) []byte {
-	return fmt.Appendf(nil, "[runs]\n%s = %d\n%s = %d\n", keyPerAgent, limits.MaxPerAgent, keyAgeDays,
-		limits.MaxAgeDays)
 }
 
 const (
@@ -146,10 +129,9 @@ func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
 		return text, nil // it means the same, in whatever numbers
 	}
 	mark := text[:len(text)-len(bytes.TrimPrefix(text, []byte("\ufeff")))]
-	edited := append(bytes.Clone(mark), edit(text[len(mark):], []limit{
-		{keyPerAgent, int64(limits.MaxPerAgent), DefaultMaxRunsPerAgent},
-		{keyAgeDays, limits.MaxAgeDays, DefaultMaxAgeDays},
-	})...)
+	edited := say(text[len(mark):], keyAgeDays, limits.MaxAgeDays, DefaultMaxAgeDays)
+	edited = say(edited, keyPerAgent, int64(limits.MaxPerAgent), DefaultMaxRunsPerAgent)
+	edited = slices.Concat(mark, edited)
 	if now, err = parseRetention(edited); err != nil || now != limits || !sameButLimits(text, edited) {
 		return nil, errors.New("is written in a way that is not understood well enough to be changed")
 	}
@@ -176,106 +158,67 @@ func sameButLimits(a, b []byte) bool {
 	return errOne == nil && errTwo == nil && reflect.DeepEqual(one, two)
 }
 
-// A limit is a member of the table. One that is missing says the original's own.
-type limit struct {
-	key            string
-	value, missing int64
-}
-
-// A settingChange replaces some bytes by a text.
-type settingChange struct {
-	at, length int
-	text       string
-}
-
-// edit has a TOML text say the limits.
-func edit(text []byte, limits []limit) []byte {
-	f := findLimits(text)
-	var changes []settingChange
-	var missing []string
-	for _, l := range limits {
-		if at, ok := f.said[l.key]; ok {
-			changes = append(changes, settingChange{int(at.Offset), int(at.Length), strconv.FormatInt(l.value, 10)})
-		} else if l.value != l.missing {
-			missing = append(missing, fmt.Sprintf(f.member, l.key, l.value))
-		}
-	}
-	if len(missing) > 0 {
-		text := f.before + strings.Join(missing, f.between) + f.behind
-		changes = append(changes, settingChange{at: f.at, text: text})
-	}
-	slices.SortFunc(changes, func(a, b settingChange) int { return a.at - b.at })
-	var out []byte
-	done := 0
-	for _, c := range changes {
-		out = append(append(out, text[done:c.at]...), c.text...)
-		done = c.at + c.length
-	}
-	return append(out, text[done:]...)
-}
-
-// A limitsIn is where the limits stand in a TOML text, and where and how others can be put.
-type limitsIn struct {
-	said                    map[string]unstable.Range
-	at                      int
-	before, between, behind string
-	member                  string
-}
-
-// findLimits looks for them, which may be written in each of TOML's ways: in a table, inline, or
-// with dotted keys.
-func findLimits(text []byte) limitsIn {
-	const line = "%s = %d\n"
-	f := limitsIn{
-		said: map[string]unstable.Range{}, at: len(text), before: "\n[" + tableRuns + "]\n",
-		member: line,
-	}
+// say makes a TOML text say a limit, which may be written in each of TOML's ways: in a table, inline,
+// or with dotted keys. A limit that is missing is put in front of the others, unless it is the
+// original's own.
+func say(text []byte, key string, value, own int64) []byte {
+	member := fmt.Sprintf("%s = %d", key, value)
+	at, length, put := len(text), 0, "\n["+tableRuns+"]\n"+member+"\n"
 	if len(text) > 0 && text[len(text)-1] != '\n' {
-		f.before = "\n" + f.before
+		put = "\n" + put
+	}
+	missing := true
+	found := func(said *unstable.Node) {
+		missing, at, length, put = false, int(said.Raw.Offset), int(said.Raw.Length), strconv.FormatInt(value, 10)
 	}
 	var parser unstable.Parser
 	parser.Reset(text)
 	var table []string
-	for parser.NextExpression() {
+	for missing && parser.NextExpression() {
 		n := parser.Expression()
 		if n.Kind != unstable.KeyValue {
-			table = partsOf(n.Key())
-			if slices.Equal(table, []string{tableRuns}) {
-				f.at, f.before = behindLine(text, n)
+			if table = partsOf(n.Key()); slices.Equal(table, []string{tableRuns}) {
+				at, put = behindLine(text, n), member+"\n"
+				if text[at-1] != '\n' {
+					put = "\n" + put
+				}
 			}
 			continue
 		}
-		path, value := slices.Concat(table, partsOf(n.Key())), n.Value()
+		path, said := slices.Concat(table, partsOf(n.Key())), n.Value()
 		switch {
 		case path[0] != tableRuns:
-		case len(path) == 2:
-			f.said[path[1]] = value.Raw
-			if len(table) == 0 { // the others have to be dotted, too
-				f.at, f.before, f.member = 0, "", tableRuns+"."+line
-			}
-		case len(path) == 1 && value.Kind == unstable.InlineTable:
-			f.at, f.before, f.between, f.behind, f.member = int(value.Raw.Offset)+1, " ", ", ", " ", "%s = %d"
-			for members := value.Children(); members.Next(); {
+		case len(path) == 2 && path[1] == key:
+			found(said)
+		case len(path) == 2 && len(table) == 0: // the others have to be dotted, too
+			at, put = 0, tableRuns+"."+member+"\n"
+		case len(path) == 1 && said.Kind == unstable.InlineTable:
+			at, put = int(said.Raw.Offset)+1, " "+member+" "
+			for members := said.Children(); missing && members.Next(); {
 				if m := members.Node(); m.Kind == unstable.KeyValue {
-					f.said[strings.Join(partsOf(m.Key()), ".")] = m.Value().Raw
-					f.behind = ","
+					put = " " + member + ","
+					if strings.Join(partsOf(m.Key()), ".") == key {
+						found(m.Value())
+					}
 				}
 			}
 		}
 	}
-	return f
+	if missing && value == own {
+		return text
+	}
+	return slices.Concat(text[:at], []byte(put), text[at+length:])
 }
 
-// behindLine is behind the line with a table's name, and what has to come before another line there.
-func behindLine(text []byte, table *unstable.Node) (at int, before string) {
+// behindLine is behind the line with a table's name.
+func behindLine(text []byte, table *unstable.Node) (at int) {
 	for it := table.Key(); it.Next(); {
 		at = int(it.Node().Raw.Offset)
 	}
-	feed := bytes.IndexByte(text[at:], '\n')
-	if feed < 0 {
-		return len(text), "\n"
+	if feed := bytes.IndexByte(text[at:], '\n'); feed >= 0 {
+		return at + feed + 1
 	}
-	return at + feed + 1, ""
+	return len(text)
 }
 
 func partsOf(it unstable.Iterator) (parts []string) {
