@@ -28,41 +28,40 @@ type prepared struct {
 // prepare checks a batch. The error is about an id, or about a record that could not be read back.
 func prepare(b Batch) (prepared, error) {
 	p := prepared{
-		Batch: b, ref: RunRef{AgentID: b.AgentID, RunID: b.RunID},
+		Batch: b, ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, rows: make([]recordRow, len(b.Records)),
 		turns: b.Key == "" && b.Repeat == 0 && b.Parent == RunRef{},
 	}
-	if err := p.ref.check(); err != nil {
-		return p, p.ref.failed(opAppend, err)
-	}
-	if err := txn.CheckID("append key", b.Key); err != nil {
-		return p, p.ref.failed(opAppend, err)
-	}
-	if b.Parent != (RunRef{}) {
-		err := b.Parent.check()
-		if err == nil && b.Parent == p.ref {
-			err = txn.Invalid("name the run that started this one, or none", "a run is not its own parent")
-		}
-		if err != nil {
-			return p, p.ref.failed(opAppend, err)
-		}
-	}
-	p.rows = make([]recordRow, len(b.Records))
-	for i, r := range b.Records {
-		var err error
-		if p.rows[i], err = rowOf(r); err != nil {
-			return p, p.ref.failed(opAppend, txn.Invalid("mend what it names: a record must be read back as it "+
-				"was given", "record %d of %d: %w", i+1, len(b.Records), err))
+	err := p.checkIDs()
+	for i := 0; err == nil && i < len(b.Records); i++ {
+		if p.rows[i], err = rowOf(b.Records[i]); err != nil {
+			err = txn.Invalid("mend what it names: a record must be read back as it was given",
+				"record %d of %d: %w", i+1, len(b.Records), err)
 		}
 		p.turns = p.turns && p.rows[i].kind == kindTurn
-		_, undated := dated(r, time.Time{})
+		_, undated := dated(b.Records[i], time.Time{})
 		p.undated = p.undated || undated
 	}
-	if b.Key != "" {
-		var err error
+	if err == nil && b.Key != "" {
 		p.digest, err = digestOf(p.rows)
-		return p, err
 	}
-	return p, nil
+	if err != nil {
+		err = p.ref.failed(opAppend, err)
+	}
+	return p, err
+}
+
+func (p *prepared) checkIDs() error {
+	err := p.ref.check()
+	if err == nil {
+		err = txn.CheckID("append key", p.Key)
+	}
+	if err == nil && p.Parent != (RunRef{}) {
+		err = p.Parent.check()
+	}
+	if err == nil && p.Parent != (RunRef{}) && p.Parent == p.ref {
+		err = txn.Invalid("name the run that started this one, or none", "a run is not its own parent")
+	}
+	return err
 }
 
 func digestOf(rows []recordRow) ([]byte, error) {
@@ -94,11 +93,13 @@ func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only chang
 	}
 	p.stamp(tx)
 	if key, known := keys.find(p.ref); known && p.turns {
-		own := appendToOwn
-		if !tx.Store().SingleWriter() {
-			own = appendBehind(only)
+		done := false
+		if tx.Store().SingleWriter() {
+			done, err = appendToOwn(tx, key, owner, p)
+		} else {
+			done, err = appendBehind(tx, key, owner, p, only)
 		}
-		if done, err := own(tx, key, owner, p); done || err != nil {
+		if done || err != nil {
 			return err
 		}
 	}
@@ -197,35 +198,29 @@ func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error)
 	return true, appendRows(tx, p, last, p.rows[1:])
 }
 
-const (
-	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
-	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
-	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it,
-	// so that what it reads is the last there is, and where it read too early its id is taken. A run
-	// of another live process stays its own.
-	sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
+// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so
+// that what it reads is the last there is, and where it read too early its id is taken. A run of
+// another live process stays its own.
+const sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
 SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
 FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24
 	AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
 WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s)
 	AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
-)
 
 // appendBehind is appendToOwn where others write meanwhile, for one turn, and to a run of another
 // process that lives.
-func appendBehind(only change) func(tx *db.Tx, key, owner int64, p prepared) (bool, error) {
-	return func(tx *db.Tx, key, owner int64, p prepared) (bool, error) {
-		if len(p.rows) > 1 {
-			return false, nil
-		}
-		if err := tx.Store().Lock(sqlLockByKey, key); err != nil {
-			return false, err
-		}
-		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
-		n, err := only(fmt.Sprintf(sqlAppendNext, tx.Store().AliveSQL("r.owner_id")),
-			append(args, int64(p.rows[0].size()), key, owner)...)
-		return n > 0, err
+func appendBehind(tx *db.Tx, key, owner int64, p prepared, only change) (bool, error) {
+	if len(p.rows) > 1 {
+		return false, nil
 	}
+	if err := tx.Store().Lock(sqlRunByKey, key); err != nil {
+		return false, err
+	}
+	args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
+	n, err := only(fmt.Sprintf(sqlAppendNext, tx.Store().AliveSQL("r.owner_id")),
+		append(args, int64(p.rows[0].size()), key, owner)...)
+	return n > 0, err
 }
 
 // appendRows writes rows behind the last one.

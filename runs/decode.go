@@ -18,7 +18,10 @@ import (
 // Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets
 // its record's EndedAt (see [AgentOutcome]), and free-form JSON is returned as it was written, not
 // normalised.
-func decode(line []byte) (Record, error) {
+func decode(line []byte) (Record, error) { return decodeFrom(line, line) }
+
+// decodeFrom is decode for a record that remembers source as its line; nil is none.
+func decodeFrom(line, source []byte) (Record, error) {
 	if !utf8.Valid(line) {
 		return nil, &serdejson.DecodeError{Reason: serdejson.NotUTF8}
 	}
@@ -27,7 +30,7 @@ func decode(line []byte) (Record, error) {
 	if reason != "" {
 		return nil, &serdejson.DecodeError{Reason: reason}
 	}
-	record, err := decodeRecord(tag, rest, line)
+	record, err := decodeRecord(tag, rest, source)
 	if err == nil && trailing != "" {
 		return nil, &serdejson.DecodeError{Reason: trailing}
 	}
@@ -124,52 +127,47 @@ func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
 }
 
 func decodeRecord(tag int, c content, line []byte) (Record, error) {
-	var record Record
-	var err error
 	switch recordWords[tag] {
 	case "turn":
-		var t Turn
-		if t, err = decodeTurn(turnStructure.take(c)); err == nil {
-			t.from = sourceOf(line, func(dst []byte) []byte { return t.append(dst, verbatim) })
-		}
-		record = t
+		return made(decodeTurn(turnStructure.take(c), line))
 	case "started":
-		var s Started
-		if s, err = decodeStarted(startedStructure.take(c)); err == nil {
-			s.from = sourceOf(line, s.append)
-		}
-		record = s
-	default:
-		var e Ended
-		if e, err = decodeEnded(endedStructure.take(c)); err == nil {
-			e.from = sourceOf(line, func(dst []byte) []byte { return e.append(dst, verbatim) })
-		}
-		record = e
+		return made(decodeStarted(startedStructure.take(c), line))
 	}
+	return made(decodeEnded(endedStructure.take(c), line))
+}
+
+// made returns no record with an error.
+func made[R Record](r R, err error) (Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return record, nil
+	return r, nil
 }
 
-// sourceOf compares what the fields give with the line they came from.
-func sourceOf(line []byte, fields func(dst []byte) []byte) provenance {
+// sourceOf compares what the fields of a record give with the line they came from; nil is none.
+func sourceOf(r Record, line []byte) provenance {
+	if line == nil {
+		return provenance{}
+	}
 	buffer := borrowBuffer()
 	defer buffer.giveBack()
-	buffer.bytes = fields(buffer.bytes)
+	buffer.bytes = appendLine(buffer.bytes, r, verbatim)
 	if bytes.Equal(buffer.bytes, line) {
 		return provenance{Exact: true}
 	}
 	return provenance{Line: line}
 }
 
-func decodeStarted(f fields) (Started, error) {
+func decodeStarted(f fields, line []byte) (Started, error) {
 	s := Started{RunID: f.Text(0), AgentID: f.Text(1), Intent: f.Text(2), OutcomeDescription: f.OptionalText(3)}
 	s.StartedAt, s.startedAtText = f.time(4)
+	if f.Err == nil {
+		s.from = sourceOf(s, line)
+	}
 	return s, f.Err
 }
 
-func decodeTurn(f fields) (Turn, error) {
+func decodeTurn(f fields, line []byte) (Turn, error) {
 	t := Turn{Index: f.Uint(0, math.MaxUint64, "usize"), Prompt: f.OptionalText(1), Tool: f.OptionalText(2)}
 	t.Parameters = rawMember(f.Values[3])
 	t.Output = rawMember(f.Values[4])
@@ -178,14 +176,20 @@ func decodeTurn(f fields) (Turn, error) {
 		t.VerifierVerdict = verdictsByWord[i]
 	}
 	t.PolicyRejected = f.policyRejection(7)
+	if f.Err == nil {
+		t.from = sourceOf(t, line)
+	}
 	return t, f.Err
 }
 
-func decodeEnded(f fields) (Ended, error) {
+func decodeEnded(f fields, line []byte) (Ended, error) {
 	e := Ended{RunID: f.Text(0), AgentID: f.Text(1), Termination: f.termination(2)}
 	e.EndedAt, e.endedAtText = f.time(3)
 	if o := e.Termination.Outcome; f.Err == nil && o != nil && o.Timestamp.IsZero() && o.timestampText == "" {
 		o.Timestamp, o.timestampText = e.EndedAt, e.endedAtText
+	}
+	if f.Err == nil {
+		e.from = sourceOf(e, line)
 	}
 	return e, f.Err
 }

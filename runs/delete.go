@@ -56,22 +56,9 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 }
 
 func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return 0, run.failed(opDelete, err)
-	}
-	scope, ok, err := tx.Rx.Store().Scope(s.scope)
+	scope, row, err := s.findLocked(tx, opDelete, run)
 	if err != nil {
 		return 0, err
-	}
-	var row runRow
-	if ok {
-		row, ok, err = run.findLocked(tx, scope)
-	}
-	switch {
-	case err != nil:
-		return 0, err
-	case !ok:
-		return 0, run.failed(opDelete, db.ErrNotFound)
 	}
 	free, err := free(tx, scope, row.Key)
 	busy := !free

@@ -105,8 +105,8 @@ func failedFollow(err error) iter.Seq2[Followed, error] {
 // lines is the end of the trace, for what is yet to come. ErrNotFound: there is no such run.
 // ErrInvalid: lines is negative.
 func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (cursor string, err error) {
-	return inside(ctx, opFollow,
-		func(rx *db.Rx) (string, error) { return s.CursorBeforeTx(rx, run, lines) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opFollow,
+		func(rx *db.Rx) (string, error) { return s.CursorBeforeTx(rx, run, lines) })
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.

@@ -33,8 +33,7 @@ const (
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run
 // already; Resume takes one up that nobody holds.
 func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
-	return orNone(inside(ctx, opBegin,
-		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) }, s.db.Write))
+	return takeUp(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) })
 }
 
 // BeginTx is Begin inside a transaction. The run is held once that is committed.
@@ -61,8 +60,7 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 // its trace goes on behind that end. ErrNotFound: there is no such run. ErrConflict: it was
 // completed or cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
-	return orNone(inside(ctx, opResume,
-		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) }, s.db.WriteLocked))
+	return takeUp(ctx, s.db.WriteLocked, opResume, func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) })
 }
 
 // Compare-and-set on the owner that was examined.
@@ -71,30 +69,20 @@ const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS 
 
 // ResumeTx is Resume inside a transaction. The run is held once that is committed.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
-	scope, ok, err := s.scopeIn(&tx.Rx)
-	var row runRow
-	if err == nil && ok {
-		row, ok, err = run.findLocked(tx, scope)
-	}
-	if err == nil && !ok {
-		err = db.ErrNotFound
-	}
-	if err == nil && row.EndedAt != nil && row.Status != string(StatusIncomplete) {
+	_, row, err := s.findLocked(tx, opResume, run)
+	switch {
+	case err != nil:
+		return nil, err
+	case row.EndedAt != nil && row.Status != string(StatusIncomplete):
 		return nil, &db.Error{
 			Op: opResume, Entity: "run", ID: run.RunID,
 			Hint: "begin a new run: only what is open or incomplete can be taken up",
 			Err:  fmt.Errorf("%w: it is %s", db.ErrConflict, row.Status),
 		}
 	}
-	if err == nil && row.OwnerID != nil {
-		own, failed := tx.Store().Owns(*row.OwnerID)
-		alive := false
-		if failed == nil && !own {
-			alive, failed = tx.Store().OwnerAlive(*row.OwnerID)
-		}
-		if err = failed; err == nil && alive {
-			err = fmt.Errorf("%w: another process that lives writes to it", db.ErrConflict)
-		}
+	others, err := row.isOthers(&tx.Rx)
+	if err == nil && others {
+		err = fmt.Errorf("%w: another process that lives writes to it", db.ErrConflict)
 	}
 	if err != nil {
 		return nil, run.failed(opResume, err)
@@ -144,8 +132,8 @@ const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum)
 // epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
 	const op = "reattach run"
-	find := func(rx *db.Rx) (stores.Place, error) { return s.placeIn(rx, run, "") }
-	at, err := inside(ctx, op, find, s.db.Read)
+	at, err := stores.Get(ctx, s.db.Read, op,
+		func(rx *db.Rx) (stores.Place, error) { return s.placeIn(rx, run, "") })
 	if err != nil {
 		return nil, run.failed(op, err)
 	}
@@ -156,11 +144,19 @@ func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, er
 	return &Run{store: s, ref: run, lease: lease}, nil
 }
 
-func orNone(r *Run, err error) (*Run, error) {
+// takeUp returns the run that fn holds, also with an unknown outcome: Reattach with its epoch then
+// finds out.
+func takeUp(ctx context.Context, in func(context.Context, string, func(*db.Tx) error) error, op string,
+	fn func(*db.Tx) (*Run, error),
+) (r *Run, err error) {
+	err = in(ctx, op, func(tx *db.Tx) error {
+		r, err = fn(tx)
+		return err
+	})
 	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
 		return nil, err
 	}
-	return r, err // unknown: Reattach with its epoch tells
+	return r, err
 }
 
 // Ref is the name of the run.

@@ -43,8 +43,8 @@ func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page
 	if at.After == "" { // what lies behind a place takes two statements
 		read = s.db.ReadSingle
 	}
-	return inside(ctx, opList,
-		func(rx *db.Rx) (db.Page[RunSummary], error) { return s.PageTx(rx, filter, at) }, read)
+	return stores.Get(ctx, read, opList,
+		func(rx *db.Rx) (db.Page[RunSummary], error) { return s.PageTx(rx, filter, at) })
 }
 
 // PageTx is Page inside a transaction.
@@ -65,7 +65,7 @@ func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, er
 // Get describes one run. One without a started record, which no list shows, is Unstarted.
 // ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, run RunRef) (summary RunSummary, err error) {
-	return inside(ctx, opGet, func(rx *db.Rx) (RunSummary, error) { return s.GetTx(rx, run) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (RunSummary, error) { return s.GetTx(rx, run) })
 }
 
 const opGet = "get run"
@@ -98,8 +98,8 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 // Find gives the runs whose id begins with prefix, by run and then by agent, also those that no
 // list shows; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []RunRef, err error) {
-	return inside(ctx, opFind,
-		func(rx *db.Rx) ([]RunRef, error) { return s.FindTx(rx, prefix, limit) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opFind,
+		func(rx *db.Rx) ([]RunRef, error) { return s.FindTx(rx, prefix, limit) })
 }
 
 const opFind = "find runs"
@@ -213,11 +213,17 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}
-	var place *listPlace
+	var place []any // of the last run of the page before: its start, run id and agent id
 	if at.After != "" {
-		if place, err = readListPlace(rx, scope, at.After); err != nil {
+		var numbers [2]int64
+		var run RunRef
+		if err := rx.Store().ReadCursor(listName, at.After, numbers[:], &run.RunID, &run.AgentID); err != nil {
 			return page, err
 		}
+		if numbers[0] != scope {
+			return page, txn.NotThisCursor(at.After)
+		}
+		place = []any{numbers[1], run.RunID, run.AgentID}
 	}
 	limit := room.Items + 1
 	if where.exact {
@@ -242,36 +248,15 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 // size is how many bytes a summary takes, about.
 func (s *RunSummary) size() int { return 200 + len(s.RunID) + len(s.AgentID) + len(s.Intent) }
 
-// listPlace is where a page of a list ended. The run need not be there any more.
-type listPlace struct {
-	startedAt int64
-	ref       RunRef
-}
-
-func readListPlace(rx *db.Rx, scope int64, cursor string) (*listPlace, error) {
-	var numbers [2]int64
-	p := new(listPlace)
-	if err := rx.Store().ReadCursor(listName, cursor, numbers[:], &p.ref.RunID, &p.ref.AgentID); err != nil {
-		return nil, err
-	}
-	if numbers[0] != scope {
-		return nil, txn.NotThisCursor(cursor)
-	}
-	p.startedAt = numbers[1]
-	return p, nil
-}
-
 // behind gives at most limit runs behind a place, in two steps, first those that started at the
 // same time, so that each is one range of an index.
-func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int) iter.Seq2[RunSummary,
-	error] {
+func (c *conditions) behind(rx *db.Rx, scope int64, place []any, limit int) iter.Seq2[RunSummary, error] {
 	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
-	if after == nil {
+	if place == nil {
 		return from.summaries(rx, summaryOrder+` LIMIT `+paging.BoundLimit, limit)
 	}
-	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID,
-		after.ref.AgentID)
-	older := from.and(` AND started_at < ?`, after.startedAt)
+	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, place...)
+	older := from.and(` AND started_at < ?`, place[0])
 	return func(yield func(RunSummary, error) bool) {
 		for _, part := range []conditions{tied, older} {
 			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+paging.BoundLimit, limit) {

@@ -47,23 +47,22 @@ type ending struct {
 const endedAtATime = 50
 
 func (e *ending) run(ctx context.Context) (int, error) {
-	batch := make([]RunRef, 0, endedAtATime)
 	var refused error
-	for run, err := range e.store.All(ctx, Filter{Statuses: []RunStatus{StatusInProgress}}) {
-		if err != nil {
+	for at := (db.At{Limit: endedAtATime}); ; {
+		page, err := e.store.Page(ctx, Filter{Statuses: []RunStatus{StatusInProgress}}, at)
+		if err == nil {
+			batch := make([]RunRef, len(page.Items))
+			for i := range page.Items {
+				batch[i] = page.Items[i].Ref
+			}
+			var stuck error
+			stuck, err = e.end(ctx, batch)
+			refused = errors.Join(refused, stuck)
+		}
+		if at.After = page.Next; err != nil || at.After == "" {
 			return e.ended, errors.Join(refused, err)
 		}
-		if batch = append(batch, run.Ref); len(batch) < endedAtATime {
-			continue
-		}
-		stuck, err := e.end(ctx, batch)
-		if refused = errors.Join(refused, stuck); err != nil {
-			return e.ended, errors.Join(refused, err)
-		}
-		batch = batch[:0]
 	}
-	stuck, err := e.end(ctx, batch)
-	return e.ended, errors.Join(refused, stuck, err)
 }
 
 // end ends those of the runs that are still open and are not spared. refused is about runs that
@@ -136,6 +135,17 @@ func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run runRow, ends boo
 	}
 	spared, err := e.spares(rx, scope, ref, &run)
 	return run, err == nil && !spared, err
+}
+
+// isOthers reports whether another process that lives writes to the run.
+func (r *runRow) isOthers(rx *db.Rx) (bool, error) {
+	if r.OwnerID == nil {
+		return false, nil
+	}
+	if own, err := rx.Store().Owns(*r.OwnerID); own || err != nil {
+		return false, err
+	}
+	return rx.Store().OwnerAlive(*r.OwnerID)
 }
 
 // endOrphan writes the end under the ids that the run's started record names, into the run itself.

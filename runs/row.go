@@ -234,14 +234,18 @@ func (r *recordRow) Record() (Record, error) {
 	case r.kind == kindUnknown && !r.exact:
 		return Unknown{Kind: *r.unknownKind, Raw: r.raw}, nil
 	}
-	line := readLine(r.raw)
-	if line.record == nil {
-		return nil, fmt.Errorf("%w: a %s record can't be read: %w", db.ErrCorrupt, r.kind, line.err)
+	var record Record
+	var err error
+	if r.exact {
+		line := readLine(r.raw)
+		record, err = line.record, line.err
+	} else {
+		record, err = decodeFrom(r.raw, nil)
 	}
-	if !r.exact {
-		return withoutSource(line.record), nil
+	if record == nil {
+		return nil, fmt.Errorf("%w: a %s record can't be read: %w", db.ErrCorrupt, r.kind, err)
 	}
-	return line.record, nil
+	return record, nil
 }
 
 func (r *recordRow) turn() (Record, error) {
@@ -280,23 +284,4 @@ func (r *recordRow) Line() ([]byte, error) {
 		return appendLine(nil, record, verbatim), nil
 	}
 	return appendLine(nil, record, canonicalRaw), nil
-}
-
-// withoutSource forgets the line that a record was decoded from.
-func withoutSource(r Record) Record {
-	switch r := r.(type) {
-	case Started:
-		r.from = provenance{}
-		return r
-	case Turn:
-		r.from = provenance{}
-		return r
-	case Ended:
-		r.from = provenance{}
-		return r
-	case Unknown:
-		r.from = provenance{}
-		return r
-	}
-	return r
 }

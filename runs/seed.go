@@ -111,16 +111,8 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 	e := ending{
 		store: s, op: "adopt orphans",
 		spares: func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error) {
-			if run.OwnerID != nil {
-				own, err := rx.Store().Owns(*run.OwnerID)
-				if err == nil && !own {
-					own, err = rx.Store().OwnerAlive(*run.OwnerID)
-				} else {
-					own = false
-				}
-				if own || err != nil {
-					return own, err
-				}
+			if others, err := run.isOthers(rx); others || err != nil {
+				return others, err
 			}
 			if held, err := rx.Find(new(int64), sqlEverHeld, run.Key, scope, leaseName(run.Key)); held || err != nil {
 				return held, err

@@ -63,17 +63,6 @@ func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope in
 	})
 }
 
-// inside returns what fn gives in a transaction that run begins.
-func inside[X, T any](ctx context.Context, op string, fn func(X) (T, error),
-	run func(context.Context, string, func(X) error) error,
-) (v T, err error) {
-	err = run(ctx, op, func(x X) error {
-		v, err = fn(x)
-		return err
-	})
-	return v, err
-}
-
 // Root is the folder of the old tree that this store stands for, or "".
 func (s *Store) Root() string { return s.root }
 
@@ -103,11 +92,20 @@ func (r RunRef) failed(op string, err error) error {
 
 // lock locks the run's row, for a change of what belongs to it.
 func (r RunRef) lock(tx *db.Tx, scope int64) error {
-	return tx.Store().Lock(sqlLockRun, scope, r.RunID, r.AgentID)
+	return tx.Store().Lock(sqlRunOfAgent, scope, r.RunID, r.AgentID)
 }
 
-// findLocked reads the run's row behind such a lock; found is false where there is none.
-func (r RunRef) findLocked(tx *db.Tx, scope int64) (run runRow, found bool, err error) {
-	found, err = tx.Store().FindLocked(&run, sqlFindRun, scope, r.RunID, r.AgentID)
-	return run, found, err
+// findLocked locks a run's row and reads it. ErrNotFound: there is none.
+func (s *Store) findLocked(tx *db.Tx, op string, run RunRef) (scope int64, row runRow, err error) {
+	scope, ok, err := s.scopeIn(&tx.Rx)
+	if err == nil && ok {
+		ok, err = tx.Store().FindLocked(&row, sqlFindRun, scope, run.RunID, run.AgentID)
+	}
+	if err == nil && !ok {
+		err = db.ErrNotFound
+	}
+	if err != nil {
+		err = run.failed(op, err)
+	}
+	return scope, row, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 )
 
 const opTrace = "read trace"
@@ -31,8 +32,8 @@ func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, er
 // run that is not there is ErrNotFound, and a cursor into one that is gone ErrCursorExpired, even
 // when a new one has its name.
 func (s *Store) TracePage(ctx context.Context, run RunRef, at db.At) (page db.Page[Followed], err error) {
-	return inside(ctx, opTrace,
-		func(rx *db.Rx) (db.Page[Followed], error) { return s.TracePageTx(rx, run, at) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opTrace,
+		func(rx *db.Rx) (db.Page[Followed], error) { return s.TracePageTx(rx, run, at) })
 }
 
 // TracePageTx is TracePage inside a transaction.

@@ -44,10 +44,16 @@ func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, 
 		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})
+	return orZero(a, err)
+}
+
+// orZero returns no value with an error.
+func orZero[T any](v T, err error) (T, error) {
 	if err != nil {
-		return Appended{}, err
+		var none T
+		return none, err
 	}
-	return a, nil
+	return v, nil
 }
 
 // AppendTx is Append inside a transaction of the caller's.
@@ -56,10 +62,7 @@ func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err erro
 		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})
-	if err != nil {
-		return Appended{}, err
-	}
-	return a, nil
+	return orZero(a, err)
 }
 
 // append returns the run's row as the append left it. The row is the lock; each append changes it.

@@ -52,10 +52,7 @@ func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r R
 		}
 		return s.add(tx, scope, r.Snapshot)
 	})
-	if err != nil {
-		return Reservation{}, err
-	}
-	return r, nil
+	return orZero(r, err)
 }
 
 func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run RunSnapshot, err error) {
@@ -64,10 +61,7 @@ func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run 
 		return false, RunSnapshot{}, err
 	}
 	whole, err := row.whole(rx)
-	if err != nil {
-		return false, RunSnapshot{}, err
-	}
-	return true, whole.snapshot(), nil
+	return err == nil, whole.snapshot(), err
 }
 
 func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -16,8 +17,8 @@ const opEvents = "read live events"
 // the first item is a gap. db.ErrNotFound: there is no such run. db.ErrCursorExpired: the cursor's
 // run was removed or replaced.
 func (s *Store) EventsPage(ctx context.Context, runID string, at db.At) (page db.Page[Followed], err error) {
-	return within(ctx, opEvents,
-		func(rx *db.Rx) (db.Page[Followed], error) { return s.EventsPageTx(rx, runID, at) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opEvents,
+		func(rx *db.Rx) (db.Page[Followed], error) { return s.EventsPageTx(rx, runID, at) })
 }
 
 // EventsPageTx is EventsPage inside a transaction.

@@ -42,7 +42,7 @@ const (
 // Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run;
 // Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
-	r, err = within(ctx, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) }, s.db.Write)
+	r, err = within(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one is not held
 	}
@@ -70,8 +70,8 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 // Resume holds a free run, whatever its status: an agent may continue after an end.
 // db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or is held.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
-	return orNone(within(ctx, opResume,
-		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) }, s.db.WriteLocked))
+	return orNone(within(ctx, s.db.WriteLocked, opResume,
+		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) }))
 }
 
 // ResumeTx is Resume inside a transaction of the caller's. The run is held once that commits.
@@ -128,10 +128,10 @@ func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
 // Reattach returns the handle of a run that is held: by this process, after an unknown outcome of
 // Begin, or detached, by any process. db.ErrLeaseLost: it is not held under that epoch.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, error) {
-	at, err := within(ctx, opReattach, func(rx *db.Rx) (at stores.Place, err error) {
+	at, err := stores.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (at stores.Place, err error) {
 		_, at, err = s.placeIn(rx, runID, "")
 		return at, err
-	}, s.db.Read)
+	})
 	if err != nil {
 		return nil, named(opReattach, runID, err)
 	}
@@ -163,8 +163,8 @@ func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 // RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was stored
 // after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
-	return within(ctx, opHeld,
-		func(tx *db.Tx) (Appended, error) { return r.append(tx, batch, events) }, writing(r.store.db, events))
+	return within(ctx, writing(r.store.db, events), opHeld,
+		func(tx *db.Tx) (Appended, error) { return r.append(tx, batch, events) })
 }
 
 // AppendTx is Append inside a transaction of the caller's.
@@ -190,10 +190,7 @@ func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err e
 		}
 		return err
 	})
-	if err != nil {
-		return Appended{}, err
-	}
-	return a, nil
+	return orZero(a, err)
 }
 
 // End records the run's last events, such as AgentEnd, and releases it. db.ErrLeaseLost is as for Append.

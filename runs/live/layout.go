@@ -172,6 +172,7 @@ type file struct {
 	text     []byte
 	sum      []byte
 	reason   string // why it can't be read at all; "" if it can
+	retried  bool   // it is out of quarantine, and nothing of it was imported
 	elements []fileElement
 	damage   *fileDamage
 	lacks    map[string]struct{} // runs that inScope did not find

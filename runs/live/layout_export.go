@@ -3,12 +3,12 @@ package live
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/tree"
 )
 
@@ -18,25 +18,18 @@ func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err := os.Mkdir(filepath.Join(t.Root, "runs"), 0o700); err != nil {
 		return err
 	}
-	x := &exporter{t}
-	var runs []placed
-	err := t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
-		runs, err = placedRuns(rx, t.Scope)
-		return err
-	})
+	runs, err := stores.Get(ctx, t.DB.Read, "begin export",
+		func(rx *db.Rx) ([]placed, error) { return placedRuns(rx, t.Source.Scope) })
 	if err != nil {
 		return err
 	}
-	for _, f := range x.place(runs) {
-		if err := x.write(ctx, f); err != nil {
+	for _, f := range place(t, runs) {
+		if err := f.write(ctx, t); err != nil {
 			return fmt.Errorf("export %s: %w", f.path, err)
 		}
 	}
 	return nil
 }
-
-// An exporter writes the runs of a scope.
-type exporter struct{ *tree.Tree }
 
 // A target is a file of an export.
 type target struct {
@@ -47,7 +40,7 @@ type target struct {
 
 // place finds the file of every run. Files are in the order of their first runs; records are in the
 // order of the file they came from, then oldest first.
-func (x *exporter) place(runs []placed) []*target {
+func place(t *tree.Tree, runs []placed) []*target {
 	var list []*target
 	byPath := map[string]*target{}
 	add := func(p placed, path, session string) {
@@ -58,7 +51,7 @@ func (x *exporter) place(runs []placed) []*target {
 			list = append(list, f)
 		}
 		if f.session != session {
-			x.Report.LeaveOut(path, fmt.Sprintf("a run of session %q: the file's name is also that of session %q, "+
+			t.Report.LeaveOut(path, fmt.Sprintf("a run of session %q: the file's name is also that of session %q, "+
 				"which has it", session, f.session))
 			return
 		}
@@ -99,50 +92,38 @@ func (x *exporter) place(runs []placed) []*target {
 	return list
 }
 
-// write writes one file, a record at a time.
-func (x *exporter) write(ctx context.Context, t *target) (err error) {
-	out, problem, err := x.Create(t.path)
+// write writes the file, a record at a time.
+func (f *target) write(ctx context.Context, t *tree.Tree) error {
+	out, problem, err := t.Create(f.path)
 	if err != nil {
 		return err
 	}
 	if problem != "" {
-		x.Report.LeaveOut(t.path, fmt.Sprintf("session %q: %s", t.session, problem))
+		t.Report.LeaveOut(f.path, fmt.Sprintf("session %q: %s", f.session, problem))
 		return nil
 	}
-	size, err := x.writeRuns(ctx, out, t.runs)
-	return x.Finish(out, size, err)
-}
-
-func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []placed) (size int64,
-	err error,
-) {
 	var w fileWriter
-	var text []byte
-	write := func(more []byte) error {
-		n, err := out.Write(more)
-		size += int64(n)
+	var size int64
+	write := func(more []byte, err error) error {
+		if err == nil {
+			_, err = out.Write(more)
+		}
+		size += int64(len(more))
 		return err
 	}
-	for _, p := range runs {
+	for i := 0; i < len(f.runs) && err == nil; i++ {
 		var record []byte
 		var verbatim, found bool
-		err := x.DB.Read(ctx, "export live run", func(rx *db.Rx) (err error) {
-			record, verbatim, found, err = recordText(rx, p.Key)
+		err = t.DB.Read(ctx, "export live run", func(rx *db.Rx) (err error) {
+			record, verbatim, found, err = recordText(rx, f.runs[i].Key)
 			return err
 		})
-		if err != nil {
-			return size, err
+		if found && err == nil { // else it was removed meanwhile
+			err = write(w.Append(nil, record, verbatim), nil)
+			t.Report.CountAll(tree.Tally{kindRun: 1}, tree.New)
 		}
-		if !found {
-			continue // it was removed meanwhile
-		}
-		text = w.Append(text[:0], record, verbatim)
-		if err := write(text); err != nil {
-			return size, err
-		}
-		x.Report.CountAll(tree.Tally{kindRun: 1}, tree.New)
 	}
-	return size, write(w.End(nil))
+	return t.Finish(out, size, write(w.End(nil), err))
 }
 
 // ReadBack reads a session's file as the original does: all of its records or none.

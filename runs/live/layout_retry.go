@@ -23,7 +23,8 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) 
 		if f.parse(); f.damage != nil {
 			return nil, f.damage.Reason, nil
 		}
-		return &wholeFile{f}, "", nil
+		f.retried = true
+		return f, "", nil
 	case q.What != tree.WhatLine && q.What != tree.WhatConflict:
 		return nil, "what is kept is the end of a file that was cut: import the folder again", nil
 	}
@@ -49,13 +50,6 @@ func indent(raw []byte) string {
 	return last[:len(last)-len(strings.TrimLeft(last, " "))]
 }
 
-// A wholeFile is one of which nothing was imported yet.
-type wholeFile struct{ *file }
-
-func (f *wholeFile) Take(tx *db.Tx, part *tree.Part) error {
-	return (&taking{file: f.file, tx: tx, part: part}).all(nil)
-}
-
 // A lateRecord was in quarantine when the rest of its file was imported.
 type lateRecord struct {
 	*file
@@ -76,24 +70,12 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	if from.Position, err = f.position(&tx.Rx); err != nil {
 		return err
 	}
-	if found {
-		same, err := holds(&tx.Rx, ours.Key, e)
-		if err != nil || !same {
+	b := &taking{file: f.file, tx: tx, part: part}
+	if taken, err := b.takeEqual(e, ours, found, from); err != nil || !taken {
+		if err == nil {
 			part.Differ(f.path, f.aside.Reason)
-			return err
 		}
-		countRun(part, len(e.Record.Events), tree.Already)
-		if ours.Source == from.Source && !bytes.Equal(ours.Path, from.Path) {
-			err = addCopy(tx, ours.Key, from)
-		}
-		if err != nil {
-			return err
-		}
-	} else {
-		countRun(part, len(e.Record.Events), tree.New)
-		if err := importRun(tx, f.scope, e, from); err != nil {
-			return err
-		}
+		return err
 	}
 	if err := f.Source.Release(tx, f.path, f.aside.ByteOffset, f.aside.What); err != nil {
 		return err

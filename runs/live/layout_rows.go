@@ -147,11 +147,7 @@ func wholeByKey(rx *db.Rx, key int64) (*wholeRow, bool, error) {
 
 // placedRuns gives all runs of the scope, and those that came from its trees into scopes of their
 // own, oldest first; then each copy of one of them in a further file.
-func placedRuns(rx *db.Rx, scopeName string) (list []placed, err error) {
-	scope, ok, err := rx.Store().Scope(scopeName)
-	if err != nil || !ok {
-		return nil, err
-	}
+func placedRuns(rx *db.Rx, scope int64) (list []placed, err error) {
 	for _, query := range []string{sqlOrigins, sqlCopies} {
 		var some []placed
 		if err := rx.Select(&some, query, scope); err != nil {

@@ -49,8 +49,12 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	switch {
 	case err != nil:
 		return err
-	case f.reason != "":
-		return b.unreadable()
+	case f.reason != "": // what the quarantine has of it stays
+		part.Files.Found++
+		part.Files.Unreadable++
+		return b.aside(tree.WhatFile, 0, f.reason, nil)
+	case f.retried:
+		return b.all(nil)
 	case !f.asItWas(row):
 		return b.all(row)
 	}
@@ -175,13 +179,6 @@ type taking struct {
 	kept bool // a run changed in the file and here: ours stays
 }
 
-// unreadable reports a file that can't be read. What the quarantine has of it stays.
-func (b *taking) unreadable() error {
-	b.part.Files.Found++
-	b.part.Files.Unreadable++
-	return b.aside(tree.WhatFile, 0, b.reason, nil)
-}
-
 // all imports a file that is new, or differs from row.
 func (b *taking) all(row *tree.Row) error {
 	f := b.file
@@ -272,23 +269,13 @@ func (b *taking) element(i int) (taken bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case !found:
-		countRun(b.part, len(e.Record.Events), tree.New)
-		return true, importRun(b.tx, b.scope, e, from)
-	case ours.Source != from.Source || !bytes.Equal(ours.Path, from.Path):
-		same, err := holds(&b.tx.Rx, ours.Key, e)
-		if err != nil {
-			return false, err
-		}
-		if !same {
-			return false, b.refuse(e, "is here already, from elsewhere and with other contents; import this tree "+
+	case !found || ours.Source != from.Source || !bytes.Equal(ours.Path, from.Path):
+		taken, err := b.takeEqual(e, ours, found, from)
+		if err == nil && !taken {
+			err = b.refuse(e, "is here already, from elsewhere and with other contents; import this tree "+
 				"into a scope of its own")
 		}
-		countRun(b.part, len(e.Record.Events), tree.Already)
-		if ours.Source != from.Source {
-			return true, nil
-		}
-		return true, addCopy(b.tx, ours.Key, from)
+		return taken, err
 	case bytes.Equal(ours.Digest, sumOf(e.Text)):
 		countRun(b.part, len(e.Record.Events), tree.Already)
 		return true, b.tx.Store().Queue(sqlSetPlace, i, ours.Key)
@@ -313,6 +300,22 @@ func (b *taking) element(i int) (taken bool, err error) {
 		return false, err
 	}
 	return true, importRun(b.tx, b.scope, e, from)
+}
+
+// takeEqual imports a record whose run is not here. It reports false if the run is here and differs.
+func (b *taking) takeEqual(e *fileElement, ours imported, found bool, from origin) (bool, error) {
+	if !found {
+		countRun(b.part, len(e.Record.Events), tree.New)
+		return true, importRun(b.tx, b.scope, e, from)
+	}
+	if same, err := holds(&b.tx.Rx, ours.Key, e); err != nil || !same {
+		return false, err
+	}
+	countRun(b.part, len(e.Record.Events), tree.Already)
+	if ours.Source != from.Source || bytes.Equal(ours.Path, from.Path) {
+		return true, nil
+	}
+	return true, addCopy(b.tx, ours.Key, from)
 }
 
 // find is findImported, without a query for what inScope did not find.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -133,20 +134,13 @@ func nextLeftover(rx *db.Rx, behind int64) (run int64, found bool, err error) {
 // dropLeftovers deletes leftover events, those of other processes too, in short transactions.
 func (s *Store) dropLeftovers(ctx context.Context) error {
 	for last := int64(0); ; {
-		var run int64
-		found := false
-		err := s.db.Read(ctx, opDelete, func(rx *db.Rx) (err error) {
-			run, found, err = nextLeftover(rx, last)
-			return err
-		})
+		run, found, err := stores.Find(ctx, s.db.Read, opDelete,
+			func(rx *db.Rx) (int64, bool, error) { return nextLeftover(rx, last) })
 		if err != nil || !found {
 			return err
 		}
-		behind := run - 1
-		err = s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) (err error) {
-			last, err = dropBehind(tx, behind)
-			return err
-		})
+		last, err = stores.Get(ctx, s.db.Reclaim, opDelete,
+			func(tx *db.Tx) (int64, error) { return dropBehind(tx, run-1) })
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -32,7 +33,8 @@ const (
 
 // Get returns the snapshot of a run. db.ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, runID string) (run RunSnapshot, err error) {
-	return within(ctx, opGet, func(rx *db.Rx) (RunSnapshot, error) { return s.GetTx(rx, runID) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opGet,
+		func(rx *db.Rx) (RunSnapshot, error) { return s.GetTx(rx, runID) })
 }
 
 // GetTx is Get inside a transaction.
@@ -52,8 +54,8 @@ func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 // of the same millisecond are in the order in which they were added. Its cost depends on the page:
 // indexes serve the filter's session or statuses, and its times.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
-	return within(ctx, opList,
-		func(rx *db.Rx) (db.Page[RunSnapshot], error) { return s.PageTx(rx, filter, at) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opList,
+		func(rx *db.Rx) (db.Page[RunSnapshot], error) { return s.PageTx(rx, filter, at) })
 }
 
 // PageTx is Page inside a transaction.
@@ -108,8 +110,8 @@ func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, e
 
 // Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []string, err error) {
-	return within(ctx, opFind,
-		func(rx *db.Rx) ([]string, error) { return s.FindTx(rx, prefix, limit) }, s.db.Read)
+	return stores.Get(ctx, s.db.Read, opFind,
+		func(rx *db.Rx) ([]string, error) { return s.FindTx(rx, prefix, limit) })
 }
 
 const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ?

@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 )
 
 const (
@@ -38,11 +39,8 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 			break
 		}
 		behind = keys[len(keys)-1]
-		n := 0
-		err = s.db.Write(ctx, opRecover, func(tx *db.Tx) (err error) {
-			n, err = release(tx, keys)
-			return err
-		})
+		n, err := stores.Get(ctx, s.db.Write, opRecover,
+			func(tx *db.Tx) (int, error) { return release(tx, keys) })
 		if err != nil {
 			return recovered, err
 		}
@@ -55,21 +53,15 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 func release(tx *db.Tx, keys []int64) (released int, err error) {
 	for _, key := range keys {
 		row, found, err := rowByKey(&tx.Rx, key)
-		if err != nil {
-			return released, err
+		alive := err == nil && (!found || row.Owner == nil) // nothing is to be released
+		if err == nil && !alive {
+			// A hold that outlives its process leaves the run without an owner.
+			alive, err = tx.Store().OwnerAlive(*row.Owner)
 		}
-		if !found || row.Owner == nil {
-			continue
+		n := int64(0)
+		if err == nil && !alive {
+			n, err = tx.Exec(sqlTakeAway, key, row.Owner)
 		}
-		// A hold that outlives its process leaves the run without an owner.
-		alive, err := tx.Store().OwnerAlive(*row.Owner)
-		if err != nil {
-			return released, err
-		}
-		if alive {
-			continue
-		}
-		n, err := tx.Exec(sqlTakeAway, key, row.Owner)
 		if err == nil && n > 0 {
 			_, err = tx.Store().Unreserve(row.Scope, leaseKind, leaseName(key))
 		}

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -22,8 +23,8 @@ func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSna
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot,
 	err error,
 ) {
-	run, err = within(ctx, opCreate,
-		func(tx *db.Tx) (RunSnapshot, error) { return s.CreateRunWithIDTx(tx, id, sessionID, prompt) }, s.db.Write)
+	run, err = within(ctx, s.db.Write, opCreate,
+		func(tx *db.Tx) (RunSnapshot, error) { return s.CreateRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // an error would say that the run was not created
 	}
@@ -35,8 +36,8 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
 	err error,
 ) {
-	r, err = within(ctx, opReserve,
-		func(tx *db.Tx) (Reservation, error) { return s.ReserveRunWithIDTx(tx, id, sessionID, prompt) }, s.db.Write)
+	r, err = within(ctx, s.db.Write, opReserve,
+		func(tx *db.Tx) (Reservation, error) { return s.ReserveRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil && !r.Existing {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one was not added
 	}
@@ -60,18 +61,13 @@ func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) 
 		run = whole.snapshot()
 		return err
 	})
-	return foundOrNot(run, found, err)
-}
-
-// foundOrNot makes a missing run no error.
-func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, error) {
 	switch {
 	case errors.Is(err, db.ErrNotFound):
 		return RunSnapshot{}, false, nil
-	case err != nil || !found:
+	case err != nil:
 		return RunSnapshot{}, false, err
 	}
-	return run, true, nil
+	return run, found, nil
 }
 
 // MarkFailed fails a run from outside, with an error message. A cancelled run stays as it is. found
@@ -79,21 +75,15 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
 	err error,
 ) {
-	err = s.db.WriteEnd(ctx, opFail, func(tx *db.Tx) error {
-		run, found, err = s.MarkFailedTx(tx, runID, message)
-		return err
-	})
-	return foundOrNot(run, found, err)
+	return stores.Find(ctx, s.db.WriteEnd, opFail,
+		func(tx *db.Tx) (RunSnapshot, bool, error) { return s.MarkFailedTx(tx, runID, message) })
 }
 
 // MarkCancelled cancels a run, whatever its status. found is false for a run that does not exist.
 // Followers receive the new status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
-	err = s.db.WriteEnd(ctx, opCancel, func(tx *db.Tx) error {
-		run, found, err = s.MarkCancelledTx(tx, runID)
-		return err
-	})
-	return foundOrNot(run, found, err)
+	return stores.Find(ctx, s.db.WriteEnd, opCancel,
+		func(tx *db.Tx) (RunSnapshot, bool, error) { return s.MarkCancelledTx(tx, runID) })
 }
 
 // Snapshot returns the snapshot of a run; found is false for a run that does not exist.
@@ -102,7 +92,10 @@ func (s *Store) Snapshot(ctx context.Context, runID string) (run RunSnapshot, fo
 		found, run, err = s.snapshot(rx, scope, runID)
 		return err
 	})
-	return foundOrNot(run, found, err)
+	if err != nil {
+		return RunSnapshot{}, false, err
+	}
+	return run, found, nil
 }
 
 // Events returns all events of a run that are kept, in order, read in one transaction. A run that

@@ -59,17 +59,6 @@ func NewStore(d *db.DB, o Options) *Store {
 	}
 }
 
-// within returns what fn gives in a transaction that run begins.
-func within[X, T any](ctx context.Context, op string, fn func(X) (T, error),
-	run func(context.Context, string, func(X) error) error,
-) (v T, err error) {
-	err = run(ctx, op, func(x X) error {
-		v, err = fn(x)
-		return err
-	})
-	return v, err
-}
-
 // lookup runs fn in a read transaction of the caller's. It does not call fn if nothing was ever
 // written to the scope.
 func (s *Store) lookup(rx *db.Rx, why, runID string, fn func(scope int64) error) error {
@@ -109,6 +98,15 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 
 // A writer is one of the calls of [db.DB] that write.
 type writer func(ctx context.Context, why string, fn func(*db.Tx) error) error
+
+// within returns what fn gives in a transaction of write, also with an error.
+func within[T any](ctx context.Context, write writer, why string, fn func(*db.Tx) (T, error)) (v T, err error) {
+	err = write(ctx, why, func(tx *db.Tx) error {
+		v, err = fn(tx)
+		return err
+	})
+	return v, err
+}
 
 // writing is how events are written. Ends alone are written on a full disk too, so that a holder can
 // release its run.
