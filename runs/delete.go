@@ -40,8 +40,11 @@ func (s *Store) Delete(ctx context.Context, run RunRef) error {
 // DeleteTx is Delete inside a transaction, which is as long as the run is.
 func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 	key, err := s.deletable(tx, run)
+	for d := (detachment{run: key}); err == nil && !d.renewed; {
+		err = d.renew(tx)
+	}
 	if err == nil {
-		err = spendKeys(tx, key)
+		_, err = spend(tx, key, math.MaxInt64)
 	}
 	if err == nil && !tx.Store().SingleWriter() {
 		// A line that its process wrote since this transaction began is not seen here. The next removal drops it.
@@ -153,7 +156,9 @@ func (d *detachment) renew(tx *db.Tx) error {
 		Keys int64  `db:"keys"`
 		Last string `db:"last"`
 	}
-	err := tx.Get(&some, sqlSomeSpent(tx), d.run, d.last, keysAtOnce)
+	query := `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (` + sqlSpentOf +
+		` ORDER BY ` + tx.Store().InOrder("append_key") + ` LIMIT ` + paging.BoundLimit + `) AS spent`
+	err := tx.Get(&some, query, d.run, d.last, keysAtOnce)
 	if err == nil && some.Keys > 0 {
 		_, err = tx.Exec(sqlRenewKeys, db.Nanos(tx.Now()), d.run, d.last, some.Last)
 	}
@@ -198,23 +203,8 @@ func ofRun(key string) string {
 	return `(` + name + `) = (SELECT ` + name + ` FROM runs WHERE key = ` + key + `)`
 }
 
-func sqlSomeSpent(tx *db.Tx) string {
-	return `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (` + sqlSpentOf + ` ORDER BY ` +
-		tx.Store().InOrder("append_key") + ` LIMIT ` + paging.BoundLimit + `) AS spent`
-}
-
-// spendKeys keeps the keys of a run that is removed: a late repeat must not create it again.
-func spendKeys(tx *db.Tx, key int64) error {
-	for d := (detachment{run: key}); !d.renewed; {
-		if err := d.renew(tx); err != nil {
-			return err
-		}
-	}
-	_, err := spend(tx, key, math.MaxInt64)
-	return err
-}
-
-// spend keeps up to limit keys of a run as those of a removed one. They replace those that an
+// spend keeps up to limit keys of a run as those of a removed one: a late repeat must not create it
+// again. They replace those that an
 // earlier run of the name had.
 func spend(tx *db.Tx, key, limit int64) (int64, error) {
 	if _, err := tx.Exec(sqlDropSpent, key, limit); err != nil {

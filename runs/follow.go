@@ -77,7 +77,7 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.where()
 	if err != nil {
-		return failedFollow(err)
+		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
 	key, query := [2]string{s.scope, where.key()}, fmt.Sprintf(sqlTraceHeads, where.text)
 	return stores.FollowAll(ctx, s.db, stream, key,
@@ -95,10 +95,6 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 			}
 			return keys, err
 		}})
-}
-
-func failedFollow(err error) iter.Seq2[Followed, error] {
-	return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 }
 
 // CursorBefore gives the cursor with which the last lines of a run come first, at most that many; 0

@@ -24,7 +24,6 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
-	"selvedge/internal/txn"
 )
 
 // Layout is that of the old run store's trees, for package legacy.
@@ -200,31 +199,21 @@ func kindOfLine(text []byte) (kind, reason string, line parsedLine) {
 // identities are the ids in the first records that lead to path, by the rule of the seed version or
 // else by the later one, then those of the path.
 func identities(path string, first []record) []tree.Entity {
-	var bySeed, byLater *tree.Entity
-	for i := range first {
-		e, ok := idsIn(first[i].line)
-		if !ok || txn.CheckID("agent", e.Group) != nil || txn.CheckID("run", e.ID) != nil {
-			continue
-		}
-		switch {
-		case runPath(e, seedName) == path:
-			bySeed = &e
-		case byLater == nil && runPath(e, laterName) == path:
-			byLater = &e
-		}
-		if bySeed != nil {
-			break
+	e := saidBy(path)
+	list := []tree.Entity{e, {Group: e.Group, ID: e.ID + "~" + markOf(path)}}
+	for _, rule := range []func(string) string{seedName, laterName} {
+		for i := range first {
+			e, ok := idsIn(first[i].line)
+			if !ok || runPath(e, rule) != path || (RunRef{e.Group, e.ID}).check() != nil {
+				continue
+			}
+			if e != list[0] {
+				list = slices.Insert(list, 0, e)
+			}
+			return list
 		}
 	}
-	byPath := saidBy(path)
-	var list []tree.Entity
-	if bySeed == nil {
-		bySeed = byLater
-	}
-	if bySeed != nil && *bySeed != byPath {
-		list = append(list, *bySeed)
-	}
-	return append(list, byPath, tree.Entity{Group: byPath.Group, ID: byPath.ID + "~" + markOf(path)})
+	return list
 }
 
 // saidBy are the ids that a path says.

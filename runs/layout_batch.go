@@ -367,7 +367,7 @@ func (b *batch) goOn() (*tree.Row, error) {
 	if row.State == tree.StateTaken {
 		_, err = b.untouched(row)
 	}
-	if err == nil && !b.file.kept && len(row.Tail) > 0 { // it is read again; a file that is kept out keeps its own
+	if err == nil && !b.file.kept && len(row.Tail) > 0 { // it is read again
 		err = b.Source.Release(b.tx, b.file.path, row.Consumed, tree.WhatTail)
 	}
 	if err == nil && b.opens {

@@ -69,7 +69,9 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		ours := !stored || source != nil && *source == t.Source.ID
 		kept = stored && ours && found.problem != ""
 		if !kept && !found.unread && !found.gone {
-			if err := putConfig(tx, t.Source.ID, found.text); err != nil {
+			text := append([]byte{}, found.text...) // the column is not NULL if the file is empty
+			sum := txn.Checksum(t.Source.ID, text)
+			if _, err := tx.Exec(sqlPutConfig, t.Source.ID, text, sum); err != nil {
 				return err
 			}
 		}

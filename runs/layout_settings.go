@@ -17,7 +17,6 @@ import (
 	"selvedge/db"
 	"selvedge/internal/stores"
 	"selvedge/internal/tree"
-	"selvedge/internal/txn"
 )
 
 const (
@@ -29,15 +28,6 @@ WHERE s.scope = (SELECT id FROM scopes WHERE name = ?1)
 ORDER BY s.id NOT IN (SELECT source FROM retention WHERE scope = s.scope AND store = 'runs'
 	AND source IS NOT NULL), s.id`
 )
-
-// putConfig stores the config.toml of a tree as it is.
-func putConfig(tx *db.Tx, source int64, text []byte) error {
-	if text == nil {
-		text = []byte{} // the column is not NULL where the file is empty
-	}
-	_, err := tx.Exec(sqlPutConfig, source, text, txn.Checksum(source, text))
-	return err
-}
 
 // A keptConfig is the config.toml of a tree that was imported.
 type keptConfig struct {

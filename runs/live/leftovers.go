@@ -212,12 +212,3 @@ func (w *wholeRow) reserve(tx *db.Tx, owner int64, left *budget) error {
 	_, err := tx.Exec(sqlLeave, w.Key, owner)
 	return err
 }
-
-// addReserved writes a run, without its events, under its reserved key. It does not count it. mine
-// is false, and nothing is written, if the owner no longer has the key.
-func (w *wholeRow) addReserved(tx *db.Tx, owner int64) (mine bool, err error) {
-	if n, err := tx.Exec(sqlMine, w.Key, owner); err != nil || n == 0 {
-		return false, err
-	}
-	return true, w.addAs(tx)
-}

@@ -235,11 +235,16 @@ func unchanged(tx *db.Tx, was *wholeRow) error {
 	return err
 }
 
+// add writes a run: if its events are written, under its reserved key, which this process may have
+// lost.
 func (r *replacement) add(tx *db.Tx, scope int64, n *newRun) error {
 	if r.owner != 0 {
-		mine, err := n.row.addReserved(tx, r.owner)
-		if err == nil && !mine {
+		mine, err := tx.Exec(sqlMine, n.row.Key, r.owner)
+		if err == nil && mine == 0 {
 			err = fmt.Errorf("%w: its events were taken for left ones", db.ErrConflict)
+		}
+		if err == nil {
+			err = n.row.addAs(tx)
 		}
 		return err
 	}

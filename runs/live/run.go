@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"selvedge/db"
@@ -106,11 +107,8 @@ func (e *RunEventRecord) plain() bool {
 }
 
 func digits(n uint64) int {
-	d := 1
-	for ; n > 9; n /= 10 {
-		d++
-	}
-	return d
+	var few [20]byte
+	return len(strconv.AppendUint(few[:0], n, 10))
 }
 
 // check reports, as db.ErrInvalid, why a record can't be stored.

@@ -208,33 +208,9 @@ func (m *members) eventRecord(above int, arrays bool) (e RunEventRecord, reason 
 
 // appendCompact writes a JSON text that a scanner has accepted without the blanks between its parts.
 func appendCompact(dst, text []byte) []byte {
-	for len(text) > 0 {
-		i := bytes.IndexAny(text, "\" \t\r\n")
-		if i < 0 {
-			return append(dst, text...)
-		}
-		dst = append(dst, text[:i]...)
-		if text[i] != '"' {
-			text = text[i+1:]
-			continue
-		}
-		end := textEnd(text[i:])
-		dst = append(dst, text[i:i+end]...)
-		text = text[i+end:]
-	}
-	return dst
-}
-
-// textEnd is the length of the string that text begins with.
-func textEnd(text []byte) int {
-	for i := 1; ; i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
+	buffer := bytes.NewBuffer(dst)
+	_ = json.Compact(buffer, text)
+	return buffer.Bytes()
 }
 
 // appendIndented writes a JSON text as serde_json's pretty printer does, at a level of its own.

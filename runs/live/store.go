@@ -99,9 +99,9 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 // A writer is one of the calls of [db.DB] that write.
 type writer func(ctx context.Context, why string, fn func(*db.Tx) error) error
 
-// within returns what fn gives in a transaction of write, also with an error.
-func within[T any](ctx context.Context, write writer, why string, fn func(*db.Tx) (T, error)) (v T, err error) {
-	err = write(ctx, why, func(tx *db.Tx) error {
+// within returns what fn gives in a transaction of in, also with an error.
+func within[T any](ctx context.Context, in writer, why string, fn func(*db.Tx) (T, error)) (v T, err error) {
+	err = in(ctx, why, func(tx *db.Tx) error {
 		v, err = fn(tx)
 		return err
 	})
