@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -182,25 +183,22 @@ func (r *lineReader) read(n int) ([]byte, error) {
 	return buf[:got], err
 }
 
-// longLine reads a line that is longer than n bytes. It looks for the end first, so that the line
-// is in memory once.
+// longLine reads a line that is longer than n bytes. It looks for the end first, so that the line is
+// in memory once.
 func (r *lineReader) longLine(n int) ([]byte, error) {
-	window := make([]byte, pieceBytes)
-	for length := int64(n); ; {
-		got, err := r.f.ReadAt(window, r.pos+length)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		at := bytes.IndexByte(window[:got], '\n')
-		length += int64(got)
-		if at >= 0 {
-			length += int64(at + 1 - got)
-		}
-		if length > maxLine {
+	length := int64(n)
+	in := bufio.NewReaderSize(io.NewSectionReader(r.f, r.pos+length, r.size-r.pos-length), pieceBytes)
+	for {
+		part, err := in.ReadSlice('\n')
+		length += int64(len(part))
+		switch {
+		case length > maxLine:
 			return nil, fmt.Errorf("%w: the one at byte %d has more than %d MiB", errLineTooLong, r.pos, maxLine>>20)
-		}
-		if at >= 0 || got == 0 || r.pos+length >= r.size {
-			return r.read(int(min(length, r.size-r.pos)))
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		default:
+			return r.read(int(length))
 		}
 	}
 }

@@ -182,17 +182,17 @@ func (f Filter) passes(run *RunSummary) bool {
 
 // addWords asks for a column with one of the words, if there are any; known are those that it may hold.
 func addWords[W ~string](c *conditions, column string, words []W, known []string) error {
-	for i, word := range words {
+	for _, word := range words {
 		if !slices.Contains(known, string(word)) {
 			return &db.Error{
 				Op: opList, Hint: "use one of " + strings.Join(known, ", "),
 				Err: fmt.Errorf("%w: %q is no %s of a run", db.ErrInvalid, word, column),
 			}
 		}
-		c.add(map[bool]string{true: " AND " + column + " IN (?", false: ", ?"}[i == 0], string(word))
+		c.args = append(c.args, string(word))
 	}
-	if len(words) > 0 {
-		c.add(")")
+	if n := len(words); n > 0 {
+		c.text += " AND " + column + " IN (?" + strings.Repeat(", ?", n-1) + ")"
 	}
 	return nil
 }

@@ -49,37 +49,15 @@ const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`
 func (r *recordRow) args(before ...any) []any {
 	first := len(before)
 	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool),
-		blob(r.parameters),
-		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule),
-		text(r.policyParam), blob(r.raw),
-		oneOrZero(r.exact), r.batch, r.recordedAt)
+		blob(r.parameters), blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict),
+		text(r.policyRule), text(r.policyParam), blob(r.raw), r.exact, r.batch, r.recordedAt)
 	return append(before, txn.Checksum(before[first:]...))
-}
-
-func oneOrZero(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// A bit is a boolean that is kept as 0 or 1.
-type bit bool
-
-// Scan reads the column.
-func (b *bit) Scan(value any) error {
-	n, ok := value.(int64)
-	if !ok {
-		return fmt.Errorf("%w: %v is neither 0 nor 1", db.ErrCorrupt, value)
-	}
-	*b = n != 0
-	return nil
 }
 
 // targets are where recordColumns are scanned to.
 func (r *recordRow) targets(before ...any) []any {
 	return append(before, &r.kind, &r.unknownKind, &r.turnIndex, &r.prompt, &r.tool, &r.parameters,
-		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, (*bit)(&r.exact))
+		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, &r.exact)
 }
 
 // size is how many bytes the texts and JSON of a row take: what it adds to run_records.bytes.

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"slices"
 
 	"selvedge/internal/serdejson"
 )
@@ -35,23 +36,16 @@ var (
 
 // String is the word in a trace: "not_run", "pass" or "fail".
 func (v Verdict) String() string {
-	switch v {
-	case VerdictNotRun:
-		return "not_run"
-	case VerdictPass:
-		return "pass"
-	case VerdictFail:
-		return "fail"
+	if i := slices.Index(verdictsByWord, v); i >= 0 {
+		return verdictWords[i]
 	}
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
 // parseVerdict reads the word of a trace.
 func parseVerdict(word string) (Verdict, error) {
-	for i, w := range verdictWords {
-		if w == word {
-			return verdictsByWord[i], nil
-		}
+	if i := slices.Index(verdictWords, word); i >= 0 {
+		return verdictsByWord[i], nil
 	}
 	return 0, serdejson.Errorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(verdictWords))
 }

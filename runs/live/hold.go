@@ -111,14 +111,14 @@ func (s *Store) hold(tx *db.Tx, op, runID string, may func(*runRow) error) (r *R
 			return err
 		}
 		r = &Run{store: s, id: runID, key: row.Key, lease: lease}
-		if s.lease.Detached {
-			return setOwner(tx, row.Key, nil)
+		var owner any // none for a lease that outlives the process
+		if !s.lease.Detached {
+			owner, err = tx.Store().Owner()
 		}
-		owner, err := tx.Store().Owner()
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = tx.Exec(sqlOwn, owner, row.Key)
 		}
-		return setOwner(tx, row.Key, &owner)
+		return err
 	})
 	return r, err
 }
@@ -220,16 +220,11 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 	if err == nil {
 		err = r.lease.ReleaseTx(tx)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = tx.Exec(sqlOwn, nil, r.key)
 	}
-	return setOwner(tx, r.key, nil)
-}
-
-const sqlOwn = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
-
-// setOwner notes which process holds a run; nil means none.
-func setOwner(tx *db.Tx, key int64, owner *int64) error {
-	_, err := tx.Exec(sqlOwn, owner, key)
 	return err
 }
+
+// sqlOwn notes which process holds a run; NULL means none.
+const sqlOwn = `UPDATE live_runs SET owner_id = ? WHERE key = ?`

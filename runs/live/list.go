@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"selvedge/db"
@@ -228,15 +229,14 @@ func (f Filter) passes() (where conditions, err error) {
 		where.text += " AND r.created_at >= ?"
 		where.args = append(where.args, db.Nanos(f.Since))
 	}
-	for i, status := range f.Statuses {
+	for _, status := range f.Statuses {
 		if !status.known() {
 			return where, unknownStatus(status)
 		}
-		where.text += map[bool]string{true: " AND r.status IN (?", false: ", ?"}[i == 0]
 		where.args = append(where.args, string(status))
 	}
-	if len(f.Statuses) > 0 {
-		where.text += ")"
+	if n := len(f.Statuses); n > 0 {
+		where.text += " AND r.status IN (?" + strings.Repeat(", ?", n-1) + ")"
 	}
 	return where, nil
 }
