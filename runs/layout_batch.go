@@ -303,8 +303,8 @@ func (b *batch) target() (*tree.Row, error) {
 	}
 	if err == nil && passed != nil && state == tree.StateTaken {
 		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s",
-			title(passed.wanted), tree.Shown(string(passed.by)), title(c.Entity))
-		err = b.putAside(tree.WhatName, 0, reason, &passed.wanted, nil)
+			title(b.choices[0].Entity), tree.Shown(string(passed)), title(c.Entity))
+		err = b.putAside(tree.WhatName, 0, reason, &b.choices[0].Entity, nil)
 	}
 	return &tree.Row{State: state, EntityGroup: c.Group, EntityID: c.ID}, err
 }
@@ -435,14 +435,9 @@ func (b *batch) refuse(row *tree.Row) error {
 	return err
 }
 
-// passedOver is the best id of a file that another file of the tree holds.
-type passedOver struct {
-	wanted tree.Entity
-	by     []byte
-}
-
-// decide finds out what the file is; see choose.
-func (b *batch) decide() (c choice, state string, passed *passedOver, err error) {
+// decide finds out what the file is; see choose. passed is the other file of the tree that holds the
+// best id; nil if none does.
+func (b *batch) decide() (c choice, state string, passed []byte, err error) {
 	var refused *choice
 	for i := range b.choices {
 		c = b.choices[i]
@@ -455,7 +450,7 @@ func (b *batch) decide() (c choice, state string, passed *passedOver, err error)
 		case v == verdictFree:
 		case v == verdictSibling:
 			if i == 0 {
-				passed = &passedOver{c.Entity, by}
+				passed = by
 			}
 		case c.verdict == verdictSame && c.was == now:
 			return c, tree.StateShared, nil, nil

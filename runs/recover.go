@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // Recover gives back the runs whose lease is over, because its process is dead or its time has
@@ -72,9 +73,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 		return nil, nil
 	}
 	if e.dry {
-		ended := 0
-		err := e.store.db.Read(ctx, e.op, func(rx *db.Rx) error {
-			ended = 0
+		ended, err := stores.Get(ctx, e.store.db.Read, e.op, func(rx *db.Rx) (ended int, err error) {
 			scope, _, err := rx.Store().Scope(e.store.scope)
 			for i := 0; i < len(batch) && err == nil; i++ {
 				var ends bool
@@ -82,7 +81,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 					ended++
 				}
 			}
-			return err
+			return ended, err
 		})
 		e.ended += ended
 		return nil, err

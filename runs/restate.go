@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 const (
@@ -21,27 +22,25 @@ var sqlRestated = `SELECT scope, agent_id, run_id, key, owner_id, ` + stateColum
 // for maintenance.Salvage. It returns a note for each run whose end is lost: such a run is open.
 func Restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 	const op, group = "restate runs", 100
-	var keys []int64
-	err = d.Read(ctx, op, func(rx *db.Rx) error {
-		keys = nil
-		return rx.Select(&keys, sqlKeys)
+	keys, err := stores.Get(ctx, d.Read, op, func(rx *db.Rx) (keys []int64, err error) {
+		err = rx.Select(&keys, sqlKeys)
+		return keys, err
 	})
 	for some := range slices.Chunk(keys, group) {
-		var lost []string
-		if err == nil {
-			err = d.Write(ctx, op, func(tx *db.Tx) error {
-				lost = nil
-				for _, key := range some {
-					note, err := restate(tx, key)
-					if err != nil {
-						return err
-					}
-					if note != "" {
-						lost = append(lost, note)
-					}
+		lost, err := stores.Get(ctx, d.Write, op, func(tx *db.Tx) (lost []string, err error) {
+			for _, key := range some {
+				note, err := restate(tx, key)
+				if err != nil {
+					return nil, err
 				}
-				return nil
-			})
+				if note != "" {
+					lost = append(lost, note)
+				}
+			}
+			return lost, nil
+		})
+		if err != nil {
+			return notes, err
 		}
 		notes = append(notes, lost...)
 	}

@@ -65,7 +65,7 @@ func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run 
 }
 
 func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
-	if err := errors.Join(txn.CheckID("session", sessionID), checkText("prompt", prompt)); err != nil {
+	if err := errors.Join(txn.CheckID("session", sessionID), checkText("prompt", &prompt)); err != nil {
 		return RunSnapshot{}, err
 	}
 	now := nowMillis(&tx.Rx)

@@ -64,7 +64,7 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.hold(tx, opBegin, start.ID, func(*runRow) error { return nil })
+	return s.hold(tx, opBegin, start.ID)
 }
 
 // Resume holds a free run, whatever its status: an agent may continue after an end.
@@ -76,12 +76,7 @@ func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
 
 // ResumeTx is Resume inside a transaction of the caller's. The run is held once that commits.
 func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
-	return s.hold(tx, opResume, runID, func(row *runRow) error {
-		if RunStatus(row.Status) == Cancelled {
-			return fmt.Errorf("%w: it was cancelled", db.ErrConflict)
-		}
-		return nil
-	})
+	return s.hold(tx, opResume, runID)
 }
 
 // orNone returns no run with an error, unless the outcome is unknown: Reattach with the run's epoch
@@ -93,14 +88,14 @@ func orNone(r *Run, err error) (*Run, error) {
 	return r, err
 }
 
-func (s *Store) hold(tx *db.Tx, op, runID string, may func(*runRow) error) (r *Run, err error) {
+func (s *Store) hold(tx *db.Tx, op, runID string) (r *Run, err error) {
 	err = s.inside(tx, op, runID, func(scope int64) error {
 		row, found, err := findLocked(tx, scope, runID)
 		if err == nil && !found {
 			err = notFound(op, runID)
 		}
-		if err == nil {
-			err = may(row)
+		if err == nil && RunStatus(row.Status) == Cancelled {
+			err = fmt.Errorf("%w: it was cancelled", db.ErrConflict)
 		}
 		if err != nil {
 			return err

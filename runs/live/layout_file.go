@@ -25,19 +25,20 @@ type fileDamage struct {
 	Reason string
 }
 
+func damaged(text []byte, at int, reason string) *fileDamage {
+	return &fileDamage{at, text[at:], reason}
+}
+
 // parseFile reads the records of a file one by one, so that a bad record affects no other: an array of
 // records, a session's document with run_records in it, or bare records one after the other. The
 // damage is what can't be read, and everything behind it.
 func parseFile(text []byte) (elements []fileElement, damage *fileDamage) {
 	at, above := skipBlanks(text, 0), 1
-	fail := func(offset int, reason string) ([]fileElement, *fileDamage) {
-		return elements, &fileDamage{Offset: offset, Text: text[offset:], Reason: reason}
-	}
 	switch {
 	case bytes.HasPrefix(text, []byte("A3SE\x01")):
-		return fail(0, "is sealed: without its key it can't be read")
+		return elements, damaged(text, 0, "is sealed: without its key it can't be read")
 	case at == len(text):
-		return fail(0, "EOF while parsing a value")
+		return elements, damaged(text, 0, "EOF while parsing a value")
 	case text[at] == '{':
 		inside, ok := runRecords(text[at:])
 		if !ok {
@@ -45,14 +46,14 @@ func parseFile(text []byte) (elements []fileElement, damage *fileDamage) {
 		}
 		at, above = at+inside, 2
 	case text[at] != '[':
-		return fail(0, "is not an array of run records")
+		return elements, damaged(text, 0, "is not an array of run records")
 	}
 	at, elements, damage = readArray(text, at, above)
 	if damage != nil || above == 2 { // runs are in no other part of a document
 		return elements, damage
 	}
 	if at = skipBlanks(text, at); at < len(text) {
-		return fail(at, "has something behind its array of run records")
+		return elements, damaged(text, at, "has something behind its array of run records")
 	}
 	return elements, nil
 }
@@ -109,9 +110,6 @@ func runRecords(text []byte) (at int, ok bool) {
 // readArray reads the array at an offset; end is behind it. Its elements have that many arrays and
 // objects around them.
 func readArray(text []byte, at, above int) (end int, elements []fileElement, damage *fileDamage) {
-	fail := func(reason string) (int, []fileElement, *fileDamage) {
-		return at, elements, &fileDamage{Offset: at, Text: text[at:], Reason: reason}
-	}
 	at++
 	for first := true; ; first = false {
 		at = skipBlanks(text, at)
@@ -122,14 +120,14 @@ func readArray(text []byte, at, above int) (end int, elements []fileElement, dam
 		case at < len(text) && text[at] == ',':
 			at = skipBlanks(text, at+1)
 		case at < len(text):
-			return fail("expected `,` or `]`")
+			return at, elements, damaged(text, at, "expected `,` or `]`")
 		}
 		length, ok := valueLength(text[at:])
 		if !ok {
 			if at == len(text) {
-				return fail("is cut off behind its last whole run record")
+				return at, elements, damaged(text, at, "is cut off behind its last whole run record")
 			}
-			return fail("is cut off")
+			return at, elements, damaged(text, at, "is cut off")
 		}
 		elements = append(elements, readElement(text, at, length, above))
 		at += length
@@ -146,7 +144,7 @@ func readBare(text []byte, at int) (elements []fileElement, damage *fileDamage) 
 			element = readElement(text, at, length, 0)
 		}
 		if !ok || element.Reason != "" && len(elements) == 0 {
-			return elements, &fileDamage{Offset: at, Text: text[at:], Reason: reason}
+			return elements, damaged(text, at, reason)
 		}
 		elements = append(elements, element)
 		at += length

@@ -10,7 +10,7 @@ const (
 // MarkFailedTx is MarkFailed inside a transaction of the caller's.
 func (s *Store) MarkFailedTx(tx *db.Tx, runID, message string) (run RunSnapshot, found bool, err error) {
 	return s.mark(tx, opFail, runID, func(row *runRow) error {
-		if err := checkText("error", message); err != nil || RunStatus(row.Status) == Cancelled {
+		if err := checkText("error", &message); err != nil || RunStatus(row.Status) == Cancelled {
 			return err
 		}
 		row.Status = string(Failed)

@@ -221,15 +221,8 @@ func (r *replacement) swap(tx *db.Tx) error {
 
 // unchanged reports, as errChanged, that a run changed since it was compared.
 func unchanged(tx *db.Tx, was *wholeRow) error {
-	row, found, err := rowByKey(&tx.Rx, was.Key)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return errChanged
-	}
-	now, err := row.whole(&tx.Rx)
-	if err == nil && !now.same(was) {
+	now, found, err := wholeByKey(&tx.Rx, was.Key)
+	if err == nil && (!found || !now.same(was)) {
 		err = errChanged
 	}
 	return err

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -114,26 +115,13 @@ func digits(n uint64) int {
 // check reports, as db.ErrInvalid, why a record can't be stored.
 func (r *RunRecord) check() error {
 	s := &r.Snapshot
-	if err := txn.CheckID("run", s.ID); err != nil {
-		return err
+	err := cmp.Or(txn.CheckID("run", s.ID), txn.CheckID("session", s.SessionID))
+	if err == nil && !s.Status.known() {
+		err = fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, s.Status)
 	}
-	if err := txn.CheckID("session", s.SessionID); err != nil {
-		return err
-	}
-	if !s.Status.known() {
-		return fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, s.Status)
-	}
-	for _, t := range []struct {
-		what string
-		text *string
-	}{{"prompt", &s.Prompt}, {"result text", s.ResultText}, {"error", s.Error}} {
-		if t.text != nil {
-			if err := checkText(t.what, *t.text); err != nil {
-				return err
-			}
-		}
-	}
-	if err := checkFurther(s.Further, eventLevels-2); err != nil {
+	err = cmp.Or(err, checkText("prompt", &s.Prompt), checkText("result text", s.ResultText),
+		checkText("error", s.Error), checkFurther(s.Further, eventLevels-2))
+	if err != nil {
 		return err
 	}
 	for i := range r.Events {
@@ -149,9 +137,9 @@ func (r *RunRecord) check() error {
 	return nil
 }
 
-// checkText reports, as db.ErrInvalid, that a text is not UTF-8.
-func checkText(what, text string) error {
-	if !utf8.ValidString(text) {
+// checkText reports, as db.ErrInvalid, that a text is not UTF-8; nil is none.
+func checkText(what string, text *string) error {
+	if text != nil && !utf8.ValidString(*text) {
 		return txn.Invalid("make it valid UTF-8", "the %s is not valid UTF-8", what)
 	}
 	return nil
