@@ -60,25 +60,27 @@ func appendText(dst []byte, before, text string) []byte {
 	return serdejson.AppendQuoted(append(dst, before...), text)
 }
 
+// appendOptional is appendText for a text that may be absent.
+func appendOptional(dst []byte, before string, text *string) []byte {
+	if text == nil {
+		return dst
+	}
+	return appendText(dst, before, *text)
+}
+
 func (s Started) append(dst []byte) []byte {
 	dst = appendText(dst, `{"record":"started","run_id":`, s.RunID)
 	dst = appendText(dst, `,"agent_id":`, s.AgentID)
 	dst = appendText(dst, `,"intent":`, s.Intent)
-	if s.OutcomeDescription != nil {
-		dst = appendText(dst, `,"outcome_description":`, *s.OutcomeDescription)
-	}
+	dst = appendOptional(dst, `,"outcome_description":`, s.OutcomeDescription)
 	dst = chrono.AppendText(append(dst, `,"started_at":"`...), s.StartedAt, s.startedAtText)
 	return append(dst, `"}`...)
 }
 
 func (t Turn) append(dst []byte, style rawStyle) []byte {
 	dst = strconv.AppendUint(append(dst, `{"record":"turn","index":`...), t.Index, 10)
-	if t.Prompt != nil {
-		dst = appendText(dst, `,"prompt":`, *t.Prompt)
-	}
-	if t.Tool != nil {
-		dst = appendText(dst, `,"tool":`, *t.Tool)
-	}
+	dst = appendOptional(dst, `,"prompt":`, t.Prompt)
+	dst = appendOptional(dst, `,"tool":`, t.Tool)
 	if !nothing(t.Parameters) {
 		dst = style(append(dst, `,"parameters":`...), t.Parameters)
 	}
@@ -95,9 +97,7 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 	dst = appendText(dst, `,"verifier_verdict":`, t.VerifierVerdict.String())
 	if p := t.PolicyRejected; p != nil {
 		dst = appendText(dst, `,"policy_rejected":{"rule":`, p.Rule)
-		if p.Param != nil {
-			dst = appendText(dst, `,"param":`, *p.Param)
-		}
+		dst = appendOptional(dst, `,"param":`, p.Param)
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -12,31 +13,24 @@ import (
 // seedName is the file name that the seed version gives to an id: '/', '\' and NUL become '_',
 // outer dots go, and nothing becomes "_". Different ids can give one name.
 func seedName(id string) string {
-	name := strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r == 0 {
-			return '_'
-		}
-		return r
-	}, id)
-	return orUnderscore(strings.Trim(name, "."))
+	return fileName(id, ".", func(r rune) bool { return r == '/' || r == '\\' || r == 0 })
 }
 
 // laterName is the file name that versions since 0.53 give to an id.
 func laterName(id string) string {
+	return fileName(id, ". ", func(r rune) bool {
+		return unicode.IsControl(r) || strings.ContainsRune(`<>:"/\|?*`, r)
+	})
+}
+
+func fileName(id, outer string, bad func(rune) bool) string {
 	name := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || strings.ContainsRune(`<>:"/\|?*`, r) {
+		if bad(r) {
 			return '_'
 		}
 		return r
 	}, id)
-	return orUnderscore(strings.Trim(name, ". "))
-}
-
-func orUnderscore(name string) string {
-	if name == "" {
-		return "_"
-	}
-	return name
+	return cmp.Or(strings.Trim(name, outer), "_")
 }
 
 // runPath is where a run's file is by a rule for names.

@@ -119,33 +119,32 @@ func (sh *shape) contents(text []byte) bool {
 	return text[0] == 'n'
 }
 
+// numbers are the types of numbers, and which whole numbers they hold.
+var numbers = [...]struct {
+	name string
+	hold func(n serdejson.Number) bool
+}{
+	sortUsize: {"usize", func(n serdejson.Number) bool { return n.Kind == 'u' }},
+	sortU32:   {"u32", func(n serdejson.Number) bool { return n.Kind == 'u' && n.Uint <= math.MaxUint32 }},
+	sortI64:   {"i64", func(n serdejson.Number) bool { return n.Kind == 'i' || n.Uint <= math.MaxInt64 }},
+	sortI32: {"i32", func(n serdejson.Number) bool {
+		return n.Kind == 'i' && n.Int >= math.MinInt32 || n.Kind == 'u' && n.Uint <= math.MaxInt32
+	}},
+	sortF32: {"f32", nil}, // holds any number
+}
+
 func (sh *shape) readNumber(text []byte) string {
-	name := [...]string{
-		sortUsize: "usize", sortI64: "i64", sortI32: "i32", sortU32: "u32",
-		sortF32: "f32",
-	}[sh.sort]
+	of := &numbers[sh.sort]
 	if !serdejson.IsNumber(text) {
-		return wrongType(text, name)
+		return wrongType(text, of.name)
 	}
 	n := serdejson.ParseNumber(text)
-	fits := true
-	switch sh.sort {
-	case sortF32:
-		return ""
-	case sortUsize:
-		fits = n.Kind == 'u'
-	case sortU32:
-		fits = n.Kind == 'u' && n.Uint <= math.MaxUint32
-	case sortI64:
-		fits = n.Kind == 'i' || n.Uint <= math.MaxInt64
-	case sortI32:
-		fits = n.Kind == 'i' && n.Int >= math.MinInt32 || n.Kind == 'u' && n.Uint <= math.MaxInt32
-	}
 	switch {
+	case of.hold == nil:
 	case n.Kind == 'f':
-		return wrongType(text, name)
-	case !fits:
-		return "invalid value: " + serdejson.Unexpected(text) + ", expected " + name
+		return wrongType(text, of.name)
+	case !of.hold(n):
+		return "invalid value: " + serdejson.Unexpected(text) + ", expected " + of.name
 	}
 	return ""
 }
