@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,7 +71,7 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	if from.Position, err = f.position(&tx.Rx); err != nil {
 		return err
 	}
-	b := &taking{file: f.file, tx: tx, part: part}
+	b := &taking{file: f.file, tx: tx, part: part, counts: tree.Tally{}}
 	if taken, err := b.takeEqual(e, ours, found, from); err != nil || !taken {
 		if err == nil {
 			part.Differ(f.path, f.aside.Reason)
@@ -125,11 +126,7 @@ func (f *lateRecord) recount(tx *db.Tx, events int) error {
 		move(kindRun+refusedSuffix, kindRun, 1)
 		move(kindEvent+refusedSuffix, kindEvent, int64(events))
 	}
-	for kind, n := range counts {
-		if n == 0 {
-			delete(counts, kind)
-		}
-	}
+	maps.DeleteFunc(counts, func(_ string, n int64) bool { return n == 0 })
 	row.Records = counts.String()
 	return f.Source.Put(tx, row)
 }

@@ -14,25 +14,13 @@ const (
 	kindEvent = "event"
 )
 
-// countRun counts a run and its events in a column of the report.
-func countRun(part *tree.Part, events int, column func(*tree.Count) *int64) {
-	part.Count(kindRun, func(c *tree.Count) {
-		c.Read++
-		*column(c)++
-	})
-	if events > 0 {
-		part.Count(kindEvent, func(c *tree.Count) {
-			c.Read += int64(events)
-			*column(c) += int64(events)
-		})
+// tallyOf counts a record and its events by kind.
+func tallyOf(e *fileElement) tree.Tally {
+	t := tree.Tally{kindRun: 1}
+	if n := int64(len(e.Record.Events)); n > 0 {
+		t[kindEvent] = n
 	}
-}
-
-func countBad(part *tree.Part) {
-	part.Count(tree.Undecodable, func(c *tree.Count) {
-		c.Read++
-		c.Quarantined++
-	})
+	return t
 }
 
 func (f *file) Path() string { return f.path }
@@ -44,7 +32,7 @@ func (f *file) Progress() (files, bytes int64) { return 1, int64(len(f.text)) }
 // Take imports the file.
 func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	f.parse()
-	b := &taking{file: f, tx: tx, part: part}
+	b := &taking{file: f, tx: tx, part: part, counts: tree.Tally{}}
 	row, err := f.Source.File(&tx.Rx, f.path)
 	switch {
 	case err != nil:
@@ -159,14 +147,11 @@ func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	known, err := tree.ParseTally(row.Records)
 	for name, n := range known {
 		kind, refused := strings.CutSuffix(name, refusedSuffix)
-		part.Count(kind, func(c *tree.Count) {
-			c.Read += n
-			if refused || kind == tree.Undecodable {
-				c.Quarantined += n
-			} else {
-				c.Already += n
-			}
-		})
+		column := tree.Already
+		if refused || kind == tree.Undecodable {
+			column = tree.Quarantine
+		}
+		part.CountAll(tree.Tally{kind: n}, column)
 	}
 	return err
 }
@@ -177,7 +162,19 @@ type taking struct {
 	tx   *db.Tx
 	part *tree.Part
 	kept bool // a run changed in the file and here: ours stays
+
+	counts tree.Tally // for the ledger
 }
+
+// count counts what was met, in a column of the report and for the ledger.
+func (b *taking) count(met tree.Tally, column func(*tree.Count) *int64, suffix string) {
+	b.part.CountAll(met, column)
+	for kind, n := range met {
+		b.counts[kind+suffix] += n
+	}
+}
+
+func (b *taking) countBad() { b.count(tree.Tally{tree.Undecodable: 1}, tree.Quarantine, "") }
 
 // all imports a file that is new, or differs from row.
 func (b *taking) all(row *tree.Row) error {
@@ -196,31 +193,15 @@ func (b *taking) all(row *tree.Row) error {
 	if err := b.tx.Store().Queue(sqlForgetCopies, f.Source.ID, []byte(f.path)); err != nil {
 		return err
 	}
-	counts := tree.Tally{}
 	for i := range f.elements {
-		taken, err := b.element(i)
-		if err != nil {
+		if err := b.element(i); err != nil {
 			return err
-		}
-		suffix := refusedSuffix
-		if taken {
-			suffix = ""
-		}
-		switch n := int64(len(f.elements[i].Record.Events)); {
-		case f.elements[i].Reason != "":
-			counts[tree.Undecodable]++
-		case n > 0:
-			counts[kindEvent+suffix] += n
-			fallthrough
-		default:
-			counts[kindRun+suffix]++
 		}
 	}
 	if d := f.damage; d != nil {
 		b.part.Files.Unreadable++
 		if len(d.Text) > 0 || len(f.elements) == 0 {
-			countBad(b.part)
-			counts[tree.Undecodable]++
+			b.countBad()
 		}
 		what := tree.WhatTail
 		if d.Offset == 0 {
@@ -240,7 +221,7 @@ func (b *taking) all(row *tree.Row) error {
 	// live_imports has the places of the runs; this row is the file's.
 	return b.Source.Put(b.tx, &tree.Row{
 		Path: []byte(f.path), State: tree.StateTaken, EntityID: tree.Shown(f.path), EntityRow: &b.Source.ID,
-		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: counts.String(),
+		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: b.counts.String(),
 	})
 }
 
@@ -253,65 +234,65 @@ func (b *taking) aside(what string, offset int, reason string, raw []byte) error
 // refusedSuffix is how the ledger's counts tell records that are in quarantine.
 const refusedSuffix = "_refused"
 
-// element imports one record of the file; taken is false if it went into quarantine.
-func (b *taking) element(i int) (taken bool, err error) {
+// element imports one record of the file, or puts it into quarantine.
+func (b *taking) element(i int) error {
 	e := &b.elements[i]
 	if e.Reason != "" {
-		countBad(b.part)
-		return false, b.aside(tree.WhatLine, e.Offset, e.Reason, e.Text)
+		b.countBad()
+		return b.aside(tree.WhatLine, e.Offset, e.Reason, e.Text)
 	}
 	id := e.Record.Snapshot.ID
 	if b.superseded(i) {
-		return false, b.refuse(e, hasLater)
+		return b.refuse(e, hasLater)
 	}
 	ours, found, err := b.find(id)
 	from := origin{Source: b.Source.ID, Path: []byte(b.path), Position: i}
 	switch {
 	case err != nil:
-		return false, err
+		return err
 	case !found || ours.Source != from.Source || !bytes.Equal(ours.Path, from.Path):
 		taken, err := b.takeEqual(e, ours, found, from)
 		if err == nil && !taken {
 			err = b.refuse(e, "is here already, from elsewhere and with other contents; import this tree "+
 				"into a scope of its own")
 		}
-		return taken, err
+		return err
 	case bytes.Equal(ours.Digest, sumOf(e.Text)):
-		countRun(b.part, len(e.Record.Events), tree.Already)
-		return true, b.tx.Store().Queue(sqlSetPlace, i, ours.Key)
+		b.count(tallyOf(e), tree.Already, "")
+		return b.tx.Store().Queue(sqlSetPlace, i, ours.Key)
 	}
-	countRun(b.part, len(e.Record.Events), tree.Changed)
+	b.count(tallyOf(e), tree.Changed, "")
 	if !bytes.Equal(ours.Stamp, ours.stamp()) {
 		b.kept = true
 		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and was written to here since it was imported: "+
 			"ours stays", id))
-		return true, nil
+		return nil
 	}
 	var copies [][]byte
 	if err := b.tx.Select(&copies, sqlCopiesOf, ours.Key); err != nil {
-		return false, err
+		return err
 	}
 	for _, path := range copies { // which hold the old record: they count as new
 		if err := b.Source.Forget(b.tx, string(path)); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := ours.removeAll(b.tx); err != nil {
-		return false, err
+		return err
 	}
-	return true, importRun(b.tx, b.scope, e, from)
+	return importRun(b.tx, b.scope, e, from)
 }
 
 // takeEqual imports a record whose run is not here. It reports false if the run is here and differs.
 func (b *taking) takeEqual(e *fileElement, ours imported, found bool, from origin) (bool, error) {
 	if !found {
-		countRun(b.part, len(e.Record.Events), tree.New)
+		b.count(tallyOf(e), tree.New, "")
 		return true, importRun(b.tx, b.scope, e, from)
 	}
 	if same, err := holds(&b.tx.Rx, ours.Key, e); err != nil || !same {
 		return false, err
 	}
-	countRun(b.part, len(e.Record.Events), tree.Already)
+	b.count(tallyOf(e), tree.Already, "")
 	if ours.Source != from.Source || bytes.Equal(ours.Path, from.Path) {
 		return true, nil
 	}
@@ -334,7 +315,7 @@ func refusal(e *fileElement, why string) string {
 }
 
 func (b *taking) refuse(e *fileElement, why string) error {
-	countRun(b.part, len(e.Record.Events), tree.Quarantine)
+	b.count(tallyOf(e), tree.Quarantine, refusedSuffix)
 	return b.Source.PutAside(b.tx, b.part, tree.Finding{
 		Path: b.path, What: tree.WhatConflict, Offset: int64(e.Offset), Reason: refusal(e, why), Raw: e.Text,
 		Whose: &tree.Entity{Group: e.Record.Snapshot.SessionID, ID: e.Record.Snapshot.ID},
