@@ -240,7 +240,8 @@ func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
 	return nil
 }
 
-// fits judges how long a trace would be. Its last line is kept for an end: else nobody could close the run.
+// fits judges how long a trace would be. Its last line is reserved for an end, so that the run can be
+// closed.
 func (p *prepared) fits(lines int64) error {
 	if lines < maxSequence {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Run is an open run that this process holds by a lease: nobody else can hold it, and what a
-// stale holder writes is refused. Its methods are safe for concurrent use.
+// A Run is an open run that this process holds by a lease: no other holder can take it, and writes of
+// a stale holder are refused. Its methods are safe for concurrent use.
 type Run struct {
 	store *Store
 	ref   RunRef
@@ -31,7 +31,7 @@ const (
 )
 
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run
-// already; Resume takes one up that nobody holds.
+// already; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
 	return takeUp(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) })
 }
@@ -55,7 +55,7 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 	return s.hold(tx, opBegin, ref)
 }
 
-// Resume holds a run that nobody holds and whose process, where it has one, is this one or dead.
+// Resume holds a free run whose process, if it has one, is this one or dead.
 // The run is open, or it was ended as incomplete: then it is incomplete until it is ended again, and
 // its trace goes on behind that end. ErrNotFound: there is no such run. ErrConflict: it was
 // completed or cancelled, or somebody else has it.
@@ -205,7 +205,7 @@ func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
 func (r *Run) lock(tx *db.Tx) (scope int64, err error) {
 	scope, ok, err := r.store.scopeIn(&tx.Rx)
 	if err == nil && ok {
-		err = r.ref.lock(tx, scope)
+		err = tx.Store().Lock(sqlRunOfAgent, scope, r.ref.RunID, r.ref.AgentID)
 	}
 	return scope, err
 }

@@ -45,7 +45,14 @@ func (layout) Export(ctx context.Context, t *tree.Tree) error {
 			return err
 		}
 	}
-	return giveSettings(ctx, t, dir)
+	s, err := settingsOf(ctx, t)
+	if err != nil || !s.there {
+		return err
+	}
+	for _, reason := range s.unsaid {
+		t.Report.LeaveOut(configFile, reason)
+	}
+	return tree.WriteMark(filepath.Join(dir, configFile), s.text)
 }
 
 func export(ctx context.Context, t *tree.Tree, e tree.Entity) error {

@@ -31,9 +31,6 @@ type record struct {
 	line   parsedLine
 }
 
-// whole reports whether the line stands for itself when no line feed ends it: it is no torn piece of another.
-func (r *record) whole() bool { return r.reason == "" && r.kind != tree.Blank }
-
 // A piece is a stretch of whole lines of a file.
 type piece struct {
 	from, to int64 // the bytes it covers
@@ -140,7 +137,7 @@ func (r *lineReader) next() (*piece, error) {
 	p := &piece{from: r.pos, last: r.pos+int64(len(buf)) == r.size}
 	if p.last && end < len(buf) {
 		final := r.record(r.pos+int64(end), buf[end:])
-		if final.whole() {
+		if final.reason == "" && final.kind != tree.Blank { // it is no torn piece of another line
 			p.openLine = true
 			end = len(buf)
 		} else {

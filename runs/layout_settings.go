@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -33,18 +32,6 @@ ORDER BY s.id NOT IN (SELECT source FROM retention WHERE scope = s.scope AND sto
 type keptConfig struct {
 	Raw  []byte `db:"raw"`
 	Root []byte `db:"root"`
-}
-
-// giveSettings writes dir/config.toml, and names what it can't say.
-func giveSettings(ctx context.Context, t *tree.Tree, dir string) error {
-	s, err := settingsOf(ctx, t)
-	if err != nil || !s.there {
-		return err
-	}
-	for _, reason := range s.unsaid {
-		t.Report.LeaveOut(configFile, reason)
-	}
-	return tree.WriteMark(filepath.Join(dir, configFile), s.text)
 }
 
 // settings are what an export writes into config.toml.

@@ -13,7 +13,7 @@ import (
 type lineKind uint8
 
 const (
-	lineBlank       lineKind = iota // nothing but Unicode white space; nobody counts it
+	lineBlank       lineKind = iota // nothing but Unicode white space; it is not counted
 	lineRecord                      // a Started, Turn or Ended
 	lineUnknown                     // an Unknown: readers of known kinds skip it
 	lineUndecodable                 // no record to anybody

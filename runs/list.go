@@ -78,10 +78,8 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 	}
 	found := false
 	if ok {
-		where := conditions{
-			text: ` AND scope = ? AND run_id = ? AND agent_id = ?`,
-			args: []any{scope, run.RunID, run.AgentID},
-		}
+		where := conditions{text: ` AND scope = ? AND run_id = ? AND agent_id = ?`}
+		where.args = []any{scope, run.RunID, run.AgentID}
 		for summary, err = range where.summaries(rx, "") {
 			if err != nil {
 				return RunSummary{}, err

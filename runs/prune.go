@@ -19,10 +19,10 @@ import (
 // stays removed, and the next call continues. A run to which a row of a table of the user's refers
 // stays: the error is then ErrConflict, and the others are removed.
 //
-// Under a policy with an Age it also ends, as incomplete, the open runs that nobody holds, whose
-// process is not known to live, that wait for nobody and to which nobody has written for longer
-// than that. They count as ended from then on. What was imported and not written to since is
-// [Store.AdoptOrphans]'s to end.
+// Under a policy with an Age it also ends, as incomplete, the open runs that are free, whose process
+// is not known to live, that wait for no answer and that were last written to before that age. They
+// count as ended from then on. Runs that were imported and not written to since are left to
+// [Store.AdoptOrphans].
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
 	if err := stores.CheckPolicy(policy); err != nil {
 		return done, err
@@ -84,8 +84,8 @@ func newestFirst(a, b stores.Ended) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 }
 
-// remove removes ended runs in short transactions: first their rows, so that nobody sees them any
-// more, then their records, which may be many, some at a time.
+// remove removes ended runs in short transactions: first their rows, so that they are invisible, then
+// their records, which may be many, some at a time.
 func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
 	error,
 ) {
@@ -137,7 +137,7 @@ func (s *Store) cancelled(ctx context.Context) (all []stores.Ended, err error) {
 	return all, nil
 }
 
-// endSilent ends the open runs that are older than the policy's age and that nobody will end.
+// endSilent ends the abandoned open runs that are older than the policy's age.
 func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err error) {
 	e := ending{
 		store: s, op: opGC, dry: policy.DryRun,

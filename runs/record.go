@@ -26,7 +26,7 @@ type Started struct {
 	RunID   string
 	AgentID string // as the caller names the agent, never a folder name
 	Intent  string // what the run is meant to achieve, in words
-	// OutcomeDescription says what a good end looks like; nil if nobody said, which differs from "".
+	// OutcomeDescription says what a good end looks like; nil: not recorded, which differs from "".
 	OutcomeDescription *string
 	StartedAt          time.Time // zero: when it is appended
 

@@ -32,7 +32,7 @@ LIMIT 1`
 UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ? LIMIT 1`
 )
 
-// An ending ends open runs that nobody will.
+// An ending ends abandoned open runs.
 type ending struct {
 	store *Store
 	op    string
@@ -67,7 +67,7 @@ func (e *ending) run(ctx context.Context) (int, error) {
 }
 
 // end ends those of the runs that are still open and are not spared. refused is about runs that
-// can't be ended, which keep nobody from ending the others.
+// can't be ended; the others are ended all the same.
 func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 	if len(batch) == 0 {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// What is kept when nobody says otherwise.
+// The defaults of RetentionConfig.
 const (
 	DefaultMaxRunsPerAgent = 50
 	DefaultMaxAgeDays      = 30

@@ -53,15 +53,13 @@ func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, record
 	return s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
 }
 
-// ListRuns gives all runs of an agent, newest first, from one snapshot. An agent that nobody has
-// seen has none. Lists that may be long are read in parts with [Store.Page] and [Store.All].
+// ListRuns gives all runs of an agent, newest first, from one snapshot. An unknown agent has none.
+// Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary, err error) {
 	err = s.read(ctx, opList, func(rx *db.Rx, scope int64) error {
 		list = nil
-		where := conditions{
-			text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`,
-			args: []any{scope, agentID},
-		}
+		where := conditions{text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`}
+		where.args = []any{scope, agentID}
 		for run, err := range where.summaries(rx, summaryOrder) {
 			if err != nil {
 				return err
@@ -76,7 +74,7 @@ func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary
 }
 
 // GetRunTrace gives the trace of the run with this id, whichever agent's it is; where several
-// agents have one, that of the first by id. found is false when nobody has. Records of later
+// agents have one, that of the first by id. found is false if no agent has one. Records of later
 // versions are left out; [Store.Trace] has them, and reads a long trace in parts.
 func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record, found bool, err error) {
 	return s.wholeTrace(ctx, sqlRunOfAny, runID)
@@ -99,12 +97,12 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 	return agentID, found, err
 }
 
-// AdoptOrphans ends, as incomplete, the open runs that nobody writes to any more, and gives their
-// number: those whose process is dead, those of this process (which is expected to call it when it
-// starts), and imported ones. Left alone are runs of another process that lives, runs that were
-// ever held by a lease ([Store.Resume] takes them up) or that wait at a checkpoint, cancelled ones,
-// ones with a cancellation pending and ones without a started record. All get the same time. A
-// second call finds nothing. [Store.Recover] can be called at any time.
+// AdoptOrphans ends, as incomplete, the abandoned open runs, and returns their number: those whose
+// process is dead, those of this process (which is expected to call it when it starts), and
+// imported ones. Left alone are runs of another process that lives, runs that were ever held by a
+// lease ([Store.Resume] takes them up) or that wait at a checkpoint, cancelled ones, ones with a
+// cancellation pending and ones without a started record. All get the same time. A second call
+// finds nothing. [Store.Recover] can be called at any time.
 //
 // It works in short transactions; what it ended before an error stays ended.
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {

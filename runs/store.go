@@ -52,7 +52,7 @@ func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
 	return rx.Store().Scope(s.scope)
 }
 
-// read runs fn in a short read on the store's scope, unless nobody wrote to that yet.
+// read runs fn in a short read on the store's scope, unless nothing was ever written to it.
 func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope int64) error) error {
 	return s.db.Read(ctx, op, func(rx *db.Rx) error {
 		scope, ok, err := rx.Store().Scope(s.scope)
@@ -88,11 +88,6 @@ func (r RunRef) failed(op string, err error) error {
 		hint = "look at the agent, at the scope, and at what there is: migrate runs list"
 	}
 	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: hint, Err: err}
-}
-
-// lock locks the run's row, for a change of what belongs to it.
-func (r RunRef) lock(tx *db.Tx, scope int64) error {
-	return tx.Store().Lock(sqlRunOfAgent, scope, r.RunID, r.AgentID)
 }
 
 // findLocked locks a run's row and reads it. ErrNotFound: there is none.
