@@ -23,44 +23,30 @@ type canonicalMember struct {
 }
 
 func (s *Scanner) canonical(dst []byte) []byte {
-	switch c := s.Peek(); c {
+	switch s.Peek() {
 	case '{':
 		return s.canonicalObject(dst)
 	case '[':
-		s.Enter()
 		dst = append(dst, '[')
-		for first := true; ; first = false {
-			if more, _ := s.NextElement(first); !more {
-				return append(dst, ']')
-			}
-			if !first {
+		body := len(dst)
+		for range s.Elements() {
+			if len(dst) > body {
 				dst = append(dst, ',')
 			}
 			dst = s.canonical(dst)
 		}
+		return append(dst, ']')
 	default:
 		text, _ := s.Value()
 		switch {
-		case c == '"' && !fewestEscapes(text):
+		case bytes.IndexByte(text, '\\') >= 0:
 			return AppendQuoted(dst, Unquote(text))
-		case c == '-' || isDigit(c):
-			return appendNumber(dst, text)
+		case IsNumber(text):
+			if n := ParseNumber(text); n.Kind == 'f' {
+				return AppendFloat(dst, n.Float)
+			}
 		}
 		return append(dst, text...)
-	}
-}
-
-// fewestEscapes reports whether a string is certainly as AppendQuoted would write it.
-func fewestEscapes(text []byte) bool {
-	for {
-		i := bytes.IndexByte(text, '\\')
-		if i < 0 {
-			return true
-		}
-		if c := text[i+1]; c == '/' || c == 'u' {
-			return false
-		}
-		text = text[i+2:]
 	}
 }
 
@@ -68,16 +54,11 @@ func fewestEscapes(text []byte) bool {
 func (s *Scanner) canonicalObject(dst []byte) []byte {
 	var few [8]canonicalMember
 	members := few[:0]
-	s.Enter()
 	dst = append(dst, '{')
 	body, ordered := len(dst), true
-	for first := true; ; first = false {
-		quoted, more, _ := s.NextKey(first)
-		if !more {
-			break
-		}
+	for quoted := range s.Elements() {
 		key := Unquote(quoted)
-		if !first {
+		if len(members) > 0 {
 			dst = append(dst, ',')
 			ordered = ordered && members[len(members)-1].key < key
 		}

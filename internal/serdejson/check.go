@@ -8,11 +8,19 @@ const NotUTF8 = "stream did not contain valid UTF-8"
 // Check says why the originals would not read text as one JSON value; "" if they would. above is how
 // many arrays and objects the value is in.
 func Check(text []byte, above int) (reason string) {
+	return Read(text, above, func(s *Scanner) bool {
+		_, ok := s.Value()
+		return ok
+	})
+}
+
+// Read says why the originals would not read text as one value that value reads.
+func Read(text []byte, above int, value func(*Scanner) bool) (reason string) {
 	if !utf8.Valid(text) {
 		return NotUTF8
 	}
 	s := NewScannerInside(text, above)
-	if _, ok := s.Value(); ok {
+	if value(s) {
 		if s.Peek(); !s.AtEnd() {
 			s.PeekFail("trailing characters")
 		}

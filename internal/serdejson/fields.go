@@ -22,11 +22,7 @@ type Fields struct {
 }
 
 // Fail keeps a *DecodeError.
-func (f *Fields) Fail(format string, args ...any) {
-	if f.Err == nil {
-		f.Err = Errorf(format, args...)
-	}
-}
+func (f *Fields) Fail(format string, args ...any) { f.Keep(Errorf(format, args...)) }
 
 // Keep keeps an error, if there is none yet.
 func (f *Fields) Keep(err error) {
@@ -54,46 +50,30 @@ func (f *Fields) Given(i int) []byte {
 	return f.Values[i]
 }
 
-// Text is a required string.
-func (f *Fields) Text(i int) string {
-	text := f.Need(i)
-	if text == nil {
-		return ""
+// take reads the value of a field; zero if text is nil.
+func take[T any](f *Fields, text []byte, value func(text []byte) (T, error)) (v T) {
+	if text != nil {
+		var err error
+		v, err = value(text)
+		f.Keep(err)
 	}
-	s, err := String(text)
-	f.Keep(err)
-	return s
+	return v
 }
+
+// Text is a required string.
+func (f *Fields) Text(i int) string { return take(f, f.Need(i), String) }
 
 // OptionalText is an optional string.
 func (f *Fields) OptionalText(i int) *string {
-	text := f.Given(i)
-	if text == nil {
-		return nil
-	}
-	s, err := String(text)
-	f.Keep(err)
-	return &s
+	return take(f, f.Given(i), func(text []byte) (*string, error) {
+		s, err := String(text)
+		return &s, err
+	})
 }
 
 // Uint is a required whole number up to largest. typeName is the original's type.
 func (f *Fields) Uint(i int, largest uint64, typeName string) uint64 {
-	text := f.Need(i)
-	if text == nil {
-		return 0
-	}
-	if !IsNumber(text) {
-		f.Fail("invalid type: %s, expected %s", Unexpected(text), typeName)
-		return 0
-	}
-	n := ParseNumber(text)
-	switch {
-	case n.Kind == 'f':
-		f.Fail("invalid type: %s, expected %s", Unexpected(text), typeName)
-	case n.Kind == 'i' || n.Uint > largest:
-		f.Fail("invalid value: %s, expected %s", Unexpected(text), typeName)
-	}
-	return n.Uint
+	return take(f, f.Need(i), func(text []byte) (uint64, error) { return Uint(text, largest, typeName) })
 }
 
 // String reads a value that must be a string.
@@ -102,4 +82,19 @@ func String(text []byte) (string, error) {
 		return "", Errorf("invalid type: %s, expected a string", Unexpected(text))
 	}
 	return Unquote(text), nil
+}
+
+// Uint reads a value that must be a whole number up to largest.
+func Uint(text []byte, largest uint64, typeName string) (uint64, error) {
+	var n Number
+	if IsNumber(text) {
+		n = ParseNumber(text)
+	}
+	switch {
+	case n.Kind == 'i' || n.Uint > largest:
+		return 0, Errorf("invalid value: %s, expected %s", Unexpected(text), typeName)
+	case n.Kind != 'u':
+		return 0, Errorf("invalid type: %s, expected %s", Unexpected(text), typeName)
+	}
+	return n.Uint, nil
 }

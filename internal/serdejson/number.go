@@ -30,41 +30,20 @@ func ParseNumber(text []byte) Number {
 	return Number{Kind: 'f', Float: f}
 }
 
-// appendNumber writes a number that a scanner has accepted.
-func appendNumber(dst, text []byte) []byte {
-	switch n := ParseNumber(text); n.Kind {
-	case 'u':
-		return strconv.AppendUint(dst, n.Uint, 10)
-	case 'i':
-		return strconv.AppendInt(dst, n.Int, 10)
-	default:
-		return AppendFloat(dst, n.Float)
-	}
-}
-
 // AppendFloat writes the shortest digits that read back as f, as serde_json 1.0.154 does: with a
 // point for decimal exponents from -5 to 15, else like 1e+16 and 1.5e-7.
 func AppendFloat(dst []byte, f float64) []byte {
-	if f == 0 {
-		if math.Signbit(f) {
-			dst = append(dst, '-')
-		}
-		return append(dst, '0', '.', '0')
+	start, format := len(dst), byte('f')
+	if size := math.Abs(f); size != 0 && (size < 1e-5 || size >= 1e16) {
+		format = 'e'
 	}
-	start := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	mark := start + bytes.LastIndexByte(dst[start:], 'e')
-	exponent, _ := strconv.Atoi(string(dst[mark+1:]))
-	if exponent < -5 || exponent > 15 {
-		// Go pads the exponent to two digits.
-		if dst[mark+2] == '0' {
-			dst = append(dst[:mark+2], dst[mark+3:]...)
-		}
-		return dst
-	}
-	dst = strconv.AppendFloat(dst[:start], f, 'f', -1, 64)
-	if bytes.IndexByte(dst[start:], '.') < 0 {
-		dst = append(dst, '.', '0')
+	dst = strconv.AppendFloat(dst, f, format, -1, 64)
+	end := len(dst)
+	switch {
+	case format == 'f' && bytes.IndexByte(dst[start:], '.') < 0:
+		return append(dst, '.', '0')
+	case format == 'e' && dst[end-4] == 'e' && dst[end-2] == '0': // Go pads the exponent to two digits
+		return append(dst[:end-2], dst[end-1])
 	}
 	return dst
 }

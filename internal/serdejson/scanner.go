@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
+	"unicode/utf16"
 )
 
 // maxLevels is the number of nested arrays and objects that the originals read.
@@ -52,16 +55,21 @@ func (s *Scanner) Fail(reason string) bool { return s.failAt(reason, s.pos) }
 // PeekFail reports the next character.
 func (s *Scanner) PeekFail(reason string) bool { return s.failAt(reason, min(len(s.data), s.pos+1)) }
 
-func (s *Scanner) failAt(reason string, at int) bool {
-	if s.reason == "" {
-		s.reason = reason + position(s.data, at)
+// FailIn is PeekFail or, at the end, reports that the text ended while parsing what.
+func (s *Scanner) FailIn(what, reason string) bool {
+	if s.AtEnd() {
+		reason = "EOF while parsing " + what
 	}
-	return false
+	return s.PeekFail(reason)
 }
 
-func position(data []byte, at int) string {
-	start := bytes.LastIndexByte(data[:at], '\n') + 1
-	return fmt.Sprintf(" at line %d column %d", 1+bytes.Count(data[:start], []byte{'\n'}), at-start)
+func (s *Scanner) failAt(reason string, at int) bool {
+	if s.reason == "" {
+		start := bytes.LastIndexByte(s.data[:at], '\n') + 1
+		line := 1 + bytes.Count(s.data[:start], []byte{'\n'})
+		s.reason = fmt.Sprintf("%s at line %d column %d", reason, line, at-start)
+	}
+	return false
 }
 
 // Peek skips blanks and returns the next character, 0 at the end. (A NUL is not JSON either.)
@@ -89,7 +97,7 @@ func (s *Scanner) Value() ([]byte, bool) {
 	case c == '"':
 		ok = s.text()
 	case c == '{' || c == '[':
-		ok = s.nested(c)
+		ok = s.nested()
 	case c == '-' || isDigit(c):
 		ok = s.number()
 	case c == 'n':
@@ -98,10 +106,8 @@ func (s *Scanner) Value() ([]byte, bool) {
 		ok = s.literal("true")
 	case c == 'f':
 		ok = s.literal("false")
-	case s.AtEnd():
-		s.PeekFail("EOF while parsing a value")
 	default:
-		s.PeekFail("expected value")
+		s.FailIn("a value", "expected value")
 	}
 	return s.data[start:s.pos], ok
 }
@@ -113,66 +119,69 @@ func (s *Scanner) Ignore() bool {
 	s.lenient = true
 	var open []byte // no recursion: a hostile document could exhaust the stack, which ends a Go program
 	for {
-		first := false
-		if c := s.Peek(); c == '{' || c == '[' {
-			open, first = append(open, c), true
+		c := s.Peek()
+		first := c == '{' || c == '['
+		if first {
+			open = append(open, c)
 			s.levels--
 			s.pos++
 		} else if _, ok := s.Value(); !ok {
 			return false
 		}
-		for {
+		for more, ok := false, true; !more; first = false {
 			if len(open) == 0 {
 				return true
 			}
-			more, ok := s.next(open[len(open)-1], first)
-			if !ok {
+			if _, more, ok = s.next(open[len(open)-1], first); !ok {
 				return false
 			}
-			if more {
-				break
+			if !more {
+				open = open[:len(open)-1]
 			}
-			open, first = open[:len(open)-1], false
 		}
 	}
 }
 
 func (s *Scanner) literal(word string) bool {
 	for i := range len(word) {
-		if s.AtEnd() {
-			return s.Fail("EOF while parsing a value")
-		}
-		s.pos++
-		if s.data[s.pos-1] != word[i] {
-			return s.Fail("expected ident")
+		if !s.skip(word[i]) {
+			return s.FailIn("a value", "expected ident")
 		}
 	}
 	return true
 }
 
 // nested skips an array or an object.
-func (s *Scanner) nested(open byte) bool {
-	if !s.Enter() {
-		return false
-	}
-	for first := true; ; first = false {
-		more, ok := s.next(open, first)
-		if !ok || !more {
-			return ok
-		}
+func (s *Scanner) nested() bool {
+	for range s.Elements() {
 		if _, ok := s.Value(); !ok {
 			return false
+		}
+	}
+	return s.reason == ""
+}
+
+// Elements goes through the object or the array at the position, and yields the key of each member,
+// or nil for each element. The body of the loop reads the value. A failure ends the loop: see
+// [Scanner.Reason].
+func (s *Scanner) Elements() iter.Seq[[]byte] {
+	return func(yield func(key []byte) bool) {
+		open := s.Peek()
+		ok := s.Enter()
+		for first := true; ok; first = false {
+			key, more, _ := s.next(open, first)
+			ok = more && yield(key)
 		}
 	}
 }
 
 // next is NextKey in an object, and NextElement in an array.
-func (s *Scanner) next(open byte, first bool) (more, ok bool) {
-	if open == '[' {
-		return s.NextElement(first)
+func (s *Scanner) next(open byte, first bool) (key []byte, more, ok bool) {
+	if open == '{' {
+		return s.NextKey(first)
 	}
-	_, more, ok = s.NextKey(first)
-	return more, ok
+	more, ok = s.NextElement(first)
+	return nil, more, ok
 }
 
 // Enter opens the array or object at the position.
@@ -193,67 +202,60 @@ func (s *Scanner) leave() {
 // NextKey reads the next key and its colon, or the closing brace. The position must be after '{' or
 // after a member's value.
 func (s *Scanner) NextKey(first bool) (key []byte, more, ok bool) {
-	c := s.Peek()
+	c, in, reason := s.Peek(), "an object", "key must be a string"
 	switch {
 	case c == '}':
 		s.leave()
 		return nil, false, true
-	case c == ',' && !first:
+	case first:
+	case c != ',':
+		return nil, false, s.FailIn(in, "expected `,` or `}`")
+	default:
 		s.pos++
-		switch c = s.Peek(); {
-		case c == '"':
-		case s.AtEnd() && s.lenient:
-			return nil, false, s.PeekFail("EOF while parsing an object")
-		case s.AtEnd():
-			return nil, false, s.PeekFail("EOF while parsing a value")
-		case c == '}' && !s.lenient:
-			return nil, false, s.PeekFail("trailing comma")
-		default:
-			return nil, false, s.PeekFail("key must be a string")
+		if c = s.Peek(); !s.lenient {
+			in = "a value"
+			if c == '}' {
+				reason = "trailing comma"
+			}
 		}
-	case s.AtEnd():
-		return nil, false, s.PeekFail("EOF while parsing an object")
-	case !first:
-		return nil, false, s.PeekFail("expected `,` or `}`")
-	case c != '"':
-		return nil, false, s.PeekFail("key must be a string")
+	}
+	if c != '"' {
+		return nil, false, s.FailIn(in, reason)
 	}
 	start := s.pos
 	if !s.text() {
 		return nil, false, false
 	}
 	key, s.keyEnd = s.data[start:s.pos], s.pos
+	if !s.Colon() {
+		return nil, false, false
+	}
+	return key, true, true
+}
+
+// Colon skips the colon behind a key.
+func (s *Scanner) Colon() bool {
 	if s.Peek() != ':' {
-		if s.AtEnd() {
-			return nil, false, s.PeekFail("EOF while parsing an object")
-		}
-		return nil, false, s.PeekFail("expected `:`")
+		return s.FailIn("an object", "expected `:`")
 	}
 	s.pos++
-	return key, true, true
+	return true
 }
 
 // NextElement skips the comma or the closing bracket. The position must be after '[' or an element.
 func (s *Scanner) NextElement(first bool) (more, ok bool) {
-	c := s.Peek()
-	switch {
+	switch c := s.Peek(); {
 	case c == ']':
 		s.leave()
 		return false, true
-	case s.AtEnd():
-		return false, s.PeekFail("EOF while parsing a list")
-	case first:
+	case first && !s.AtEnd():
 		return true, true
 	case c != ',':
-		return false, s.PeekFail("expected `,` or `]`")
+		return false, s.FailIn("a list", "expected `,` or `]`")
 	}
 	s.pos++
-	c = s.Peek()
-	switch {
-	case c == ']' && !s.lenient:
-		return false, s.PeekFail("trailing comma")
-	case s.AtEnd():
-		return false, s.PeekFail("EOF while parsing a value")
+	if c := s.Peek(); s.AtEnd() || c == ']' && !s.lenient {
+		return false, s.FailIn("a value", "trailing comma")
 	}
 	return true, true
 }
@@ -261,41 +263,25 @@ func (s *Scanner) NextElement(first bool) (more, ok bool) {
 // number skips a number and checks that it is not beyond a float.
 func (s *Scanner) number() bool {
 	start := s.pos
-	if s.data[s.pos] == '-' {
-		s.pos++
-	}
-	switch {
-	case s.AtEnd():
-		return s.endOfNumber()
-	case s.data[s.pos] == '0':
-		s.pos++
-		if !s.AtEnd() && isDigit(s.data[s.pos]) {
-			return s.PeekFail("invalid number")
-		}
-	case isDigit(s.data[s.pos]):
-		s.digits()
-	default:
-		s.pos++
-		return s.Fail("invalid number")
-	}
+	s.skip('-')
 	whole := s.pos
-	if !s.AtEnd() && s.data[s.pos] == '.' {
-		s.pos++
-		if s.digits() == 0 {
-			if s.AtEnd() {
-				return s.endOfNumber()
-			}
-			return s.PeekFail("invalid number")
-		}
-	}
-	if !s.AtEnd() && s.data[s.pos]|0x20 == 'e' && !s.exponent(s.data[start:s.pos]) {
+	if !s.digits() {
 		return false
 	}
-	if s.lenient {
-		return true
+	if s.data[whole] == '0' && s.pos > whole+1 {
+		s.pos = whole + 1
+		return s.PeekFail("invalid number")
+	}
+	whole = s.pos
+	if s.skip('.') && !s.digits() {
+		return false
+	}
+	significant := s.data[start:s.pos]
+	if (s.skip('e') || s.skip('E')) && !s.exponent(significant) {
+		return false
 	}
 	// Fewer than 300 digits without an exponent stay below the largest float, about 1.8e308.
-	if s.pos == whole && s.pos-start < 300 {
+	if s.lenient || s.pos == whole && s.pos-start < 300 {
 		return true
 	}
 	if _, err := strconv.ParseFloat(string(s.data[start:s.pos]), 64); err != nil {
@@ -304,22 +290,16 @@ func (s *Scanner) number() bool {
 	return true
 }
 
-// exponent skips what follows the significant digits. The originals refuse an exponent at the digit
-// that exceeds 32 bits, unless the number is 0 anyway.
+// exponent skips what follows the significant digits and the e. The originals refuse an exponent at
+// the digit that exceeds 32 bits, unless the number is 0 anyway.
 func (s *Scanner) exponent(significant []byte) bool {
-	s.pos++
-	negative := false
-	if !s.AtEnd() && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
-		negative = s.data[s.pos] == '-'
-		s.pos++
-	}
-	if s.AtEnd() {
-		return s.endOfNumber()
+	negative := s.skip('-')
+	if !negative {
+		s.skip('+')
 	}
 	start := s.pos
-	if s.digits() == 0 {
-		s.pos++
-		return s.Fail("invalid number")
+	if !s.digits() {
+		return false
 	}
 	if s.lenient || negative || !bytes.ContainsAny(significant, "123456789") {
 		return true
@@ -334,19 +314,28 @@ func (s *Scanner) exponent(significant []byte) bool {
 	return true
 }
 
-func (s *Scanner) endOfNumber() bool {
-	if s.lenient {
-		return s.Fail("invalid number")
+// skip skips a character, and reports whether it was there.
+func (s *Scanner) skip(c byte) bool {
+	if s.pos < len(s.data) && s.data[s.pos] == c {
+		s.pos++
+		return true
 	}
-	return s.Fail("EOF while parsing a value")
+	return false
 }
 
-func (s *Scanner) digits() int {
+// digits skips digits, at least one.
+func (s *Scanner) digits() bool {
 	start := s.pos
 	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
 		s.pos++
 	}
-	return s.pos - start
+	switch {
+	case s.pos > start:
+		return true
+	case s.lenient:
+		return s.PeekFail("invalid number")
+	}
+	return s.FailIn("a value", "invalid number")
 }
 
 // text skips a string, quotes included.
@@ -403,36 +392,24 @@ func plainPrefix(b []byte) int {
 
 // escape skips what follows a backslash.
 func (s *Scanner) escape() bool {
-	if s.AtEnd() {
-		return s.Fail("EOF while parsing a string")
-	}
-	s.pos++
-	switch s.data[s.pos-1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	switch {
+	case !s.AtEnd() && strings.IndexByte(`"\/bfnrt`, s.data[s.pos]) >= 0:
+		s.pos++
 		return true
-	case 'u':
-	default:
-		return s.Fail("invalid escape")
+	case !s.skip('u'):
+		return s.FailIn("a string", "invalid escape")
 	}
 	unit, ok := s.hex()
 	switch {
 	case !ok:
 		return false
-	case s.lenient:
-		return true
-	case unit < 0xD800 || unit > 0xDFFF:
+	case s.lenient || !utf16.IsSurrogate(unit):
 		return true
 	case unit >= 0xDC00:
 		return s.Fail("lone leading surrogate in hex escape")
 	}
-	for _, want := range []byte{'\\', 'u'} {
-		if s.AtEnd() {
-			return s.Fail("EOF while parsing a string")
-		}
-		s.pos++
-		if s.data[s.pos-1] != want {
-			return s.Fail("unexpected end of hex escape")
-		}
+	if !s.skip('\\') || !s.skip('u') {
+		return s.FailIn("a string", "unexpected end of hex escape")
 	}
 	unit, ok = s.hex()
 	if ok && (unit < 0xDC00 || unit > 0xDFFF) {
@@ -448,22 +425,10 @@ func (s *Scanner) hex() (rune, bool) {
 	}
 	s.pos += 4
 	unit, ok := hexUnit(s.data[s.pos-4:])
-	if !ok {
-		return 0, s.Fail("invalid escape")
-	}
-	return unit, true
+	return unit, ok || s.Fail("invalid escape")
 }
 
 func hexUnit(b []byte) (unit rune, ok bool) {
-	for _, c := range b[:4] {
-		switch {
-		case isDigit(c):
-			unit = unit<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			unit = unit<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return unit, true
+	n, err := strconv.ParseUint(string(b[:4]), 16, 16)
+	return rune(n), err == nil
 }

@@ -6,6 +6,12 @@ import (
 	"unicode/utf16"
 )
 
+// The characters that have a short escape, and their letters in it, by place.
+const (
+	shortEscapes = "\b\f\n\r\t\"\\"
+	shortNames   = `bfnrt"\`
+)
+
 // Unquote reads a string that a scanner has accepted.
 func Unquote(text []byte) string {
 	inner := text[1 : len(text)-1]
@@ -19,18 +25,10 @@ func Unquote(text []byte) string {
 		out.Write(inner[:next])
 		c := inner[next+1]
 		inner = inner[next+2:]
-		switch c {
-		case 'b':
-			out.WriteByte('\b')
-		case 'f':
-			out.WriteByte('\f')
-		case 'n':
-			out.WriteByte('\n')
-		case 'r':
-			out.WriteByte('\r')
-		case 't':
-			out.WriteByte('\t')
-		case 'u':
+		switch i := strings.IndexByte(shortNames, c); {
+		case i >= 0:
+			out.WriteByte(shortEscapes[i])
+		case c == 'u':
 			r, _ := hexUnit(inner)
 			inner = inner[4:]
 			if utf16.IsSurrogate(r) {
@@ -70,20 +68,9 @@ func AppendQuoted(dst []byte, s string) []byte {
 		}
 		dst = append(dst, s[start:i]...)
 		start = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
+		if i := strings.IndexByte(shortEscapes, c); i >= 0 {
+			dst = append(dst, '\\', shortNames[i])
+		} else {
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
 	}

@@ -28,31 +28,24 @@ func Unexpected(text []byte) string {
 	return "integer `" + string(text) + "`"
 }
 
+var debugEscapes = map[rune]string{
+	'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, 0: `\0`,
+}
+
 // quoteDebug quotes s as Rust's {:?} does, as far as error texts go.
 func quoteDebug(s string) string {
 	var out strings.Builder
-	out.WriteByte('"')
 	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			out.WriteByte('\\')
-			out.WriteRune(r)
-		case r == '\n':
-			out.WriteString(`\n`)
-		case r == '\r':
-			out.WriteString(`\r`)
-		case r == '\t':
-			out.WriteString(`\t`)
-		case r == 0:
-			out.WriteString(`\0`)
+		switch escape, ok := debugEscapes[r]; {
+		case ok:
+			out.WriteString(escape)
 		case !strconv.IsPrint(r) || unicode.In(r, unicode.Mn, unicode.Me, unicode.Other_Grapheme_Extend):
 			fmt.Fprintf(&out, `\u{%x}`, r)
 		default:
 			out.WriteRune(r)
 		}
 	}
-	out.WriteByte('"')
-	return out.String()
+	return `"` + out.String() + `"`
 }
 
 // OneOf lists the allowed words.
