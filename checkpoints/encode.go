@@ -26,10 +26,7 @@ func encode(p *PausedWorkflow) ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	if reason := codec.Problem(w.out); reason != "" {
-		return nil, &codec.Error{Reason: reason}
-	}
-	return w.out, nil
+	return w.out, codec.Check(w.out)
 }
 
 // A writer writes a document. After the first error it goes on and the result is of no use.
@@ -180,12 +177,12 @@ func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 		return
 	}
 	w.open(c)
-	for key := range elements(s) {
+	for key := range s.Elements() {
 		w.item()
 		inner := of
 		if c == '{' {
 			w.out = append(append(w.out, key...), ':', ' ')
-			inner = of.member(func(name string) bool { return string(key) == `"`+name+`"` })
+			inner = of.member(string(key[1 : len(key)-1]))
 		}
 		w.prettyAt(text, s, inner)
 	}

@@ -2,7 +2,6 @@ package checkpoints
 
 import (
 	"bytes"
-	"iter"
 	"slices"
 
 	"selvedge/checkpoints/internal/codec"
@@ -26,10 +25,7 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	}
 	w := &writer{}
 	w.pretty(changed)
-	if reason := codec.Problem(w.out); reason != "" {
-		return nil, &codec.Error{Reason: reason}
-	}
-	return w.out, nil
+	return w.out, codec.Check(w.out)
 }
 
 // A form is how much of a value is the document's own.
@@ -41,14 +37,15 @@ const (
 	freeForm               // a free-form value: the caller's, to the byte
 )
 
-// member is the form of the member that is called so.
-func (f form) member(called func(name string) bool) form {
-	switch {
-	case f != structured:
+// member is the form of the member of that name.
+func (f form) member(name string) form {
+	if f != structured {
 		return freeForm
-	case called("wf_state"), called("metadata"):
+	}
+	switch name {
+	case "wf_state", "metadata":
 		return freeMap
-	case called("step"), called("compensation"), called("value"), called("output"):
+	case "step", "compensation", "value", "output":
 		return freeForm
 	}
 	return structured
@@ -82,7 +79,7 @@ func partsOf(text []byte) parts {
 	if p.open != '{' && p.open != '[' {
 		return parts{}
 	}
-	for key := range elements(s) {
+	for key := range s.Elements() {
 		if p.open == '{' {
 			p.keys = append(p.keys, serdejson.Unquote(key))
 		}
@@ -91,27 +88,6 @@ func partsOf(text []byte) parts {
 		p.values = append(p.values, bytes.TrimSpace(text[start:s.Pos()]))
 	}
 	return p
-}
-
-// elements enters the object or array before which s stands, and gives the keys of its members, nil
-// for an element. The body of the loop reads the value.
-func elements(s *serdejson.Scanner) iter.Seq[[]byte] {
-	return func(yield func(key []byte) bool) {
-		object := s.Peek() == '{'
-		s.Enter()
-		for first := true; ; first = false {
-			var key []byte
-			var more bool
-			if object {
-				key, more, _ = s.NextKey(first)
-			} else {
-				more, _ = s.NextElement(first)
-			}
-			if !more || !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // find gives the last member of that name, which is the one that counts.
@@ -151,7 +127,7 @@ func overlayObject(o, was, is parts, of form) []byte {
 		before, wasThere := was.find(key)
 		switch {
 		case stays && wasThere:
-			add(key, overlay(o.values[n], before, now, of.member(func(name string) bool { return name == key })))
+			add(key, overlay(o.values[n], before, now, of.member(key)))
 		case stays:
 			add(key, now)
 		case !wasThere:

@@ -148,17 +148,13 @@ type stored struct {
 // refusal is why the document can't be read; nil if it can. Documents are checked when they are
 // written; only one that was edited since is checked again.
 func (f stored) refusal() error {
-	reason := ""
 	switch {
 	case checksum(f.Document) != f.Checksum:
-		reason = codec.Problem(f.Document)
+		return codec.Check(f.Document)
 	case f.Problem != nil:
-		reason = *f.Problem
+		return &codec.Error{Reason: *f.Problem}
 	}
-	if reason == "" {
-		return nil
-	}
-	return &codec.Error{Reason: reason}
+	return nil
 }
 
 // created is when the run paused, by its document; the zero time if that can't be read.

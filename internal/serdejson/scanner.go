@@ -154,9 +154,7 @@ func (s *Scanner) literal(word string) bool {
 // nested skips an array or an object.
 func (s *Scanner) nested() bool {
 	for range s.Elements() {
-		if _, ok := s.Value(); !ok {
-			return false
-		}
+		s.Value()
 	}
 	return s.reason == ""
 }
@@ -170,7 +168,7 @@ func (s *Scanner) Elements() iter.Seq[[]byte] {
 		ok := s.Enter()
 		for first := true; ok; first = false {
 			key, more, _ := s.next(open, first)
-			ok = more && yield(key)
+			ok = more && yield(key) && s.reason == ""
 		}
 	}
 }

@@ -2,50 +2,51 @@
 // it accepts, the words of its errors, and the canonical form of a document.
 package codec
 
-import (
-	"unicode/utf8"
-
-	"selvedge/internal/serdejson"
-)
+import "selvedge/internal/serdejson"
 
 // An Error is why a document can't be read, in the words of the original.
-type Error struct{ Reason string }
-
-// Error returns the reason.
-func (e *Error) Error() string { return e.Reason }
+type Error = serdejson.DecodeError
 
 // Canonical returns the value that the original reads from a document, in compact form with keys in
 // byte order: defaults filled in, unknown members removed, times in UTC. The original can't tell two
 // documents with the same canonical form apart. Ids and times that it makes up at each load (of a
 // proposal that lacks them) are left out.
 func Canonical(document []byte) ([]byte, error) {
-	return (&reader{document: document}).canonical()
+	out, err := (&reader{document: document}).read()
+	if err != nil {
+		return nil, err
+	}
+	return serdejson.AppendCanonical(nil, out), nil
 }
 
 // Plain is Canonical for encoding/json: free-form values keep their text, and members whose absence
 // Go's zero value says are left out.
 func Plain(document []byte) ([]byte, error) {
-	return (&reader{document: document, plain: true}).canonical()
+	return (&reader{document: document, plain: true}).read()
 }
 
-// Problem is why the original can't read a document, in its words; "" if it can.
-func Problem(document []byte) string { return (&reader{document: document, check: true}).read() }
+// Check returns why the original can't read a document, an *Error; nil if it can.
+func Check(document []byte) error {
+	_, err := (&reader{document: document, check: true}).read()
+	return err
+}
 
-func (r *reader) canonical() ([]byte, error) {
-	if reason := r.read(); reason != "" {
-		return nil, &Error{reason}
+// Problem is the reason of Check; "" if there is none.
+func Problem(document []byte) string {
+	if err := Check(document); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// read reads the document as the original does.
+func (r *reader) read() ([]byte, error) {
+	reason := serdejson.Read(r.document, 0, func(s *serdejson.Scanner) bool {
+		r.s = s
+		return pausedWorkflow.read(r)
+	})
+	if reason != "" {
+		return nil, &Error{Reason: reason}
 	}
 	return r.out, nil
-}
-
-// read reads the document as the original does; the answer is why that fails, or "".
-func (r *reader) read() (reason string) {
-	if !utf8.Valid(r.document) {
-		return serdejson.NotUTF8
-	}
-	r.s = serdejson.NewScanner(r.document)
-	if pausedWorkflow.read(r) && r.s.Peek() != 0 || r.s.Reason() == "" && !r.s.AtEnd() {
-		r.s.PeekFail("trailing characters")
-	}
-	return r.s.Reason()
 }

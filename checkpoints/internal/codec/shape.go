@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
@@ -13,7 +14,7 @@ import (
 // How the original's library (serde, with derived readers) turns JSON into its types. A shape reads
 // one type: it says what the original would say about a value that does not fit and, on request,
 // writes the value as the original would, with defaults filled in and unknown members gone. The
-// types themselves are in schema.go.
+// types themselves are in types.go.
 
 // A shape reads a value where the reader stands; false means that it did not fit, and the reader knows why.
 type shape func(r *reader) bool
@@ -21,10 +22,10 @@ type shape func(r *reader) bool
 // A reader reads a document by shapes.
 type reader struct {
 	s *serdejson.Scanner
-	// out gets the canonical form; nothing is written while check is set.
+	// out gets the value; nothing is written while check is set.
 	out   []byte
 	check bool
-	// plain keeps free-form values as they are, and leaves out what Go's zero value says.
+	// plain keeps tagged enums as they are, and leaves out what Go's zero value says.
 	plain    bool
 	document []byte
 	// loose is set inside a tagged enum, whose members the original holds in memory before it reads
@@ -77,109 +78,65 @@ func (r *reader) mismatch(expected string) bool {
 	return r.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), expected)
 }
 
-// scalar reads a value whose first character is one of those in first.
-func (r *reader) scalar(first func(byte) bool, expected string) ([]byte, bool) {
-	if !first(r.s.Peek()) {
-		return nil, r.mismatch(expected)
-	}
-	return r.s.Value()
-}
-
-func isQuote(c byte) bool  { return c == '"' }
-func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
-func isBool(c byte) bool   { return c == 't' || c == 'f' }
-
-func text(r *reader) bool {
-	t, ok := r.scalar(isQuote, "a string")
-	if ok && !r.check {
-		r.out = serdejson.AppendCanonical(r.out, t)
-	}
-	return ok
-}
-
-func boolean(r *reader) bool {
-	t, ok := r.scalar(isBool, "a boolean")
-	if ok {
-		r.write(string(t))
-	}
-	return ok
-}
-
-func float(r *reader) bool {
-	t, ok := r.scalar(isNumber, "f64")
-	if ok && !r.check {
-		f, _ := strconv.ParseFloat(string(t), 64) // the scanner has checked the range
-		r.out = serdejson.AppendFloat(r.out, f)
-	}
-	return ok
-}
-
-var (
-	u32   = unsigned("u32", math.MaxUint32)
-	u64   = unsigned("u64", math.MaxUint64)
-	usize = unsigned("usize", math.MaxUint64)
+const (
+	anyFirst    = ""
+	numberFirst = "-0123456789"
 )
 
-func unsigned(name string, largest uint64) shape {
+var scalars = map[string]shape{
+	"any":   scalar(anyFirst, "", asItIs),
+	"map":   scalar("{", "a map", asItIs),
+	"text":  scalar(`"`, "a string", asItIs),
+	"bool":  scalar("tf", "a boolean", asItIs),
+	"u32":   unsigned("u32", math.MaxUint32),
+	"u64":   unsigned("u64", math.MaxUint64),
+	"usize": unsigned("usize", math.MaxUint64),
+	"f64": scalar(numberFirst, "f64", func(text []byte) (string, error) {
+		f, _ := strconv.ParseFloat(string(text), 64) // the scanner has checked the range
+		return string(serdejson.AppendFloat(nil, f)), nil
+	}),
+	"time": scalar(`"`, "an RFC 3339 formatted date and time string", func(text []byte) (string, error) {
+		at, exact, err := chrono.Parse(serdejson.Unquote(text))
+		return `"` + chrono.Text(at, exact) + `"`, err
+	}),
+}
+
+// scalar is a value whose first character is one of those in first, or any; value says what the
+// original makes of it.
+func scalar(first, expected string, value func(text []byte) (string, error)) shape {
 	return func(r *reader) bool {
-		t, ok := r.scalar(isNumber, name)
+		if first != anyFirst && strings.IndexByte(first, r.s.Peek()) < 0 {
+			return r.mismatch(expected)
+		}
+		text, ok := r.s.Value()
 		if !ok {
 			return false
 		}
-		switch n := serdejson.ParseNumber(t); {
-		case n.Kind == 'f':
-			return r.fail("invalid type: %s, expected %s", serdejson.Unexpected(t), name)
-		case n.Kind == 'i' || n.Uint > largest:
-			return r.fail("invalid value: %s, expected %s", serdejson.Unexpected(t), name)
+		written, err := value(text)
+		if err != nil {
+			return r.fail("%s", err.Error())
 		}
-		r.write(string(t))
+		r.write(written)
 		return true
 	}
 }
 
-func instant(r *reader) bool {
-	t, ok := r.scalar(isQuote, "an RFC 3339 formatted date and time string")
-	if !ok {
-		return false
-	}
-	at, exact, err := chrono.Parse(serdejson.Unquote(t))
-	if err != nil {
-		return r.fail("%s", err.Error())
-	}
-	r.write(`"` + chrono.Text(at, exact) + `"`)
-	return true
-}
+func asItIs(text []byte) (string, error) { return string(text), nil }
 
-// anything is free-form JSON.
-func anything(r *reader) bool {
-	t, ok := r.s.Value()
-	switch {
-	case !ok || r.check:
-	case r.plain:
-		r.out = append(r.out, t...)
-	default:
-		r.out = serdejson.AppendCanonical(r.out, t)
-	}
-	return ok
-}
-
-// anyMap is an object of free-form members.
-func anyMap(r *reader) bool {
-	if r.s.Peek() != '{' {
-		return r.mismatch("a map")
-	}
-	return anything(r)
+func unsigned(name string, largest uint64) shape {
+	return scalar(numberFirst, name, func(text []byte) (string, error) {
+		_, err := serdejson.Uint(text, largest, name)
+		return string(text), err
+	})
 }
 
 // optional is a value or null.
 func optional(of shape) shape {
 	return func(r *reader) bool {
-		if r.s.Peek() != 'n' {
-			return of(r)
+		if r.s.Peek() == 'n' {
+			return scalars["any"](r)
 		}
-		_, ok := r.s.Value()
-		r.write("null")
-		return ok
+		return of(r)
 	}
 }
 
@@ -188,47 +145,37 @@ func list(of shape) shape {
 		if r.s.Peek() != '[' {
 			return r.mismatch("a sequence")
 		}
-		if !r.s.Enter() {
-			return false
-		}
 		r.write("[")
-		for first := true; ; first = false {
-			more, ok := r.s.NextElement(first)
-			if !ok {
-				return false
-			}
-			if !more {
-				r.write("]")
-				return true
-			}
-			if !first {
+		body := len(r.out)
+		for range r.s.Elements() {
+			if len(r.out) > body {
 				r.write(",")
 			}
 			if !of(r) {
 				return r.settle(']')
 			}
 		}
+		r.write("]")
+		return r.s.Reason() == ""
 	}
 }
 
 // word is an enum without data: a string, or an object whose only member is that word with null.
-func word(words ...string) shape {
+func word(words []string) shape {
 	return func(r *reader) bool {
-		at, ok := 0, false
+		read := r.wordInObject
 		switch c := r.s.Peek(); {
 		case c == '"':
-			at, ok = r.variant(words)
-		case c != '{' && r.loose:
-			return r.mismatch("string or map")
-		case r.s.AtEnd():
-			return r.s.PeekFail("EOF while parsing a value")
-		case c != '{':
-			return r.s.PeekFail("expected value")
+			read = r.variant
+		case c == '{' && r.loose:
+			read = r.heldWord
+		case c == '{':
 		case r.loose:
-			at, ok = r.heldWord(words)
+			return r.mismatch("string or map")
 		default:
-			at, ok = r.wordInObject(words)
+			return r.s.FailIn("a value", "expected value")
 		}
+		at, ok := read(words)
 		if ok {
 			r.write(`"` + words[at] + `"`)
 		}
@@ -247,47 +194,40 @@ func (r *reader) variant(words []string) (int, bool) {
 
 // find gives the place of a word.
 func (r *reader) find(words []string, quoted []byte) (int, bool) {
-	at := slices.IndexFunc(words, func(w string) bool { return serdejson.KeyIs(quoted, w) })
+	at := place(words, quoted)
 	if at < 0 {
 		return 0, r.fail("unknown variant `%s`, expected %s", serdejson.Unquote(quoted), serdejson.OneOf(words))
 	}
 	return at, true
 }
 
+// place is the place of a name, or -1.
+func place(names []string, quoted []byte) int {
+	return slices.IndexFunc(names, func(name string) bool { return serdejson.KeyIs(quoted, name) })
+}
+
 func (r *reader) wordInObject(words []string) (int, bool) {
 	if !r.s.Enter() {
 		return 0, false
 	}
-	switch c := r.s.Peek(); {
-	case c == '"':
-	case c == '}':
+	switch r.s.Peek() {
+	case '"':
+	case '}':
 		return 0, r.s.PeekFail("expected value")
-	case r.s.AtEnd():
-		return 0, r.s.PeekFail("EOF while parsing an object")
 	default:
-		return 0, r.s.PeekFail("key must be a string")
+		return 0, r.s.FailIn("an object", "key must be a string")
 	}
 	at, ok := r.variant(words)
-	if !ok {
+	if !ok || !r.s.Colon() {
 		return 0, false
 	}
-	switch c := r.s.Peek(); {
-	case r.s.AtEnd():
-		return 0, r.s.PeekFail("EOF while parsing an object")
-	case c != ':':
-		return 0, r.s.PeekFail("expected `:`")
-	}
-	r.s.Seek(r.s.Pos() + 1)
 	if r.s.Peek() != 'n' {
 		return 0, r.mismatch("unit")
 	}
 	if _, ok := r.s.Value(); !ok {
 		return 0, false
 	}
-	switch c := r.s.Peek(); {
-	case r.s.AtEnd():
-		return 0, r.s.Fail("EOF while parsing an object")
-	case c != '}':
+	if r.s.Peek() != '}' && !r.s.AtEnd() {
 		return 0, r.s.Fail("expected value")
 	}
 	_, _, ok = r.s.NextKey(false)
@@ -297,29 +237,20 @@ func (r *reader) wordInObject(words []string) (int, bool) {
 // heldWord is wordInObject for an object that the original already holds in memory; an empty object
 // stands for null there.
 func (r *reader) heldWord(words []string) (int, bool) {
-	if !r.s.Enter() {
-		return 0, false
-	}
 	var name, inner []byte
 	members := 0
-	for ; ; members++ {
-		key, more, ok := r.s.NextKey(members == 0)
-		if !ok {
-			return 0, false
-		}
-		if !more {
-			break
-		}
-		name = key
-		if inner, ok = r.s.Value(); !ok {
-			return 0, false
-		}
+	for name = range r.s.Elements() {
+		inner, _ = r.s.Value()
+		members++
 	}
-	if members != 1 {
+	switch {
+	case r.s.Reason() != "":
+		return 0, false
+	case members != 1:
 		return 0, r.fail("invalid value: map, expected map with a single key")
 	}
 	at, ok := r.find(words, name)
-	if c := string(serdejson.AppendCanonical(nil, inner)); ok && c != null && c != emptyMap {
+	if c := string(serdejson.AppendCanonical(nil, inner)); ok && c != "null" && c != "{}" {
 		return 0, r.fail("invalid type: %s, expected unit", serdejson.Unexpected(inner))
 	}
 	return at, ok
