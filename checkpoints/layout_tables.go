@@ -2,6 +2,9 @@ package checkpoints
 
 import "selvedge/internal/tree"
 
+// Beside is nothing.
+func (kind) Beside(*tree.Tree) ([]tree.Kept, error) { return nil, nil }
+
 // Tables are the tables of a checkpoint. The lowest bit of its number is its state.
 func (kind) Tables() []tree.Table {
 	return []tree.Table{

@@ -496,7 +496,7 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 		}
 		err = t.Hold(ctx, "release what is gone", func(tx *db.Tx) error {
 			for _, path := range append(tree.GoneFrom(t.Root, paths), readableAgents(t.Folder, paths)...) {
-				if err := t.Source.ReleaseUnread(tx, string(path)); err != nil {
+				if err := t.Source.Release(tx, string(path), 0, tree.WhatFile); err != nil {
 					return err
 				}
 			}

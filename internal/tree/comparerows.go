@@ -212,10 +212,6 @@ func orderOf(a, b any) int {
 		if b, ok := b.(int64); ok {
 			return cmp.Compare(a, b)
 		}
-	case string:
-		if b, ok := b.(string); ok {
-			return cmp.Compare(a, b)
-		}
 	case []byte:
 		if b, ok := b.([]byte); ok {
 			return bytes.Compare(a, b)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"selvedge/db"
@@ -60,6 +58,7 @@ FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scop
 		`WHERE c.scope = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
 	sqlOpenOfEntity = conflictColumns +
 		`WHERE c.scope = ? AND c.entity_id = ? AND c.decided_at IS NULL ORDER BY c.id LIMIT 20`
+	sqlOpenNumbered = conflictColumns + `WHERE c.scope = ? AND c.id = ? AND c.decided_at IS NULL`
 	sqlConflict     = conflictColumns + `WHERE c.id = ?`
 	sqlConflictsOf  = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
 	sqlOpenOfSource = conflictColumns +
@@ -195,37 +194,29 @@ func ConflictsOf(ctx context.Context, d *db.DB, entry int64) (list []Conflict, e
 // findConflict finds an open conflict by its number, or by the id of its agent or paused run.
 // db.ErrNotFound: there is none. db.ErrInvalid: there are several, and the hint has their numbers.
 func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
-	none := func(err error, hint string) error {
-		return &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err, Hint: hint}
+	number, _, err := rx.Store().Scope(scope) // 0 if there is none
+	var rows []conflictRow
+	if err == nil {
+		err = rx.Select(&rows, sqlOpenOfEntity, number, name)
 	}
-	number, ok, err := rx.Store().Scope(scope)
+	if n, bad := strconv.ParseInt(name, 10, 64); err == nil && bad == nil && len(rows) == 0 {
+		err = rx.Select(&rows, sqlOpenNumbered, number, n)
+	}
 	if err != nil {
 		return c, err
 	}
-	var rows []conflictRow
-	if ok {
-		if err := rx.Select(&rows, sqlOpenOfEntity, number, name); err != nil {
-			return c, err
-		}
-		if n, bad := strconv.ParseInt(name, 10, 64); bad == nil && len(rows) == 0 {
-			if err := rx.Select(&rows, sqlConflict, n); err != nil {
-				return c, err
-			}
-			rows = slices.DeleteFunc(rows, func(c conflictRow) bool { return c.ScopeID != number || c.Decided != nil })
-		}
-	}
-	switch len(rows) {
-	case 0:
-		return c, none(db.ErrNotFound, "imports conflicts lists what is to be decided")
-	case 1:
+	if len(rows) == 1 {
 		return rows[0], nil
 	}
-	var hint strings.Builder
-	hint.WriteString("give one of the numbers:")
-	for _, c := range rows {
-		fmt.Fprintf(&hint, " %d (%s, %s)", c.ID, c.Kind, Shown(string(c.Root)))
+	err, hint := db.ErrNotFound, "imports conflicts lists what is to be decided"
+	if len(rows) > 1 {
+		err, hint = fmt.Errorf("%w: there are %d conflicts over it", db.ErrInvalid, len(rows)),
+			"give one of the numbers:"
 	}
-	return c, none(fmt.Errorf("%w: there are %d conflicts over it", db.ErrInvalid, len(rows)), hint.String())
+	for _, c := range rows {
+		hint += fmt.Sprintf(" %d (%s, %s)", c.ID, c.Kind, Shown(string(c.Root)))
+	}
+	return c, &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err, Hint: hint}
 }
 
 // A Resolver is a Layout whose things can have conflicts.
@@ -253,9 +244,8 @@ func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, er
 			return err
 		}
 		root := string(r.Root)
-		t := newTree(d, l, r.Kind, root, o)
+		t := knownTree(d, l, Source{ID: r.SourceID, Scope: r.ScopeID, kind: r.Kind}, root, o)
 		t.Folder = Folder{path: root, given: root, follow: o.FollowLinks}
-		t.Source = Source{ID: r.SourceID, Scope: r.ScopeID, kind: r.Kind}
 		if err := t.reserve(tx); err != nil { // an import under way may have read what this removes
 			return err
 		}

@@ -44,8 +44,8 @@ type Kept struct {
 type Beside interface{ Beside(t *Tree) ([]Kept, error) }
 
 // cover reads all that an import is going to read.
-func (t *Tree) cover(ctx context.Context) (coverage, error) {
-	c := coverage{
+func (t *Tree) cover(ctx context.Context, c *coverage) error {
+	*c = coverage{
 		root: t.Root, files: map[string]readFile{}, folders: map[string]bool{}, passed: map[string]string{},
 	}
 	read := func(path string) error {
@@ -68,7 +68,7 @@ func (t *Tree) cover(ctx context.Context) (coverage, error) {
 	})
 	l, ok := t.layout.(Beside)
 	if !ok || err != nil {
-		return c, err
+		return err
 	}
 	list, err := l.Beside(t)
 	for _, k := range list {
@@ -80,7 +80,7 @@ func (t *Tree) cover(ctx context.Context) (coverage, error) {
 			c.passed[Shown(nameBelow(c.root, Below(k.Folder.path, k.Path)))] = k.More
 		}
 	}
-	return c, err
+	return err
 }
 
 // nameBelow is a path as a report has it: below dir, if possible.

@@ -28,14 +28,11 @@ func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (
 	t, err := openTree(nil, l, dir, o)
 	x := &Derived{tree: t}
 	if err == nil {
-		x.covered, err = t.cover(ctx)
-	}
-	if err == nil {
-		err = x.open(ctx, path)
-	}
-	if err == nil {
-		t.DB = x.db
-		err = t.importAll(ctx)
+		err = inTurn(
+			func() error { return t.cover(ctx, &x.covered) },
+			func() error { return x.open(ctx, path) },
+			func() error { return t.importAll(ctx) },
+		)
 	}
 	if err == nil {
 		for _, path := range x.covered.settle(t.Report) {
@@ -57,6 +54,7 @@ func (x *Derived) open(ctx context.Context, path string) (err error) {
 	}
 	if err == nil {
 		x.db, err = db.Open(ctx, place, db.Options{Synchronous: db.SyncNormal})
+		x.tree.DB = x.db
 	}
 	if err != nil {
 		err = fmt.Errorf("make a file for what the tree gives: %w", err)

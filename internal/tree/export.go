@@ -22,13 +22,11 @@ func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Rep
 	abs, err := filepath.Abs(dir)
 	t := newTree(d, l, l.Name(), cmp.Or(abs, dir), o)
 	if err == nil {
-		err = t.findScope(ctx)
-	}
-	if err == nil {
-		err = emptyFolder(t.Root)
-	}
-	if err == nil {
-		err = t.exportAll(ctx, t.Root)
+		err = inTurn(
+			func() error { return t.findScope(ctx) },
+			func() error { return emptyFolder(t.Root) },
+			func() error { return t.exportAll(ctx, t.Root) },
+		)
 	}
 	return t.Report.Report, interrupted(ctx, "export", err)
 }
@@ -75,22 +73,14 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 		return err
 	}
 	t.Root = part
-	err = t.layout.Export(ctx, t)
-	if err == nil {
-		err = t.giveBack(ctx)
-	}
-	if err == nil {
-		err = t.readBack(ctx)
-	}
-	if err == nil {
-		err = syncFolders(part)
-	}
-	if err == nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = holdsOnly(dir, unfinished) // another program may have written there
-	}
+	err = inTurn(
+		func() error { return t.layout.Export(ctx, t) },
+		func() error { return t.giveBack(ctx) },
+		func() error { return t.readBack(ctx) },
+		func() error { return syncFolders(part) },
+		ctx.Err,
+		func() error { return holdsOnly(dir, unfinished) }, // another program may have written there
+	)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(part))
 	}
@@ -100,18 +90,15 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 // moveUp moves what is in part to dir, and replaces nothing. If it fails, part still exists, and so
 // shows that dir is not complete.
 func moveUp(part, dir string) error {
-	err := Folder{path: part}.Names(".",
-		func(name string) error { return move(Below(part, name), Below(dir, name)) })
-	if err == nil {
-		err = syncFolder(dir)
-	}
-	if err == nil {
-		err = os.Remove(part)
-	}
-	if err == nil {
-		err = syncFolder(dir)
-	}
-	return err
+	return inTurn(
+		func() error {
+			return Folder{path: part}.Names(".",
+				func(name string) error { return move(Below(part, name), Below(dir, name)) })
+		},
+		func() error { return syncFolder(dir) },
+		func() error { return os.Remove(part) },
+		func() error { return syncFolder(dir) },
+	)
 }
 
 // move moves a file or a folder to an unused name, or fails. A rename replaces a file, but a link

@@ -39,6 +39,16 @@ func interrupted(ctx context.Context, op string, err error) error {
 	return &db.Error{Op: op, Hint: hint, Err: context.Cause(ctx)}
 }
 
+// inTurn takes one step after the other, until one fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const goOn = "what was acknowledged is kept; run the import again to go on"
 
 func (t *Tree) importAll(ctx context.Context) (err error) {
@@ -51,33 +61,24 @@ func (t *Tree) importAll(ctx context.Context) (err error) {
 			t.giveUp(ctx, err)
 		}
 	}()
-	if err = t.begin(ctx); err == nil {
-		err = t.bringIn(ctx)
-	}
+	err = inTurn(
+		func() error { return t.begin(ctx) }, t.measure, func() error { return t.takeAll(ctx) },
+		func() error { return t.takeGone(ctx) }, func() error { return t.finish(ctx) },
+	)
 	returned = true
 	return err
 }
 
 var errNotReturned = errors.New("a function that the caller gave panicked, or left by runtime.Goexit")
 
-// bringIn imports the files and what belongs to the tree as a whole.
-func (t *Tree) bringIn(ctx context.Context) error {
-	err := t.measure()
-	if err == nil {
-		err = t.takeAll(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if err := t.takeGone(ctx); err != nil {
-		return err
-	}
+// finish imports what belongs to the tree as a whole, and ends the import.
+func (t *Tree) finish(ctx context.Context) error {
 	if l, ok := t.layout.(Finisher); ok {
 		if err := l.Finish(ctx, t); err != nil {
 			return err
 		}
 	}
-	err = t.Hold(ctx, "end import", func(tx *db.Tx) error {
+	err := t.Hold(ctx, "end import", func(tx *db.Tx) error {
 		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
 	if err == nil {
@@ -139,7 +140,7 @@ func (t *Tree) begin(ctx context.Context) error {
 		}
 		t.Source.aside = nil
 		if !t.Aside {
-			t.Source.aside = newAside(t.Scope, t.Root)
+			t.Source.aside = &aside{spots: map[spot]struct{}{}}
 		}
 		return t.beginEntry(tx)
 	})
@@ -223,43 +224,36 @@ func (t *Tree) stillThere() error {
 func (t *Tree) takeAll(ctx context.Context) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &reader{tree: t, batches: make(chan []Piece), done: make(chan error, 1)}
+	r := &reader{tree: t, batches: make(chan []Piece)}
+	var read, written error
 	go func() {
-		err := errNotReturned
+		defer close(r.batches)
 		defer func() { // a clock, or an observer
 			if v := recover(); v != nil {
-				err = stores.Panicked(v)
+				read = stores.Panicked(v)
 			}
-			r.done <- err
 		}()
-		err = r.run(reading)
+		read = errNotReturned
+		read = r.run(reading)
 	}()
-	var writing error
 	for batch := range r.batches {
-		if writing = t.commit(ctx, batch); writing != nil {
-			break
+		if written != nil {
+			continue // until the reader stops
+		}
+		if written = t.commit(ctx, batch); written != nil {
+			stop()
 		}
 	}
-	stop()
-	for range r.batches {
-		continue // until the reader stops
+	if written != nil && errors.Is(read, context.Canceled) {
+		read = nil
 	}
-	return errors.Join(writing, unlessStopped(<-r.done, writing))
-}
-
-// unlessStopped drops the reader's error if the writer stopped it.
-func unlessStopped(reading, writing error) error {
-	if writing != nil && errors.Is(reading, context.Canceled) {
-		return nil
-	}
-	return reading
+	return errors.Join(written, read)
 }
 
 // A reader is the reading half of an import. It collects pieces until they are worth a transaction.
 type reader struct {
 	tree    *Tree
 	batches chan []Piece
-	done    chan error
 	batch   []Piece
 	held    int
 }
@@ -268,7 +262,6 @@ type reader struct {
 const maxPieces = 512
 
 func (r *reader) run(ctx context.Context) error {
-	defer close(r.batches)
 	var met []ignored // files too: those have no reason
 	next := func(path, reason string) error {
 		if met = append(met, ignored{path, reason}); len(met) < maxAhead {
@@ -279,12 +272,9 @@ func (r *reader) run(ctx context.Context) error {
 	}
 	err := r.tree.layout.Walk(r.tree.Folder, func(path string) error { return next(path, "") }, next)
 	if err == nil {
-		err = r.read(ctx, met)
+		err = inTurn(func() error { return r.read(ctx, met) }, func() error { return r.flush(ctx) })
 	}
-	if err != nil {
-		return err
-	}
-	return r.flush(ctx)
+	return err
 }
 
 // maxAhead is how many files the reader looks up at once.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -231,11 +232,7 @@ func findEntry(rx *db.Rx, id int64) (r entryRow, err error) {
 
 // JournalEntry is one import, into any scope; db.ErrNotFound if there is none of that number.
 func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
-	var r entryRow
-	err := d.Read(ctx, "show import", func(rx *db.Rx) (err error) {
-		r, err = findEntry(rx, id)
-		return err
-	})
+	r, err := stores.Get(ctx, d.Read, "show import", func(rx *db.Rx) (entryRow, error) { return findEntry(rx, id) })
 	if err == nil {
 		err = r.judge(ctx, d)
 	}

@@ -157,6 +157,13 @@ func newTree(d *db.DB, l Layout, kind, root string, o Options) *Tree {
 	}
 }
 
+// knownTree is the tree of a source that was imported into the scope in o.
+func knownTree(d *db.DB, l Layout, s Source, root string, o Options) *Tree {
+	t := newTree(d, l, s.kind, root, o)
+	t.Source, t.Source.scope, t.Source.root = s, o.Scope, root
+	return t
+}
+
 func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
 	t := newTree(d, l, l.Name(), dir, o)
 	var err error

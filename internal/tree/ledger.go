@@ -80,12 +80,14 @@ type Source struct {
 	ID    int64
 	Scope int64
 	kind  string
+	scope string // its name
+	root  string
 	aside *aside // of an import; nil: what is in quarantine of the source must be queried
 }
 
 // findSource looks the tree up. ok is false if it was never imported into the scope.
 func findSource(rx *db.Rx, scope, kind, root string) (s Source, ok bool, err error) {
-	s.kind = kind
+	s.kind, s.scope, s.root = kind, scope, root
 	if s.Scope, ok, err = rx.Store().Scope(scope); err != nil || !ok {
 		return s, false, err
 	}
@@ -186,19 +188,6 @@ func (s Source) files(ctx context.Context, d *db.DB, query string) iter.Seq2[*Ro
 	return Each(ctx, d, "read the ledger", func(rx *db.Rx, last *Row, rows *[]Row) error {
 		return rx.Select(rows, query+pathsAfter(rx), s.ID, append([]byte{}, last.Path...), PageRows)
 	})
-}
-
-// gone counts the files that were imported once and are not in the tree any more.
-func (s Source) gone(ctx context.Context, d *db.DB, root string) (n int64, err error) {
-	for row, err := range s.files(ctx, d, sqlPaths) {
-		if err != nil {
-			return n, err
-		}
-		if isGone(root, row.Path) {
-			n++
-		}
-	}
-	return n, nil
 }
 
 func isGone(root string, path []byte) bool { return Folder{path: root}.Lacks(string(path)) }

@@ -1,15 +1,18 @@
 package tree
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -63,7 +66,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	sqlCountParts       = `SELECT count(*) FROM quarantine_parts WHERE quarantine = ?`
 	sqlAddPart          = `INSERT INTO quarantine_parts (quarantine, part, raw, checksum) VALUES (?, ?, ?, ?)`
 	sqlReleaseOne       = `DELETE FROM quarantine WHERE ` + ofFile + ` AND byte_offset = ?3 AND what = ?4`
-	sqlReleaseUnread    = `DELETE FROM quarantine WHERE ` + ofFile + ` AND what = 'file'`
 	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE ` + ofFile
 	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at
 		FROM quarantine WHERE ` + ofFile
@@ -96,9 +98,7 @@ func (r *quarantineRow) public() Quarantined {
 // tree is the tree that the row belongs to.
 func (r *quarantineRow) tree(d *db.DB, l Layout, o Options) *Tree {
 	o.Scope = r.Scope
-	t := newTree(d, l, r.Kind, string(r.Root), o)
-	t.Source = Source{ID: r.SourceID, Scope: r.ScopeID, kind: r.Kind}
-	return t
+	return knownTree(d, l, Source{ID: r.SourceID, Scope: r.ScopeID, kind: r.Kind}, string(r.Root), o)
 }
 
 // ListQuarantine lists the rows of a scope's quarantine, oldest first.
@@ -110,13 +110,12 @@ func ListQuarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.P
 
 // ShowQuarantine gives one row of the quarantine, of any scope; db.ErrNotFound if there is none of
 // that id.
-func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (q Quarantined, err error) {
-	err = d.Read(ctx, "show quarantine", func(rx *db.Rx) error {
-		row, err := findQuarantined(rx, "show quarantine", id, "see the ids: migrate quarantine list")
-		q = row.public()
-		return err
+func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
+	const op = "show quarantine"
+	return stores.Get(ctx, d.Read, op, func(rx *db.Rx) (Quarantined, error) {
+		row, err := findQuarantined(rx, op, id, "see the ids: migrate quarantine list")
+		return row.public(), err
 	})
-	return q, err
 }
 
 func findQuarantined(rx *db.Rx, op string, id int64, hint string) (row quarantineRow, err error) {
@@ -132,11 +131,9 @@ func findQuarantined(rx *db.Rx, op string, id int64, hint string) (row quarantin
 // QuarantineRaw writes the bytes of the row to w, part by part.
 func QuarantineRaw(ctx context.Context, d *db.DB, id int64, w io.Writer) error {
 	for part := 0; ; part++ {
-		var raw []byte
-		var ok bool
-		err := d.Read(ctx, "read quarantine", func(rx *db.Rx) (err error) {
+		raw, ok, err := stores.Find(ctx, d.Read, "read quarantine", func(rx *db.Rx) (raw []byte, ok bool, err error) {
 			ok, err = rx.Find(&raw, sqlQuarantinePart, id, part)
-			return err
+			return raw, ok, err
 		})
 		if err != nil || !ok {
 			return err
@@ -183,18 +180,17 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 		return q, err
 	}
 	row := &rawParts{tx: tx, row: number}
-	if err := errors.Join(row.add(f.Raw), row.fill(f.File)); err != nil {
-		return q, err
+	_, err = row.Write(f.Raw)
+	if err == nil && f.File != nil {
+		err = row.fill(f.File)
 	}
-	if s.aside == nil {
-		q, _, err = s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
+	if err != nil {
 		return q, err
 	}
 	s.aside.add(spot{f.Path, f.Offset, f.What})
 	q = Quarantined{
-		ID: number, Scope: s.aside.scope, Kind: s.kind, Source: Shown(s.aside.root), File: Shown(f.Path),
-		ByteOffset: f.Offset,
-		What:       f.What, Reason: f.Reason, Bytes: row.bytes, FoundAt: db.Time(db.Nanos(tx.Now())),
+		ID: number, Scope: s.scope, Kind: s.kind, Source: Shown(s.root), File: Shown(f.Path),
+		ByteOffset: f.Offset, What: f.What, Reason: f.Reason, Bytes: row.bytes, FoundAt: db.Time(db.Nanos(tx.Now())),
 	}
 	if f.Whose != nil {
 		q.Group, q.Entity = &f.Whose.Group, &f.Whose.ID
@@ -205,53 +201,40 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 // An aside remembers what an import puts into the quarantine of its source, if nothing was there when
 // the import began. It may remember rows that are gone: those are queried.
 type aside struct {
-	scope, root string
-	places      map[spot]struct{}
-	paths       map[string]struct{}
-	lost        bool // there is too much to remember
+	spots map[spot]struct{}
+	lost  bool // there is too much to remember
 }
 
-// A spot identifies a row of the quarantine within its source.
+// A spot identifies a row of the quarantine within its source or, with only the path, any of a file.
 type spot struct {
 	path   string
 	offset int64
 	what   string
 }
 
-// mostPlaces bounds what is remembered of a quarantine. Beyond it, each row is queried.
-const mostPlaces = 100_000
-
-func newAside(scope, root string) *aside {
-	return &aside{scope: scope, root: root, places: map[spot]struct{}{}, paths: map[string]struct{}{}}
-}
+// mostSpots bounds what is remembered of a quarantine. Beyond it, each row is queried.
+const mostSpots = 200_000
 
 func (a *aside) add(at spot) {
-	if len(a.places) >= mostPlaces {
+	switch {
+	case a == nil:
+	case len(a.spots) >= mostSpots:
 		a.lost = true
-		return
+	default:
+		a.spots[at], a.spots[spot{path: at.path}] = struct{}{}, struct{}{}
 	}
-	a.places[at], a.paths[at.path] = struct{}{}, struct{}{}
 }
 
-// lacks reports whether there is certainly no row at a spot, and lacksFile whether there is none of a
-// file.
+// lacks reports whether there is certainly no row at a spot.
 func (a *aside) lacks(at spot) bool {
 	if a == nil || a.lost {
 		return false
 	}
-	_, there := a.places[at]
+	_, there := a.spots[at]
 	return !there
 }
 
-func (a *aside) lacksFile(path string) bool {
-	if a == nil || a.lost {
-		return false
-	}
-	_, there := a.paths[path]
-	return !there
-}
-
-func (a *aside) empty() bool { return a != nil && !a.lost && len(a.paths) == 0 }
+func (a *aside) empty() bool { return a != nil && !a.lost && len(a.spots) == 0 }
 
 // PutAside is Quarantine, and names the finding in the report.
 func (s Source) PutAside(tx *db.Tx, part *Part, f Finding) error {
@@ -286,58 +269,41 @@ type rawParts struct {
 	bytes int64 // that were added
 }
 
-// fill adds the content of a file.
+// fill appends the content of a file.
 func (p *rawParts) fill(open func() (*os.File, int64, error)) error {
-	if open == nil {
-		return nil
-	}
 	f, size, err := open()
 	if err != nil {
 		return err
 	}
-	held := io.LimitReader(f, size)
-	for buffer := make([]byte, PartBytes); err == nil; {
-		var n int
-		if n, err = io.ReadFull(held, buffer); n > 0 {
-			err = errors.Join(p.add(buffer[:n]), err)
-		}
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
-	}
-	return errors.Join(err, f.Close())
+	out := bufio.NewWriterSize(p, PartBytes)
+	_, err = io.Copy(out, io.LimitReader(f, size))
+	return errors.Join(err, out.Flush(), f.Close())
 }
 
 // GrowQuarantine appends bytes to those of a row.
 func GrowQuarantine(tx *db.Tx, id int64, raw []byte) error {
-	if len(raw) == 0 {
-		return nil
-	}
 	p := &rawParts{tx: tx, row: id}
-	if err := tx.Get(&p.parts, sqlCountParts, id); err != nil {
-		return err
+	err := tx.Get(&p.parts, sqlCountParts, id)
+	if err == nil {
+		_, err = p.Write(raw)
 	}
-	return p.add(raw)
+	return err
 }
 
-// add appends bytes.
-func (p *rawParts) add(raw []byte) error {
+// Write appends bytes.
+func (p *rawParts) Write(raw []byte) (n int, err error) {
 	if len(raw) == 0 {
-		return nil
+		return 0, nil
 	}
 	p.bytes += int64(len(raw))
-	if err := p.tx.Store().Queue(sqlGrowQuarantine, len(raw), p.row); err != nil {
-		return err
-	}
-	for ; len(raw) > 0; p.parts++ {
-		n := min(len(raw), PartBytes)
-		if err := p.tx.Store().Queue(sqlAddPart, p.row, p.parts, raw[:n],
-			txn.Checksum(p.row, p.parts, raw[:n])); err != nil {
-			return err
+	err = p.tx.Store().Queue(sqlGrowQuarantine, len(raw), p.row)
+	for part := range slices.Chunk(raw, PartBytes) {
+		if err == nil {
+			err = p.tx.Store().Queue(sqlAddPart, p.row, p.parts, part, txn.Checksum(p.row, p.parts, part))
 		}
-		raw = raw[n:]
+		p.parts++
 	}
-	return nil
+	return len(raw), err
 }
 
 // moveQuarantine gives what is in quarantine of a file another path.
@@ -360,8 +326,7 @@ func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error
 	if s.aside.lacks(spot{path, offset, what}) {
 		return nil
 	}
-	_, err := tx.Exec(sqlReleaseOne, s.ID, []byte(path), offset, what)
-	return err
+	return tx.Store().Queue(sqlReleaseOne, s.ID, []byte(path), offset, what)
 }
 
 // ReleaseReadable is Release for a file that is in quarantine because it could not be read.
@@ -371,14 +336,6 @@ func (s Source) ReleaseReadable(tx *db.Tx, path string) error {
 		err = s.Release(tx, path, 0, WhatFile)
 	}
 	return err
-}
-
-// ReleaseUnread removes the finding about a file that could not be read and now can.
-func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
-	if s.aside.lacksFile(path) {
-		return nil
-	}
-	return tx.Store().Queue(sqlReleaseUnread, s.ID, []byte(path))
 }
 
 // ReleaseBelow removes all findings about a folder and below it, except those that keep reports true
@@ -407,7 +364,7 @@ func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) err
 
 // ReleaseFile removes all findings about a file that is about to be imported again.
 func (s Source) ReleaseFile(tx *db.Tx, path string) error {
-	if s.aside.lacksFile(path) {
+	if s.aside.lacks(spot{path: path}) {
 		return nil
 	}
 	return tx.Store().Queue(sqlReleaseWholeFile, s.ID, []byte(path))

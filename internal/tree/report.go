@@ -85,11 +85,17 @@ func (r *Report) Partial() bool {
 type Part struct{ Report }
 
 func newPart(kind, scope, source string) *Part {
-	return &Part{Report{
-		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
-		Quarantined: []Quarantined{}, Differs: []Remark{}, Followed: []Remark{}, LeftOut: []Remark{},
-		Apart: []Remark{}, Ignored: []Remark{}, Unknown: []Remark{},
+	p := &Part{Report{
+		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{}, Quarantined: []Quarantined{},
 	}}
+	for _, list := range p.remarks() {
+		*list = []Remark{}
+	}
+	return p
+}
+
+func (r *Report) remarks() []*[]Remark {
+	return []*[]Remark{&r.Differs, &r.Followed, &r.LeftOut, &r.Apart, &r.Ignored, &r.Unknown}
 }
 
 // Count calls add with the counts of a kind.
@@ -183,12 +189,9 @@ func (p *Part) add(part *Part) {
 	}
 	sum(&p.Files, &part.Files)
 	addTo(p, &p.Quarantined, part.Quarantined...)
-	addTo(p, &p.Differs, part.Differs...)
-	addTo(p, &p.Followed, part.Followed...)
-	addTo(p, &p.LeftOut, part.LeftOut...)
-	addTo(p, &p.Apart, part.Apart...)
-	addTo(p, &p.Report.Ignored, part.Report.Ignored...)
-	addTo(p, &p.Unknown, part.Unknown...)
+	for i, list := range p.remarks() {
+		addTo(p, list, *part.remarks()[i]...)
+	}
 	p.Truncated += part.Truncated
 }
 

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -11,6 +10,7 @@ import (
 	"reflect"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // Retried is what came of a row of the quarantine that was tried again.
@@ -42,9 +42,8 @@ func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (La
 	o Options,
 ) (r Retried, err error) {
 	u := &retry{db: d, options: o}
-	err = d.Read(ctx, opRetry, func(rx *db.Rx) (err error) {
-		u.row, err = findQuarantined(rx, opRetry, id, "quarantine list shows the ids")
-		return err
+	u.row, err = stores.Get(ctx, d.Read, opRetry, func(rx *db.Rx) (quarantineRow, error) {
+		return findQuarantined(rx, opRetry, id, "quarantine list shows the ids")
 	})
 	if err != nil {
 		return r, err
@@ -160,18 +159,12 @@ func (u *retry) file(ctx context.Context, l OneByOne) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(u.folder)) }()
-	if err := u.unpack(ctx); err != nil {
-		return err
-	}
-	if err := u.db.Read(ctx, opRetry, u.inTheWay); err != nil {
-		return err
-	}
-	if u.row.What != WhatConflict {
-		if err := u.rehearse(ctx); err != nil {
-			return err
-		}
-	}
-	return u.importFile(ctx)
+	return inTurn(
+		func() error { return u.unpack(ctx) },
+		func() error { return u.db.Read(ctx, opRetry, u.inTheWay) },
+		func() error { return u.rehearse(ctx) },
+		func() error { return u.importFile(ctx) },
+	)
 }
 
 // unpack writes the file into a folder that looks like its tree.
@@ -185,12 +178,15 @@ func (u *retry) unpack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(f)
-	return errors.Join(QuarantineRaw(ctx, u.db, u.row.ID, out), out.Flush(), f.Close())
+	return errors.Join(QuarantineRaw(ctx, u.db, u.row.ID, f), f.Close())
 }
 
-// rehearse imports the file into an empty database, to see whether it can be read now.
+// rehearse imports the file into an empty database, to see whether it can be read now. What was
+// refused for its id can be.
 func (u *retry) rehearse(ctx context.Context) error {
+	if u.row.What == WhatConflict {
+		return nil
+	}
 	x, err := Derive(ctx, u.layout, u.root, Options{Scope: u.options.Scope}, u.root)
 	if err != nil {
 		return err

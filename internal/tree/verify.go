@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"iter"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 // A verification compares one tree.
@@ -40,13 +42,8 @@ func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root)
 		return err
 	})
-	for _, step := range []func() error{v.files, v.left, v.contested, v.aside, v.stale, v.settings} {
-		if err == nil {
-			err = step()
-		}
-	}
-	if err == nil && t.Source.ID != 0 {
-		t.Report.Files.Gone, err = t.Source.gone(ctx, d, t.Root)
+	if err == nil {
+		err = inTurn(v.files, v.left, v.contested, v.aside, v.stale, v.settings)
 	}
 	return t.Report.Report, err
 }
@@ -82,17 +79,20 @@ func (v *verification) files() error {
 	return nil
 }
 
-// left names what the old program has removed since it was imported, and is still here.
+// left counts what the old program has removed since it was imported, and names what an import would
+// remove here too.
 func (v *verification) left() error {
-	if _, follows := v.layout.(Follower); !follows || v.Source.ID == 0 {
-		return nil
-	}
+	_, follows := v.layout.(Follower)
 	for row, err := range v.Source.files(v.ctx, v.DB, sqlFiles) {
 		if err != nil {
 			return err
 		}
-		if path := string(row.Path); row.State != StateRefused && v.Folder.Lacks(path) {
-			v.Report.Differ(path, v.layout.Title(row.Entity())+
+		if !isGone(v.Root, row.Path) {
+			continue
+		}
+		v.Report.Files.Gone++
+		if follows && row.State != StateRefused {
+			v.Report.Differ(string(row.Path), v.layout.Title(row.Entity())+
 				" was imported, and the file is gone: import the folder again")
 		}
 	}
@@ -170,37 +170,30 @@ func (f *file) compareThing(w Thing, only bool) error {
 	if err != nil {
 		return err
 	}
-	title := f.layout.Title(w.Entity)
+	title, where, reason := f.layout.Title(w.Entity), changedFiles, ""
+	if d.grown(f.tables[0].Noun) {
+		where = grownFiles
+	}
 	switch {
-	case d.none() && mine.Entity != w.Entity:
-		f.where = changedFiles
-		f.Report.Differ(f.path, fmt.Sprintf("is here as %s, and is %s", f.layout.Title(mine.Entity), title))
+	case d.none() && mine.Entity == w.Entity:
 		return nil
 	case d.none():
-		return nil
+		reason = fmt.Sprintf("is here as %s, and is %s", f.layout.Title(mine.Entity), title)
 	case d.headless && f.ours == nil:
-		f.where = newFiles
-		f.Report.Differ(f.path, "was not imported: "+title)
-		return nil
+		where, reason = newFiles, "was not imported: "+title
 	case d.headless:
-		f.where = changedFiles
-		f.Report.Differ(f.path, title+" was removed here since it was imported")
-		return nil
-	case d.grown(f.tables[0].Noun):
-		f.where = grownFiles
-	default:
-		f.where = changedFiles
-	}
-	reason := title + " is not as it was imported, and nobody wrote to it"
-	switch {
+		reason = title + " was removed here since it was imported"
 	case d.touched:
-		reason = title + " was written to here since it was imported"
+		reason = title + " was written to here since it was imported: " + d.String()
 	case f.ours == nil || alike:
-		reason = title + " is here from elsewhere, and is another one"
+		reason = title + " is here from elsewhere, and is another one: " + d.String()
 	case !f.asImported():
-		reason = "the file has changed since it was imported as " + title
+		reason = "the file has changed since it was imported as " + title + ": " + d.String()
+	default:
+		reason = title + " is not as it was imported, and nobody wrote to it: " + d.String()
 	}
-	f.Report.Differ(f.path, reason+": "+d.String())
+	f.where = where
+	f.Report.Differ(f.path, reason)
 	return nil
 }
 
@@ -350,11 +343,10 @@ func (v *verification) stale() error {
 
 func (v *verification) staleOne(ours *quarantineRow) error {
 	path := string(ours.Path)
-	var derived bool
-	err := v.derived.db.Read(v.ctx, "look into the quarantine", func(rx *db.Rx) (err error) {
-		_, derived, err = v.theirs.Quarantined(rx, path, ours.ByteOffset, ours.What)
-		return err
-	})
+	_, derived, err := stores.Find(v.ctx, v.derived.db.Read, "look into the quarantine",
+		func(rx *db.Rx) (Quarantined, bool, error) {
+			return v.theirs.Quarantined(rx, path, ours.ByteOffset, ours.What)
+		})
 	if err != nil || derived || isGone(v.Root, ours.Path) {
 		return err
 	}
@@ -380,22 +372,10 @@ func (v *verification) inFile(q *quarantineRow) (bool, error) {
 		return false, nil //nolint:nilerr // then it holds other bytes
 	}
 	defer f.Close() //nolint:errcheck // only read
-	in := &sameBytes{from: io.NewSectionReader(f, q.ByteOffset, q.Bytes)}
-	err = QuarantineRaw(v.ctx, v.DB, q.ID, in)
-	return err == nil && !in.differ, err
-}
-
-// sameBytes compares what is written to it with what it reads.
-type sameBytes struct {
-	from   io.Reader
-	differ bool
-}
-
-func (s *sameBytes) Write(text []byte) (int, error) {
-	have := make([]byte, len(text))
-	n, _ := io.ReadFull(s.from, have)
-	s.differ = s.differ || !bytes.Equal(have[:n], text)
-	return len(text), nil
+	here, there := sha256.New(), sha256.New()
+	_, _ = io.Copy(there, io.NewSectionReader(f, q.ByteOffset, q.Bytes)) // an error makes it shorter
+	err = QuarantineRaw(v.ctx, v.DB, q.ID, here)
+	return err == nil && bytes.Equal(here.Sum(nil), there.Sum(nil)), err
 }
 
 // A Settler is a Layout that imports more of a tree than the things in its files.

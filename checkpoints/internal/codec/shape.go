@@ -78,13 +78,10 @@ func (r *reader) mismatch(expected string) bool {
 	return r.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), expected)
 }
 
-const (
-	anyFirst    = ""
-	numberFirst = "-0123456789"
-)
+const numberFirst = "-0123456789"
 
 var scalars = map[string]shape{
-	"any":   scalar(anyFirst, "", asItIs),
+	"any":   scalar("", "", asItIs),
 	"map":   scalar("{", "a map", asItIs),
 	"text":  scalar(`"`, "a string", asItIs),
 	"bool":  scalar("tf", "a boolean", asItIs),
@@ -101,11 +98,11 @@ var scalars = map[string]shape{
 	}),
 }
 
-// scalar is a value whose first character is one of those in first, or any; value says what the
-// original makes of it.
+// scalar is a value whose first character is one of those in first, any if that is empty; value says
+// what the original makes of it.
 func scalar(first, expected string, value func(text []byte) (string, error)) shape {
 	return func(r *reader) bool {
-		if first != anyFirst && strings.IndexByte(first, r.s.Peek()) < 0 {
+		if first != "" && strings.IndexByte(first, r.s.Peek()) < 0 {
 			return r.mismatch(expected)
 		}
 		text, ok := r.s.Value()
@@ -120,6 +117,9 @@ func scalar(first, expected string, value func(text []byte) (string, error)) sha
 		return true
 	}
 }
+
+// unit is null, of which nothing is written.
+var unit = scalar("n", "unit", func([]byte) (string, error) { return "", nil })
 
 func asItIs(text []byte) (string, error) { return string(text), nil }
 
@@ -218,13 +218,7 @@ func (r *reader) wordInObject(words []string) (int, bool) {
 		return 0, r.s.FailIn("an object", "key must be a string")
 	}
 	at, ok := r.variant(words)
-	if !ok || !r.s.Colon() {
-		return 0, false
-	}
-	if r.s.Peek() != 'n' {
-		return 0, r.mismatch("unit")
-	}
-	if _, ok := r.s.Value(); !ok {
+	if !ok || !r.s.Colon() || !unit(r) {
 		return 0, false
 	}
 	if r.s.Peek() != '}' && !r.s.AtEnd() {

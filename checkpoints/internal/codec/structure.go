@@ -84,14 +84,12 @@ func (st *structure) readElements(r *reader, first bool) bool {
 // tooMany reports what stands in a list behind the members that were read.
 func (r *reader) tooMany(read int) bool {
 	if r.loose {
-		more := 0
-		for ok := true; ok; {
-			if ok, _ = r.s.NextElement(false); ok {
-				_, ok = r.s.Value()
-				more++
-			}
+		n := read
+		for more, _ := r.s.NextElement(false); more; more, _ = r.s.NextElement(false) {
+			r.s.Value()
+			n++
 		}
-		return r.fail("invalid length %d, expected %s in sequence", read+more, serdejson.Count(read, "element"))
+		return r.fail("invalid length %d, expected %s in sequence", n, serdejson.Count(read, "element"))
 	}
 	if r.s.Peek() == ',' {
 		r.s.Seek(r.s.Pos() + 1)

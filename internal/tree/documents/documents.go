@@ -18,6 +18,7 @@ type Kind interface {
 	Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error
 	Title(e tree.Entity) string
 	Tables() []tree.Table
+	tree.Beside
 	// Describe says in a few words what a tree holds, by the extensions of its files.
 	Describe(files map[string]int) string
 	// Decode decodes a document. reason says why it is none; "" if it is one. flaw says why the old
@@ -100,14 +101,6 @@ func (Layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, erro
 func (l Layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
 	row, ok, err := rowOf(rx, l.Store(scope), e)
 	return tree.Thing{Entity: e, Row: row}, ok, err
-}
-
-// Beside gives the files that the kind keeps beside its documents.
-func (l Layout) Beside(t *tree.Tree) ([]tree.Kept, error) {
-	if k, ok := l.Kind.(tree.Beside); ok {
-		return k.Beside(t)
-	}
-	return nil, nil
 }
 
 // WriteThing writes a thing as its file.
