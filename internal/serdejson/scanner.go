@@ -128,10 +128,11 @@ func (s *Scanner) Ignore() bool {
 		} else if _, ok := s.Value(); !ok {
 			return false
 		}
-		for more, ok := false, true; !more; first = false {
+		for more := false; !more; first = false {
 			if len(open) == 0 {
 				return true
 			}
+			var ok bool
 			if _, more, ok = s.next(open[len(open)-1], first); !ok {
 				return false
 			}

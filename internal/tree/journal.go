@@ -232,7 +232,9 @@ func findEntry(rx *db.Rx, id int64) (r entryRow, err error) {
 
 // JournalEntry is one import, into any scope; db.ErrNotFound if there is none of that number.
 func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
-	r, err := stores.Get(ctx, d.Read, "show import", func(rx *db.Rx) (entryRow, error) { return findEntry(rx, id) })
+	r, err := stores.Get(ctx, d.Read, "show import", func(rx *db.Rx) (entryRow, error) {
+		return findEntry(rx, id)
+	})
 	if err == nil {
 		err = r.judge(ctx, d)
 	}

@@ -131,9 +131,9 @@ func findQuarantined(rx *db.Rx, op string, id int64, hint string) (row quarantin
 // QuarantineRaw writes the bytes of the row to w, part by part.
 func QuarantineRaw(ctx context.Context, d *db.DB, id int64, w io.Writer) error {
 	for part := 0; ; part++ {
-		raw, ok, err := stores.Find(ctx, d.Read, "read quarantine", func(rx *db.Rx) (raw []byte, ok bool, err error) {
-			ok, err = rx.Find(&raw, sqlQuarantinePart, id, part)
-			return raw, ok, err
+		var raw []byte
+		ok, err := stores.Get(ctx, d.Read, "read quarantine", func(rx *db.Rx) (bool, error) {
+			return rx.Find(&raw, sqlQuarantinePart, id, part)
 		})
 		if err != nil || !ok {
 			return err
@@ -190,7 +190,8 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	s.aside.add(spot{f.Path, f.Offset, f.What})
 	q = Quarantined{
 		ID: number, Scope: s.scope, Kind: s.kind, Source: Shown(s.root), File: Shown(f.Path),
-		ByteOffset: f.Offset, What: f.What, Reason: f.Reason, Bytes: row.bytes, FoundAt: db.Time(db.Nanos(tx.Now())),
+		ByteOffset: f.Offset, What: f.What, Reason: f.Reason, Bytes: row.bytes,
+		FoundAt: db.Time(db.Nanos(tx.Now())),
 	}
 	if f.Whose != nil {
 		q.Group, q.Entity = &f.Whose.Group, &f.Whose.ID

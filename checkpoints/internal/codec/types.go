@@ -135,6 +135,8 @@ struct CompensationResult: for_stage_id text; status succeeded|failed|skipped|co
 	error text? ~ null
 `
 
+const marks = "=~@!" // that can follow a type
+
 var pausedWorkflow = parseTypes()["PausedWorkflow"]
 
 // A structure is a struct of the original, or an enum whose variant stands in a member "type" beside
@@ -163,7 +165,7 @@ func parseTypes() map[string]*structure {
 	for st, body := range bodies {
 		for member := range strings.SplitSeq(body, ";") {
 			words := strings.Fields(member)
-			mark := slices.IndexFunc(words, func(w string) bool { return strings.Contains("=~@!", w) })
+			mark := slices.IndexFunc(words, func(w string) bool { return strings.Contains(marks, w) })
 			var f field
 			if mark >= 0 {
 				f.mark, f.missing = words[mark], strings.Join(words[mark+1:], "")
