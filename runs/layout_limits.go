@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/stores"
 	"selvedge/internal/tree"
 	"selvedge/internal/txn"
 )

@@ -16,6 +16,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/stores"
 	"selvedge/internal/tree"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -44,7 +45,7 @@ type settings struct {
 // settingsOf gives the config.toml that was imported, in which nothing is changed but the limits,
 // where they are others now.
 func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
-	r, stored, err := t.DB.Retention(ctx, t.Scope, db.StoreRuns)
+	r, stored, err := stores.RetentionOf(ctx, t.DB, t.Scope, txn.StoreRuns)
 	if err != nil {
 		return s, err
 	}
