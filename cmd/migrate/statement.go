@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,19 +47,19 @@ func readStatement(text string, in dialect) (statement, error) {
 	}
 	ended := false
 	for rest := text; rest != ""; {
-		token := next(rest)
-		word := rest[:token.length]
-		rest = rest[token.length:]
-		if token.kind == tokenVariable && !slices.Contains(s.variables, word) {
+		kind, length := next(rest)
+		word := rest[:length]
+		rest = rest[length:]
+		if kind == tokenVariable && !slices.Contains(s.variables, word) {
 			s.variables = append(s.variables, word)
 		}
-		if token.kind == tokenVariable && in == ofServers {
+		if kind == tokenVariable && in == ofServers {
 			written.WriteString("?" + strconv.Itoa(1+slices.Index(s.variables, word)))
 		} else {
 			written.WriteString(word)
 		}
 		switch {
-		case token.kind == tokenBlank:
+		case kind == tokenBlank:
 			continue
 		case word == ";":
 			ended = len(s.words) > 0
@@ -66,7 +67,7 @@ func readStatement(text string, in dialect) (statement, error) {
 		case ended:
 			return s, usage("query takes one statement; another one begins at %q",
 				cut(strings.TrimSpace(word+rest), 40))
-		case token.kind == tokenQuoted:
+		case kind == tokenQuoted:
 			word = "'"
 		}
 		s.words = append(s.words, strings.ToUpper(word))
@@ -92,23 +93,24 @@ func describe(words []string) string {
 }
 
 // reads reports whether the statement is of a kind that reads. A WITH may still begin an INSERT,
-// UPDATE or DELETE: SQLite refuses those itself, on a connection that was opened to read.
+// UPDATE or DELETE: SQLite refuses those itself, on a connection that was opened to read. A server
+// refuses what a WITH or an EXPLAIN ANALYZE would write, in a transaction that only reads.
 func (s statement) reads() bool {
 	words := s.words
-	if s.dialect == ofServers {
-		return serverReads(words)
-	}
-	if words[0] == "EXPLAIN" { // a PRAGMA may run while it is explained, so what follows must read
+	switch {
+	case s.dialect == ofServers:
+		first := slices.IndexFunc(words, func(word string) bool { return word != "(" })
+		return first >= 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"},
+			words[first])
+	case words[0] == "PRAGMA":
+		return pragmaReads(words[1:])
+	case words[0] == "EXPLAIN": // a PRAGMA may run while it is explained, so what follows must read
 		words = words[1:]
 		if len(words) > 2 && words[0] == "QUERY" && words[1] == "PLAN" {
 			words = words[2:]
 		}
-		return len(words) > 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES"}, words[0])
 	}
-	if words[0] == "PRAGMA" {
-		return pragmaReads(words[1:])
-	}
-	return slices.Contains([]string{"SELECT", "WITH", "VALUES"}, words[0])
+	return len(words) > 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES"}, words[0])
 }
 
 // The PRAGMAs that show something and change nothing: those of the second list take an argument
@@ -116,15 +118,13 @@ func (s statement) reads() bool {
 var (
 	showingPragmas = []string{
 		"APPLICATION_ID", "AUTO_VACUUM", "CACHE_SIZE", "CELL_SIZE_CHECK", "COLLATION_LIST", "COMPILE_OPTIONS",
-		"DATABASE_LIST",
-		"DATA_VERSION", "ENCODING", "FOREIGN_KEYS", "FREELIST_COUNT", "FUNCTION_LIST", "JOURNAL_MODE",
-		"MODULE_LIST",
-		"PAGE_COUNT", "PAGE_SIZE", "PRAGMA_LIST", "QUERY_ONLY", "SCHEMA_VERSION", "SYNCHRONOUS", "USER_VERSION",
+		"DATABASE_LIST", "DATA_VERSION", "ENCODING", "FOREIGN_KEYS", "FREELIST_COUNT", "FUNCTION_LIST",
+		"JOURNAL_MODE", "MODULE_LIST", "PAGE_COUNT", "PAGE_SIZE", "PRAGMA_LIST", "QUERY_ONLY",
+		"SCHEMA_VERSION", "SYNCHRONOUS", "USER_VERSION",
 	}
 	describingPragmas = []string{
 		"FOREIGN_KEY_CHECK", "FOREIGN_KEY_LIST", "INDEX_INFO", "INDEX_LIST", "INDEX_XINFO", "INTEGRITY_CHECK",
-		"QUICK_CHECK",
-		"TABLE_INFO", "TABLE_LIST", "TABLE_XINFO",
+		"QUICK_CHECK", "TABLE_INFO", "TABLE_LIST", "TABLE_XINFO",
 	}
 )
 
@@ -139,6 +139,7 @@ func pragmaReads(words []string) bool {
 		len(words) == 1
 }
 
+// A tokenKind is what a token is, and the number of its group in the expressions below.
 type tokenKind int
 
 const (
@@ -148,78 +149,70 @@ const (
 	tokenVariable                  // a parameter
 )
 
-type token struct {
-	kind   tokenKind
-	length int
+// Each expression matches the token at the start of a text, by the rules of SQLite and of PostgreSQL
+// (postgresql.org/docs/15/sql-syntax-lexical.html). What is not closed goes to the end of the text. A
+// byte order mark, which editors put before a script, is blank. On a server a parameter is written
+// :name too, :: is a cast, and :1 stands in the slice of an array.
+var (
+	fileTokens = tokens(`[ \t\n\f\r]|\x{feff}|--[^\n]*\n?|/\*.*?(?:\*/|\z)`,
+		"`(?:[^`]|``)*`?|"+`\[[^\]]*\]?`, `[:@$]NAME+`, `NAME+|.`)
+	serverTokens = tokens(`[ \t\n\f\r]|\x{feff}|--[^\r\n]*`,
+		`[eE]'(?:\\.|[^'\\])*(?:'|\\)?`, `:LETTERNAME*|:\$NAME*|\$NAME+`, `::|:=|NAME+|.`)
+	dollarTag = regexp.MustCompile(inNames.Replace(`^\$(?:LETTER(?:LETTER|[0-9])*)?\$`))
+)
+
+// inNames has the bytes of names and numbers (SQLite's IdChar), and those with which a name begins.
+var inNames = strings.NewReplacer("NAME", `[\w$\x{80}-\x{10FFFF}]`, "LETTER", `[A-Za-z_\x{80}-\x{10FFFF}]`)
+
+// tokens makes an expression of what differs between the engines.
+func tokens(blank, quoted, variable, other string) *regexp.Regexp {
+	return regexp.MustCompile(inNames.Replace(`(?s)^(?:(` + blank + `)|([xX]?'(?:[^']|'')*'?|"(?:[^"]|"")*"?|` +
+		quoted + `)|(\?NAME*|` + variable + `)|` + other + `)`))
 }
 
 // nextToken gives the token at the start of text, which is not empty.
-func nextToken(text string) token {
-	switch c := text[0]; {
-	case strings.IndexByte(" \t\n\f\r", c) >= 0:
-		return token{tokenBlank, 1}
-	case strings.HasPrefix(text, "\ufeff"): // a byte order mark, as editors put before a script
-		return token{tokenBlank, len("\ufeff")}
-	case strings.HasPrefix(text, "--"):
-		return token{tokenBlank, until(text, 2, "\n")}
-	case strings.HasPrefix(text, "/*"):
-		return token{tokenBlank, until(text, 2, "*/")}
-	case c == '\'' || c == '"' || c == '`':
-		return token{tokenQuoted, quotedLength(text)}
-	case c == '[':
-		return token{tokenQuoted, until(text, 1, "]")}
-	case c == '?' || c == ':' || c == '@' || c == '$':
-		return variable(text)
-	case isNameByte(c):
-		n := 1
-		for n < len(text) && isNameByte(text[n]) {
-			n++
+func nextToken(text string) (tokenKind, int) { return match(fileTokens, text) }
+
+func match(tokens *regexp.Regexp, text string) (kind tokenKind, length int) {
+	at := tokens.FindStringSubmatchIndex(text)
+	for k := tokenBlank; k <= tokenVariable; k++ {
+		if at[2*k] >= 0 {
+			kind = k
 		}
-		if n == 1 && (c == 'x' || c == 'X') && len(text) > 1 && text[1] == '\'' {
-			return token{tokenQuoted, 1 + quotedLength(text[1:])}
-		}
-		return token{tokenOther, n}
 	}
-	return token{tokenOther, 1}
+	return kind, at[1]
 }
 
-// until is the length of text up to the end of mark, all of it where there is none.
-func until(text string, from int, mark string) int {
-	i := strings.Index(text[from:], mark)
-	if i < 0 {
-		return len(text)
+// nextServerToken is nextToken on a server, where comments have others inside, and a string may stand
+// between two equal tags, $$ or $tag$.
+func nextServerToken(text string) (tokenKind, int) {
+	if strings.HasPrefix(text, "/*") {
+		return tokenBlank, nestedComment(text)
 	}
-	return from + i + len(mark)
+	if tag := dollarTag.FindString(text); tag != "" {
+		if end := strings.Index(text[len(tag):], tag); end >= 0 {
+			return tokenQuoted, end + 2*len(tag)
+		}
+		return tokenQuoted, len(text)
+	}
+	return match(serverTokens, text)
 }
 
-// quotedLength is the length of what begins with a quote. The quote twice is the quote itself.
-func quotedLength(text string) int {
-	for i := 1; i < len(text); i++ {
-		if text[i] != text[0] {
-			continue
-		}
-		if i+1 < len(text) && text[i+1] == text[0] {
+// nestedComment is the length of a comment, which may have others inside.
+func nestedComment(text string) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch {
+		case strings.HasPrefix(text[i:], "/*"):
+			depth++
 			i++
-			continue
+		case strings.HasPrefix(text[i:], "*/"):
+			depth--
+			i++
 		}
-		return i + 1
+		if depth == 0 {
+			return i + 1
+		}
 	}
 	return len(text)
-}
-
-func variable(text string) token {
-	n := 1
-	for n < len(text) && isNameByte(text[n]) {
-		n++
-	}
-	if n == 1 && text[0] != '?' {
-		return token{tokenOther, 1}
-	}
-	return token{tokenVariable, n}
-}
-
-// isNameByte holds for what a name or a number is made of (SQLite's IdChar: every byte from 0x80 on, too).
-func isNameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' ||
-		c >= 0x80
 }
