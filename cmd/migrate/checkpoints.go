@@ -223,7 +223,7 @@ func (a *app) printCheckpointJSON(answer checkpointAnswer, document []byte) erro
 	if err != nil {
 		return err
 	}
-	const end = `"document":null}` + "\n" // which is last and not set
+	const end = `"document":null}` // which is last and not set
 	var out bytes.Buffer
 	out.Write(bytes.TrimSuffix(text, []byte(end)))
 	out.WriteString(`"document":`)

@@ -208,7 +208,7 @@ func (a *app) reservedNames(kind string) finder {
 }
 
 func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
-	names, err = scopeNames(ctx, d)
+	names, err = scopeNames(ctx, d, "name")
 	return slices.DeleteFunc(names, func(name string) bool {
 		return name == "" || !strings.HasPrefix(name, prefix)
 	}), err

@@ -135,10 +135,7 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 			n    int
 			what string
 		}{
-			{r.Checkpoints, "claim"},
-			{r.Runs, "run"},
-			{r.Live, "live run"},
-			{r.Agents, "agent"},
+			{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"},
 			{r.Reservations, "reservation"},
 		} {
 			if part.n > 0 {
@@ -174,6 +171,14 @@ func (x *examiner) fine(check, format string, args ...any) {
 	x.say(check, stateFine, "", format, args...)
 }
 
+// judge adds a finding: fine, or where bad a detail in a state, with what to do about it.
+func (x *examiner) judge(check string, bad bool, state doctorState, todo, detail, fine string) {
+	if !bad {
+		state, todo, detail = stateFine, "", fine
+	}
+	x.say(check, state, todo, "%s", detail)
+}
+
 func (x *examiner) damaged(check, detail string) {
 	todo := "go back to a backup, or bring what is whole into a new file: migrate salvage FILE"
 	if x.app.onServer() {
@@ -183,26 +188,18 @@ func (x *examiner) damaged(check, detail string) {
 }
 
 func (x *examiner) examine() {
-	looks := []func() error{x.fileSystem, x.modes, x.links, x.versions, x.room, x.whole}
+	looks := []func() error{x.modes, x.links, x.versions, x.room, x.whole}
 	if x.app.onServer() {
-		looks = []func() error{x.server, x.versions, x.serverHealth, x.whole}
+		x.fine("server", "the primary of %s", x.d.Path())
+		looks = []func() error{x.versions, x.serverHealth, x.whole}
+	} else {
+		x.fine("file system", "it can hold the file") // or it would not be open
 	}
 	for i, look := range append(looks, x.owners, x.reservations, x.quarantine, x.retention) {
 		if x.err == nil && (i < len(looks) || x.current) {
 			x.err = look()
 		}
 	}
-}
-
-func (x *examiner) fileSystem() error {
-	x.fine("file system", "it can hold the file") // else it would not be open
-	return nil
-}
-
-// server says where it is.
-func (x *examiner) server() error {
-	x.fine("server", "the primary of %s", x.d.Path())
-	return nil
 }
 
 // Bounds of what a server bears. Tests narrow them.
@@ -235,24 +232,17 @@ func (x *examiner) serverHealth() error {
 	default:
 		x.fine("transactions", "none is older than %v", longTransaction)
 	}
-	state, todo := stateFine, ""
-	if h.MostConnections-h.Connections < h.MostConnections/fewLeft {
-		state, todo = stateTodo, "raise max_connections, or have fewer handles open"
-	}
-	x.say("connections", state, todo, "%d of %d", h.Connections, h.MostConnections)
-	if h.Awaited != "" && h.SeesAll && !h.AwaitedThere {
-		x.say("standbys", stateTodo,
-			"start a standby, or say that commits wait for none: synchronous_standby_names",
-			"commits wait for %s, and none of them is there; %d wait now", h.Awaited, h.CommitsWaiting)
-	} else {
-		x.fine("standbys", "commits wait for %s; connected: %d", standbysName(h), len(h.Standbys))
-	}
-	state, todo = stateFine, ""
-	if h.IDsSpent > manyIDs {
-		state, todo = stateTodo, "find what keeps autovacuum back (an old transaction, a slot), and run: "+
-			"vacuumdb --all --freeze"
-	}
-	x.say("transaction ids", state, todo, "%s of 2,147,483,648 spent", comma(h.IDsSpent))
+	taken := fmt.Sprintf("%d of %d", h.Connections, h.MostConnections)
+	x.judge("connections", h.MostConnections-h.Connections < h.MostConnections/fewLeft, stateTodo,
+		"raise max_connections, or have fewer handles open", taken, taken)
+	x.judge("standbys", h.Awaited != "" && h.SeesAll && !h.AwaitedThere, stateTodo,
+		"start a standby, or say that commits wait for none: synchronous_standby_names",
+		fmt.Sprintf("commits wait for %s, and none of them is there; %d wait now", h.Awaited, h.CommitsWaiting),
+		fmt.Sprintf("commits wait for %s; connected: %d", standbysName(h), len(h.Standbys)))
+	spent := comma(h.IDsSpent) + " of 2,147,483,648 spent"
+	x.judge("transaction ids", h.IDsSpent > manyIDs, stateTodo,
+		"find what keeps autovacuum back (an old transaction, a slot), and run: vacuumdb --all --freeze",
+		spent, spent)
 	x.keptWAL(h)
 	return nil
 }
@@ -277,24 +267,20 @@ func (x *examiner) locks(waits []db.LockWait) {
 }
 
 func (x *examiner) keptWAL(h *db.ServerHealth) {
-	fine := true
+	before := len(x.findings)
 	for _, s := range h.Slots {
 		if s.Kept > muchKeptWAL {
-			fine = false
 			x.say("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+
 				strings.ReplaceAll(s.Name, "'", "''")+"')",
 				"the replication slot %s keeps %s for somebody who is not connected", s.Name, size(s.Kept))
 		}
 	}
-	if fine {
+	if len(x.findings) == before {
 		x.fine("WAL", "no unused slot keeps much of it")
 	}
-	if h.ArchiveFails != "" {
-		x.say("archive", stateTodo, "see the server's log: the WAL grows until the archive takes it",
-			"it refuses %s", h.ArchiveFails)
-	} else {
-		x.fine("archive", "it refuses nothing")
-	}
+	x.judge("archive", h.ArchiveFails != "", stateTodo,
+		"see the server's log: the WAL grows until the archive takes it", "it refuses "+h.ArchiveFails,
+		"it refuses nothing")
 }
 
 func (x *examiner) modes() error {
@@ -309,12 +295,8 @@ func (x *examiner) modes() error {
 			open, words = append(open, path), append(words, shellWord(path))
 		}
 	}
-	if len(open) == 0 {
-		x.fine("modes", "only its user may read it")
-	} else {
-		x.say("modes", stateNote, "if that is not meant: chmod go= "+strings.Join(words, " "),
-			"others may read or write it: %s", strings.Join(open, ", "))
-	}
+	x.judge("modes", len(open) > 0, stateNote, "if that is not meant: chmod go= "+strings.Join(words, " "),
+		"others may read or write it: "+strings.Join(open, ", "), "only its user may read it")
 	return nil
 }
 
@@ -366,23 +348,16 @@ func (x *examiner) room() error {
 	if len(h.Readers) > 0 {
 		wal += ", read at the moment by process " + pids(h.Readers)
 	}
-	if h.WALBytes > fatWAL {
-		x.say("WAL", stateTodo, "end the read that takes long; with nobody else in the file: migrate doctor --fix",
-			"%s: it can't start again while a read goes on", wal)
-	} else {
-		x.fine("WAL", "%s", wal)
-	}
-	state, todo := stateFine, ""
-	if h.Full || h.DiskFree < max(littleDisk, h.FileBytes/20) {
-		state, todo = stateTodo, "make room, or remove what is not needed: migrate gc --apply"
-	}
-	x.say("free space", state, todo, "%s free on the disk", size(h.DiskFree))
-	if free := h.FreePages * h.PageSize; free > h.FileBytes/4 && free > 16<<20 {
-		x.say("free pages", stateTodo, "open it in a program, which gives them back, or: migrate compact",
-			"%s of the file hold nothing", size(free))
-	} else {
-		x.fine("free pages", "%s", size(free))
-	}
+	x.judge("WAL", h.WALBytes > fatWAL, stateTodo,
+		"end the read that takes long; with nobody else in the file: migrate doctor --fix",
+		wal+": it can't start again while a read goes on", wal)
+	disk := size(h.DiskFree) + " free on the disk"
+	x.judge("free space", h.Full || h.DiskFree < max(littleDisk, h.FileBytes/20), stateTodo,
+		"make room, or remove what is not needed: migrate gc --apply", disk, disk)
+	free := h.FreePages * h.PageSize
+	x.judge("free pages", free > h.FileBytes/4 && free > 16<<20, stateTodo,
+		"open it in a program, which gives them back, or: migrate compact",
+		size(free)+" of the file hold nothing", size(free))
 	return nil
 }
 
@@ -398,12 +373,12 @@ func (x *examiner) whole() error {
 				x.findings[len(x.findings)-1].Todo = "views, triggers and indexes can be made again: migrate doctor --fix"
 			}
 		}
-		switch {
-		case len(examined.Problems) > 0:
-		case x.app.onServer():
-			x.fine("check", "tables, invariants and checksums are whole; pages are for pg_amcheck")
-		default:
-			x.fine("check", "pages, schema, foreign keys, invariants and checksums are whole")
+		whole := "pages, schema, foreign keys, invariants and checksums are whole"
+		if x.app.onServer() {
+			whole = "tables, invariants and checksums are whole; pages are for pg_amcheck"
+		}
+		if len(examined.Problems) == 0 {
+			x.fine("check", "%s", whole)
 		}
 		return nil
 	})
@@ -428,29 +403,23 @@ func (x *examiner) owners() error {
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-	case dead > 0:
-		processes := "1 process"
-		if dead > 1 {
-			processes = fmt.Sprint(dead, " processes")
-		}
-		x.say("stale owners", stateTodo, "take back what they may hold: migrate doctor --fix",
-			"%s that wrote here are gone and not yet forgotten", processes)
-	default:
-		x.fine("stale owners", "no process that is gone holds anything")
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-func (x *examiner) scopes() (names []string, err error) {
-	err = x.d.Read(x.ctx, "list scopes",
-		func(rx *db.Rx) error { return rx.Select(&names, `SELECT name FROM scopes ORDER BY id`) })
-	return names, err
+	processes := fmt.Sprint(dead, " processes")
+	if dead == 1 {
+		processes = "1 process"
+	}
+	x.judge("stale owners", dead > 0, stateTodo, "take back what they may hold: migrate doctor --fix",
+		processes+" that wrote here are gone and not yet forgotten", "no process that is gone holds anything")
+	return nil
 }
 
 func (x *examiner) reservations() error {
-	scopes, err := x.scopes()
+	scopes, err := scopeNames(x.ctx, x.d, "id")
+	if err != nil {
+		return err
+	}
 	over := 0
 	for _, scope := range scopes {
 		for r, err := range x.d.AllReservations(x.ctx, db.ReservationFilter{Scope: scope}) {
@@ -462,14 +431,10 @@ func (x *examiner) reservations() error {
 			}
 		}
 	}
-	switch {
-	case over > 0:
-		x.say("reservations", stateNote, "they are in nobody's way; tidy them up with: migrate doctor --fix",
-			"%s are over", count(over, "reservation"))
-	case err == nil:
-		x.fine("reservations", "none is over")
-	}
-	return err
+	x.judge("reservations", over > 0, stateNote,
+		"they are in nobody's way; tidy them up with: migrate doctor --fix",
+		count(over, "reservation")+" are over", "none is over")
+	return nil
 }
 
 func (x *examiner) quarantine() error {
@@ -500,7 +465,7 @@ func (x *examiner) in(scope, command string) string {
 }
 
 func (x *examiner) retention() error {
-	scopes, err := x.scopes()
+	scopes, err := scopeNames(x.ctx, x.d, "id")
 	overdue := 0
 	for _, scope := range scopes {
 		done, err := maintenance.Prune(x.ctx, x.d, maintenance.PruneOptions{Scope: scope, DryRun: true})

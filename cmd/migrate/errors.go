@@ -131,12 +131,9 @@ func (a *app) report(err error) int {
 	}
 	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
-		if text, err := encodeJSON(errorAnswer{errorDetail{
-			k.word, a.op(), message, hint,
-			heldBy(err),
-		}}); err == nil {
-			(&jsonEscaper{to: a.stderr}).Write(text) //nolint:errcheck // there is nowhere left to tell
-		}
+		to := &app{stdout: &jsonEscaper{to: a.stderr}}
+		//nolint:errcheck // there is nowhere left to tell
+		to.printJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint, heldBy(err)}})
 		return k.exit
 	}
 	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,51 +140,59 @@ type listing[T any] struct {
 	row  func(item T) []string
 }
 
-// each gives the pages to visit until there are enough items, and then the cursor to go on from.
-func (l listing[T]) each(
-	ctx context.Context, d *db.DB, f pageFlags, visit func([]T) error,
-) (next string, err error) {
-	next = f.after
-	for skip := (f.page - 1) * f.limit; skip > 0; {
-		page, err := l.page(ctx, d, db.At{After: next, Limit: min(listBatch, skip)})
-		if err != nil || page.Next == "" {
-			return "", err
+// items reads page by page until there are enough items, and then sets next to the cursor to go on from.
+func (l listing[T]) items(ctx context.Context, d *db.DB, f pageFlags, next *string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		at := db.At{After: f.after}
+		// how many items to go over, and how many to give
+		for skip, left := (f.page-1)*f.limit, f.limit; skip > 0 || f.all || left > 0; {
+			switch {
+			case skip > 0:
+				at.Limit = min(listBatch, skip)
+			case f.all:
+				at.Limit = listBatch
+			default:
+				at.Limit = min(listBatch, left)
+			}
+			page, err := l.page(ctx, d, at)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			if skip > 0 {
+				skip -= len(page.Items)
+			} else {
+				left -= len(page.Items)
+				for _, item := range page.Items {
+					if !yield(item, nil) {
+						return
+					}
+				}
+			}
+			if at.After = page.Next; at.After == "" {
+				return
+			}
 		}
-		next, skip = page.Next, skip-len(page.Items)
+		*next = at.After
 	}
-	for left := f.limit; f.all || left > 0; {
-		want := listBatch
-		if !f.all {
-			want = min(want, left)
-		}
-		page, err := l.page(ctx, d, db.At{After: next, Limit: want})
-		if err != nil {
-			return "", err
-		}
-		if err := visit(page.Items); err != nil {
-			return "", err
-		}
-		next, left = page.Next, left-len(page.Items)
-		if next == "" {
-			return "", nil
-		}
-	}
-	return next, nil
 }
 
 // printList writes a list. With --json it is written as it is read.
 func printList[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l listing[T]) error {
+	next := ""
+	items := l.items(ctx, d, f, &next)
 	if a.json {
-		return printListJSON(ctx, a, d, f, l)
+		return stream(a, `{"items":`, items, func(item T) ([]byte, error) { return encodeJSON(item) },
+			func() string {
+				cursor, _ := encodeJSON(orNull(next)) // a string always has a JSON form
+				return `,"next":` + string(cursor) + "}"
+			})
 	}
-	next, err := l.each(ctx, d, f, func(items []T) error {
-		for _, item := range items {
-			l.grid.add(l.row(item)...)
+	for item, err := range items {
+		if err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		l.grid.add(l.row(item)...)
 	}
 	if len(f.columns) > 0 {
 		if err := l.grid.pick(f.columns); err != nil {
@@ -233,28 +240,6 @@ func (a *app) nextPage(f pageFlags) string {
 		words = append(words, "--"+flag.Name, flag.Value.String())
 	})
 	return a.commandLine(append(words, "--page", strconv.Itoa(f.page+1))...)
-}
-
-func printListJSON[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l listing[T]) error {
-	array := a.printArray(`{"items":`)
-	next, err := l.each(ctx, d, f, func(items []T) error {
-		for _, item := range items {
-			text, err := encodeJSON(item)
-			if err != nil {
-				return err
-			}
-			array.add(bytes.TrimSuffix(text, []byte("\n")))
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	cursor := []byte("null")
-	if next != "" {
-		cursor = appendJSON(nil, next)
-	}
-	return array.end(fmt.Sprintf(`,"next":%s}`, cursor))
 }
 
 // parseSince reads the value of --since: a time, or how long ago, in days too. Empty is no time.

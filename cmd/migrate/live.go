@@ -110,31 +110,17 @@ func (a *app) liveShowCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.liveJSON(ctx, store, run)
+		if !a.json {
+			return a.printLive(ctx, store, run)
 		}
-		return a.printLive(ctx, store, run)
-	}), liveAnswer{})
-}
-
-// liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.
-func (a *app) liveJSON(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
-	snapshot, err := run.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	array := a.printArray(fmt.Sprintf(`{"snapshot":%s,"events":`, snapshot))
-	for e, err := range store.EachEvent(ctx, run.ID) {
-		var record []byte
-		if err == nil {
-			record, err = e.MarshalJSON()
-		}
+		snapshot, err := run.MarshalJSON()
 		if err != nil {
 			return err
 		}
-		array.add(record)
-	}
-	return array.end("}")
+		// the events as they were recorded: a JSON encoder would take out blanks
+		return stream(a, fmt.Sprintf(`{"snapshot":%s,"events":`, snapshot), store.EachEvent(ctx, run.ID),
+			live.RunEventRecord.MarshalJSON, endObject)
+	}), liveAnswer{})
 }
 
 func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -17,13 +18,13 @@ import (
 	"golang.org/x/term"
 )
 
-// encodeJSON gives one line. Unlike json.Marshal it leaves <, > and & as they are.
+// encodeJSON gives a JSON text. Unlike json.Marshal it leaves <, > and & as they are.
 func encodeJSON(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	err := e.Encode(value)
-	return out.Bytes(), err
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // A jsonEscaper writes JSON with escapes for characters that JSON allows in a string but that no
@@ -65,39 +66,40 @@ func (w *jsonEscaper) Write(text []byte) (int, error) {
 func (a *app) printJSON(value any) error {
 	text, err := encodeJSON(value)
 	if err == nil {
-		_, err = a.stdout.Write(text)
+		_, err = a.stdout.Write(append(text, '\n'))
 	}
 	return err
 }
 
-// A jsonArray is the last list of an answer, written as it is read: it may be large. The elements
-// come as JSON texts, which an encoder would change. An answer that fails is cut short: nothing
-// ends it.
-type jsonArray struct {
-	out   *bufio.Writer
-	begun bool
-}
-
-// printArray begins an answer; head is what stands before its list.
-func (a *app) printArray(head string) *jsonArray {
-	w := &jsonArray{out: bufio.NewWriterSize(a.stdout, 64<<10)}
-	w.out.WriteString(head + "[") //nolint:errcheck // end tells
-	return w
-}
-
-func (w *jsonArray) add(element []byte) {
-	if w.begun {
-		w.out.WriteByte(',') //nolint:errcheck // end tells
+// stream writes an answer whose last list is written as it is read, since it may be large: what stands
+// before the list, its elements, and what tail returns behind them. encode gives the JSON text of an
+// element, which no encoder changes any more, or nil to leave it out. An answer that fails is cut short.
+func stream[T any](
+	a *app, head string, items iter.Seq2[T, error], encode func(T) ([]byte, error), tail func() string,
+) error {
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	out.WriteString(head + "[") //nolint:errcheck // Flush tells
+	comma := ""
+	for item, err := range items {
+		var text []byte
+		if err == nil {
+			text, err = encode(item)
+		}
+		if err != nil {
+			return err
+		}
+		if text != nil {
+			out.WriteString(comma) //nolint:errcheck // Flush tells
+			out.Write(text)        //nolint:errcheck // Flush tells
+			comma = ","
+		}
 	}
-	w.begun = true
-	w.out.Write(element) //nolint:errcheck // end tells
+	out.WriteString("]" + tail() + "\n") //nolint:errcheck // Flush tells
+	return out.Flush()
 }
 
-// end ends the answer; tail is what stands behind its list.
-func (w *jsonArray) end(tail string) error {
-	w.out.WriteString("]" + tail + "\n") //nolint:errcheck // Flush tells
-	return w.out.Flush()
-}
+// endObject ends an answer that has nothing behind its list.
+func endObject() string { return "}" }
 
 // answer ends a command: with --json it prints value, else what text prints for people.
 func (a *app) answer(value any, text func()) error {

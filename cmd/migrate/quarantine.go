@@ -153,7 +153,7 @@ func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined
 		return err
 	}
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	out.Write(append(bytes.TrimSuffix(text, []byte("null}\n")), '"')) //nolint:errcheck // Flush tells
+	out.Write(append(bytes.TrimSuffix(text, []byte("null}")), '"')) //nolint:errcheck // Flush tells
 	encoder := base64.NewEncoder(base64.StdEncoding, out)
 	if err := legacy.QuarantineRaw(ctx, d, q.ID, encoder); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,9 +16,9 @@ import (
 )
 
 // A rowWriter writes the rows of an answer in one of the forms of query.
-type rowWriter interface {
-	row(values []any) error
-	end(truncated bool) error
+type rowWriter struct {
+	row func(values []any) error
+	end func(truncated bool) error
 }
 
 // A rowForm is a form in which query writes rows. A form is an entry here, and its writer below;
@@ -33,37 +32,34 @@ type rowForm struct {
 }
 
 var (
-	jsonForm  = rowForm{flag: "json", isJSON: true, writer: newJSONRows}
-	tableForm = rowForm{
-		flag: "table", help: "a table (the default on a terminal)", kept: true, writer: newTableRows,
-	}
-	lineForm = rowForm{flag: "nl", help: "one JSON object a line", isJSON: true, writer: newLineRows}
-	csvForm  = rowForm{flag: "csv", help: "CSV with a header (the default elsewhere)", writer: newCSVRows}
+	jsonForm  = rowForm{flag: "json", isJSON: true, writer: jsonRows}
+	tableForm = rowForm{flag: "table", help: "a table (the default on a terminal)", kept: true,
+		writer: tableRows}
+	lineForm = rowForm{flag: "nl", help: "one JSON object a line", isJSON: true, writer: lineRows}
+	csvForm  = rowForm{flag: "csv", help: "CSV with a header (the default elsewhere)", writer: csvRows}
 	rowForms = []rowForm{jsonForm, tableForm, lineForm, csvForm}
 )
 
 // formFlags adds the flags of the forms to a command and gives what tells which one was chosen.
 func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
-	chosen := make([]*bool, len(rowForms))
-	names := make([]string, len(rowForms))
-	for i, form := range rowForms {
-		names[i] = "--" + form.flag
-		if chosen[i] = &a.json; form.help != "" {
-			chosen[i] = c.Flags().Bool(form.flag, false, form.help)
+	for _, form := range rowForms {
+		if form.help != "" {
+			c.Flags().Bool(form.flag, false, form.help)
 		}
 	}
 	return func() (rowForm, error) {
-		var given []rowForm
-		for i, form := range rowForms {
-			if *chosen[i] {
-				given = append(given, form)
+		var chosen []rowForm
+		for _, form := range rowForms {
+			if c.Flags().Lookup(form.flag).Value.String() == "true" {
+				chosen = append(chosen, form)
 			}
 		}
 		switch {
-		case len(given) > 1:
-			return rowForm{}, usage("choose one of %s", strings.Join(names, ", "))
-		case len(given) == 1:
-			return given[0], nil
+		case len(chosen) > 1:
+			return rowForm{}, usage("choose one of --%s", strings.Join(each(rowForms,
+				func(f rowForm) string { return f.flag }), ", --"))
+		case len(chosen) == 1:
+			return chosen[0], nil
 		case a.screen.terminal:
 			return tableForm, nil
 		}
@@ -72,165 +68,128 @@ func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
 }
 
 // jsonRows writes {"columns":[…],"rows":[[…]],"truncated":…} as the rows come.
-type jsonRows struct {
-	out   io.Writer
-	comma string // before the next row
-}
-
-func newJSONRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
+func jsonRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
 	names, err := encodeJSON(columns)
 	if err == nil {
-		_, err = fmt.Fprintf(out, `{"columns":%s,"rows":[`, strings.TrimSuffix(string(names), "\n"))
+		_, err = fmt.Fprintf(out, `{"columns":%s,"rows":[`, names)
 	}
-	return &jsonRows{out: out}, err
-}
-
-func (w *jsonRows) row(values []any) error {
-	line := []byte(w.comma + "[")
-	w.comma = ","
-	for i, v := range values {
-		if i > 0 {
-			line = append(line, ',')
-		}
-		line = appendJSON(line, v)
-	}
-	_, err := w.out.Write(append(line, ']'))
-	return err
-}
-
-func (w *jsonRows) end(truncated bool) error {
-	_, err := fmt.Fprintf(w.out, "],\"truncated\":%t}\n", truncated)
-	return err
+	comma := "" // before the next row
+	return rowWriter{
+		row: func(values []any) error {
+			line := []byte(comma + "[")
+			comma = ","
+			for i, v := range values {
+				if i > 0 {
+					line = append(line, ',')
+				}
+				line = appendJSON(line, v)
+			}
+			_, err := out.Write(append(line, ']'))
+			return err
+		},
+		end: func(truncated bool) error {
+			_, err := fmt.Fprintf(out, "],\"truncated\":%t}\n", truncated)
+			return err
+		},
+	}, err
 }
 
 // lineRows writes an object a line.
-type lineRows struct {
-	out   io.Writer
-	names []string
+func lineRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
+	names := objectKeys(columns)
+	return rowWriter{
+		row: func(values []any) error {
+			line := []byte{'{'}
+			for i, v := range values {
+				if i > 0 {
+					line = append(line, ',')
+				}
+				line = appendJSON(append(appendJSON(line, names[i]), ':'), v)
+			}
+			_, err := out.Write(append(line, '}', '\n'))
+			return err
+		},
+		end: func(bool) error { return nil },
+	}, nil
 }
-
-func newLineRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
-	return &lineRows{out: out, names: objectKeys(columns)}, nil
-}
-
-func (w *lineRows) row(values []any) error {
-	line := []byte{'{'}
-	for i, v := range values {
-		if i > 0 {
-			line = append(line, ',')
-		}
-		line = appendJSON(line, w.names[i])
-		line = append(line, ':')
-		line = appendJSON(line, v)
-	}
-	_, err := w.out.Write(append(line, '}', '\n'))
-	return err
-}
-
-func (w *lineRows) end(bool) error { return nil }
 
 // objectKeys makes the names of columns differ: a second "id" becomes "id_2".
 func objectKeys(columns []string) []string {
 	seen := map[string]bool{}
-	keys := make([]string, len(columns))
-	for i, name := range columns {
+	return each(columns, func(name string) string {
 		key := name
 		for n := 2; seen[key]; n++ {
 			key = name + "_" + strconv.Itoa(n)
 		}
-		seen[key], keys[i] = true, key
-	}
-	return keys
+		seen[key] = true
+		return key
+	})
 }
 
-type csvRows struct {
-	out     *csv.Writer
-	escaped bool // for a terminal, which controls must not reach
-}
-
-func newCSVRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
-	w := &csvRows{out: csv.NewWriter(out), escaped: a.screen.terminal}
-	return w, w.write(columns)
-}
-
-func (w *csvRows) write(cells []string) error {
-	shown := slices.Clone(cells)
-	for i, cell := range cells {
-		if w.escaped {
-			shown[i] = printable(cell)
+// csvRows writes CSV, on a terminal with escapes for controls, which must not reach it.
+func csvRows(a *app, columns []string, to io.Writer) (rowWriter, error) {
+	out := csv.NewWriter(to)
+	write := func(cells []string) error {
+		if a.screen.terminal {
+			cells = each(cells, printable)
 		}
+		return out.Write(cells)
 	}
-	return w.out.Write(shown)
-}
-
-func (w *csvRows) row(values []any) error {
-	cells := make([]string, len(values))
-	for i, v := range values {
-		cells[i] = csvText(v)
-	}
-	return w.write(cells)
-}
-
-func (w *csvRows) end(bool) error {
-	w.out.Flush()
-	return w.out.Error()
-}
-
-// tableRows keeps the rows until all are there.
-type tableRows struct {
-	app  *app
-	out  io.Writer
-	grid grid
-	text []bool // columns that hold anything but numbers
+	return rowWriter{
+		row: func(values []any) error { return write(each(values, csvText)) },
+		end: func(bool) error {
+			out.Flush()
+			return out.Error()
+		},
+	}, write(columns)
 }
 
 // cellWidth is the longest text in a cell of a table on a terminal; the other forms cut nothing.
 const cellWidth = 120
 
-func newTableRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
-	return &tableRows{app: a, out: out, grid: grid{header: columns, whole: true, texts: []int{}}}, nil
-}
-
-func (w *tableRows) row(values []any) error {
-	if w.text == nil {
-		w.text = make([]bool, len(values))
-	}
-	cells := make([]string, len(values))
-	for i, v := range values {
-		switch v := v.(type) {
-		case nil:
-			cells[i] = "NULL"
-		case []byte:
-			cells[i], w.text[i] = "x'"+hex.EncodeToString(v)+"'", true
-		case int64, float64, bool:
-			cells[i] = plain(v)
-		default:
-			cells[i], w.text[i] = plain(v), true
-		}
-		if w.app.screen.terminal {
-			cells[i] = cut(cells[i], cellWidth)
-		}
-	}
-	w.grid.add(cells...)
-	return nil
-}
-
-func (w *tableRows) end(bool) error {
-	for i, text := range w.text {
-		if text {
-			w.grid.texts = append(w.grid.texts, i)
-		} else {
-			w.grid.right = append(w.grid.right, i)
-		}
-	}
-	text := ""
-	if s := w.app.screen; s.terminal && s.width > 0 && w.grid.tooWide(s.width) {
-		text = w.grid.records(s.width, s.colours)
-	} else {
-		text = w.app.drawn(&w.grid)
-	}
-	_, err := io.WriteString(w.out, text)
-	return err
+// tableRows keeps the rows until all are there.
+func tableRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
+	g := grid{header: columns, whole: true, texts: []int{}}
+	texts := make([]bool, len(columns)) // columns that hold anything but numbers
+	return rowWriter{
+		row: func(values []any) error {
+			cells := make([]string, len(values))
+			for i, v := range values {
+				switch v := v.(type) {
+				case nil:
+					cells[i] = "NULL"
+				case []byte:
+					cells[i], texts[i] = "x'"+hex.EncodeToString(v)+"'", true
+				case int64, float64, bool:
+					cells[i] = plain(v)
+				default:
+					cells[i], texts[i] = plain(v), true
+				}
+				if a.screen.terminal {
+					cells[i] = cut(cells[i], cellWidth)
+				}
+			}
+			g.add(cells...)
+			return nil
+		},
+		end: func(bool) error {
+			for i, text := range texts {
+				if text {
+					g.texts = append(g.texts, i)
+				} else if len(g.rows) > 0 {
+					g.right = append(g.right, i)
+				}
+			}
+			text := ""
+			if s := a.screen; s.terminal && s.width > 0 && g.tooWide(s.width) {
+				text = g.records(s.width, s.colours)
+			} else {
+				text = a.drawn(&g)
+			}
+			_, err := io.WriteString(out, text)
+			return err
+		},
+	}, nil
 }
 
 // appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an
@@ -256,7 +215,7 @@ func appendJSON(line []byte, value any) []byte {
 	if err != nil { // a string always has a JSON form
 		text, _ = json.Marshal(err.Error())
 	}
-	return append(line, strings.TrimSuffix(string(text), "\n")...)
+	return append(line, text...)
 }
 
 func csvText(value any) string {

@@ -176,16 +176,13 @@ func (a *app) runJSON(lines iter.Seq2[runs.TraceRecord, error], summary *runs.Ru
 	if err != nil {
 		return err
 	}
-	array := a.printArray(fmt.Sprintf(`{"summary":%s,"records":`, bytes.TrimSuffix(text, []byte("\n"))))
-	for line, err := range lines {
-		if err != nil {
-			return err
+	record := func(line runs.TraceRecord) ([]byte, error) {
+		if line.Record == nil {
+			return nil, nil
 		}
-		if line.Record != nil {
-			array.add(line.Line)
-		}
+		return line.Line, nil
 	}
-	return array.end("}")
+	return stream(a, fmt.Sprintf(`{"summary":%s,"records":`, text), lines, record, endObject)
 }
 
 func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef, s *runs.RunSummary) error {

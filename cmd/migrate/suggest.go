@@ -167,7 +167,7 @@ func (a *app) nothingListed(ctx context.Context) {
 		note = "note: nothing is there, or passes"
 	}
 	if a.scope != "" && a.file != nil {
-		scopes, err := scopeNames(ctx, a.file)
+		scopes, err := scopeNames(ctx, a.file, "name")
 		if err == nil && !slices.Contains(scopes, a.scope) {
 			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope,
 				(&app{path: a.path}).commandLine("scopes", "list"))
@@ -191,10 +191,10 @@ func (a *app) nothingListed(ctx context.Context) {
 	}
 }
 
-// scopeNames are the scopes of a file, by name.
-func scopeNames(ctx context.Context, d *db.DB) (names []string, err error) {
+// scopeNames are the scopes of a file, in the order of their id or their name.
+func scopeNames(ctx context.Context, d *db.DB, order string) (names []string, err error) {
 	err = d.Read(ctx, "scopes", func(rx *db.Rx) error {
-		return rx.Select(&names, `SELECT name FROM scopes ORDER BY name`)
+		return rx.Select(&names, `SELECT name FROM scopes ORDER BY `+order)
 	})
 	return names, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"math"
@@ -135,6 +134,5 @@ func deliveryCells(e workers.RuntimeEvent) []string {
 }
 
 func deliveryJSON(f workers.Followed) ([]byte, error) {
-	text, err := encodeJSON(workerItem{f.Of, f.Item, f.Cursor})
-	return bytes.TrimSuffix(text, []byte("\n")), err
+	return encodeJSON(workerItem{f.Of, f.Item, f.Cursor})
 }
