@@ -53,15 +53,7 @@ var _ = register("Look:", 40, func(a *app) *cobra.Command {
 var agentNoun = noun{
 	store: maintenance.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
 	pinned: pinnedIn(maintenance.StoreAgents),
-	open: func(a *app, d *db.DB) verbs {
-		s := a.registry(d)
-		return verbs{
-			find: func(ctx context.Context, prefix string, _ *string, limit int) ([]thing, error) {
-				return things(s.Find(ctx, prefix, limit))
-			},
-			pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete),
-		}
-	},
+	open:   func(a *app, d *db.DB) verbs { return idVerbs(a.registry(d)) },
 }
 
 func (a *app) registry(d *db.DB) *agents.Registry {
@@ -90,7 +82,7 @@ agent that the old program went on with, too, is contested until imports resolve
 	addWords(f, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
 	f.since(c, &filter.Since, "only agents that started")
 	return list(a, c, f, listing[agentItem]{
-		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[agentItem], error) {
+		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[agentItem], error) {
 			return a.agentsPage(ctx, d, filter, at)
 		},
 		grid: grid{
@@ -187,9 +179,7 @@ func describeAgent(
 	if err != nil {
 		return answer, err
 	}
-	if reason, ok := contested[e.SessionID]; ok {
-		answer.Contested = &reason
-	}
+	answer.Contested = orNull(contested[e.SessionID])
 	held, ok, err := registry.Reservation(ctx, e.Thread)
 	if err == nil && ok && held.Holder.SessionID == e.SessionID {
 		answer.Liveness = held.Live
@@ -212,9 +202,9 @@ func (a *app) printAgent(answer agentAnswer) {
 		}
 	}
 	a.printFacts(
-		fact{"agent", e.SessionID}, fact{"thread", e.Thread}, fact{"status", state}, fact{"reserved", held},
-		fact{"started", a.when(e.StartedAt)}, fact{"ended", endOf(e)},
-		fact{"context queries", strconv.Itoa(len(e.ContextQueries))}, fact{"contested", value(answer.Contested)},
+		"agent", e.SessionID, "thread", e.Thread, "status", state, "reserved", held,
+		"started", a.when(e.StartedAt), "ended", endOf(e),
+		"context queries", strconv.Itoa(len(e.ContextQueries)), "contested", value(answer.Contested),
 	)
 	if answer.Contested != nil {
 		a.noteContested()
@@ -231,20 +221,14 @@ func (a *app) agentsReapCommand() *cobra.Command {
 has ended or, without one, where no process has their pid or the machine was restarted since. Agents of
 which nobody can tell stay.`,
 	}
-	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) (err error) {
-		var n int
-		if thread := given(c, "thread"); thread != nil {
-			n, err = a.registry(d).ReapDeadForThread(ctx, *thread)
-		} else {
-			n, err = a.registry(d).ReapDead(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		return a.say(reapAnswer{n}, "abandoned %s\n", count(n, "dead agent"))
-	})
 	c.Flags().String("thread", "", "only agents on the thread `NAME`")
-	return a.answering(c, reapAnswer{})
+	return a.counting(c, func(n int) any { return reapAnswer{n} }, "abandoned", "dead agent",
+		func(ctx context.Context, d *db.DB) (int, error) {
+			if thread := given(c, "thread"); thread != nil {
+				return a.registry(d).ReapDeadForThread(ctx, *thread)
+			}
+			return a.registry(d).ReapDead(ctx)
+		})
 }
 
 func (a *app) agentsReleaseCommand() *cobra.Command {

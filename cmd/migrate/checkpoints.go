@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -17,8 +16,7 @@ import (
 	"selvedge/maintenance"
 )
 
-// checkpointAnswer is the shape of checkpoints show --json. The document is written as it is,
-// without the blanks between its parts; one of the last two is there.
+// checkpointAnswer is the shape of checkpoints show --json. It has one of the last two fields.
 type checkpointAnswer struct {
 	Summary checkpoints.Summary `json:"summary"` // as in checkpoints list
 	// paused: waits and can be claimed; claimed: a process resumes the run
@@ -34,8 +32,8 @@ type checkpointAnswer struct {
 	Claim *claimFact `json:"claim"`
 	// instead of document, where that is no JSON: its bytes
 	Base64 string `json:"document_base64,omitempty"`
-	// as it was saved or imported, without the blanks between its parts
-	Document any `json:"document"`
+	// only where it is JSON: as it was saved or imported, without the blanks between its parts
+	Document any `json:"document,omitempty"`
 }
 
 type claimFact struct {
@@ -95,7 +93,7 @@ went on with, too, is contested: it can't be claimed until imports resolve.`,
 	}
 	f.settle(wordFlag(c, &status, "status", "runs in this `STATUS`: ", checkpointStates))
 	return list(a, c, f, listing[checkpoints.Summary]{
-		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[checkpoints.Summary], error) {
+		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[checkpoints.Summary], error) {
 			return a.checkpointStore(d).Page(ctx, checkpoints.Filter{State: checkpoints.State(status)}, at)
 		},
 		grid: grid{
@@ -154,19 +152,19 @@ and is claimed, too, it shows the document that waits; --status claimed shows th
 				return err
 			}
 			if a.json {
-				return a.printCheckpointJSON(answer, document)
+				if utf8.Valid(document) && json.Valid(document) {
+					answer.Document = json.RawMessage(document) // which keeps its escapes
+				} else {
+					answer.Base64 = base64.StdEncoding.EncodeToString(document)
+				}
+				return a.printJSON(answer)
 			}
 			a.printCheckpoint(answer, document)
 			return a.failed
 		}),
 	}
 	check := wordFlag(c, &status, "status", "the document in this `STATUS`: ", checkpointStates)
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		if !c.Flags().Changed("status") {
-			return nil
-		}
-		return check()
-	}
+	c.PreRunE = func(*cobra.Command, []string) error { return check() }
 	return a.answering(c, checkpointAnswer{})
 }
 
@@ -209,33 +207,6 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	return answer, document, err
 }
 
-// orNull is null in JSON where a text is empty.
-func orNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-// printCheckpointJSON puts the document into the answer: encoding/json would change its escapes.
-func (a *app) printCheckpointJSON(answer checkpointAnswer, document []byte) error {
-	text, err := encodeJSON(answer)
-	if err != nil {
-		return err
-	}
-	const end = `"document":null}` // which is last and not set
-	var out bytes.Buffer
-	out.Write(bytes.TrimSuffix(text, []byte(end)))
-	out.WriteString(`"document":`)
-	if !utf8.Valid(document) || json.Compact(&out, document) != nil {
-		out.Truncate(out.Len() - len(`"document":`))
-		fmt.Fprintf(&out, `"document_base64":"%s"`, base64.StdEncoding.EncodeToString(document))
-	}
-	out.WriteString("}\n")
-	_, err = a.stdout.Write(out.Bytes())
-	return err
-}
-
 func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 	claimed := "no"
 	if c := answer.Claim; c != nil {
@@ -245,10 +216,9 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 		}
 	}
 	a.printFacts(
-		fact{"run", answer.Summary.RunID}, fact{"status", string(answer.State)},
-		fact{"stage", answer.Summary.PausedStageID}, fact{"asks", answer.Summary.Prompt},
-		fact{"paused", pausedAt(answer.Summary)}, fact{"saved", a.when(answer.SavedAt)}, fact{"claimed", claimed},
-		fact{"problem", value(answer.Problem)}, fact{"contested", value(answer.Contest)},
+		"run", answer.Summary.RunID, "status", string(answer.State), "stage", answer.Summary.PausedStageID,
+		"asks", answer.Summary.Prompt, "paused", pausedAt(answer.Summary), "saved", a.when(answer.SavedAt),
+		"claimed", claimed, "problem", value(answer.Problem), "contested", value(answer.Contest),
 	)
 	if answer.Contest != nil {
 		a.noteContested()

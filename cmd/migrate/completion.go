@@ -63,7 +63,7 @@ func complete(c *cobra.Command, flag string, with cobra.CompletionFunc) {
 
 const (
 	completedIDs    = 100
-	completingTakes = time.Second // at most: somebody waits for the key
+	completingTakes = time.Second // at most: the person at the shell waits for it
 )
 
 // completeFrom completes what the file knows; where the file can't be read, nothing.
@@ -88,13 +88,13 @@ func (a *app) completeFrom(find finder) cobra.CompletionFunc {
 // A finder gives the ids of a sort that begin with a prefix.
 type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, error)
 
-// completeArgs completes arguments, each by what complete gives for those before it; nil: nothing.
-func completeArgs(c *cobra.Command, completes func(before []string) cobra.CompletionFunc) {
-	c.ValidArgsFunction = func(
-		c *cobra.Command, args []string, prefix string,
-	) ([]string, cobra.ShellCompDirective) {
-		if with := completes(args); with != nil {
-			return with(c, args, prefix)
+// completeArgs completes arguments, each by the function in its place, and none behind them.
+func completeArgs(c *cobra.Command, by ...cobra.CompletionFunc) {
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) (
+		[]string, cobra.ShellCompDirective,
+	) {
+		if len(args) < len(by) {
+			return by[len(args)](c, args, prefix)
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -111,44 +111,33 @@ func (a *app) completeIDs(root *cobra.Command) {
 		ids[n.store] = n.complete(a)
 	}
 	kinds := a.completeFrom(a.named(`SELECT kind FROM leases WHERE scope = ?1`))
-	release := subcommand(subcommand(root, "reservations"), "release")
-	completeArgs(release, func(before []string) cobra.CompletionFunc {
-		switch len(before) {
-		case 0:
-			return kinds
-		case 1:
-			return a.completeFrom(a.reservedNames(before[0]))
-		}
-		return nil
-	})
-	completeArgs(subcommand(root, "delete"), func(before []string) cobra.CompletionFunc {
-		switch {
-		case len(before) == 0:
-			return cobra.FixedCompletions(maintenance.Stores(), cobra.ShellCompDirectiveNoFileComp)
-		case len(before) == 1 && slices.Contains(maintenance.Stores(), before[0]):
-			return a.completeFrom(ids[before[0]])
-		}
-		return nil
-	})
-	completeArgs(subcommand(root, "help"), func(before []string) cobra.CompletionFunc {
-		var names []string
-		if c, _, err := root.Find(before); err == nil {
+	completeArgs(subcommand(subcommand(root, "reservations"), "release"), kinds,
+		func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			return a.completeFrom(a.reservedNames(args[0]))(c, args, prefix)
+		})
+	completeArgs(subcommand(root, "delete"),
+		cobra.FixedCompletions(maintenance.Stores(), cobra.ShellCompDirectiveNoFileComp),
+		func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if !slices.Contains(maintenance.Stores(), args[0]) {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeFrom(ids[args[0]])(c, args, prefix)
+		})
+	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (
+		names []string, _ cobra.ShellCompDirective,
+	) {
+		if c, _, err := root.Find(args); err == nil {
 			names = each(c.Commands(), (*cobra.Command).Name)
 		}
-		return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
-	})
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 	subcommand(subcommand(root, "imports"), "resolve").ValidArgsFunction = a.completeFrom(
 		a.named(`SELECT entity_id FROM import_conflicts WHERE scope = ?1 AND decided_at IS NULL`))
 	for name, find := range ids {
 		for _, c := range subcommand(root, name).Commands() {
 			_, words, _ := strings.Cut(c.Use, " ")
 			if c.ValidArgsFunction == nil && strings.HasPrefix(strings.TrimPrefix(words, "["), "ID") {
-				completeArgs(c, func(before []string) cobra.CompletionFunc {
-					if len(before) > 0 {
-						return nil
-					}
-					return a.completeFrom(find)
-				})
+				completeArgs(c, a.completeFrom(find))
 			}
 		}
 	}

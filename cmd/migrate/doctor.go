@@ -135,7 +135,10 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 			n    int
 			what string
 		}{
-			{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"},
+			{r.Checkpoints, "claim"},
+			{r.Runs, "run"},
+			{r.Live, "live run"},
+			{r.Agents, "agent"},
 			{r.Reservations, "reservation"},
 		} {
 			if part.n > 0 {
@@ -209,7 +212,7 @@ var (
 	fewLeft         = 10               // one in so many connections
 	// half of those that there are; autovacuum begins to hurry at 0.1 of 2^31
 	manyIDs     int64 = 1 << 30
-	muchKeptWAL int64 = 64 << 20 // bytes, for a slot that nobody uses
+	muchKeptWAL int64 = 64 << 20 // bytes, for a slot without a connection
 )
 
 // serverHealth looks at what keeps the server from its work. It does not look at the server's disk.

@@ -60,27 +60,30 @@ func withHint(err error, format string, args ...any) error {
 // classify is the one place where an error becomes a kind. What db calls corrupt is failed, not
 // damaged: that word is for what check found in the file itself.
 func classify(err error) kind {
-	var f *fault
-	switch {
-	case errors.Is(err, errInterrupted): // before busy: who was interrupted while waiting was interrupted
-		return kindInterrupted
-	case errors.As(err, &f):
+	if f, ok := errors.AsType[*fault](err); ok && !errors.Is(err, errInterrupted) {
 		return f.kind
-	case errors.Is(err, db.ErrBusy):
-		return kindBusy
-	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase),
-		errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved),
-		errors.Is(err, db.ErrReplaced):
-		return kindUnsupported
-	// also of a server whose socket is not there
-	case errors.Is(err, db.ErrIO), errors.Is(err, db.ErrOutcomeUnknown):
-		return kindFailed
-	case errors.Is(err, db.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return kindNotFound
-	case errors.Is(err, db.ErrInvalid):
-		return kindUsage
+	}
+	for _, k := range kinds {
+		if slices.ContainsFunc(k.errs, func(e error) bool { return errors.Is(err, e) }) {
+			return k.kind
+		}
 	}
 	return kindFailed
+}
+
+// kinds are the kinds of errors that are no faults; the first that fits counts.
+var kinds = []struct {
+	kind kind
+	errs []error
+}{
+	{kindInterrupted, []error{errInterrupted}}, // before busy: a wait that was interrupted was interrupted
+	{kindBusy, []error{db.ErrBusy}},
+	{kindUnsupported, []error{
+		db.ErrSchemaTooNew, db.ErrNotADatabase, db.ErrUnsupported, db.ErrMoved, db.ErrReplaced,
+	}},
+	{kindFailed, []error{db.ErrIO, db.ErrOutcomeUnknown}}, // also of a server whose socket is not there
+	{kindNotFound, []error{db.ErrNotFound, fs.ErrNotExist}},
+	{kindUsage, []error{db.ErrInvalid}},
 }
 
 func hintOf(err error) string {
@@ -160,8 +163,8 @@ func (a *app) op() string {
 	return "migrate"
 }
 
-// pasteable puts the file and the scope in use into the command lines of a hint: who wrote it, a
-// store perhaps, knows of neither.
+// pasteable puts the file and the scope in use into the command lines of a hint. A store that wrote
+// the hint knows neither.
 func (a *app) pasteable(hint string) string {
 	const program = "migrate "
 	var commands []string

@@ -73,32 +73,39 @@ func (a *app) fullDisk(err error) error {
 	return withHint(err, "%s; what retention does not keep goes with: migrate gc --apply", db.Hint(err))
 }
 
-// openFault says what can be done about a file that can't be opened, in the words of the command line.
+// openFault says what can be done about a file or a server that can't be opened, in the words of the
+// command line.
 func (a *app) openFault(err error) error {
-	if a.onServer() {
-		return a.serverFault(err)
-	}
+	up, onFile := "migrate up", !a.onServer()
 	info, stat := os.Stat(a.path)
+	there := onFile && stat == nil
+	if onFile {
+		up = fmt.Sprintf("migrate --db %s up", shellWord(a.path))
+	}
 	switch {
+	case a.nothingThere(err) && a.op() == "verify":
+		return withHint(err, "bring the tree in with: %s",
+			a.commandLine(append([]string{"import"}, a.given...)...))
+	case a.nothingThere(err):
+		return withHint(err, "make it with: %s", up)
 	case errors.Is(err, db.ErrNotFound):
-		if a.op() == "verify" {
-			return withHint(err, "bring the tree in with: %s",
-				a.commandLine(append([]string{"import"}, a.given...)...))
+		if make := a.createdb(); make != "" {
+			return withHint(err, "make the database with: %s", make)
 		}
-		return withHint(err, "make it with: migrate --db %s up", shellWord(a.path))
-	case errors.Is(err, db.ErrInvalid) && stat == nil && !info.Mode().IsRegular():
+	case errors.Is(err, db.ErrInvalid) && there && !info.Mode().IsRegular():
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
-	case errors.Is(err, db.ErrInvalid):
-		hint := fmt.Sprintf("bring it to this program's schema with: migrate --db %s up", shellWord(a.path))
+	// an older schema; an address that can't be read has no hint
+	case errors.Is(err, db.ErrInvalid) && (onFile || db.Hint(err) != ""):
+		hint := "bring it to this program's schema with: " + up
 		if a.op() == "import" {
 			hint += "\nor on the way: " + a.typed("--up")
 		}
 		return &fault{kind: kindFailed, hint: hint, err: err}
-	case errors.Is(err, db.ErrNotADatabase) && stat == nil && info.Size() == 0:
-		return withHint(err, "finish it with: migrate --db %s up", shellWord(a.path))
-	case errors.Is(err, db.ErrFull) && stat == nil:
+	case errors.Is(err, db.ErrNotADatabase) && there && info.Size() == 0:
+		return withHint(err, "finish it with: %s", up)
+	case errors.Is(err, db.ErrFull) && there:
 		return withHint(err, roomFirst)
-	case errors.Is(err, db.ErrUnsupported):
+	case errors.Is(err, db.ErrUnsupported) && onFile:
 		return withHint(err, "keep the file on a local disk")
 	}
 	return err

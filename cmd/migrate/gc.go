@@ -79,19 +79,19 @@ func (f *limitFlags) add(c *cobra.Command) {
 func (f *limitFlags) policy(c *cobra.Command) (*db.Policy, error) {
 	var p db.Policy
 	given := false
-	for name, read := range map[string]func() error{
-		"max-age": func() error {
-			age, err := parseAge(f.age)
+	for name, read := range map[string]func(text string) error{
+		"max-age": func(text string) error {
+			age, err := parseAge(text)
 			p.Age = cmp.Or(age, db.KeepNone)
 			return err
 		},
-		"keep": func() error {
-			n, err := strconv.ParseUint(f.keep, 10, 31)
+		"keep": func(text string) error {
+			n, err := strconv.ParseUint(text, 10, 31)
 			p.Count = cmp.Or(int(n), db.KeepNone)
 			return err
 		},
-		"max-bytes": func() error {
-			n, err := humanize.ParseBytes(f.bytes)
+		"max-bytes": func(text string) error {
+			n, err := humanize.ParseBytes(text)
 			if err == nil && n > 1<<62 {
 				err = strconv.ErrRange
 			}
@@ -99,13 +99,11 @@ func (f *limitFlags) policy(c *cobra.Command) (*db.Policy, error) {
 			return err
 		},
 	} {
-		if !c.Flags().Changed(name) {
-			continue
-		}
-		given = true
-		if err := read(); err != nil {
-			return nil, usage("--%s %s: write an age as 24h or 30d, a number, or a size as 500MB", name,
-				c.Flags().Lookup(name).Value)
+		if flag := c.Flags().Lookup(name); flag.Changed {
+			given = true
+			if err := read(flag.Value.String()); err != nil {
+				return nil, usage("--%s %s: write an age as 24h or 30d, a number, or a size as 500MB", name, flag.Value)
+			}
 		}
 	}
 	if !given {

@@ -93,20 +93,16 @@ func asServer(h *db.ServerHealth) *serverHealth {
 	if h == nil {
 		return nil
 	}
-	s := &serverHealth{
-		SeesAll: h.SeesAll, Connections: h.Connections, MostConnections: h.MostConnections,
-		Awaited: h.Awaited, AwaitedThere: h.AwaitedThere, CommitsWaiting: h.CommitsWaiting,
-		IDsSpent: h.IDsSpent, ArchiveFails: h.ArchiveFails,
+	return &serverHealth{
+		SeesAll: h.SeesAll, Oldest: orNull(asSession(h.Oldest)), Connections: h.Connections,
+		MostConnections: h.MostConnections, Awaited: h.Awaited, AwaitedThere: h.AwaitedThere,
+		CommitsWaiting: h.CommitsWaiting, IDsSpent: h.IDsSpent, ArchiveFails: h.ArchiveFails,
 		Waits: each(h.Waits, func(w db.LockWait) lockWait {
 			return lockWait{asSession(w.ServerSession), w.Waited.Seconds(), each(w.HeldBy, asSession)}
 		}),
 		Standbys: each(h.Standbys, func(s db.Standby) serverStandby { return serverStandby(s) }),
 		Slots:    each(h.Slots, func(s db.Slot) serverSlot { return serverSlot(s) }),
 	}
-	if h.Oldest != (db.ServerSession{}) {
-		s.Oldest = new(asSession(h.Oldest))
-	}
-	return s
 }
 
 var _ = register("Care:", 60, func(a *app) *cobra.Command {
@@ -132,12 +128,12 @@ func (a *app) health(ctx context.Context, d *db.DB, _ []string) error {
 		DiskFree: h.DiskFree, Readers: append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
 	}
 	return a.answer(answer, func() {
-		facts := []fact{{"file", answer.Path}, {"size", size(h.FileBytes)}}
+		facts := []string{"file", answer.Path, "size", size(h.FileBytes)}
 		if h.Server != nil {
 			facts = append(facts, serverFacts(h)...)
 		} else {
-			facts = append(facts, fact{"WAL", size(h.WALBytes)}, fact{"free", size(answer.FreeBytes)},
-				fact{"free on the disk", size(h.DiskFree)}, fact{"read by", cmp.Or(pids(h.Readers), "nobody")})
+			facts = append(facts, "WAL", size(h.WALBytes), "free", size(answer.FreeBytes),
+				"free on the disk", size(h.DiskFree), "read by", cmp.Or(pids(h.Readers), "nobody"))
 		}
 		a.printFacts(facts...)
 	})
@@ -149,8 +145,8 @@ func pids(list []int) string {
 }
 
 // serverFacts are those of a server's health for people.
-func serverFacts(health db.Health) (facts []fact) {
-	add := func(name, format string, args ...any) { facts = append(facts, fact{name, line(format, args...)}) }
+func serverFacts(health db.Health) (facts []string) {
+	add := func(name, format string, args ...any) { facts = append(facts, name, line(format, args...)) }
 	h := health.Server
 	if health.WALBytes > 0 {
 		add("WAL", "%s", size(health.WALBytes))

@@ -94,11 +94,16 @@ func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage st
 	})
 }
 
-// wordFlag adds a flag that takes one of some words, and gives its check.
+// wordFlag adds a flag that takes one of some words, and gives the check of one that was given.
 func wordFlag[S ~string](c *cobra.Command, to *string, name, usage string, words []S) (check func() error) {
 	c.Flags().StringVar(to, name, *to, usage+join(words))
 	completeWords(c, name, words)
-	return func() error { return oneOf(name, *to, words) }
+	return func() error {
+		if !c.Flags().Changed(name) {
+			return nil
+		}
+		return oneOf(name, *to, words)
+	}
 }
 
 // since adds --since; what is the beginning of its help.
@@ -135,13 +140,15 @@ const listBatch = 500
 
 // A listing is how a store's list is read and shown.
 type listing[T any] struct {
-	page func(ctx context.Context, d *db.DB, at db.At) (db.Page[T], error)
+	page func(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[T], error)
 	grid grid
 	row  func(item T) []string
 }
 
 // items reads page by page until there are enough items, and then sets next to the cursor to go on from.
-func (l listing[T]) items(ctx context.Context, d *db.DB, f pageFlags, next *string) iter.Seq2[T, error] {
+func (l listing[T]) items(
+	ctx context.Context, a *app, d *db.DB, f pageFlags, next *string,
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		at := db.At{After: f.after}
 		// how many items to go over, and how many to give
@@ -154,7 +161,7 @@ func (l listing[T]) items(ctx context.Context, d *db.DB, f pageFlags, next *stri
 			default:
 				at.Limit = min(listBatch, left)
 			}
-			page, err := l.page(ctx, d, at)
+			page, err := l.page(ctx, d, a.scope, at)
 			if err != nil {
 				yield(*new(T), err)
 				return
@@ -180,7 +187,7 @@ func (l listing[T]) items(ctx context.Context, d *db.DB, f pageFlags, next *stri
 // printList writes a list. With --json it is written as it is read.
 func printList[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l listing[T]) error {
 	next := ""
-	items := l.items(ctx, d, f, &next)
+	items := l.items(ctx, a, d, f, &next)
 	if a.json {
 		return stream(a, `{"items":`, items, func(item T) ([]byte, error) { return encodeJSON(item) },
 			func() string {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/legacy"
 	"selvedge/maintenance"
 )
 
@@ -163,17 +164,10 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) {
 	if len(stores) > 0 {
 		a.printGrid(g)
 	}
-	for _, list := range []struct {
-		title   string
-		remarks []moveRemark
-	}{{"differs", answer.Differs}, {"left out", answer.LeftOut}} {
-		for i, r := range list.remarks {
-			if i == shownRemarks {
-				a.print("%s: and %s; --json has the first 100\n", list.title, count(len(list.remarks)-i, "more"))
-				break
-			}
-			a.print("%s: %s %s: %s\n", list.title, r.Table, r.Row, r.Reason)
-		}
+	for i, list := range [][]moveRemark{answer.Differs, answer.LeftOut} {
+		a.printRemarks([]string{"differs", "left out"}[i], 100, each(list, func(r moveRemark) legacy.Remark {
+			return legacy.Remark{File: r.Table + " " + r.Row, Reason: r.Reason}
+		}))
 	}
 	what := "moved"
 	switch {

@@ -52,11 +52,22 @@ func by[R any](ref func(thing) R, do func(context.Context, R) error) func(contex
 
 func idOf(t thing) string { return t.id }
 
-func things[ID ~string](ids []ID, err error) (list []thing, _ error) {
-	for _, id := range ids {
-		list = append(list, thing{id: string(id)})
+// An idStore is a store whose ids are unique.
+type idStore interface {
+	Find(ctx context.Context, prefix string, limit int) ([]string, error)
+	Pin(ctx context.Context, id string) error
+	Unpin(ctx context.Context, id string) error
+	Delete(ctx context.Context, id string) error
+}
+
+func idVerbs(s idStore) verbs {
+	return verbs{
+		find: func(ctx context.Context, prefix string, _ *string, limit int) ([]thing, error) {
+			ids, err := s.Find(ctx, prefix, limit)
+			return each(ids, func(id string) thing { return thing{id: id} }), err
+		},
+		pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete),
 	}
-	return list, err
 }
 
 // find returns the thing that an id or the beginning of one means: by the id that calls use, else by
@@ -209,14 +220,20 @@ type recoverAnswer struct {
 func (a *app) recoverCommand(what, short, long string,
 	do func(ctx context.Context, d *db.DB) (int, error),
 ) *cobra.Command {
-	return a.answering(&cobra.Command{
-		Use: "recover", Short: short, Long: long,
-		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) error {
-			n, err := do(ctx, d)
-			if err != nil {
-				return err
-			}
-			return a.say(recoverAnswer{Recovered: n}, "recovered %s\n", count(n, what))
-		}),
-	}, recoverAnswer{})
+	return a.counting(&cobra.Command{Use: "recover", Short: short, Long: long},
+		func(n int) any { return recoverAnswer{n} }, "recovered", what, do)
+}
+
+// counting makes c a command that writes and answers with how many things it did something to.
+func (a *app) counting(c *cobra.Command, answer func(n int) any, did, what string,
+	do func(ctx context.Context, d *db.DB) (int, error),
+) *cobra.Command {
+	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) error {
+		n, err := do(ctx, d)
+		if err != nil {
+			return err
+		}
+		return a.say(answer(n), did+" %s\n", count(n, what))
+	})
+	return a.answering(c, answer(0))
 }

@@ -182,22 +182,19 @@ func screenOf(stdout io.Writer) screen {
 	return s
 }
 
-// A fact is a name with a value.
-type fact = [2]string
-
-// printFacts writes a list of facts, aligned.
-func (a *app) printFacts(facts ...fact) {
+// printFacts writes names with their values, aligned.
+func (a *app) printFacts(facts ...string) {
 	longest := 0
-	for _, f := range facts {
-		longest = max(longest, utf8.RuneCountInString(f[0]))
+	for pair := range slices.Chunk(facts, 2) {
+		longest = max(longest, utf8.RuneCountInString(pair[0]))
 	}
-	for _, f := range facts {
-		a.print("%-*s  %s\n", longest, f[0], f[1])
+	for pair := range slices.Chunk(facts, 2) {
+		a.print("%-*s  %s\n", longest, pair[0], pair[1])
 	}
 }
 
 // printSheet writes facts, and tables below them.
-func (a *app) printSheet(facts []fact, tables ...*grid) {
+func (a *app) printSheet(facts []string, tables ...*grid) {
 	a.paged(func() {
 		a.printFacts(facts...)
 		for _, g := range tables {
@@ -253,6 +250,14 @@ func each[S, T any](list []S, make func(S) T) []T {
 		made = append(made, make(item))
 	}
 	return made
+}
+
+// orNull is null in JSON where a value is the zero value.
+func orNull[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
 }
 
 // size is a number of bytes for people.

@@ -19,7 +19,7 @@ type progress struct {
 	bar  *progressbar.ProgressBar // nil: not begun
 }
 
-// watched reports whether somebody sees a progress.
+// watched reports whether progress is shown.
 func (a *app) watched() bool { return !a.quiet && isTerminal(a.stderr) }
 
 func (a *app) newProgress(what, of string) *progress {

@@ -102,7 +102,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		})
 		defer timer.Stop()
 	}
-	var kept bytes.Buffer // no read stays open while somebody reads a page
+	var kept bytes.Buffer // no read stays open while a pager shows the answer
 	to := a.stdout
 	if f.form.kept {
 		to = &kept

@@ -29,11 +29,7 @@ type reservationItem struct {
 func reservationOf(r db.Reservation) reservationItem {
 	item := reservationItem{
 		Kind: r.Kind, Name: r.Name, Epoch: r.Epoch, State: r.State, ReservedAt: r.ReservedAt,
-		RenewedAt: r.RenewedAt, Note: r.Note,
-	}
-	if r.TTL > 0 {
-		seconds := r.TTL.Seconds()
-		item.TTLSeconds = &seconds
+		RenewedAt: r.RenewedAt, TTLSeconds: orNull(r.TTL.Seconds()), Note: r.Note,
 	}
 	if !r.Detached {
 		item.PID, item.Program = &r.PID, &r.Program
@@ -62,8 +58,8 @@ that are over and that nobody has taken since are shown too, as expired or dead;
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
 	return list(a, c, &listFlags{}, listing[reservationItem]{
-		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[reservationItem], error) {
-			list, err := d.Reservations(ctx, db.ReservationFilter{Scope: a.scope, Kind: kind}, at)
+		page: func(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[reservationItem], error) {
+			list, err := d.Reservations(ctx, db.ReservationFilter{Scope: scope, Kind: kind}, at)
 			return db.Page[reservationItem]{Items: each(list.Items, reservationOf), Next: list.Next}, err
 		},
 		grid: grid{

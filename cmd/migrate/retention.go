@@ -29,7 +29,7 @@ type storeLimits struct {
 }
 
 func limitsOf(r maintenance.StoreRetention) storeLimits {
-	l := storeLimits{Store: r.Store, Origin: string(r.Origin)}
+	l := storeLimits{Store: r.Store, Origin: string(r.Origin), SetAt: orNull(r.SetAt)}
 	if p := r.Policy; p.Age != 0 {
 		l.MaxAgeSeconds = new(max(p.Age, 0).Seconds())
 	}
@@ -38,9 +38,6 @@ func limitsOf(r maintenance.StoreRetention) storeLimits {
 	}
 	if p := r.Policy; p.Bytes != 0 {
 		l.MaxBytes = new(max(p.Bytes, 0))
-	}
-	if !r.SetAt.IsZero() {
-		l.SetAt = &r.SetAt
 	}
 	return l
 }
@@ -142,13 +139,11 @@ workers. A limit of 0 keeps nothing. It answers like show.`,
 			if policy, err = f.policy(c); err != nil {
 				return err
 			}
-			given := 0
-			for _, is := range []bool{policy != nil, everything, byDefault} {
-				if is {
-					given++
-				}
+			ways := map[bool]int{}
+			for _, given := range []bool{policy != nil, everything, byDefault} {
+				ways[given]++
 			}
-			if given != 1 {
+			if ways[true] != 1 {
 				return usage("name limits, or --everything, or --default")
 			}
 			return nil

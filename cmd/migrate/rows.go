@@ -33,8 +33,10 @@ type rowForm struct {
 
 var (
 	jsonForm  = rowForm{flag: "json", isJSON: true, writer: jsonRows}
-	tableForm = rowForm{flag: "table", help: "a table (the default on a terminal)", kept: true,
-		writer: tableRows}
+	tableForm = rowForm{
+		flag: "table", help: "a table (the default on a terminal)", kept: true,
+		writer: tableRows,
+	}
 	lineForm = rowForm{flag: "nl", help: "one JSON object a line", isJSON: true, writer: lineRows}
 	csvForm  = rowForm{flag: "csv", help: "CSV with a header (the default elsewhere)", writer: csvRows}
 	rowForms = []rowForm{jsonForm, tableForm, lineForm, csvForm}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	reading "selvedge/internal/usage"
 	"selvedge/maintenance"
 	"selvedge/runs"
 )
@@ -103,7 +104,7 @@ run must pass all of them. --status and --outcome may be repeated, and mean any 
 	addWords(f, c, &filter.Outcomes, "outcome", "only completed runs with this `OUTCOME`: ", runOutcomes)
 	f.since(c, &filter.Since, "only runs that started")
 	return list(a, c, f, listing[runs.RunSummary]{
-		page: func(ctx context.Context, d *db.DB, at db.At) (db.Page[runs.RunSummary], error) {
+		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[runs.RunSummary], error) {
 			return a.runStore(d).Page(ctx, filter, at)
 		},
 		grid: grid{
@@ -186,20 +187,15 @@ func (a *app) runJSON(lines iter.Seq2[runs.TraceRecord, error], summary *runs.Ru
 }
 
 func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef, s *runs.RunSummary) error {
-	facts := []fact{{"run", ref.RunID}, {"agent", ref.AgentID}}
+	facts := []string{"run", ref.RunID, "agent", ref.AgentID}
 	if s != nil {
 		ended := "no"
 		if s.EndedAt != nil {
 			ended = a.when(*s.EndedAt) + ", after " + took(*s)
 		}
-		facts = []fact{
-			{"run", s.RunID},
-			{"agent", s.AgentID},
-			{"intent", s.Intent},
-			{"status", statusWords(*s)},
-			{"started", a.when(s.StartedAt)},
-			{"ended", ended},
-			{"turns", strconv.Itoa(s.TurnCount)},
+		facts = []string{
+			"run", s.RunID, "agent", s.AgentID, "intent", s.Intent, "status", statusWords(*s),
+			"started", a.when(s.StartedAt), "ended", ended, "turns", strconv.Itoa(s.TurnCount),
 		}
 	}
 	var why string
@@ -212,10 +208,10 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 		g.add(lineCells(line)...)
 		switch r := line.Record.(type) {
 		case runs.Turn:
-			turns.add(usedBy(line.Line))
+			turns.add(reading.Of(line.Line))
 		case runs.Unknown:
 			if r.Kind == modelTurn {
-				modelTurns.add(usedBy(r.Raw))
+				modelTurns.add(reading.Of(r.Raw))
 			}
 		case runs.Ended:
 			why = ""
@@ -228,10 +224,10 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 		turns = modelTurns
 	}
 	if why != "" {
-		facts = append(facts, fact{"summary", why})
+		facts = append(facts, "summary", why)
 	}
 	if turns.counted() {
-		facts = append(facts, fact{"used", turns.words()})
+		facts = append(facts, "used", turns.words())
 	}
 	a.printSheet(facts, g)
 	return a.failed
@@ -268,7 +264,7 @@ func describeLine(line runs.TraceRecord) []string {
 		}
 	case runs.Unknown:
 		if used := new(tally); r.Kind == modelTurn {
-			u := usedBy(r.Raw)
+			u := reading.Of(r.Raw)
 			if used.add(u); *used != (tally{}) {
 				return []string{r.Kind, "", value(cmp.Or(u.ResponseModel, u.RequestModel)), used.words()}
 			}
@@ -317,18 +313,74 @@ type adoptAnswer struct {
 }
 
 func (a *app) runsAdoptCommand() *cobra.Command {
-	return a.answering(&cobra.Command{
+	return a.counting(&cobra.Command{
 		Use:   "adopt",
 		Short: "End the open runs that nobody writes to any more",
 		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought.
 Runs of processes that still run, stopped ones too, stay with them. Runs that were ever held by a lease, or
 that wait for somebody, are left alone: they can be resumed.`,
-		RunE: a.on(toWrite, func(ctx context.Context, d *db.DB, _ []string) error {
-			n, err := a.runStore(d).AdoptOrphans(ctx)
-			if err != nil {
-				return err
+	}, func(n int) any { return adoptAnswer{n} }, "adopted", "run",
+		func(ctx context.Context, d *db.DB) (int, error) { return a.runStore(d).AdoptOrphans(ctx) })
+}
+
+// runItem is a line of runs tail --json. The record is written as it is read.
+type runItem struct {
+	AgentID  string `json:"agent_id"` // agent, as the calls that wrote the run named it
+	RunID    string `json:"run_id"`   // run, as they named it
+	Sequence int64  `json:"sequence"` // the record's place in the trace, from 1
+	Record   any    `json:"record"`   // as in runs show
+	Cursor   string `json:"cursor"`   // give it to --from, with the run's ID, to go on behind this record
+}
+
+func (a *app) runsTailCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tail [ID] [--agent ID] [--lines N | --all | --from CURSOR]",
+		Short: "Follow a run, or all of them, as records are written",
+		Long: `tail prints the last records of a run, and then each as any process writes it, until it is
+interrupted; also behind the run's end. Without ID it follows every run of the scope, or of --agent, and
+begins with what is new: in each run in the order of its trace. Where several agents have a run of that id,
+--agent says whose.
+
+Each record has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the
+same run. A run that is removed, or replaced by an import, ends its tail; all of them together end only
+where records went unseen.`,
+	}
+	c.Flags().String("agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
+	tailCommand(a, c, "records", runNoun.needsID, func(
+		ctx context.Context, d *db.DB, args []string, _ tailFlags,
+	) (t tailing[runs.RunRef, runs.TraceRecord], err error) {
+		store, agent := a.runStore(d), given(c, "agent")
+		t = tailing[runs.RunRef, runs.TraceRecord]{
+			columns: []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}},
+			row:     lineCells, json: runItemJSON,
+		}
+		if len(args) == 0 {
+			t.follow = func(ctx context.Context, _ string) iter.Seq2[runs.Followed, error] {
+				return store.FollowAll(ctx, runs.Filter{Agent: agent})
 			}
-			return a.say(adoptAnswer{Adopted: n}, "adopted %s\n", count(n, "run"))
-		}),
-	}, adoptAnswer{})
+			t.owners = []column{{"agent", 16}, {"run", 24}}
+			t.owner = func(ref runs.RunRef) []string { return []string{ref.AgentID, ref.RunID} }
+			t.expired = "a run was removed before all its records were printed; start again to follow those " +
+				"that are there"
+			return t, nil
+		}
+		found, err := runNoun.find(ctx, runNoun.open(a, d), args[0], agent)
+		ref := runRef(found)
+		t.follow = func(ctx context.Context, from string) iter.Seq2[runs.Followed, error] {
+			return store.Follow(ctx, ref, from)
+		}
+		t.before = func(ctx context.Context, n int64) (string, error) { return store.CursorBefore(ctx, ref, n) }
+		t.words = []string{"runs", "tail", ref.RunID, "--agent", ref.AgentID}
+		t.expired = "retention or an import removed the run; what there is now: " + a.commandLine("runs", "list")
+		return t, err
+	})
+	return a.answering(c, runItem{})
+}
+
+func runItemJSON(r runs.Followed) ([]byte, error) {
+	line := appendJSON([]byte(`{"agent_id":`), r.Of.AgentID)
+	line = appendJSON(append(line, `,"run_id":`...), r.Of.RunID)
+	line = strconv.AppendInt(append(line, `,"sequence":`...), r.Item.Sequence, 10)
+	line = append(append(line, `,"record":`...), r.Item.Line...)
+	return append(appendJSON(append(line, `,"cursor":`...), r.Cursor), '}'), nil
 }

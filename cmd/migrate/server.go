@@ -108,31 +108,6 @@ func (a *app) nothingThere(err error) bool {
 	return errors.Is(err, db.ErrNotFound) && (!a.onServer() || db.Hint(err) == "")
 }
 
-// serverFault says what can be done about a server that can't be used, in the words of the command line.
-func (a *app) serverFault(err error) error {
-	hint := db.Hint(err)
-	switch {
-	case a.nothingThere(err):
-		if a.op() == "verify" {
-			return withHint(err, "bring the tree in with: %s",
-				a.commandLine(append([]string{"import"}, a.given...)...))
-		}
-		return withHint(err, "make it with: migrate up")
-	case errors.Is(err, db.ErrNotFound):
-		if make := a.createdb(); make != "" {
-			return withHint(err, "make the database with: %s", make)
-		}
-	// an older schema; an address that can't be read has no hint
-	case errors.Is(err, db.ErrInvalid) && hint != "":
-		hint = "bring it to this program's schema with: migrate up"
-		if a.op() == "import" {
-			hint += "\nor on the way: " + a.typed("--up")
-		}
-		return &fault{kind: kindFailed, hint: hint, err: err}
-	}
-	return err
-}
-
 // otherTools are the commands that a server has tools of its own for, and how to call these.
 func (a *app) otherTools() map[string]string {
 	schema, address := "selvedge", libpqAddress(a.path)

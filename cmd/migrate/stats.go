@@ -53,15 +53,12 @@ func (a *app) stats(ctx context.Context, d *db.DB, _ []string) error {
 		FreePages: s.FreePages,
 		Tables:    each(s.Tables, func(t db.TableStats) tableSize { return tableSize{t.Name, t.Rows} }),
 	}, func() {
-		facts := []fact{
-			{"file", s.Path},
-			{"engine", s.Engine},
-			{"schema", strconv.FormatInt(s.Schema, 10)},
-			{"made", a.when(s.CreatedAt)},
-			{"size", size(s.FileBytes)},
+		facts := []string{
+			"file", s.Path, "engine", s.Engine, "schema", strconv.FormatInt(s.Schema, 10),
+			"made", a.when(s.CreatedAt), "size", size(s.FileBytes),
 		}
 		if !a.onServer() {
-			facts = append(facts, fact{"WAL", size(s.WALBytes)}, fact{"free", size(s.FreePages * s.PageSize)})
+			facts = append(facts, "WAL", size(s.WALBytes), "free", size(s.FreePages*s.PageSize))
 		}
 		a.printFacts(facts...)
 		g := &grid{header: []string{"table", "rows"}, right: []int{1}}

@@ -51,9 +51,8 @@ func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	answer := statusAnswer{
 		Path: d.Path(), State: "current", Schema: s.Version, ProgramSchema: maintenance.SchemaVersion(),
 		MinReader: s.MinReader, MinWriter: s.MinWriter,
-		Versions: each(known, func(m maintenance.Migration) versionStatus {
-			return versionStatus{m.Version, m.Name, m.Applied}
-		}),
+		Versions: each(known,
+			func(m maintenance.Migration) versionStatus { return versionStatus{m.Version, m.Name, m.Applied} }),
 	}
 	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
 	switch {
@@ -66,11 +65,10 @@ func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	}
 	return a.answer(answer, func() {
 		a.printFacts(
-			fact{"file", answer.Path},
-			fact{"state", answer.State},
-			fact{"schema", fmt.Sprintf("%d (this program: %d)", answer.Schema, answer.ProgramSchema)},
-			fact{"may be read", fmt.Sprintf("by programs from schema %d on", answer.MinReader)},
-			fact{"may be written", writers},
+			"file", answer.Path, "state", answer.State,
+			"schema", fmt.Sprintf("%d (this program: %d)", answer.Schema, answer.ProgramSchema),
+			"may be read", fmt.Sprintf("by programs from schema %d on", answer.MinReader),
+			"may be written", writers,
 		)
 		for _, v := range answer.Versions {
 			if !v.Applied {

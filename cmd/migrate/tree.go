@@ -146,18 +146,19 @@ func (a *app) printTrees(answer treeAnswer, done string) {
 		a.print("saw %s: %s, in %s\n", s.Kind, s.Description, s.Source)
 	}
 	a.printCounts(answer.Counts)
-	a.printRemarks("in quarantine", each(answer.Quarantined, func(q legacy.Quarantined) legacy.Remark {
+	show := func(title string, remarks []legacy.Remark) { a.printRemarks(title, 1000, remarks) }
+	show("in quarantine", each(answer.Quarantined, func(q legacy.Quarantined) legacy.Remark {
 		return legacy.Remark{
 			File:   fmt.Sprintf("%s at byte %d", q.File, q.ByteOffset),
 			Reason: fmt.Sprintf("%s (quarantine show %d)", q.Reason, q.ID),
 		}
 	}))
-	a.printRemarks("differs", answer.Differs)
-	a.printRemarks("followed", answer.Followed)
-	a.printRemarks("left out", answer.LeftOut)
-	a.printRemarks("kept apart", answer.Apart)
-	a.printRemarks("ignored", answer.Ignored)
-	a.printRemarks("in no store", answer.Unknown)
+	show("differs", answer.Differs)
+	show("followed", answer.Followed)
+	show("left out", answer.LeftOut)
+	show("kept apart", answer.Apart)
+	show("ignored", answer.Ignored)
+	show("in no store", answer.Unknown)
 	a.printReadable(answer.Readable)
 	f := answer.Files
 	gone := ""
@@ -201,10 +202,11 @@ func (a *app) printCounts(counts map[string]legacy.Count) {
 	a.printGrid(g)
 }
 
-func (a *app) printRemarks(title string, remarks []legacy.Remark) {
+// printRemarks shows the first remarks of a list, of which --json has at most kept.
+func (a *app) printRemarks(title string, kept int, remarks []legacy.Remark) {
 	for i, r := range remarks {
 		if i == shownRemarks {
-			a.print("%s: and %s more; --json has the first 1,000\n", title, comma(len(remarks)-i))
+			a.print("%s: and %s more; --json has the first %s\n", title, comma(len(remarks)-i), comma(kept))
 			return
 		}
 		a.print("%s: %s: %s\n", title, r.File, r.Reason)

@@ -7,60 +7,53 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"selvedge/db"
-	reading "selvedge/internal/usage"
 )
 
-// usedBy is what a record says that a model used.
-func usedBy(text []byte) db.Usage { return reading.Of(text) }
-
-// A tally adds up what records used.
-type tally struct {
-	input, output, cost *float64 // tokens, and US dollars; nil: no record counts them
-}
+// A tally adds up what records used: input tokens, output tokens, and US dollars. nil: no record
+// counts them.
+type tally [3]*float64
 
 func (t *tally) add(u db.Usage) {
-	more := func(sum **float64, n float64) {
-		if *sum == nil {
-			*sum = new(float64)
+	for i, n := range []*float64{decimal(u.InputTokens), decimal(u.OutputTokens), u.CostUSD} {
+		switch {
+		case n == nil:
+		case t[i] == nil:
+			t[i] = new(*n)
+		default:
+			*t[i] += *n
 		}
-		**sum += n
 	}
-	if u.InputTokens != nil {
-		more(&t.input, float64(*u.InputTokens))
+}
+
+func decimal(n *uint64) *float64 {
+	if n == nil {
+		return nil
 	}
-	if u.OutputTokens != nil {
-		more(&t.output, float64(*u.OutputTokens))
-	}
-	if u.CostUSD != nil {
-		more(&t.cost, *u.CostUSD)
-	}
+	return new(float64(*n))
 }
 
 // atLeast makes of each sum that of another tally where that is more.
 func (t *tally) atLeast(o tally) {
-	for _, c := range []struct {
-		sum   **float64
-		other *float64
-	}{{&t.input, o.input}, {&t.output, o.output}, {&t.cost, o.cost}} {
-		if c.other != nil && (*c.sum == nil || *c.other > **c.sum) {
-			*c.sum = c.other
+	for i, sum := range o {
+		if sum != nil && (t[i] == nil || *sum > *t[i]) {
+			t[i] = sum
 		}
 	}
 }
 
-func (t *tally) counted() bool { return t.input != nil || t.output != nil || t.cost != nil }
+func (t *tally) counted() bool { return *t != tally{} }
 
 // words are for people: 36,000 tokens in, 960 out, $0.36.
 func (t *tally) words() string {
 	var words []string
-	if t.input != nil {
-		words = append(words, humanize.Commaf(*t.input)+" tokens in")
+	if t[0] != nil {
+		words = append(words, humanize.Commaf(*t[0])+" tokens in")
 	}
-	if t.output != nil {
-		words = append(words, humanize.Commaf(*t.output)+" out")
+	if t[1] != nil {
+		words = append(words, humanize.Commaf(*t[1])+" out")
 	}
-	if t.cost != nil {
-		words = append(words, "$"+strings.TrimSuffix(fmt.Sprintf("%.4f", *t.cost), "00"))
+	if t[2] != nil {
+		words = append(words, "$"+strings.TrimSuffix(fmt.Sprintf("%.4f", *t[2]), "00"))
 	}
 	return strings.Join(words, ", ")
 }

@@ -59,9 +59,9 @@ func (a *app) version(ctx context.Context) error {
 	answer.SQLite = strings.TrimPrefix(stats.Engine, "SQLite ")
 	return a.answer(answer, func() {
 		a.printFacts(
-			fact{"program", answer.Program}, fact{"revision", cmp.Or(answer.Revision, "unknown")},
-			fact{"schema", strconv.FormatInt(answer.Schema, 10)}, fact{"sqlite", answer.SQLite},
-			fact{"go", answer.Go}, fact{"platform", answer.Platform},
+			"program", answer.Program, "revision", cmp.Or(answer.Revision, "unknown"),
+			"schema", strconv.FormatInt(answer.Schema, 10), "sqlite", answer.SQLite, "go", answer.Go,
+			"platform", answer.Platform,
 		)
 	})
 }

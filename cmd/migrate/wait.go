@@ -20,8 +20,9 @@ const (
 // endless is how long a lock is waited for where --wait says nothing.
 const endless = 1000 * time.Hour
 
-// patiently calls open, which gives a busy file up after a lock timeout: once to say who keeps it,
-// and then until --wait is over, or for ever. On a server who is waited for is told meanwhile.
+// patiently calls open, which gives up on a busy file after a lock timeout: first for a short time, to
+// name the process that holds the file, and then until --wait is over, or without end. A server reports
+// the holders during the wait, so one call is enough.
 func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options) error) error {
 	patience := endless
 	if a.wait > 0 {
@@ -55,7 +56,7 @@ func (a *app) sayLocked(holders []db.ServerSession) {
 		a.waitBound(", for each lock"))
 }
 
-// sessionName says who a session of the server is.
+// sessionName describes a session of the server.
 func sessionName(s db.ServerSession) string {
 	name := fmt.Sprintf("process %d of the server", s.PID)
 	if s.PID == 0 {
