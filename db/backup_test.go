@@ -218,7 +218,8 @@ func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := maintenance.Restore(t.Context(), path, text, db.Options{}); !errors.Is(err, db.ErrNotADatabase) {
+	_, err = maintenance.Restore(t.Context(), path, text, db.Options{})
+	if !errors.Is(err, db.ErrNotADatabase) {
 		t.Errorf("over a diary: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {

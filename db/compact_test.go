@@ -144,7 +144,8 @@ func TestCompactLeavesADamagedFileAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maintenance.Compact(t.Context(), path, db.Options{MustExist: true}); !errors.Is(err, db.ErrCorrupt) {
+	_, err = maintenance.Compact(t.Context(), path, db.Options{MustExist: true})
+	if !errors.Is(err, db.ErrCorrupt) {
 		t.Errorf("it gave %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {

@@ -152,7 +152,8 @@ func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string),
 			must(t, d.Close())
 		}
 	}
-	_, err = maintenance.Salvage(t.Context(), path, filepath.Join(dir, "salvaged.db"), maintenance.SalvageOptions{})
+	_, err = maintenance.Salvage(t.Context(), path, filepath.Join(dir, "salvaged.db"),
+		maintenance.SalvageOptions{})
 	wantForeignWAL(t, path, err)
 	_, err = maintenance.Compact(t.Context(), path, db.Options{})
 	wantForeignWAL(t, path, err)

@@ -55,12 +55,13 @@ func TestACursorOfPinsBelongsToItsScope(t *testing.T) {
 	if err != nil || len(page.Items) != 2 || page.Next == "" {
 		t.Fatalf("it gave %+v, %v", page, err)
 	}
-	if rest, err := maintenance.Pins(t.Context(), d, "", db.At{After: page.Next}); err != nil || len(rest.Items) != 1 ||
-		rest.Next != "" {
+	rest, err := maintenance.Pins(t.Context(), d, "", db.At{After: page.Next})
+	if err != nil || len(rest.Items) != 1 || rest.Next != "" {
 		t.Errorf("behind it lies %+v, %v", rest, err)
 	}
 	for _, scope := range []string{"other", "none"} {
-		if _, err := maintenance.Pins(t.Context(), d, scope, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+		_, err := maintenance.Pins(t.Context(), d, scope, db.At{After: page.Next})
+		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("in %s it gave %v", scope, err)
 		}
 	}

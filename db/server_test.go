@@ -47,7 +47,10 @@ func TestAnAddressIsNoFilesName(t *testing.T) {
 				err := maintenance.Restore(ctx, "backup", nobody, db.Options{})
 			return err
 		},
-		"compact": func(ctx context.Context) error { _, err := maintenance.Compact(ctx, nobody, db.Options{}); return err },
+		"compact": func(ctx context.Context) error {
+			_, err := maintenance.Compact(ctx, nobody, db.Options{})
+			return err
+		},
 		"salvage": func(ctx context.Context) error {
 			_, err := maintenance.Salvage(ctx, nobody, "to", maintenance.SalvageOptions{})
 			return err

@@ -538,7 +538,7 @@ func TestCheckStatsAndBackupEndWithTheirContext(t *testing.T) {
 		"Stats":  func(ctx context.Context) error { _, err := d.Stats(ctx); return err },
 		"Backup": func(ctx context.Context) error { return d.Backup(ctx, dbtest.Path(t)) },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
 		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}

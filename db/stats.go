@@ -115,8 +115,8 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	}
 	got, err := d.store.Engine.Stats(ctx)
 	s := Stats{
-		Path: d.store.Path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, Engine: got.Engine,
-		CreatedAt: got.CreatedAt,
+		Path: d.store.Path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter,
+		Engine: got.Engine, CreatedAt: got.CreatedAt,
 		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages,
 		FreePages: got.FreePages,
 	}

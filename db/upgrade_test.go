@@ -137,7 +137,9 @@ func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []maintenance.TableMigrated{{Name: "children", Before: 3, After: -1}, {Name: "parents", Before: 2, After: 3}}
+	want := []maintenance.TableMigrated{
+		{Name: "children", Before: 3, After: -1}, {Name: "parents", Before: 2, After: 3},
+	}
 	if m.From != 2 || m.To != 4 || !slices.Equal(m.Tables, want) {
 		t.Errorf("it says %+v", m)
 	}

@@ -546,15 +546,6 @@ var throws = map[string]func(x *thrower) error{
 	},
 }
 
-// unlessLost drops the end that a lease comes to where nothing was thrown.
-func unlessLost(err error) error {
-	_, thrown := errors.AsType[*db.Panic](err)
-	if thrown || !errors.Is(err, db.ErrLeaseLost) || strings.Contains(err.Error(), "Goexit") {
-		return err
-	}
-	return nil
-}
-
 var rowOfFunctions = regexp.MustCompile(
 	`^\| (\x60.*) \| .* \| (raised|error|own) \| (ends|error) \| (refused|works) \|$`)
 

@@ -163,7 +163,8 @@ func TestExport_LimitsRoundedUpAreNamed(t *testing.T) {
 		},
 	} {
 		d := emptyFile(t)
-		if err := maintenance.SetRetention(context.Background(), d, "", maintenance.StoreRuns, c.policy); err != nil {
+		err := maintenance.SetRetention(context.Background(), d, "", maintenance.StoreRuns, c.policy)
+		if err != nil {
 			t.Fatal(err)
 		}
 		out := filepath.Join(t.TempDir(), "out")

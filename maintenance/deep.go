@@ -16,10 +16,10 @@ import (
 	"selvedge/workers"
 )
 
-// Examine is db.DB.Check, counts rows without a checksum, and compares besides what a run and a checkpoint say with what they say it
-// of: a run that says something else than its trace, and a checkpoint that says something else than
-// its document, are problems of the check "derived". That is left out of a file whose pages are
-// damaged, or that has another schema than this program's.
+// Examine is db.DB.Check, counts the rows without a checksum, and compares what is derived: a run
+// that says something else than its trace, and a checkpoint that says something else than its
+// document, are problems of the check "derived". That is left out of a file whose pages are damaged,
+// or that has another schema than this program's.
 func Examine(ctx context.Context, d *db.DB) (Examination, error) {
 	x, err := examine(ctx, d)
 	if err != nil || slices.ContainsFunc(x.Problems,

@@ -37,14 +37,16 @@ func TestMove_SourceWithoutEndMarkStaysClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	laidAside(t, kept, from)
-	if _, err := maintenance.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+	_, err = maintenance.AbandonMove(ctx, from, to, db.Options{})
+	if !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
 		t.Errorf("given back beside what takes its work: %v", err)
 	}
 	got, err := maintenance.Move(ctx, from, to, db.Options{})
 	if err != nil || !got.Already || got.SHA256 != want.SHA256 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+	_, err = maintenance.AbandonMove(ctx, from, "", db.Options{})
+	if !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
 		t.Errorf("given back: %v", err)
 	}
 }

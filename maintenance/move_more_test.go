@@ -89,8 +89,11 @@ func TestUp_MovedFileSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, try := range map[string]func() error{
-		"up":        func() error { _, err := maintenance.Migrate(ctx, from, db.Options{}); return err },
-		"down":      func() error { _, err := maintenance.Migrate(ctx, from, db.Options{SchemaVersion: 19}); return err },
+		"up": func() error { _, err := maintenance.Migrate(ctx, from, db.Options{}); return err },
+		"down": func() error {
+			_, err := maintenance.Migrate(ctx, from, db.Options{SchemaVersion: 19})
+			return err
+		},
 		"up a copy": func() error { _, err := maintenance.Migrate(ctx, copied, db.Options{}); return err },
 		"compact":   func() error { _, err := maintenance.Compact(ctx, from, db.Options{}); return err },
 		"restore":   func() error { _, err := maintenance.Restore(ctx, copied, place, db.Options{}); return err },

@@ -88,7 +88,8 @@ func looksAtTheTarget(t *testing.T, to string, drop func(to string)) {
 		t.Fatal(err)
 	}
 	laidAside(t, kept, from)
-	if _, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+	_, err := maintenance.AbandonMove(ctx, from, "", db.Options{})
+	if !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
 		t.Errorf("given back beside what takes its work: %v", err)
 	}
 	elsewhere := dbtest.Path(t)
@@ -100,7 +101,8 @@ func looksAtTheTarget(t *testing.T, to string, drop func(to string)) {
 		t.Errorf("given back by the word of another place: %v", err)
 	}
 	drop(to)
-	if did, err := maintenance.AbandonMove(ctx, from, "", db.Options{}); err != nil || did.Swept || !opened(ctx, from) {
+	did, err := maintenance.AbandonMove(ctx, from, "", db.Options{})
+	if err != nil || did.Swept || !opened(ctx, from) {
 		t.Errorf("not given back where the target is gone: %+v, %v", did, err)
 	}
 }

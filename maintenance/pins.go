@@ -41,7 +41,8 @@ func Pins(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[P
 		var after Pinned
 		if at.After != "" {
 			of := []int64{0}
-			if err := rx.Store().ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner); err != nil {
+			err := rx.Store().ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner)
+			if err != nil {
 				return err
 			}
 			if of[0] != id {

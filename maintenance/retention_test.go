@@ -118,8 +118,8 @@ func (h *house) left() map[string]string {
 			maintenance.StoreRuns:   `SELECT run_id FROM runs ORDER BY key`,
 			maintenance.StoreLive:   `SELECT run_id FROM live_runs ORDER BY key`,
 			maintenance.StoreAgents: `SELECT session_id FROM agents ORDER BY id`,
-			maintenance.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state
-				FROM checkpoints`,
+			maintenance.StoreCheckpoints: `SELECT run_id FROM checkpoint_history
+				UNION ALL SELECT run_id || ':' || state FROM checkpoints`,
 			maintenance.StoreWorkers: `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002'
 				THEN 'pinned' WHEN 'worker-00000003' THEN 'lives' ELSE 'later' END FROM workers ORDER BY key`,
 		} {
@@ -207,7 +207,8 @@ func TestOnlyRunsAreLimitedUntilSomebodySaysSo(t *testing.T) {
 	set("", maintenance.StoreCheckpoints, db.Policy{Count: db.KeepNone})
 	set("other", maintenance.StoreWorkers, db.Policy{Count: db.KeepNone})
 	done = must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{}))(t)
-	if got := removed(t, done); !slices.Equal(got, []string{maintenance.StoreLive, maintenance.StoreCheckpoints}) {
+	want := []string{maintenance.StoreLive, maintenance.StoreCheckpoints}
+	if got := removed(t, done); !slices.Equal(got, want) {
 		t.Errorf("with limits %v went", got)
 	}
 	for _, r := range must(maintenance.Retention(t.Context(), h.d, ""))(t) {

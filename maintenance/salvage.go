@@ -3,6 +3,7 @@ package maintenance
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -83,7 +84,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (s Salvaged
 		return nil
 	})
 	s.Schema, s.Pages, s.Damaged = got.Schema, got.Pages, got.Damaged
-	s.Notes = append(got.Notes, notes...)
+	s.Notes = slices.Concat(got.Notes, notes)
 	for _, t := range got.Tables {
 		s.Tables = append(s.Tables, SalvagedTable(t))
 	}

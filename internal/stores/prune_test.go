@@ -171,8 +171,9 @@ func TestGC_UnknownScopeHasNothing(t *testing.T) {
 func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	pin := func(id string) {
-		if err := d.Write(t.Context(), "pin",
-			func(tx *db.Tx) error { return tx.Store().Pin("", txn.Pinned{Store: maintenance.StoreLive, ID: id}) }); err != nil {
+		if err := d.Write(t.Context(), "pin", func(tx *db.Tx) error {
+			return tx.Store().Pin("", txn.Pinned{Store: maintenance.StoreLive, ID: id})
+		}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -39,8 +39,10 @@ func RetentionOf(ctx context.Context, d *db.DB, scope, store string) (r Retentio
 		}
 		ok, err = rx.Find(&row, sqlRetention, id, store)
 		r = Retention{
-			Policy: db.Policy{Age: time.Duration(limit(row.Age)), Count: int(limit(row.Count)), Bytes: limit(row.Bytes)},
-			SetAt:  db.Time(row.SetAt), Imported: row.Source != nil,
+			Policy: db.Policy{
+				Age: time.Duration(limit(row.Age)), Count: int(limit(row.Count)), Bytes: limit(row.Bytes),
+			},
+			SetAt: db.Time(row.SetAt), Imported: row.Source != nil,
 		}
 		return err
 	})

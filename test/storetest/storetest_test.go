@@ -107,7 +107,8 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 		"whom of checkpoints to follow": told(paused.FollowAll(ctx, checkpoints.Filter{State: "x"})),
 		"whom of runtimes to follow":    told(runtimes.FollowAll(ctx, workers.RuntimeFilter{Status: "x"})),
 		"a store":                       maintenance.SetRetention(ctx, d, "", "nope", db.Policy{}),
-		"a policy":                      maintenance.SetRetention(ctx, d, "", maintenance.StoreRuns, db.Policy{Age: -2}),
+		"a policy": maintenance.SetRetention(ctx, d, "", maintenance.StoreRuns,
+			db.Policy{Age: -2}),
 	} {
 		if !errors.Is(err, db.ErrInvalid) && !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 			t.Errorf("%s: %v; the hint is %q", what, err, db.Hint(err))

@@ -265,7 +265,8 @@ func wholeSchema(ctx context.Context, folder string) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	have, err := s.db.Schema(ctx)
 	if err == nil && have.Version != oldSchema && have.Version != maintenance.SchemaVersion() {
-		err = fmt.Errorf("the file has schema %d, between %d and %d", have.Version, oldSchema, maintenance.SchemaVersion())
+		err = fmt.Errorf("the file has schema %d, between %d and %d", have.Version, oldSchema,
+			maintenance.SchemaVersion())
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func foreignScript() script {
 	checkpoint := op{name: "checkpoint", do: movesWAL}
 	giveBack := whenOpen(op{
 		name: "give back",
-		do:   func(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) },
+		do:   giveBack,
 	})
 	return script{
 		name: "foreign", closed: true, prepare: makeCopies,

@@ -9,7 +9,6 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -79,7 +78,7 @@ func fullScript() script {
 				},
 				look: lookForScope("ended"),
 			},
-			{name: "give back", do: func(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) }},
+			{name: "give back", do: giveBack},
 			turnsOp("stays", "more", 1, 80_000),
 		},
 		whole: func(ctx context.Context, s *session) error {

@@ -143,7 +143,7 @@ func keepingScript() script {
 					return parts(gone, claims-1), nil
 				},
 			},
-			{name: "give back", do: func(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) }},
+			{name: "give back", do: giveBack},
 			{name: "scrub", do: func(ctx context.Context, s *session) error { return maintenance.Scrub(ctx, s.db) }},
 		},
 	}
@@ -168,3 +168,5 @@ func lookForLimits(store string, limited bool) func(context.Context, *session) (
 		return there(is == limited), err
 	}
 }
+
+func giveBack(ctx context.Context, s *session) error { return maintenance.GiveBack(ctx, s.db) }
