@@ -128,7 +128,7 @@ type agentItem struct {
 	contested string // what the old program did to it since it was imported; "": nothing that is to be decided
 }
 
-// MarshalJSON adds contested to the entry, where it says anything.
+// MarshalJSON adds contested to the entry unless it is empty.
 func (i agentItem) MarshalJSON() ([]byte, error) {
 	text, err := i.Entry.MarshalJSON()
 	if err != nil || i.contested == "" {

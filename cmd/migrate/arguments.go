@@ -9,8 +9,8 @@ import (
 )
 
 // commandFirst moves the words that name the command to the front, so that flags may stand
-// anywhere, a command's own too: cobra knows them only behind it. The order of everything else
-// stays.
+// anywhere. Cobra accepts a command's own flags only after its name. The order of everything else
+// stays the same.
 func commandFirst(root *cobra.Command, args []string) []string {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return args
@@ -50,8 +50,8 @@ func subcommand(of *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// valueFlags are the flags of all commands, as they are written, that take the argument behind them
-// for their value. A name means the same in every command; a test holds us to it.
+// valueFlags returns the flags of all commands, as they are written, that take the next argument as
+// their value. A name means the same in every command; a test checks that.
 func valueFlags(root *cobra.Command) map[string]bool {
 	takes := map[string]bool{}
 	add := func(f *pflag.Flag) {
@@ -75,7 +75,8 @@ func valueFlags(root *cobra.Command) map[string]bool {
 	return takes
 }
 
-// asksForJSON looks for --json without parsing: an error in the flags is answered in JSON too.
+// asksForJSON looks for --json without parsing, so that an error in the flags is answered in JSON
+// too.
 func asksForJSON(args []string) bool {
 	for _, arg := range args {
 		switch arg {

@@ -107,7 +107,7 @@ func (a *app) printProblems(problems []checkProblem) {
 	}
 }
 
-// damaged is the error with which check and doctor end.
+// damaged returns the error with which check and doctor end.
 func (a *app) damaged(path string, problems int) error {
 	hint := "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, " +
 		"bring what is whole into a new file: migrate salvage " + shellWord(a.path+".salvaged")

@@ -67,7 +67,7 @@ func (a *app) checkpointStore(d *db.DB) *checkpoints.Store {
 	return checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
 }
 
-// findCheckpoints finds runs that wait, are claimed, or both, each once; "" is any state.
+// findCheckpoints finds runs that wait, are claimed, or both, each once. The state "" matches any.
 func findCheckpoints(s *checkpoints.Store, state checkpoints.State) findThings {
 	return func(ctx context.Context, prefix string, _ *string, _ int) (list []thing, err error) {
 		found, err := s.Find(ctx, prefix, db.MaxLimit)

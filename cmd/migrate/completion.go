@@ -57,16 +57,16 @@ func completeWords[S ~string](c *cobra.Command, flag string, words []S) {
 
 func complete(c *cobra.Command, flag string, with cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, with); err != nil {
-		panic(err) // the flag isn't there: a mistake in this program
+		panic(err) // the flag doesn't exist: a mistake in this program
 	}
 }
 
 const (
 	completedIDs    = 100
-	completingTakes = time.Second // at most: the person at the shell waits for it
+	completingTakes = time.Second // limit: the person at the shell waits for it
 )
 
-// completeFrom completes what the file knows; where the file can't be read, nothing.
+// completeFrom completes from what the file holds. If the file can't be read, it completes nothing.
 func (a *app) completeFrom(find finder) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
 		a.running = c
@@ -85,10 +85,10 @@ func (a *app) completeFrom(find finder) cobra.CompletionFunc {
 	}
 }
 
-// A finder gives the ids of a sort that begin with a prefix.
+// A finder returns the ids of one kind that begin with a prefix.
 type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, error)
 
-// completeArgs completes arguments, each by the function in its place, and none behind them.
+// completeArgs completes each argument by the function at its position, and none after them.
 func completeArgs(c *cobra.Command, by ...cobra.CompletionFunc) {
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) (
 		[]string, cobra.ShellCompDirective,
@@ -100,7 +100,7 @@ func completeArgs(c *cobra.Command, by ...cobra.CompletionFunc) {
 	}
 }
 
-// completeIDs completes scopes, and the ids that flags take, and commands whose use says ID.
+// completeIDs completes scopes, the ids that flags take, and the commands whose use has ID.
 func (a *app) completeIDs(root *cobra.Command) {
 	ids := map[string]finder{
 		"quarantine": a.named(`SELECT CAST(id AS TEXT) FROM quarantine WHERE scope = ?1`),
@@ -159,8 +159,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 	})
 }
 
-// completeFlags completes the flags of all commands by their names, and keeps a shell from offering
-// the names of files where no file is meant.
+// completeFlags completes the flags of all commands by name, and stops a shell from offering file
+// names where no file is meant.
 func completeFlags(c *cobra.Command, by map[string]cobra.CompletionFunc) {
 	takesFile := slices.Contains([]string{"backup", "restore", "salvage"}, c.Name())
 	if c.ValidArgsFunction == nil && c.ValidArgs == nil && !c.HasSubCommands() && !takesFile {
@@ -181,7 +181,7 @@ func completeFlags(c *cobra.Command, by map[string]cobra.CompletionFunc) {
 	}
 }
 
-// reservedNames finds what is reserved of a kind.
+// reservedNames finds the reserved names of a kind.
 func (a *app) reservedNames(kind string) finder {
 	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 		for r, err := range d.AllReservations(ctx, db.ReservationFilter{Scope: a.scope, Kind: kind}) {
@@ -203,7 +203,7 @@ func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []
 	}), err
 }
 
-// named finds what a query gives for the scope.
+// named finds what a query returns for the scope.
 func (a *app) named(query string) finder {
 	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 		err = d.Read(ctx, "complete", func(rx *db.Rx) error {

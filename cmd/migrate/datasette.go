@@ -91,7 +91,7 @@ func datasetteMetadata(path, base string) datasetteAnswer {
 	}}}
 }
 
-// tildes writes a name as Datasette has it in addresses
+// tildes encodes a name as Datasette does in addresses
 // (docs.datasette.io/en/stable/internals.html#tilde-encoding).
 func tildes(name string) string {
 	var out strings.Builder
@@ -112,9 +112,10 @@ func pageLink(at, name string) string {
 	return fmt.Sprintf(`<a href="%s">The page with links</a>`, strings.ReplaceAll(at, `"`, "%22")+name)
 }
 
-// datasettePages are the pages. Datasette makes a link of a cell that is an address; @ stands for
-// where the file's pages are. The parameters are numbers of rows, which need no quoting, whatever
-// an id holds. No page may have the name of a table, whose address would be the same.
+// datasettePages are the pages. Datasette turns a cell that is an address into a link; @ stands for
+// the address of the file's pages. The parameters are numbers of rows, so they need no quoting,
+// whatever an id holds. A page must not have the name of a table, since their addresses would be
+// the same.
 var datasettePages = []struct {
 	name  string
 	query datasetteQuery

@@ -84,11 +84,11 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 			return x.err
 		})
 	}
-	var foreign error // the file lies beside the WAL of another: a finding, and the command fails
+	var foreign error // the file lies beside another file's WAL: a finding, and the command fails
 	switch {
-	case errors.Is(err, db.ErrCorrupt): // too damaged to be opened, or to be asked
+	case errors.Is(err, db.ErrCorrupt): // too damaged to be opened or queried
 		x.damaged("integrity", err.Error())
-	case errors.Is(err, db.ErrFull): // not even a reader has room for what SQLite keeps beside the file
+	case errors.Is(err, db.ErrFull): // even a reader has no room for SQLite's files beside the file
 		x.say("free space", stateTodo, roomFirst, "%s", err.Error())
 	case errors.Is(err, db.ErrReplaced):
 		x.say("WAL", stateTodo, strings.ReplaceAll(db.Hint(err), "\n", " "), "%s", err.Error())
@@ -115,11 +115,11 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	return a.damaged(answer.Path, damaged)
 }
 
-// roomFirst is what to do about a disk that has no room for anything.
+// roomFirst is the advice for a disk that has no room for anything.
 const roomFirst = "free 1 MiB on the disk or in the quota, by removing something else; then make room " +
 	"with: migrate gc --apply"
 
-// fixed does what is safe and says what there was to do.
+// fixed repairs what is safe to repair and returns what it did.
 func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	list := []string{}
 	made, err := maintenance.Repair(ctx, d)
@@ -156,13 +156,13 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	return list, stores.ForgetDeadOwners(ctx, d)
 }
 
-// An examiner asks one question after the other, until one ends with an error.
+// An examiner runs one check after the other, until one ends with an error.
 type examiner struct {
 	app      *app
 	ctx      context.Context
 	d        *db.DB
 	findings []doctorFinding
-	current  bool // the stores can be asked
+	current  bool // the stores can read the file
 	err      error
 }
 
@@ -174,7 +174,7 @@ func (x *examiner) fine(check, format string, args ...any) {
 	x.say(check, stateFine, "", format, args...)
 }
 
-// judge adds a finding: fine, or where bad a detail in a state, with what to do about it.
+// judge adds a finding: fine, or if bad the detail in that state, with what to do about it.
 func (x *examiner) judge(check string, bad bool, state doctorState, todo, detail, fine string) {
 	if !bad {
 		state, todo, detail = stateFine, "", fine
@@ -196,7 +196,7 @@ func (x *examiner) examine() {
 		x.fine("server", "the primary of %s", x.d.Path())
 		looks = []func() error{x.versions, x.serverHealth, x.whole}
 	} else {
-		x.fine("file system", "it can hold the file") // or it would not be open
+		x.fine("file system", "it can hold the file") // otherwise it would not be open
 	}
 	for i, look := range append(looks, x.owners, x.reservations, x.quarantine, x.retention) {
 		if x.err == nil && (i < len(looks) || x.current) {
@@ -205,17 +205,17 @@ func (x *examiner) examine() {
 	}
 }
 
-// Bounds of what a server bears. Tests narrow them.
+// Limits for a healthy server. Tests narrow them.
 var (
 	longWait        = 10 * time.Second // for a lock: the stores' own transactions take milliseconds
-	longTransaction = 5 * time.Minute  // autovacuum can't clear up behind it
-	fewLeft         = 10               // one in so many connections
-	// half of those that there are; autovacuum begins to hurry at 0.1 of 2^31
+	longTransaction = 5 * time.Minute  // autovacuum can't remove rows that it may still see
+	fewLeft         = 10               // a warning comes when less than one connection in so many is left
+	// half of all transaction ids; autovacuum begins to hurry at 0.1 of 2^31
 	manyIDs     int64 = 1 << 30
 	muchKeptWAL int64 = 64 << 20 // bytes, for a slot without a connection
 )
 
-// serverHealth looks at what keeps the server from its work. It does not look at the server's disk.
+// serverHealth checks what keeps the server from its work. It does not check the server's disk.
 func (x *examiner) serverHealth() error {
 	health, err := x.d.Health(x.ctx)
 	if err != nil || health.Server == nil {
@@ -250,7 +250,7 @@ func (x *examiner) serverHealth() error {
 	return nil
 }
 
-// ending is what ends a session's transaction.
+// ending returns how to end a session's transaction.
 func ending(s db.ServerSession) string {
 	if s.PID == 0 {
 		return "commit it, or roll it back: ROLLBACK PREPARED, with its name in pg_prepared_xacts"
@@ -338,8 +338,8 @@ func (x *examiner) versions() error {
 }
 
 const (
-	fatWAL     = 64 << 20 // bytes: what it stays below unless a read takes long
-	littleDisk = 64 << 20 // bytes: about a WAL
+	fatWAL     = 64 << 20 // bytes; it stays below this unless a read takes long
+	littleDisk = 64 << 20 // bytes; about the size of a WAL
 )
 
 func (x *examiner) room() error {
@@ -459,7 +459,7 @@ func (x *examiner) quarantine() error {
 	return err
 }
 
-// in is a command in a scope. pasteable adds the flags in front: the file and the scope in use.
+// in returns a command in a scope. pasteable adds the flags for the file and the scope in use.
 func (x *examiner) in(scope, command string) string {
 	if scope != x.app.scope {
 		command += " --scope " + shellWord(scope)

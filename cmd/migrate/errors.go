@@ -30,20 +30,20 @@ var (
 // errInterrupted is the cause of a context that a signal ended.
 var errInterrupted = errors.New("interrupted")
 
-// A fault is an error of which the command itself knows the kind.
+// A fault is an error whose kind the command itself knows.
 type fault struct {
 	kind kind
 	hint string
 	err  error
 
-	given string   // a word that may mean several things,
-	meant []string // and as what it is to be written for each
+	given string   // an ambiguous word,
+	meant []string // and what to write for each of its meanings
 }
 
 func (f *fault) Error() string { return f.err.Error() }
 func (f *fault) Unwrap() error { return f.err }
 
-// fail is an error of a kind, with a hint for people.
+// fail returns an error of a kind, with a hint for people.
 func fail(k kind, hint, format string, args ...any) error {
 	return &fault{kind: k, hint: hint, err: fmt.Errorf(format, args...)}
 }
@@ -57,8 +57,8 @@ func withHint(err error, format string, args ...any) error {
 	return &fault{kind: classify(err), hint: fmt.Sprintf(format, args...), err: err}
 }
 
-// classify is the one place where an error becomes a kind. What db calls corrupt is failed, not
-// damaged: that word is for what check found in the file itself.
+// classify is the only place where an error becomes a kind. What db calls corrupt is failed, not
+// damaged: damaged is for what check found in the file itself.
 func classify(err error) kind {
 	if f, ok := errors.AsType[*fault](err); ok && !errors.Is(err, errInterrupted) {
 		return f.kind
@@ -71,17 +71,17 @@ func classify(err error) kind {
 	return kindFailed
 }
 
-// kinds are the kinds of errors that are no faults; the first that fits counts.
+// kinds are the kinds of the errors that are not faults. The first match counts.
 var kinds = []struct {
 	kind kind
 	errs []error
 }{
-	{kindInterrupted, []error{errInterrupted}}, // before busy: a wait that was interrupted was interrupted
+	{kindInterrupted, []error{errInterrupted}}, // before busy: an interrupted wait counts as interrupted
 	{kindBusy, []error{db.ErrBusy}},
 	{kindUnsupported, []error{
 		db.ErrSchemaTooNew, db.ErrNotADatabase, db.ErrUnsupported, db.ErrMoved, db.ErrReplaced,
 	}},
-	{kindFailed, []error{db.ErrIO, db.ErrOutcomeUnknown}}, // also of a server whose socket is not there
+	{kindFailed, []error{db.ErrIO, db.ErrOutcomeUnknown}}, // also if a server's socket does not exist
 	{kindNotFound, []error{db.ErrNotFound, fs.ErrNotExist}},
 	{kindUsage, []error{db.ErrInvalid}},
 }
@@ -100,7 +100,7 @@ func hintOf(err error) string {
 	return ""
 }
 
-// heldBy are the processes that a busy command waited for.
+// heldBy returns the processes that a busy command waited for.
 func heldBy(err error) []int {
 	if e, ok := errors.AsType[*db.Error](err); ok {
 		return e.HeldBy
@@ -141,7 +141,7 @@ func (a *app) report(err error) int {
 	}
 	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above
 	if hint != "" {
-		for i, line := range strings.Split(hint, "\n") { // one that has several lines begins with what they are
+		for i, line := range strings.Split(hint, "\n") { // the first of several lines introduces the others
 			lead := "hint: "
 			if i > 0 {
 				lead = "  "
@@ -152,7 +152,7 @@ func (a *app) report(err error) int {
 	return k.exit
 }
 
-// op names the command for an error.
+// op returns the name of the command for an error.
 func (a *app) op() string {
 	if a.running == nil {
 		return "migrate"
@@ -163,8 +163,8 @@ func (a *app) op() string {
 	return "migrate"
 }
 
-// pasteable puts the file and the scope in use into the command lines of a hint. A store that wrote
-// the hint knows neither.
+// pasteable puts the file and the scope in use into the command lines of a hint. The store that
+// wrote the hint knows neither.
 func (a *app) pasteable(hint string) string {
 	const program = "migrate "
 	var commands []string
@@ -176,11 +176,11 @@ func (a *app) pasteable(hint string) string {
 		word, _, _ := strings.Cut(parts[i], " ")
 		if slices.Contains(commands, strings.TrimRight(word, ".,;)")) &&
 			(parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
-			if strings.Contains(parts[i], " --db") { // it is what was typed
+			if strings.Contains(parts[i], " --db") { // it repeats what was typed
 				continue
 			}
 			in := *a
-			if strings.Contains(parts[i], " --scope ") { // it names the scope that it is about
+			if strings.Contains(parts[i], " --scope ") { // it names its own scope
 				in.scope = ""
 			}
 			parts[i] = strings.TrimPrefix(in.commandLine()+" ", program) + parts[i]

@@ -54,8 +54,8 @@ func (a *app) export(ctx context.Context, name, dir string) error {
 	return a.finishTrees(answer, "exported")
 }
 
-// filesOf is how many files a kind of tree has, about: the bytes that they will have are known when
-// they are written.
+// filesOf returns the approximate number of files that a kind of tree has. Their size is known only
+// once they are written.
 func (a *app) filesOf(ctx context.Context, d *db.DB, kind legacy.Kind) (n int64, err error) {
 	if !a.watched() {
 		return 0, nil

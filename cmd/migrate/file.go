@@ -15,16 +15,16 @@ import (
 	"selvedge/db"
 )
 
-// How a command opens the file.
+// An opening is how a command opens the file.
 type opening int
 
 const (
 	toRead  opening = iota // what the stores can read: this program's schema
-	toLook                 // whatever schema it has
-	toWrite                // writing, this program's schema
+	toLook                 // any schema
+	toWrite                // for writing, this program's schema
 )
 
-// on makes the work of a command that opens the file.
+// on returns the run function of a command that opens the file.
 func (a *app) on(
 	how opening, work func(ctx context.Context, d *db.DB, args []string) error,
 ) func(*cobra.Command, []string) error {
@@ -56,7 +56,7 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if !o.ReadOnly {
 		defer func() { err = a.fullDisk(err) }()
-		if !a.onServer() { // a server bounds the wait itself
+		if !a.onServer() { // a server limits the wait itself
 			defer a.watchWaits(ctx, d)()
 		}
 	}
@@ -65,7 +65,8 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 	return fn(d)
 }
 
-// fullDisk says which command makes room on the disk of the file, where one that writes to it found none.
+// fullDisk adds, to the error of a command that found the file's disk full, which command makes
+// room there.
 func (a *app) fullDisk(err error) error {
 	if !errors.Is(err, db.ErrFull) || a.op() == "gc" {
 		return err
@@ -73,8 +74,8 @@ func (a *app) fullDisk(err error) error {
 	return withHint(err, "%s; what retention does not keep goes with: migrate gc --apply", db.Hint(err))
 }
 
-// openFault says what can be done about a file or a server that can't be opened, in the words of the
-// command line.
+// openFault adds, to the error of a file or a server that can't be opened, what can be done about
+// it on the command line.
 func (a *app) openFault(err error) error {
 	up, onFile := "migrate up", !a.onServer()
 	info, stat := os.Stat(a.path)
@@ -94,7 +95,7 @@ func (a *app) openFault(err error) error {
 		}
 	case errors.Is(err, db.ErrInvalid) && there && !info.Mode().IsRegular():
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
-	// an older schema; an address that can't be read has no hint
+	// An older schema. The error of an address that can't be parsed has no hint.
 	case errors.Is(err, db.ErrInvalid) && (onFile || db.Hint(err) != ""):
 		hint := "bring it to this program's schema with: " + up
 		if a.op() == "import" {
@@ -129,8 +130,9 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// escapedWord is a word on one line that has line feeds in it, or what no terminal shows: as
-// $'…', which POSIX has since 2024 and bash, zsh and ksh had before.
+// escapedWord returns on one line a word that has line feeds in it, or characters that no terminal
+// shows. It writes the word as $'…', which is in POSIX since 2024 and was in bash, zsh and ksh
+// before.
 func escapedWord(word string) string {
 	var out strings.Builder
 	for i, r := range word {
@@ -153,7 +155,7 @@ func escapedWord(word string) string {
 	return "$'" + out.String() + "'"
 }
 
-// absolute is the path as db will name the file, where nothing lies there yet.
+// absolute returns the path by which db will name the file, if nothing exists there yet.
 func absolute(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -162,8 +164,8 @@ func absolute(path string) (string, error) {
 	return abs, nil
 }
 
-// missingOrEmpty reports whether the file is still to be made. SQLite's own -wal may hold all of an
-// empty one, but not of ours: its header is written when it is made.
+// missingOrEmpty reports whether the file is still to be created. SQLite's own -wal may hold all of
+// an empty file, but not of ours: the header of ours is written when the file is created.
 func missingOrEmpty(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -75,7 +75,7 @@ func (f *limitFlags) add(c *cobra.Command) {
 		"keep the last of them that hold this `SIZE` in all: 500000, 200MB, 4GiB")
 }
 
-// policy reads the limits; nil: there are none. A limit of 0 keeps nothing.
+// policy parses the limits; nil means that there are none. A limit of 0 keeps nothing.
 func (f *limitFlags) policy(c *cobra.Command) (*db.Policy, error) {
 	var p db.Policy
 	given := false
@@ -112,7 +112,7 @@ func (f *limitFlags) policy(c *cobra.Command) (*db.Policy, error) {
 	return &p, nil
 }
 
-// parseAge reads a duration, in days too.
+// parseAge parses a duration, which may be in days.
 func parseAge(text string) (age time.Duration, err error) {
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -205,8 +205,8 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 	return a.answer(answer, func() { a.printGC(answer, f, o.Stores) })
 }
 
-// noteOtherScopes names the other scopes of which something would go: they are easily forgotten when
-// the disk is full.
+// noteOtherScopes names the other scopes from which something would be removed. They are easily
+// forgotten when the disk is full.
 func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o maintenance.PruneOptions) error {
 	scopes, err := a.findScopes(ctx, d, "")
 	if err != nil {
@@ -298,7 +298,7 @@ func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) {
 	}
 }
 
-// words are the command with --apply.
+// words returns the words of the command with --apply.
 func (f gcFlags) words(stores []string) []string {
 	words := append([]string{"gc"}, stores...)
 	for _, flag := range [][2]string{{"--max-age", f.age}, {"--keep", f.keep}, {"--max-bytes", f.bytes}} {

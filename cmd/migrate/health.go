@@ -139,12 +139,12 @@ func (a *app) health(ctx context.Context, d *db.DB, _ []string) error {
 	})
 }
 
-// pids is a list of processes for people.
+// pids formats a list of processes for people.
 func pids(list []int) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(list)), ", "), "[]")
 }
 
-// serverFacts are those of a server's health for people.
+// serverFacts returns the facts of a server's health for people.
 func serverFacts(health db.Health) (facts []string) {
 	add := func(name, format string, args ...any) { facts = append(facts, name, line(format, args...)) }
 	h := health.Server
@@ -178,7 +178,7 @@ func waitName(w db.LockWait) string {
 		strings.Join(each(w.HeldBy, sessionName), " and "))
 }
 
-// standbysName says which standbys a commit waits for, and whether they are there.
+// standbysName describes the standbys that a commit waits for, and whether they are connected.
 func standbysName(h *db.ServerHealth) string {
 	switch {
 	case h.Awaited == "":

@@ -74,7 +74,7 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) 
 	return a.finishTrees(answer, "imported")
 }
 
-// confirmOther asks whether trees are meant that are not the folders that were imported before.
+// confirmOther asks for confirmation if trees are not the folders that were imported before.
 func (a *app) confirmOther(
 	ctx context.Context, d *db.DB, trees []legacy.Found, o legacy.Options,
 ) (bool, error) {
@@ -97,7 +97,7 @@ func (a *app) confirmOther(
 		"made it so", strings.Join(others, "; "))
 }
 
-// lostTree asks the same when no tree is found there.
+// lostTree asks the same if no tree is found there.
 func (a *app) lostTree(ctx context.Context, kind, dir string, o legacy.Options) (lost error) {
 	kinds := legacy.Kinds()
 	if kind != autoKind {
@@ -109,12 +109,13 @@ func (a *app) lostTree(ctx context.Context, kind, dir string, o legacy.Options) 
 		return nil
 	})
 	if err != nil {
-		return nil // where there is no file, nothing was imported
+		return nil // without a file, nothing was imported
 	}
 	return lost
 }
 
-// confirmSeen asks whether what auto recognised is meant: other programs have folders of these names, too.
+// confirmSeen asks whether to import what auto recognised, since other programs have folders of
+// these names too.
 func (a *app) confirmSeen(saw []sawTree, yes bool) error {
 	list := each(saw, func(s sawTree) string { return line("%s (%s) in %s", s.Kind, s.Description, s.Source) })
 	return a.confirm(yes, "import %s", strings.Join(list, ", "))

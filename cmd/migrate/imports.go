@@ -164,7 +164,8 @@ it here as it is, and it can be claimed again. The decision stays in the journal
 	return a.answering(c, legacy.Conflict{})
 }
 
-// noteContested says below an answer what to do about what both programs went on with.
+// noteContested adds a note below an answer: what to do about a thing that both programs went on
+// with.
 func (a *app) noteContested() {
 	a.noteBelow("note: the old program went on with what is contested, too; decide whose version counts: %s, "+
 		"or ours", a.commandLine("imports", "resolve", "ID", "--take", "old"))

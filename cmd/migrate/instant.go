@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// instant writes a time for scripts and for grids: to the second, in UTC, in one width, so that it
-// sorts as text. The zero time is nothing.
+// instant formats a time for scripts and for grids: to the second, in UTC, in one width, so that it
+// sorts as text. The zero time is "".
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -14,7 +14,7 @@ func instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// when writes a time into a fact: an instant, and for people how long ago that is.
+// when formats a time for a fact: an instant, and for people how long ago that is.
 func (a *app) when(t time.Time) string {
 	text := instant(t)
 	if age := ago(text, time.Now()); a.screen.terminal && age != text {
@@ -26,7 +26,7 @@ func (a *app) when(t time.Time) string {
 // longAgo is the age from which a time is shown as a date, not as an age.
 const longAgo = 100 * 24 * time.Hour
 
-// ago says how long ago an instant was. Anything else stays as it is.
+// ago returns how long ago an instant was. It returns other text as it is, made printable.
 func ago(text string, now time.Time) string {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -42,7 +42,7 @@ func ago(text string, now time.Time) string {
 	return roughly(passed) + " ago"
 }
 
-// roughly is a duration in its largest unit.
+// roughly formats a duration in its largest unit.
 func roughly(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration

@@ -79,7 +79,7 @@ func (f *listFlags) text(c *cobra.Command, to **string, name, usage string) {
 	})
 }
 
-// addWords adds a repeatable flag whose values are from a list.
+// addWords adds a repeatable flag whose values come from a list.
 func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage string, words []S) {
 	values := c.Flags().StringArray(name, nil, usage+join(words))
 	completeWords(c, name, words)
@@ -94,7 +94,7 @@ func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage st
 	})
 }
 
-// wordFlag adds a flag that takes one of some words, and gives the check of one that was given.
+// wordFlag adds a flag that takes one of some words, and returns a check of its value.
 func wordFlag[S ~string](c *cobra.Command, to *string, name, usage string, words []S) (check func() error) {
 	c.Flags().StringVar(to, name, *to, usage+join(words))
 	completeWords(c, name, words)
@@ -145,13 +145,14 @@ type listing[T any] struct {
 	row  func(item T) []string
 }
 
-// items reads page by page until there are enough items, and then sets next to the cursor to go on from.
+// items reads page by page until there are enough items, and then sets next to the cursor of the
+// next item.
 func (l listing[T]) items(
 	ctx context.Context, a *app, d *db.DB, f pageFlags, next *string,
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		at := db.At{After: f.after}
-		// how many items to go over, and how many to give
+		// skip is how many items to pass over, left how many to yield.
 		for skip, left := (f.page-1)*f.limit, f.limit; skip > 0 || f.all || left > 0; {
 			switch {
 			case skip > 0:
@@ -184,7 +185,7 @@ func (l listing[T]) items(
 	}
 }
 
-// printList writes a list. With --json it is written as it is read.
+// printList writes a list. With --json it writes the items as they are read.
 func printList[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l listing[T]) error {
 	next := ""
 	items := l.items(ctx, a, d, f, &next)
@@ -222,7 +223,8 @@ type listOf[T any] struct {
 	Next  *string `json:"next"`  // give it to --after for the next page; null at the end
 }
 
-// nextPage is the command line that shows the next page: the same with another --page, as a cursor is long.
+// nextPage returns the command line that shows the next page. It changes only --page, since a
+// cursor is long.
 func (a *app) nextPage(f pageFlags) string {
 	words := strings.Fields(a.op())
 	words = append(words, a.given...)
@@ -249,7 +251,8 @@ func (a *app) nextPage(f pageFlags) string {
 	return a.commandLine(append(words, "--page", strconv.Itoa(f.page+1))...)
 }
 
-// parseSince reads the value of --since: a time, or how long ago, in days too. Empty is no time.
+// parseSince parses the value of --since: a time, or how long ago, which may be in days. The empty
+// text is the zero time.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -280,5 +283,5 @@ func oneOf[S ~string](flag, value string, words []S) error {
 
 func join[S ~string](words []S) string { return strings.Join(texts(words), ", ") }
 
-// texts are words as strings.
+// texts converts words to strings.
 func texts[S ~string](words []S) []string { return each(words, func(w S) string { return string(w) }) }

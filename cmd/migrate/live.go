@@ -75,7 +75,7 @@ pass all of them. --status may be repeated, and means any of the words then.`,
 	})
 }
 
-// millis is a time in Unix milliseconds for people.
+// millis formats a time in Unix milliseconds for people.
 func millis(ms uint64) string {
 	const year9999 = 253402300799999
 	if ms > year9999 {
@@ -84,7 +84,7 @@ func millis(ms uint64) string {
 	return instant(time.UnixMilli(int64(ms)))
 }
 
-// liveTook is the time from a run's creation to its last event or mark.
+// liveTook returns the time from a run's creation to its last event or mark.
 func liveTook(s live.RunSnapshot) string {
 	if s.UpdatedAtMs < s.CreatedAtMs || s.UpdatedAtMs-s.CreatedAtMs > 1<<40 {
 		return ""
@@ -110,7 +110,7 @@ func (a *app) liveShowCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		// the events as they were recorded: a JSON encoder would take out blanks
+		// The events as they were recorded: a JSON encoder would remove blanks.
 		return stream(a, fmt.Sprintf(`{"snapshot":%s,"events":`, snapshot), store.EachEvent(ctx, run.ID),
 			live.RunEventRecord.MarshalJSON, endObject)
 	}), liveAnswer{})
@@ -122,7 +122,7 @@ func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnap
 		"result", value(run.ResultText), "error", value(run.Error), "created", millis(run.CreatedAtMs),
 		"last event", millis(run.UpdatedAtMs), "events", strconv.FormatUint(run.EventCount, 10),
 	}
-	var turns, ends tally // an agent_end sums the turn_ends up
+	var turns, ends tally // an agent_end sums up the turn_ends
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
 	for e, err := range store.EachEvent(ctx, run.ID) {
 		if err != nil {

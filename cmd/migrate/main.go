@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// grace is how long a command may take to end by itself once it was told to. It is left as it is
-// then, which loses nothing: what was acknowledged is committed, and SQLite undoes the rest. A
-// query inside SQLite, or an integrity check, can't be told.
+// grace is how long an interrupted command may take to end by itself. After that the program exits
+// without it, which loses nothing: what was acknowledged is committed, and SQLite undoes the rest.
+// A query inside SQLite, or an integrity check, can't be interrupted.
 const grace = time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the program: it gives the exit code. A second signal ends the process at once.
+// run is the program; it returns the exit code. A second signal ends the process at once.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
@@ -42,12 +42,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return a.report(err)
 }
 
-// execute runs the command of args until it ends, or until it was told to and its grace is over.
+// execute runs the command of args until it ends, or until it was interrupted and its grace is
+// over.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := newRootCommand(a)
 	a.args = args
 	root.SetArgs(commandFirst(root, args))
-	a.json = asksForJSON(args) // until the flags are parsed, and where they can't be
+	a.json = asksForJSON(args) // until the flags are parsed, and if they can't be
 	done := make(chan error, 1)
 	go func() {
 		err := root.ExecuteContext(ctx)

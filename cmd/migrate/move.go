@@ -96,10 +96,11 @@ source marked as moved, for ever, and the target can be opened: there is no mome
 	return a.answering(c, moveAnswer{})
 })
 
-// moveOptions bound the wait for others.
+// moveOptions returns options that limit the wait for others.
 func (a *app) moveOptions() db.Options { return db.Options{LockTimeout: cmp.Or(a.wait, sayAfter)} }
 
-// moveFault says what can be done where one of the two could not be opened, or the move was stopped.
+// moveFault adds what can be done to the error of a database that could not be opened, or of a move
+// that was stopped.
 func (a *app) moveFault(err error) error {
 	e, ok := errors.AsType[*db.Error](err)
 	source, _ := a.place()

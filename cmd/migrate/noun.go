@@ -45,7 +45,7 @@ type verbs struct {
 // them. A nil owner matches any.
 type findThings = func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error)
 
-// by is a call of a store as a verb.
+// by makes a verb of a store's method.
 func by[R any](ref func(thing) R, do func(context.Context, R) error) func(context.Context, thing) error {
 	return func(ctx context.Context, t thing) error { return do(ctx, ref(t)) }
 }
@@ -70,8 +70,8 @@ func idVerbs(s idStore) verbs {
 	}
 }
 
-// find returns the thing that an id or the beginning of one means: by the id that calls use, else by
-// the one that lists show.
+// find returns the thing that an id or the beginning of one means. It tries the id that calls use,
+// then the one that lists show.
 func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thing, error) {
 	found, err := v.find(ctx, id, owner, namedCandidates+1)
 	var candidates []candidate[thing]
@@ -102,7 +102,7 @@ func (n noun) complete(a *app) finder {
 	}
 }
 
-// given is the value of a flag that is set on the command line, or nil.
+// given returns the value of a flag that is set on the command line, or nil.
 func given(c *cobra.Command, flag string) *string {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
@@ -112,7 +112,7 @@ func given(c *cobra.Command, flag string) *string {
 	return &value
 }
 
-// addOwner adds the flag that tells things of one id apart.
+// addOwner adds the flag that tells things with the same id apart.
 func (n noun) addOwner(c *cobra.Command) {
 	if n.owner != "" {
 		c.Use += " [--" + n.owner + " ID]"
@@ -120,7 +120,7 @@ func (n noun) addOwner(c *cobra.Command) {
 	}
 }
 
-// name is a thing for people.
+// name describes a thing for people.
 func (n noun) name(t thing) string {
 	if t.owner == "" {
 		return n.entity + " " + printable(t.id)
@@ -128,7 +128,7 @@ func (n noun) name(t thing) string {
 	return n.entity + " " + printable(t.id) + " of " + printable(t.owner)
 }
 
-// one makes a command that takes an id, or the beginning of one, and works on the thing it means.
+// one makes a command that takes an id, or the beginning of one, and works on that thing.
 func (a *app) one(n noun, how opening, c *cobra.Command,
 	do func(ctx context.Context, d *db.DB, t thing) error,
 ) *cobra.Command {
@@ -144,7 +144,7 @@ func (a *app) one(n noun, how opening, c *cobra.Command,
 	return c
 }
 
-// pinnedIn makes the answers of the stores whose pin and unpin have no shape of their own.
+// pinnedIn makes the answers of pin and unpin for the stores that have no answer type of their own.
 func pinnedIn(store string) func(thing, bool) any {
 	return func(t thing, pinned bool) any { return pinnedAnswer{store, t.id, t.owner, pinned} }
 }
@@ -157,7 +157,7 @@ type pinnedAnswer struct {
 	Pinned bool   `json:"pinned"` // whether it is pinned now
 }
 
-// group makes the command that holds those of a store, pin and unpin among them.
+// group makes the command that holds the commands of a store, pin and unpin among them.
 func (a *app) group(n noun, short string, commands ...*cobra.Command) *cobra.Command {
 	return group(n.store, short, append(commands,
 		a.pinning(n, true, "pin", fmt.Sprintf("Keep %s whatever the limits of retention say", n.some),
@@ -178,7 +178,7 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 		do := v.pin
 		if !pinned {
 			do = v.unpin
-			if errors.Is(err, db.ErrNotFound) { // a pin belongs to a name and outlives what had it
+			if errors.Is(err, db.ErrNotFound) { // a pin belongs to an id and outlives its thing
 				t, err = a.pinnedAs(ctx, d, n, args[0], owner, err)
 			}
 		}
@@ -224,7 +224,7 @@ func (a *app) recoverCommand(what, short, long string,
 		func(n int) any { return recoverAnswer{n} }, "recovered", what, do)
 }
 
-// counting makes c a command that writes and answers with how many things it did something to.
+// counting makes c a command that writes and answers with the number of things that it changed.
 func (a *app) counting(c *cobra.Command, answer func(n int) any, did, what string,
 	do func(ctx context.Context, d *db.DB) (int, error),
 ) *cobra.Command {

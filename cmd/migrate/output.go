@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 )
 
-// encodeJSON gives a JSON text. Unlike json.Marshal it leaves <, > and & as they are.
+// encodeJSON returns a value as JSON text. Unlike json.Marshal it leaves <, > and & as they are.
 func encodeJSON(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -32,7 +32,7 @@ func encodeJSON(value any) ([]byte, error) {
 // and raw records are written byte for byte.
 type jsonEscaper struct {
 	to   io.Writer
-	rest []byte // the beginning of a character whose other bytes are still to come
+	rest []byte // the first bytes of a character whose other bytes are still to come
 }
 
 func (w *jsonEscaper) Write(text []byte) (int, error) {
@@ -71,9 +71,10 @@ func (a *app) printJSON(value any) error {
 	return err
 }
 
-// stream writes an answer whose last list is written as it is read, since it may be large: what stands
-// before the list, its elements, and what tail returns behind them. encode gives the JSON text of an
-// element, which no encoder changes any more, or nil to leave it out. An answer that fails is cut short.
+// stream writes an answer whose last list may be large, and writes the list as it is read. head is
+// what comes before the list, and tail returns what comes after it. encode returns the JSON text of
+// an element, which is written as it is, or nil to leave the element out. An answer that fails is
+// cut short.
 func stream[T any](
 	a *app, head string, items iter.Seq2[T, error], encode func(T) ([]byte, error), tail func() string,
 ) error {
@@ -98,10 +99,10 @@ func stream[T any](
 	return out.Flush()
 }
 
-// endObject ends an answer that has nothing behind its list.
+// endObject ends an answer that has nothing after its list.
 func endObject() string { return "}" }
 
-// answer ends a command: with --json it prints value, else what text prints for people.
+// answer ends a command. With --json it prints value, else text prints for people.
 func (a *app) answer(value any, text func()) error {
 	if a.json {
 		return a.printJSON(value)
@@ -110,18 +111,18 @@ func (a *app) answer(value any, text func()) error {
 	return a.failed
 }
 
-// say is answer with a line for people, see print.
+// say is answer with a line for people; see print.
 func (a *app) say(value any, format string, args ...any) error {
 	return a.answer(value, func() { a.print(format, args...) })
 }
 
-// print writes for people, to stdout; texts among args are made printable. After an error it writes
+// print writes for people to stdout, and makes texts among args printable. After an error it writes
 // nothing; the command ends with the error.
 func (a *app) print(format string, args ...any) {
 	a.write(line(format, args...))
 }
 
-// line is a formatted text whose args are printable.
+// line returns a formatted text with printable args.
 func line(format string, args ...any) string {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -131,28 +132,28 @@ func line(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// printLines prints each line of a text, without what ends it.
+// printLines prints each line of a text, without the characters of ends at its end.
 func (a *app) printLines(text, ends string) {
 	for part := range strings.Lines(text) {
 		a.print("%s\n", strings.TrimRight(part, ends))
 	}
 }
 
-// write is print of a text as it is.
+// write prints text as it is.
 func (a *app) write(text string) {
 	if a.failed == nil {
 		_, a.failed = io.WriteString(a.stdout, text)
 	}
 }
 
-// noteBelow adds a note that people see below the answer, once.
+// noteBelow adds a note that people see below the answer. A repeated note is shown once.
 func (a *app) noteBelow(format string, args ...any) {
 	if note := line(format, args...); !slices.Contains(a.afterwards, note) {
 		a.afterwards = append(a.afterwards, note)
 	}
 }
 
-// note tells people something beside the answer, on stderr.
+// note writes a note for people to stderr, apart from the answer.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		io.WriteString(a.stderr, line(format, args...)+"\n") //nolint:errcheck // it is not missed
@@ -164,11 +165,11 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// A screen is what stdout is for people; the zero value is no terminal.
+// A screen describes stdout for people; the zero value is no terminal.
 type screen struct {
 	terminal      bool
-	colours       bool // it has them, and its user wants them (no-color.org)
-	width, height int  // columns and lines; 0 where it doesn't tell
+	colours       bool // it has them, and the user wants them (no-color.org)
+	width, height int  // columns and lines; 0 if unknown
 }
 
 func screenOf(stdout io.Writer) screen {
@@ -228,7 +229,8 @@ func printable(s string) string {
 	return out.String()
 }
 
-// shown is false for control characters, bidirectional marks and line separators.
+// shown reports whether a terminal may show a character. It is false for control characters,
+// bidirectional marks and line separators.
 func shown(r rune) bool {
 	return r != utf8.RuneError && !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) &&
 		r != '\u2028' && r != '\u2029'
@@ -242,8 +244,8 @@ func cut(s string, characters int) string {
 	return string([]rune(s)[:characters-1]) + "…"
 }
 
-// each is a list of what a function makes of the elements of another. It is never nil, which JSON
-// would write as null.
+// each applies a function to the elements of a list. The result is never nil, which JSON would
+// write as null.
 func each[S, T any](list []S, make func(S) T) []T {
 	made := []T{}
 	for _, item := range list {
@@ -252,7 +254,7 @@ func each[S, T any](list []S, make func(S) T) []T {
 	return made
 }
 
-// orNull is null in JSON where a value is the zero value.
+// orNull returns nil for the zero value, so that JSON has null.
 func orNull[T comparable](value T) *T {
 	if value == *new(T) {
 		return nil
@@ -260,13 +262,13 @@ func orNull[T comparable](value T) *T {
 	return &value
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes for people.
 func size[N int | int64](n N) string { return humanize.IBytes(uint64(max(0, n))) }
 
-// comma is a number for people.
+// comma formats a number for people.
 func comma[N int | int64](n N) string { return humanize.Comma(int64(n)) }
 
-// count is a number with its noun: 1 run, 2,000 runs.
+// count formats a number with its noun: 1 run, 2,000 runs.
 func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -24,12 +24,13 @@ func (a *app) paged(write func()) {
 	write()
 	a.stdout = terminal
 	a.failed = cmp.Or(a.failed, p.Close())
-	if errors.Is(a.failed, syscall.EPIPE) { // the reader has quit
+	if errors.Is(a.failed, syscall.EPIPE) { // the user has left the pager
 		a.failed = nil
 	}
 }
 
-// pagerWords is the pager to call. None where PAGER is empty or cat, or there is no such program.
+// pagerWords returns the command of the pager: none if PAGER is empty or cat, or if there is no
+// such program.
 func pagerWords() []string {
 	words := []string{"less", "-FRX"}
 	if chosen, ok := os.LookupEnv("PAGER"); ok {
@@ -44,11 +45,11 @@ func pagerWords() []string {
 	return words
 }
 
-// A pager keeps what fits on the screen, and is begun by what does not.
+// A pager buffers output while it fits on the screen. Once it does not, it starts the program.
 type pager struct {
 	terminal *os.File
 	words    []string
-	lines    int // that still fit
+	lines    int // that fit on the screen
 	width    int
 	kept     []byte
 	command  *exec.Cmd
@@ -81,11 +82,11 @@ func (p *pager) start() (err error) {
 	if p.in, err = p.command.StdinPipe(); err != nil {
 		return err
 	}
-	signal.Ignore(os.Interrupt) // the pager's own key
+	signal.Ignore(os.Interrupt) // a key of the pager
 	return p.command.Start()
 }
 
-// Close waits until the pager was left.
+// Close waits until the user leaves the pager.
 func (p *pager) Close() error {
 	if p.in == nil {
 		_, err := p.terminal.Write(p.kept)

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// The spellings that SQLite itself would give these numbers: "007" and "1e3" stay text, for they
-// are ids more often.
+// The spellings that SQLite itself uses for these numbers. "007" and "1e3" stay text, since they
+// are more often ids.
 var (
 	integerText = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 	realText    = regexp.MustCompile(`^-?(0|[1-9][0-9]*)\.[0-9]+$`)
 	nameText    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 )
 
-// parameters gives the arguments for the variables of a statement, from the -p flags: name=value,
+// parameters returns the arguments for the variables of a statement, from the -p flags: name=value,
 // or name:type=value.
 func parameters(s statement, given []string) ([]any, error) {
 	values := map[string]any{}
@@ -50,7 +50,7 @@ func parameters(s statement, given []string) ([]any, error) {
 		}
 		if !slices.Contains(wanted, name) {
 			wanted = append(wanted, name)
-			if s.dialect == ofServers { // which numbers its parameters
+			if s.dialect == ofServers { // servers number their parameters
 				args = append(args, value)
 			} else {
 				args = append(args, sql.Named(name, value))
@@ -100,7 +100,7 @@ func parameter(given string) (name string, value any, err error) {
 	return name, value, nil
 }
 
-// guess takes a number for a number where it is written as one is, and everything else for text.
+// guess returns a number for text that is spelled as one, and other text as it is.
 func guess(text string) any {
 	if integerText.MatchString(text) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {

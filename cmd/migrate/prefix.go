@@ -18,8 +18,8 @@ type candidate[T any] struct {
 	item T
 }
 
-// unique decides what given means: the one whose id it is, else the one whose id begins with it.
-// candidates are all whose ids begin with it, or namedCandidates and one more.
+// unique returns the item that given means: the one with that id, else the only one whose id begins
+// with it. candidates are all whose ids begin with it, or namedCandidates+1 of them.
 func unique[T any](n noun, given string, candidates []candidate[T]) (T, error) {
 	var none T
 	exact := slices.DeleteFunc(slices.Clone(candidates), func(c candidate[T]) bool { return c.id != given })
@@ -45,7 +45,7 @@ func unique[T any](n noun, given string, candidates []candidate[T]) (T, error) {
 	return none, f
 }
 
-// meantHint is, for a word that may mean several things, the command line of each.
+// meantHint returns the hint for an ambiguous word: the command line of each meaning.
 func (a *app) meantHint(word string, meant []string) string {
 	lines := []string{"one of these:"}
 	for _, words := range meant {

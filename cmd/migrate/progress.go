@@ -11,7 +11,7 @@ import (
 	"selvedge/legacy"
 )
 
-// A progress shows how far something is, on stderr, where that is a terminal.
+// A progress shows how far something is, on stderr, if that is a terminal.
 type progress struct {
 	to   io.Writer // nil: no terminal
 	what string
@@ -29,8 +29,8 @@ func (a *app) newProgress(what, of string) *progress {
 	return &progress{to: a.stderr, what: what, of: of}
 }
 
-// withProgress runs work, and shows how far the calls of db and maintenance in it are; of is what
-// they count, "" for bytes.
+// withProgress runs work and shows the progress of the calls of db and maintenance in it. of is
+// what they count; "" is bytes.
 func (a *app) withProgress(ctx context.Context, of string, work func(context.Context) error) error {
 	p := a.newProgress("", of)
 	if p.to == nil {
@@ -46,7 +46,8 @@ func (a *app) withProgress(ctx context.Context, of string, work func(context.Con
 	}))
 }
 
-// exclusively runs do, which needs the file for itself: it waits as patiently does, and shows progress.
+// exclusively runs do, which needs exclusive use of the file. It waits as patiently does, and shows
+// progress.
 func exclusively[T any](
 	ctx context.Context, a *app, o db.Options, do func(context.Context, string, db.Options) (T, error),
 ) (done T, err error) {
@@ -59,7 +60,7 @@ func exclusively[T any](
 	return done, err
 }
 
-// begin draws what is done, how fast, for how long and for how long still.
+// begin draws how much is done, the rate, the time passed and the time left.
 func (p *progress) begin() {
 	unit := []progressbar.Option{progressbar.OptionShowBytes(true)}
 	if p.of != "" {
@@ -91,7 +92,7 @@ func (p *progress) show(done, total int64) {
 	if total > 0 && p.bar.GetMax64() != total {
 		p.bar.ChangeMax64(total)
 		p.bar.RenderBlank() //nolint:errcheck // see above
-		return              // its clock begins here: a rate that was reckoned now would be that of an instant
+		return              // its clock begins here: a rate computed now would be that of an instant
 	}
 	p.bar.Set64(done) //nolint:errcheck // see above
 }

@@ -88,10 +88,10 @@ func quarantineID(text string) (int64, error) {
 	return id, err
 }
 
-// shownBytes is how much of a piece people see; --raw and --json give all of it.
+// shownBytes is how many bytes of a piece people see; --raw and --json have all of it.
 const shownBytes = 2000
 
-// shownOurs is how much of what is here scripts see.
+// shownOurs is how many bytes of what is here --json has.
 const shownOurs = 64 << 10
 
 func (a *app) quarantineShow(ctx context.Context, d *db.DB, id int64, raw bool) error {
@@ -186,7 +186,7 @@ type dropAnswer struct {
 	IDs     []int64 `json:"ids"`     // their numbers
 }
 
-// A pick says which pieces of the quarantine a command is about.
+// A pick selects the pieces of the quarantine that a command works on.
 type pick struct {
 	all        bool
 	kind, what string
@@ -219,7 +219,7 @@ func (p *pick) check() error {
 	return oneOf("what", p.what, whats)
 }
 
-// ids are the pieces that the arguments and flags mean.
+// ids returns the pieces that the arguments and flags select.
 func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []int64, err error) {
 	picked := p.all || p.kind != "" || p.what != "" || p.file != ""
 	if picked == (len(args) > 0) {
@@ -270,14 +270,15 @@ is 3. A line of a run, or the end of a file that was cut, can't be tried by itse
 	return a.answering(c, retryAnswer{})
 }
 
-// quarantineRetry tries the pieces; picked says that they were in quarantine when it began.
+// quarantineRetry tries the pieces. picked means that they were in the quarantine when the command
+// began.
 func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked bool) error {
 	answer := retryAnswer{Items: []legacy.Retried{}}
 	var failed error
 	for _, id := range ids {
 		r, err := legacy.RetryQuarantine(ctx, d, id, legacy.Options{})
 		if picked && errors.Is(err, db.ErrNotFound) {
-			continue // it went with another piece of the same runtime
+			continue // it left with another piece of the same runtime
 		}
 		if failed = err; err != nil {
 			break

@@ -25,7 +25,8 @@ type queryAnswer struct {
 	Truncated bool    `json:"truncated"` // there were more rows than --limit
 }
 
-// tableLimit is how many rows a table has where --limit says nothing: it is drawn when the last one is there.
+// tableLimit is the number of rows of a table without --limit: a table is drawn only once its last
+// row is read.
 const tableLimit = 1000
 
 type queryFlags struct {
@@ -95,14 +96,14 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		return err
 	}
 	if f.timeout > 0 {
-		a.timeout = f.timeout + grace // this program is the first to give up, and says so
+		a.timeout = f.timeout + grace // this program gives up first, and reports it
 		timer := time.AfterFunc(f.timeout, func() {
 			a.stop(fail(kindFailed, "give it more time: "+a.longer("--timeout", f.timeout),
 				"the query was not done after %v", f.timeout))
 		})
 		defer timer.Stop()
 	}
-	var kept bytes.Buffer // no read stays open while a pager shows the answer
+	var kept bytes.Buffer // so that no read stays open while a pager shows the answer
 	to := a.stdout
 	if f.form.kept {
 		to = &kept
@@ -112,7 +113,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 	err = a.with(ctx, toLook, func(d *db.DB) error {
 		began := false
 		err := queryFault(d.Read(ctx, "query", func(rx *db.Rx) error {
-			if began { // a connection that was lost has it run again
+			if began { // the read runs again after a lost connection
 				kept.Reset()
 				if !f.form.kept {
 					return fmt.Errorf("%w: the connection to the server was lost in the middle of the answer", db.ErrIO)
@@ -194,7 +195,7 @@ func copyRows(rows *txn.Rows, w rowWriter, limit, columns int) (truncated bool, 
 	return false, nil
 }
 
-// queryFault blames the SQL for what is its own fault.
+// queryFault turns an error that is the fault of the SQL into a usage error.
 func queryFault(err error) error {
 	switch wrong, blamed := engine.BlamesStatement(err); {
 	case !blamed:

@@ -41,7 +41,7 @@ long to end. Ids and paths in which the pattern is found stay: delete what they 
 trees and the trees that were imported are not touched, nor are the WAL of a server, its archive and its
 logs.`,
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
-			for _, name := range []string{"pattern", "run", "agent"} { // of a variable that was not set, in a script
+			for _, name := range []string{"pattern", "run", "agent"} { // from an unset variable in a script
 				if given := given(c, name); given != nil && *given == "" {
 					return usage("--%s is empty", name)
 				}
@@ -86,7 +86,7 @@ func (a *app) redact(ctx context.Context, d *db.DB, r maintenance.Redaction, dry
 			return err
 		}
 	}
-	if !dryRun { // with nothing to erase, too: free pages may still hold what was deleted
+	if !dryRun { // even with nothing to erase: free pages may still hold deleted content
 		err := a.withProgress(ctx, "", func(ctx context.Context) (err error) {
 			done, err = maintenance.Redact(ctx, d, r)
 			return err

@@ -42,7 +42,7 @@ func limitsOf(r maintenance.StoreRetention) storeLimits {
 	return l
 }
 
-// words are the limits for people.
+// words describes the limits for people.
 func (l storeLimits) words() string {
 	var words []string
 	if l.MaxAgeSeconds != nil {

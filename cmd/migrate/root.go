@@ -17,7 +17,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// defaultPath is the file where neither --db nor SELVEDGE_DB names one.
+// defaultPath is the file if neither --db nor SELVEDGE_DB names one.
 const defaultPath = "selvedge.db"
 
 // An app is one run of the program: where it reads and writes, and the flags that every command has.
@@ -34,7 +34,7 @@ type app struct {
 
 	path  string
 	scope string
-	wait  time.Duration // 0: without end
+	wait  time.Duration // 0: no limit
 	// timeout bounds the statements of query on a server; 0: nothing does.
 	timeout time.Duration
 	json    bool
@@ -94,7 +94,7 @@ differs there.`,
 	flags.StringVar(&a.path, "db", defaultPath,
 		"the `FILE`, or a server as postgres://user@host:port/database; SELVEDGE_DB names another default")
 	if env := os.Getenv("SELVEDGE_DB"); env != "" {
-		a.path = env // not as the default, which the help shows
+		a.path = env // not as the default, which the help would show
 	}
 	flags.StringVar(&a.scope, "scope", "", "`NAME` of the scope to work in; empty is the default scope")
 	flags.DurationVar(&a.wait, "wait", 0,
@@ -120,7 +120,7 @@ differs there.`,
 	})
 	for _, r := range ordered {
 		c := r.build(a)
-		c.GroupID = r.group // cobra panics where there is no such group
+		c.GroupID = r.group // cobra panics if there is no such group
 		root.AddCommand(c)
 	}
 	root.SetHelpCommand(subcommand(root, "help"))
@@ -129,8 +129,8 @@ differs there.`,
 	return root
 }
 
-// finish gives every command what all have: the order of flags as they are declared, and errors of
-// usage where words are too few or too many.
+// finish gives every command what all commands have: flags in the order of their declaration, and
+// usage errors for too few or too many words.
 func (a *app) finish(c *cobra.Command) {
 	c.Flags().SortFlags = false
 	c.DisableFlagsInUseLine = true
@@ -197,7 +197,7 @@ func (a *app) settle(c *cobra.Command) error {
 	return txn.CheckID("scope", a.scope)
 }
 
-// helpAnswer is what --help gives with --json.
+// helpAnswer is what --help prints with --json.
 type helpAnswer struct {
 	Help string `json:"help"` // the help text
 }
@@ -221,7 +221,7 @@ var _ = register("Shell:", 20, func(a *app) *cobra.Command {
 	}, helpAnswer{})
 })
 
-// showHelp fits the help into a terminal. With --json it is an answer too.
+// showHelp fits the help into a terminal. With --json the help is an answer too.
 func (a *app) showHelp(root *cobra.Command) {
 	plain := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {

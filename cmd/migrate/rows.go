@@ -21,13 +21,13 @@ type rowWriter struct {
 	end func(truncated bool) error
 }
 
-// A rowForm is a form in which query writes rows. A form is an entry here, and its writer below;
+// A rowForm is a form in which query writes rows. Each form has an entry here and its writer below;
 // --json, which all commands have, is the first.
 type rowForm struct {
 	flag, help string
-	isJSON     bool // its texts are JSON
-	kept       bool // it is written when the last row is there
-	// writer begins an answer; out is thrown away where it fails
+	isJSON     bool // its text is JSON
+	kept       bool // it is written once the last row is read
+	// writer begins an answer; out is discarded if it fails
 	writer func(a *app, columns []string, out io.Writer) (rowWriter, error)
 }
 
@@ -42,7 +42,8 @@ var (
 	rowForms = []rowForm{jsonForm, tableForm, lineForm, csvForm}
 )
 
-// formFlags adds the flags of the forms to a command and gives what tells which one was chosen.
+// formFlags adds the flags of the forms to a command. The returned function reports which form was
+// chosen.
 func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
 	for _, form := range rowForms {
 		if form.help != "" {
@@ -69,7 +70,7 @@ func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
 	}
 }
 
-// jsonRows writes {"columns":[…],"rows":[[…]],"truncated":…} as the rows come.
+// jsonRows writes {"columns":[…],"rows":[[…]],"truncated":…} as the rows are read.
 func jsonRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
 	names, err := encodeJSON(columns)
 	if err == nil {
@@ -96,7 +97,7 @@ func jsonRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
 	}, err
 }
 
-// lineRows writes an object a line.
+// lineRows writes one object per line.
 func lineRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
 	names := objectKeys(columns)
 	return rowWriter{
@@ -115,7 +116,7 @@ func lineRows(_ *app, columns []string, out io.Writer) (rowWriter, error) {
 	}, nil
 }
 
-// objectKeys makes the names of columns differ: a second "id" becomes "id_2".
+// objectKeys makes the names of columns unique: a second "id" becomes "id_2".
 func objectKeys(columns []string) []string {
 	seen := map[string]bool{}
 	return each(columns, func(name string) string {
@@ -128,7 +129,7 @@ func objectKeys(columns []string) []string {
 	})
 }
 
-// csvRows writes CSV, on a terminal with escapes for controls, which must not reach it.
+// csvRows writes CSV. On a terminal it escapes control characters.
 func csvRows(a *app, columns []string, to io.Writer) (rowWriter, error) {
 	out := csv.NewWriter(to)
 	write := func(cells []string) error {
@@ -146,10 +147,10 @@ func csvRows(a *app, columns []string, to io.Writer) (rowWriter, error) {
 	}, write(columns)
 }
 
-// cellWidth is the longest text in a cell of a table on a terminal; the other forms cut nothing.
+// cellWidth is the length to which a table on a terminal cuts a cell; the other forms cut nothing.
 const cellWidth = 120
 
-// tableRows keeps the rows until all are there.
+// tableRows keeps the rows until all are read.
 func tableRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
 	g := grid{header: columns, whole: true, texts: []int{}}
 	texts := make([]bool, len(columns)) // columns that hold anything but numbers
@@ -194,9 +195,9 @@ func tableRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
 	}, nil
 }
 
-// appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an
-// exponent (an infinite one, for which JSON has no number, as {"$real":"Infinity"}), a BLOB as
-// {"$blob":"base64"}.
+// appendJSON appends a value of SQLite as JSON: an INTEGER with all its digits, a REAL with a point
+// or an exponent (an infinite one, for which JSON has no number, as {"$real":"Infinity"}), a BLOB
+// as {"$blob":"base64"}.
 func appendJSON(line []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -230,8 +231,8 @@ func csvText(value any) string {
 	return plain(value)
 }
 
-// plain is a number or text as it stands. A time is what the driver makes of a column that is
-// declared as one: goose's.
+// plain returns a number or text without quotes. The driver returns a time for a column that is
+// declared as one; goose's table has one.
 func plain(value any) string {
 	switch v := value.(type) {
 	case string:

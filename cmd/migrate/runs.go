@@ -51,7 +51,7 @@ func (a *app) runStore(d *db.DB) *runs.Store { return runs.NewStore(d, runs.Opti
 
 func runRef(t thing) runs.RunRef { return runs.RunRef{AgentID: t.owner, RunID: t.id} }
 
-// findRuns finds runs by the id under which calls know them.
+// findRuns finds runs by the id that calls use.
 func findRuns(s *runs.Store) findThings {
 	return func(ctx context.Context, prefix string, agent *string, limit int) (list []thing, err error) {
 		if agent != nil {
@@ -67,7 +67,7 @@ func findRuns(s *runs.Store) findThings {
 	}
 }
 
-// listedRuns finds runs by the id that lists show, which differs where a started record names another.
+// listedRuns finds runs by the id that lists show. It differs if a started record names another id.
 func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candidate[thing], error) {
 	return func(ctx context.Context, prefix string, agent *string) (list []candidate[thing], err error) {
 		for r, err := range s.All(ctx, runs.Filter{}) {
@@ -132,7 +132,7 @@ var (
 	}
 )
 
-// took is how long an ended run took.
+// took returns how long an ended run took.
 func took(s runs.RunSummary) string {
 	if s.EndedAt == nil {
 		return ""
@@ -170,7 +170,7 @@ have a run of that id, --agent says whose.`,
 	}), runAnswer{})
 }
 
-// runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and
+// runJSON writes the records as they are in the trace: a JSON encoder would remove blanks and
 // change escapes.
 func (a *app) runJSON(lines iter.Seq2[runs.TraceRecord, error], summary *runs.RunSummary) error {
 	text, err := encodeJSON(summary)
@@ -199,7 +199,7 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 		}
 	}
 	var why string
-	var turns, modelTurns tally // a trace that has model_turns counts the same in them and in its turns
+	var turns, modelTurns tally // a trace with model_turns counts the same in them and in its turns
 	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}, least: []int{0}}
 	for line, err := range lines {
 		if err != nil {
@@ -233,18 +233,18 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 	return a.failed
 }
 
-// modelTurn is the kind under which later versions record what a model answered.
+// modelTurn is the kind under which later versions record a model's answer.
 const modelTurn = "model_turn"
 
 // textWidth is how much of a prompt or a summary people see.
 const textWidth = 80
 
-// lineCells gives line, record, tool, result and text of a line of a trace.
+// lineCells returns line, record, tool, result and text of a line of a trace.
 func lineCells(line runs.TraceRecord) []string {
 	return append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)
 }
 
-// describeLine gives record, tool, result and text of a line of a trace.
+// describeLine returns record, tool, result and text of a line of a trace.
 func describeLine(line runs.TraceRecord) []string {
 	switch r := line.Record.(type) {
 	case runs.Started:

@@ -20,8 +20,8 @@ import (
 // onServer reports whether --db is the address of a PostgreSQL server.
 func (a *app) onServer() bool { return engine.IsAddress(a.path) }
 
-// checkPlace refuses what --db, or a flag like it, can't be: typed says that it was on the command
-// line, where a password is everybody's to read.
+// checkPlace rejects what --db, or a flag like it, can't be. typed means that it was on the command
+// line, where everybody can read a password.
 func checkPlace(flag, place string, typed bool) error {
 	scheme, foreign := foreignScheme(place)
 	_, secret := engine.WithoutSecrets(place)
@@ -45,14 +45,14 @@ func checkPlace(flag, place string, typed bool) error {
 	return nil
 }
 
-// foreignScheme is that of an address of nothing that this program knows.
+// foreignScheme returns the scheme of an address that this program does not know.
 func foreignScheme(place string) (scheme string, foreign bool) {
 	scheme, _, found := strings.Cut(place, "://")
 	return scheme, found && !engine.IsAddress(place) && !strings.ContainsAny(scheme, "/.")
 }
 
-// Other spellings of where a server is: settings as libpq, JDBC and others have them, an address
-// with a slash too few, and one without its scheme, ann:word@host.
+// Other spellings of the address of a server: settings as libpq, JDBC and others write them, an
+// address with a slash missing, and one without its scheme, ann:word@host.
 var (
 	settingsOfServers = regexp.MustCompile(
 		`(?i)(^|[\s;?&])(host|hostaddr|port|dbname|user|password|sslpassword|service)\s*=`)
@@ -60,12 +60,13 @@ var (
 	nearlyAddress = regexp.MustCompile(`(?i)^\s*postgres(ql)?:|^[^./][^@]*:[^@]*@`)
 )
 
-// misspelt reports whether a text, which is no address, is meant to be where a server is.
+// misspelt reports whether a text that is no address is meant as the address of a server.
 func misspelt(text string) bool {
 	return settingsOfServers.MatchString(text) || nearlyAddress.MatchString(text)
 }
 
-// withoutSecrets is a text for people without the passwords that the command line and the environment hold.
+// withoutSecrets returns a text for people, without the passwords that the command line and the
+// environment hold.
 func (a *app) withoutSecrets(text string) string {
 	text = strings.ReplaceAll(text, a.address(), a.path)
 	place := true // an id may look like an address without its scheme
@@ -83,7 +84,7 @@ func (a *app) withoutSecrets(text string) string {
 			continue
 		}
 		_, foreign := foreignScheme(word)
-		// SQL may hold one, too
+		// SQL may hold one too
 		address := (foreign || names && nearlyAddress.MatchString(word)) && strings.Contains(word, "@") &&
 			!strings.ContainsAny(strings.TrimSpace(word), " \t\n")
 		if address || settingsOfServers.MatchString(word) && secretSetting.MatchString(word) {
@@ -93,7 +94,7 @@ func (a *app) withoutSecrets(text string) string {
 	return text
 }
 
-// place is --db for people, absolute where it is a file.
+// place returns --db for people, absolute if it is a file.
 func (a *app) place() (string, error) {
 	if a.onServer() {
 		safe, _ := engine.WithoutSecrets(a.path)
@@ -102,13 +103,13 @@ func (a *app) place() (string, error) {
 	return absolute(a.path)
 }
 
-// nothingThere reports whether err says that the place of --db has nothing of ours yet. A database
-// that is missing on the server is not ours to make, and its error has a hint.
+// nothingThere reports whether err means that the place of --db holds nothing of ours yet. We don't
+// create a database that is missing on the server, and its error has a hint.
 func (a *app) nothingThere(err error) bool {
 	return errors.Is(err, db.ErrNotFound) && (!a.onServer() || db.Hint(err) == "")
 }
 
-// otherTools are the commands that a server has tools of its own for, and how to call these.
+// otherTools returns, by command, how to call the server's own tool for the same work.
 func (a *app) otherTools() map[string]string {
 	schema, address := "selvedge", libpqAddress(a.path)
 	if u, err := url.Parse(a.path); err == nil {
@@ -128,8 +129,8 @@ func (a *app) otherTools() map[string]string {
 	}
 }
 
-// libpqSettings are those that PostgreSQL's own programs take in an address. Ours takes the
-// server's settings there, too.
+// libpqSettings are the settings that PostgreSQL's own programs take in an address. Ours takes the
+// server's settings there too.
 var libpqSettings = []string{
 	"host", "hostaddr", "port", "user", "dbname", "service", "passfile", "application_name", "connect_timeout",
 	"target_session_attrs", "options",
@@ -139,7 +140,7 @@ var libpqSettings = []string{
 	"ssl_max_protocol_version",
 }
 
-// libpqAddress is an address as a word of a shell for PostgreSQL's own programs, without its passwords.
+// libpqAddress returns an address as a shell word for PostgreSQL's own programs, without passwords.
 func libpqAddress(address string) string {
 	safe, _ := engine.WithoutSecrets(address)
 	address, settings, _ := strings.Cut(safe, "?")
@@ -155,7 +156,8 @@ func libpqAddress(address string) string {
 	return shellWord(address)
 }
 
-// createdb is the line that makes the database of --db; "" where the address does not name it.
+// createdb returns the command that creates the database of --db; "" if the address does not name
+// it.
 func (a *app) createdb() string {
 	safe, _ := engine.WithoutSecrets(a.path)
 	u, err := url.Parse(safe)
@@ -167,7 +169,7 @@ func (a *app) createdb() string {
 	return "createdb --maintenance-db=" + libpqAddress(u.String()) + " " + shellWord(name)
 }
 
-// opening bounds the wait for a server by --wait. A file has its own bound.
+// opening limits the wait for a server to --wait. A file has its own limit.
 func (a *app) opening(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.wait == 0 || !a.onServer() {
 		return ctx, func() {}
@@ -175,8 +177,9 @@ func (a *app) opening(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeoutCause(ctx, a.wait, fmt.Errorf("--wait %v passed", a.wait))
 }
 
-// address is --db for opening it, on a server with bounds that it keeps itself, also when this
-// program is killed: --wait for the wait for each lock, and --timeout of query for a statement.
+// address returns --db for opening it. For a server it adds limits that the server itself keeps,
+// also when this program is killed: --wait for the wait for each lock, and query's --timeout for a
+// statement.
 func (a *app) address() string {
 	address := a.path
 	if !a.onServer() {
@@ -198,7 +201,7 @@ func (a *app) address() string {
 	return address
 }
 
-// checkServer refuses on a server what only a file has.
+// checkServer rejects on a server the commands that are only for files.
 func (a *app) checkServer() error {
 	if tool := a.otherTools()[a.op()]; tool != "" {
 		return fail(kindUnsupported, tool, "%s is for files, and --db is the address of a server", a.op())

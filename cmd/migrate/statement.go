@@ -8,9 +8,9 @@ import (
 )
 
 // A statement is what query needs to know about SQL before SQLite sees it. The driver runs every
-// statement of a text and gives the rows of the last one, so the text is cut into tokens here, by
+// statement of a text and returns the rows of the last one. So the text is cut into tokens here, by
 // SQLite's own rules (sqlite.org/lang_keywords.html, sqlite.org/lang_comment.html), and anything
-// but one reading statement is refused before it runs.
+// but one statement that reads is refused before it runs.
 type statement struct {
 	dialect   dialect
 	text      string   // as the engine gets it
@@ -26,7 +26,7 @@ const (
 	ofServers
 )
 
-// dialect is that of --db.
+// dialect returns the dialect of --db.
 func (a *app) dialect() dialect {
 	if a.onServer() {
 		return ofServers
@@ -34,7 +34,7 @@ func (a *app) dialect() dialect {
 	return ofFiles
 }
 
-// readStatement refuses a text that is empty, has several statements, or does not read.
+// readStatement rejects a text that is empty, has several statements, or does not read.
 func readStatement(text string, in dialect) (statement, error) {
 	s := statement{dialect: in}
 	next, takes := nextToken, "SELECT, WITH, VALUES, EXPLAIN of these, and the PRAGMAs that only show something"
@@ -93,8 +93,8 @@ func describe(words []string) string {
 }
 
 // reads reports whether the statement is of a kind that reads. A WITH may still begin an INSERT,
-// UPDATE or DELETE: SQLite refuses those itself, on a connection that was opened to read. A server
-// refuses what a WITH or an EXPLAIN ANALYZE would write, in a transaction that only reads.
+// UPDATE or DELETE: SQLite refuses those itself, on a read-only connection. A server refuses what a
+// WITH or an EXPLAIN ANALYZE would write, in a read-only transaction.
 func (s statement) reads() bool {
 	words := s.words
 	switch {
@@ -104,7 +104,7 @@ func (s statement) reads() bool {
 			words[first])
 	case words[0] == "PRAGMA":
 		return pragmaReads(words[1:])
-	case words[0] == "EXPLAIN": // a PRAGMA may run while it is explained, so what follows must read
+	case words[0] == "EXPLAIN": // an explained PRAGMA may run, so what follows must read
 		words = words[1:]
 		if len(words) > 2 && words[0] == "QUERY" && words[1] == "PLAN" {
 			words = words[2:]
@@ -113,8 +113,9 @@ func (s statement) reads() bool {
 	return len(words) > 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES"}, words[0])
 }
 
-// The PRAGMAs that show something and change nothing: those of the second list take an argument
-// that says what to show; for the others an argument would be a new value (sqlite.org/pragma.html).
+// The PRAGMAs that show something and change nothing. Those of the second list take an argument
+// that selects what to show; for the others an argument would be a new value
+// (sqlite.org/pragma.html).
 var (
 	showingPragmas = []string{
 		"APPLICATION_ID", "AUTO_VACUUM", "CACHE_SIZE", "CELL_SIZE_CHECK", "COLLATION_LIST", "COMPILE_OPTIONS",
@@ -149,10 +150,10 @@ const (
 	tokenVariable                  // a parameter
 )
 
-// Each expression matches the token at the start of a text, by the rules of SQLite and of PostgreSQL
-// (postgresql.org/docs/15/sql-syntax-lexical.html). What is not closed goes to the end of the text. A
-// byte order mark, which editors put before a script, is blank. On a server a parameter is written
-// :name too, :: is a cast, and :1 stands in the slice of an array.
+// Each expression matches the token at the start of a text, by the rules of SQLite and of
+// PostgreSQL (postgresql.org/docs/15/sql-syntax-lexical.html). An unclosed token extends to the end
+// of the text. A byte order mark, which editors put before a script, is blank. On a server a
+// parameter may also be written :name, :: is a cast, and :1 occurs in the slice of an array.
 var (
 	fileTokens = tokens(`[ \t\n\f\r]|\x{feff}|--[^\n]*\n?|/\*.*?(?:\*/|\z)`,
 		"`(?:[^`]|``)*`?|"+`\[[^\]]*\]?`, `[:@$]NAME+`, `NAME+|.`)
@@ -161,16 +162,17 @@ var (
 	dollarTag = regexp.MustCompile(inNames.Replace(`^\$(?:LETTER(?:LETTER|[0-9])*)?\$`))
 )
 
-// inNames has the bytes of names and numbers (SQLite's IdChar), and those with which a name begins.
+// inNames replaces NAME by the bytes of names and numbers (SQLite's IdChar), and LETTER by those
+// with which a name begins.
 var inNames = strings.NewReplacer("NAME", `[\w$\x{80}-\x{10FFFF}]`, "LETTER", `[A-Za-z_\x{80}-\x{10FFFF}]`)
 
-// tokens makes an expression of what differs between the engines.
+// tokens makes the expression of an engine from what differs between the engines.
 func tokens(blank, quoted, variable, other string) *regexp.Regexp {
 	return regexp.MustCompile(inNames.Replace(`(?s)^(?:(` + blank + `)|([xX]?'(?:[^']|'')*'?|"(?:[^"]|"")*"?|` +
 		quoted + `)|(\?NAME*|` + variable + `)|` + other + `)`))
 }
 
-// nextToken gives the token at the start of text, which is not empty.
+// nextToken returns the kind and length of the token at the start of text, which is not empty.
 func nextToken(text string) (tokenKind, int) { return match(fileTokens, text) }
 
 func match(tokens *regexp.Regexp, text string) (kind tokenKind, length int) {
@@ -183,8 +185,8 @@ func match(tokens *regexp.Regexp, text string) (kind tokenKind, length int) {
 	return kind, at[1]
 }
 
-// nextServerToken is nextToken on a server, where comments have others inside, and a string may stand
-// between two equal tags, $$ or $tag$.
+// nextServerToken is nextToken for a server, where comments nest, and a string may stand between
+// two equal tags, $$ or $tag$.
 func nextServerToken(text string) (tokenKind, int) {
 	if strings.HasPrefix(text, "/*") {
 		return tokenBlank, nestedComment(text)
@@ -198,7 +200,7 @@ func nextServerToken(text string) (tokenKind, int) {
 	return match(serverTokens, text)
 }
 
-// nestedComment is the length of a comment, which may have others inside.
+// nestedComment returns the length of a comment, which may hold others.
 func nestedComment(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -16,7 +16,7 @@ import (
 	"selvedge/internal/engine"
 )
 
-// nearest is the name most like a mistyped word; "" if none is close.
+// nearest returns the name most like a mistyped word; "" if none is close.
 func nearest(word string, names []string) (found string) {
 	most := max(1, len(word)/3)
 	for _, name := range names {
@@ -38,7 +38,7 @@ func nearest(word string, names []string) (found string) {
 	return found
 }
 
-// edits is the Damerau-Levenshtein distance of two words, ignoring case.
+// edits returns the Damerau-Levenshtein distance of two words, ignoring case.
 func edits(a, b string) int {
 	x, y := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	rows := make([][]int, len(x)+1)
@@ -64,16 +64,16 @@ func edits(a, b string) int {
 	return rows[len(x)][len(y)]
 }
 
-// shellLine is a command line with these words, without secrets.
+// shellLine returns a command line with these words, without secrets.
 func (a *app) shellLine(words []string) string {
 	return strings.Join(append([]string{"migrate"},
 		each(words, func(word string) string { return shellWord(a.withoutSecrets(word)) })...), " ")
 }
 
-// typed is the command line as it was given, with more words.
+// typed returns the command line as it was given, with more words.
 func (a *app) typed(more ...string) string { return a.shellLine(slices.Concat(a.args, more)) }
 
-// longer is the command line as it was given with ten times the duration of a flag.
+// longer returns the command line as it was given, with ten times the duration of a flag.
 func (a *app) longer(flag string, than time.Duration) string {
 	var words []string
 	for i := 0; i < len(a.args); i++ {
@@ -86,8 +86,8 @@ func (a *app) longer(flag string, than time.Duration) string {
 	return a.shellLine(append(words, flag, (10 * than).String()))
 }
 
-// retyped is the command line as it was given with one word replaced; "" if the word is not in it.
-// word=value keeps its value.
+// retyped returns the command line as it was given with one word replaced; "" if the word is not in
+// it. word=value keeps its value.
 func (a *app) retyped(word, other string) string {
 	is := func(arg string) bool { return arg == word || strings.HasPrefix(arg, word+"=") }
 	at := slices.IndexFunc(a.args, is)
@@ -99,7 +99,7 @@ func (a *app) retyped(word, other string) string {
 	return a.shellLine(words)
 }
 
-// flagHint is what to do about a flag that can't be parsed.
+// flagHint returns the hint for a flag that can't be parsed.
 func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 	help := "see: " + c.CommandPath() + " --help"
 	if err == nil || err.GetSpecifiedShortnames() != "" {
@@ -117,8 +117,8 @@ func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 	return help
 }
 
-// nameHint is the hint for SQL that names a missing table or column: the statement with the nearest
-// existing name.
+// nameHint returns the hint for SQL that names a missing table or column: the statement with the
+// nearest existing name.
 func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) string {
 	wrong, _ := engine.BlamesStatement(err)
 	word := cmp.Or(wrong.Table, wrong.Column)
@@ -173,7 +173,7 @@ func (a *app) nothingListed(ctx context.Context) {
 				(&app{path: a.path}).commandLine("scopes", "list"))
 			if near := nearest(a.scope, scopes); near != "" {
 				line := a.retyped("--scope="+a.scope, "--scope="+near)
-				// its name may stand elsewhere in the line, too
+				// The name may stand elsewhere in the line too.
 				if i := slices.Index(a.args, "--scope"); i >= 0 && i+1 < len(a.args) {
 					words := slices.Clone(a.args)
 					words[i+1] = near
@@ -191,7 +191,7 @@ func (a *app) nothingListed(ctx context.Context) {
 	}
 }
 
-// scopeNames are the scopes of a file, in the order of their id or their name.
+// scopeNames returns the scopes of a file, ordered by id or by name.
 func scopeNames(ctx context.Context, d *db.DB, order string) (names []string, err error) {
 	err = d.Read(ctx, "scopes", func(rx *db.Rx) error {
 		return rx.Select(&names, `SELECT name FROM scopes ORDER BY `+order)

@@ -13,16 +13,16 @@ type grid struct {
 	header []string
 	rows   [][]string
 	right  []int // columns of numbers, from 0
-	times  []int // of instants, as instant writes them: people see how long ago
-	texts  []int // of free text, which shrinks first; nil: the last column
-	ids    []int // of ids, which then shrink to the beginning that no other row has
-	least  []int // that go then, the first of them first; nil: from the last to the second
-	whole  bool  // no column goes
+	times  []int // columns of instants, as instant writes them: people see how long ago
+	texts  []int // columns of free text, which shrink first; nil: the last column
+	ids    []int // columns of ids, which then shrink to the beginning that no other row has
+	least  []int // columns to drop then, in this order; nil: from the last to the second
+	whole  bool  // no column is dropped
 }
 
 func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
 
-// pick makes a grid of some of the columns, in the order of their names, of which none goes.
+// pick reduces the grid to the named columns, in that order. Drawing then drops none of them.
 func (g *grid) pick(names []string) error {
 	var columns []int
 	for _, name := range names {
@@ -92,7 +92,7 @@ func (a *app) printGrid(g *grid) {
 	a.write(out.String())
 }
 
-// drawn is a grid in columns, no wider than the terminal where possible.
+// drawn returns the grid in columns, no wider than the terminal where possible.
 func (a *app) drawn(g *grid) string {
 	text, gone := g.draw(a.screen.width, a.screen.colours, time.Now())
 	if len(gone) > 0 {
@@ -103,13 +103,13 @@ func (a *app) drawn(g *grid) string {
 
 const (
 	between   = 2  // blanks between columns
-	textLeast = 16 // of free text, before ids shrink and columns go
-	textEnd   = 8  // of free text, when nothing else is left to go
+	textLeast = 16 // of free text, before ids shrink and columns are dropped
+	textEnd   = 8  // of free text, when no column is left to drop
 	idLeast   = 8  // of an id
 )
 
-// draw gives the text for a terminal of that many columns, 0 for any, and the names of the columns
-// that had to go.
+// draw returns the text for a terminal of that many columns, 0 for any, and the names of the
+// columns that were dropped.
 func (g *grid) draw(width int, bold bool, now time.Time) (text string, gone []string) {
 	l := layout{grid: g, room: width}
 	l.measure(now)
@@ -132,7 +132,7 @@ func (g *grid) draw(width int, bold bool, now time.Time) (text string, gone []st
 	return out.String(), l.gone
 }
 
-// tooWide reports whether lines are wider than the terminal, however narrow their columns are made.
+// tooWide reports whether lines are wider than the terminal even with the narrowest columns.
 func (g *grid) tooWide(width int) bool {
 	l := layout{grid: g, room: width}
 	l.measure(time.Time{})
@@ -140,7 +140,7 @@ func (g *grid) tooWide(width int) bool {
 	return l.over() > 0
 }
 
-// records gives the text of a grid that is too wide for columns: each cell on a line of its own,
+// records returns the text of a grid that is too wide for columns: each cell on a line of its own,
 // with the name of its column.
 func (g *grid) records(width int, bold bool) string {
 	names := 0
@@ -165,7 +165,7 @@ func (g *grid) records(width int, bold bool) string {
 	return out.String()
 }
 
-// A layout is a grid as it is drawn once.
+// A layout is one drawing of a grid.
 type layout struct {
 	*grid
 	room   int
@@ -179,7 +179,7 @@ type layout struct {
 func (l *layout) measure(now time.Time) {
 	l.widths = make([]int, len(l.header))
 	for i, name := range l.header {
-		name = printable(name) // a query names its columns as it likes
+		name = printable(name) // a query may give its columns any name
 		l.names = append(l.names, name)
 		l.kept, l.widths[i] = append(l.kept, i), uniseg.StringWidth(name)
 	}
@@ -196,7 +196,7 @@ func (l *layout) measure(now time.Time) {
 	}
 }
 
-// over is by how much a line is too wide.
+// over returns by how much a line is too wide.
 func (l *layout) over() int {
 	total := -between - l.room
 	for _, i := range l.kept {
@@ -220,14 +220,14 @@ func (l *layout) fit() {
 		}
 	}
 	l.shrinkTexts(textEnd)
-	for _, i := range l.freeText() { // what the columns that went have left
+	for _, i := range l.freeText() { // the room that dropped columns have left
 		if room := -l.over(); room > 0 && slices.Contains(l.kept, i) {
 			l.widths[i] = min(natural[i], l.widths[i]+room)
 		}
 	}
 }
 
-// shrinkTexts takes from the widest columns of free text what is too much.
+// shrinkTexts narrows the widest columns of free text, to no less than least, until a line fits.
 func (l *layout) shrinkTexts(least int) {
 	for over := l.over(); over > 0; over = l.over() {
 		widest := -1
@@ -244,7 +244,7 @@ func (l *layout) shrinkTexts(least int) {
 	}
 }
 
-// shrinkIDs cuts the ids of a column to the shortest length at which those that differ still do.
+// shrinkIDs cuts the ids of a column to the shortest length at which different ids still differ.
 func (l *layout) shrinkIDs(column int) {
 	var ids []string
 	for _, row := range l.cells {
@@ -266,7 +266,7 @@ func (l *layout) shrinkIDs(column int) {
 	}
 }
 
-// common is how many characters two texts begin with together.
+// common returns the number of characters with which both texts begin.
 func common(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	n := 0

@@ -31,8 +31,8 @@ func (f *tailFlags) add(c *cobra.Command, items string) {
 	c.Flags().StringVar(&f.from, "from", "", "go on behind `CURSOR`, that of an item printed before")
 }
 
-// check looks at the flags of a tail of one thing; where it is of many, many says what is missing
-// to make it one.
+// check checks the flags of a tail of one thing. For a tail of many things, many says what would
+// make it one of a single thing.
 func (f *tailFlags) check(c *cobra.Command, many string) error {
 	var given []string
 	for _, name := range []string{"lines", "all", "from"} {
@@ -53,30 +53,33 @@ func (f *tailFlags) check(c *cobra.Command, many string) error {
 	return nil
 }
 
-// A column is of a tail for people. The last one has no width.
+// A column is a column of a tail for people. The last one has no width.
 type column struct {
 	name  string
 	width int
 }
 
-// A tailing is how a store is followed, one thing or many, and how what comes is shown.
+// A tailing describes how a store is followed, one thing or many, and how its items are shown.
 type tailing[R, T any] struct {
-	// follow yields the items behind a cursor, "" for the beginning; those of many begin with what is new.
+	// follow yields the items after a cursor, "" for the beginning. With many things it begins with
+	// new items.
 	follow  func(ctx context.Context, from string) iter.Seq2[db.Followed[R, T], error]
-	before  func(ctx context.Context, n int64) (string, error) // gives the cursor before the last n items
+	before  func(ctx context.Context, n int64) (string, error) // returns the cursor before the last n items
 	keep    func(T) bool                                       // nil: all items
 	columns []column
 	row     func(T) []string
-	json    func(db.Followed[R, T]) ([]byte, error) // gives the object that stands for the item
-	// words call for the same tail again; nil in a tail of many, to which no cursor leads back.
+	json    func(db.Followed[R, T]) ([]byte, error) // returns the object for the item
+	// words are the words that call the same tail again; nil in a tail of many, since no cursor
+	// leads back to it.
 	words   []string
-	expired string // what to do where items were removed unread
-	// In a tail of many these come first, and tell what the item is of.
+	expired string // what to do if items were removed unread
+	// In a tail of many things these columns come first, and show which thing the item belongs to.
 	owners []column
 	owner  func(R) []string
 }
 
-// tailCommand makes c a tail. many says what is missing to make it one of a single thing, else "".
+// tailCommand makes c a tail. many says what would make it one of a single thing, else it returns
+// "".
 func tailCommand[R, T any](
 	a *app, c *cobra.Command, items string, many func(args []string, f tailFlags) string,
 	open func(ctx context.Context, d *db.DB, args []string, f tailFlags) (tailing[R, T], error),
@@ -98,7 +101,7 @@ func tailCommand[R, T any](
 	}
 }
 
-// needsID is what is missing in a tail of many things that have no groups.
+// needsID says what is missing in a tail of many things that have no groups.
 func (n noun) needsID(args []string, _ tailFlags) string {
 	if len(args) == 1 {
 		return ""
@@ -106,8 +109,8 @@ func (n noun) needsID(args []string, _ tailFlags) string {
 	return "the ID of " + n.some
 }
 
-// run prints items, a line each, until it is told to stop or they end. A line goes out whole and at
-// once. It always ends with an error.
+// run prints items, one per line, until it is stopped or they end. It writes each line whole and at
+// once. It always returns an error.
 func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error) {
 	if t.owner != nil {
 		t.columns = append(t.owners, t.columns...)
@@ -120,7 +123,7 @@ func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error
 	}
 	ctx, done := a.whileTheFileStays(ctx)
 	defer done()
-	items := t.written(t.follow(ctx, cursor), f.all) // before the header, which says that it follows
+	items := t.written(t.follow(ctx, cursor), f.all) // before the header, which promises that it follows
 	if !a.json {
 		names := each(t.columns, func(c column) string { return c.name })
 		if err := a.printLine(t.columns, names); err != nil {
@@ -152,8 +155,9 @@ func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error
 	return withHint(err, "go on from here: %s", a.commandLine(append(t.words, from...)...))
 }
 
-// written leaves out what is no item, as a status, which the item that brought it tells. Items that
-// were removed unread end it, but for those before the first of all that are there.
+// written leaves out what is not an item, such as a status, which the item that caused it shows. It
+// ends with an error if items were removed unread, unless they came before the first item of a tail
+// from the start.
 func (t *tailing[R, T]) written(
 	items iter.Seq2[db.Followed[R, T], error], fromStart bool,
 ) iter.Seq2[db.Followed[R, T], error] {
@@ -188,10 +192,11 @@ func (t *tailing[R, T]) print(a *app, item db.Followed[R, T]) error {
 	return a.printLine(t.columns, cells)
 }
 
-// commandLine is the line for a shell that calls this program with these words, on the same file and scope.
+// commandLine returns the shell line that calls this program with these words, on the same file and
+// scope.
 func (a *app) commandLine(words ...string) string {
 	line := []string{"migrate"}
-	// SELVEDGE_DB holds it, also for the shell that the line is for
+	// SELVEDGE_DB holds it, also in the shell that runs the line.
 	_, secret := engine.WithoutSecrets(a.path)
 	if !secret && (a.path != defaultPath || os.Getenv("SELVEDGE_DB") != "") {
 		line = append(line, "--db", shellWord(a.path))
@@ -205,7 +210,7 @@ func (a *app) commandLine(words ...string) string {
 	return strings.Join(line, " ")
 }
 
-// oneLine ends a JSON text with its only line feed: others can only stand between its parts, where
+// oneLine ends a JSON text with its only line feed. Others can only stand between tokens, where
 // they mean nothing.
 func oneLine(text []byte) []byte {
 	for i, c := range text {
@@ -242,7 +247,7 @@ func (a *app) printLine(columns []column, cells []string) error {
 }
 
 // fitLine narrows the columns of a tail, the widest first, and the cells, to the width of a
-// terminal: what comes later is not known yet.
+// terminal, since later items are not known yet.
 func fitLine(columns []column, cells []string, width int) ([]column, []string) {
 	const last = textLeast // for the last one, which has no width
 	if width == 0 {
@@ -273,11 +278,12 @@ func fitLine(columns []column, cells []string, width int) ([]column, []string) {
 	return columns, cells
 }
 
-// fileLook is how often a tail looks whether the file is still the one that it opened. Nothing
-// tells when it is not: no program of ours replaces a file that is open.
+// fileLook is how often a tail checks whether the file is still the one that it opened. Nothing
+// reports a replacement: no program of ours replaces an open file.
 const fileLook = time.Second
 
-// whileTheFileStays gives a context that ends when another file, or none, is where the open one was.
+// whileTheFileStays returns a context that ends once another file, or none, has the path of the
+// open one.
 func (a *app) whileTheFileStays(ctx context.Context) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	if a.onServer() {

@@ -16,7 +16,7 @@ import (
 	"selvedge/legacy"
 )
 
-// autoKind is the KIND that has the program look for itself.
+// autoKind is the KIND with which the program recognises trees itself.
 const autoKind = legacy.Auto
 
 // treeAnswer is what import, verify and export end with.
@@ -34,7 +34,8 @@ type sawTree struct {
 	Description string `json:"description"` // what it is, in a few words
 }
 
-// A treeWork is what a command does with a kind of tree: legacy.Import, legacy.Verify or legacy.Export.
+// A treeWork is the work of a command on a kind of tree: legacy.Import, legacy.Verify or
+// legacy.Export.
 type treeWork func(ctx context.Context, d *db.DB, k legacy.Kind, dir string,
 	o legacy.Options) (legacy.Report, error)
 
@@ -61,8 +62,8 @@ func kindByName(name string) (legacy.Kind, error) {
 	return k, nil
 }
 
-// sources are the trees that a command is about. The folder is looked at before the file is opened,
-// let alone made.
+// sources returns the trees that a command works on. It examines the folder before the file is
+// opened or created.
 func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
 	const hint = "DIR is the folder that the old program was given"
 	info, err := os.Stat(dir)
@@ -89,8 +90,8 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 	}), nil
 }
 
-// workTrees does the work for each tree and gives one answer for all those in dir. The answer says
-// how far it came when there is an error, too.
+// workTrees does the work for each tree and returns one answer for all those in dir. Even with an
+// error, the answer reports how far it came.
 func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, o legacy.Options,
 	work treeWork,
 ) (treeAnswer, error) {
@@ -115,8 +116,8 @@ func answerOf(dir string, reports []legacy.Report) treeAnswer {
 	return treeAnswer{Report: legacy.Sum(dir, reports), Parts: reports}
 }
 
-// finishTrees writes the answer. Something that was quarantined, left out or differs ends the
-// command with exit code 3.
+// finishTrees writes the answer. If something was quarantined or left out, or differs, the command
+// ends with exit code 3.
 func (a *app) finishTrees(answer treeAnswer, done string) error {
 	err := a.answer(answer, func() { a.printTrees(answer, done) })
 	if err != nil || !answer.Partial() {
@@ -172,7 +173,7 @@ func (a *app) printTrees(answer treeAnswer, done string) {
 }
 
 // printReadable counts the files of an export that the old program can read. The others are named
-// among what is left out.
+// among what was left out.
 func (a *app) printReadable(files []legacy.Readability) {
 	if len(files) == 0 {
 		return
@@ -202,7 +203,7 @@ func (a *app) printCounts(counts map[string]legacy.Count) {
 	a.printGrid(g)
 }
 
-// printRemarks shows the first remarks of a list, of which --json has at most kept.
+// printRemarks shows the first remarks of a list. --json has at most kept of them.
 func (a *app) printRemarks(title string, kept int, remarks []legacy.Remark) {
 	for i, r := range remarks {
 		if i == shownRemarks {
@@ -213,7 +214,7 @@ func (a *app) printRemarks(title string, kept int, remarks []legacy.Remark) {
 	}
 }
 
-// stopped tells, when a tree was left in the middle, that nothing is lost.
+// stopped adds a hint to the error of a tree that was left in the middle: nothing is lost.
 func (a *app) stopped(answer treeAnswer, err error) error {
 	var done int64
 	for _, c := range answer.Counts {

@@ -106,7 +106,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	return a.answer(answer, func() { a.printUp(answer) })
 }
 
-// steps are the versions between the schema of the file and another, lowest first.
+// steps returns the versions between the schema of the file and another, lowest first.
 func (a *app) steps(have, to int64, showSQL bool) ([]migrationItem, error) {
 	items := []migrationItem{}
 	known, err := maintenance.Migrations(a.path, have)
@@ -130,7 +130,8 @@ func tableItems(tables []maintenance.TableMigrated) []tableItem {
 	return each(tables, func(t maintenance.TableMigrated) tableItem { return tableItem(t) })
 }
 
-// schemaOf looks at the file without changing it. A file that is missing, or empty, has schema 0.
+// schemaOf reads the schema version without changing the file. A missing or empty file has schema
+// 0.
 func (a *app) schemaOf(ctx context.Context) (path string, schema int64, err error) {
 	path, err = a.place()
 	if err != nil {
@@ -177,7 +178,7 @@ func (a *app) printSteps(items []migrationItem) {
 	}
 }
 
-// printMoved says what became of rows, and where they still are.
+// printMoved prints what became of rows, and where the old ones still are.
 func (a *app) printMoved(backup string, tables []tableItem, rehearsed bool) {
 	for _, t := range tables {
 		after := fmt.Sprint(t.After)

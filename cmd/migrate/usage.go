@@ -9,8 +9,8 @@ import (
 	"selvedge/db"
 )
 
-// A tally adds up what records used: input tokens, output tokens, and US dollars. nil: no record
-// counts them.
+// A tally adds up what records used: input tokens, output tokens, and US dollars. A sum is nil if
+// no record counts it.
 type tally [3]*float64
 
 func (t *tally) add(u db.Usage) {
@@ -32,7 +32,7 @@ func decimal(n *uint64) *float64 {
 	return new(float64(*n))
 }
 
-// atLeast makes of each sum that of another tally where that is more.
+// atLeast raises each sum to that of another tally, if that is more.
 func (t *tally) atLeast(o tally) {
 	for i, sum := range o {
 		if sum != nil && (t[i] == nil || *sum > *t[i]) {
@@ -43,7 +43,7 @@ func (t *tally) atLeast(o tally) {
 
 func (t *tally) counted() bool { return *t != tally{} }
 
-// words are for people: 36,000 tokens in, 960 out, $0.36.
+// words formats a tally for people: 36,000 tokens in, 960 out, $0.36.
 func (t *tally) words() string {
 	var words []string
 	if t[0] != nil {

@@ -11,18 +11,18 @@ import (
 	"selvedge/db"
 )
 
-// Nothing is said of a wait that is shorter than sayAfter, and it is looked for every waitLook.
+// A wait shorter than sayAfter is not reported. Waits are checked every waitLook.
 const (
 	sayAfter = 2 * time.Second
 	waitLook = 100 * time.Millisecond
 )
 
-// endless is how long a lock is waited for where --wait says nothing.
+// endless is how long to wait for a lock without --wait.
 const endless = 1000 * time.Hour
 
-// patiently calls open, which gives up on a busy file after a lock timeout: first for a short time, to
-// name the process that holds the file, and then until --wait is over, or without end. A server reports
-// the holders during the wait, so one call is enough.
+// patiently calls open, which returns on a busy file after a lock timeout. The first call has a
+// short timeout, to name the process that holds the file; the second waits until --wait is over,
+// or without end. A server reports the holders during the wait, so one call is enough.
 func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options) error) error {
 	patience := endless
 	if a.wait > 0 {
@@ -42,7 +42,7 @@ func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options)
 	return open(o)
 }
 
-// waitBound is what is said of how long a wait may last.
+// waitBound describes how long a wait may last.
 func (a *app) waitBound(of string) string {
 	if a.wait > 0 {
 		return fmt.Sprintf("for %v in all%s", a.wait, of)
@@ -50,7 +50,7 @@ func (a *app) waitBound(of string) string {
 	return "--wait bounds this"
 }
 
-// sayLocked says which sessions of the server have what the command waits for.
+// sayLocked reports which sessions of the server hold what the command waits for.
 func (a *app) sayLocked(holders []db.ServerSession) {
 	a.note("waiting for a lock of %s (%s)", strings.Join(each(holders, sessionName), " and "),
 		a.waitBound(", for each lock"))
@@ -85,8 +85,8 @@ func (a *app) sayWaiting(pids []int) {
 	a.note("waiting for %s, which has the file (%s)", who, a.waitBound(""))
 }
 
-// watchWaits looks at the calls on an open file until it is called off: of one that waits for
-// another process it says so after a while, and after --wait it ends the command.
+// watchWaits watches the calls on an open file until off is called. It reports a call that waits
+// for another process after a while, and after --wait it ends the command.
 func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

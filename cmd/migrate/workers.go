@@ -144,8 +144,9 @@ func purposeOf(i workers.WorkerIntent) string {
 	return i.Role
 }
 
-// runtimesWith are the ids of the scope's runtimes that have what is looked for, as far as their
-// summaries tell, so that no other is opened; nil is any. One that the command line names is not asked.
+// runtimesWith returns the ids of the scope's runtimes for which has is true, by their summaries,
+// so that no other runtime is opened. A nil has matches any. A runtime that the command line names
+// is not checked.
 func (a *app) runtimesWith(
 	ctx context.Context, d *db.DB, named *string, has func(workers.RuntimeSummary) bool,
 ) (ids []workers.RuntimeID, err error) {
@@ -180,8 +181,8 @@ func (a *app) runtime(ctx context.Context, d *db.DB, id workers.RuntimeID) (*wor
 	return workers.Open(ctx, d, workers.RuntimeOptions{Scope: a.scope, RuntimeID: id, MustExist: true})
 }
 
-// workersPage gives a page across runtimes. Its cursor is the runtime, and behind a dot the cursor
-// inside it, which is empty at its beginning.
+// workersPage returns a page across runtimes. Its cursor is the runtime, a dot, and the cursor
+// inside the runtime, which is empty at its beginning.
 func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
 	filter workers.WorkerFilter, at db.At,
 ) (list db.Page[workers.WorkerSummary], err error) {
@@ -326,7 +327,7 @@ Each event has a cursor, and the hint at the end has that of the last one: --fro
 log of the same runtime. A tail ends where events that were to come were removed.`,
 	}
 	c.Flags().String("runtime", "", "only events of the runtime `ID`")
-	many := func(args []string, f tailFlags) string { // a cursor says which runtime
+	many := func(args []string, f tailFlags) string { // a cursor names its runtime
 		if len(args) == 1 || given(c, "runtime") != nil || f.from != "" {
 			return ""
 		}
@@ -354,7 +355,7 @@ log of the same runtime. A tail ends where events that were to come were removed
 	return a.answering(c, workerItem{})
 }
 
-// workersTail makes t a tail of the log of one runtime; of one worker in it, if args name one.
+// workersTail makes t a tail of the log of one runtime, or of one worker in it if args name one.
 func (a *app) workersTail(
 	ctx context.Context, d *db.DB, args []string, named *string, from string,
 	t *tailing[workers.RuntimeID, workers.RuntimeEvent],
@@ -393,7 +394,7 @@ func (a *app) workersTail(
 	return nil
 }
 
-// lastOfWorker finds the place before the last events of a worker, at most so many of them.
+// lastOfWorker returns the place before the last events of a worker, at most lines of them.
 func lastOfWorker(ctx context.Context, r *workers.Runtime, is func(workers.RuntimeEvent) bool, lines int) (
 	string, error,
 ) {

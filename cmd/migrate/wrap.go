@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// described is a line of help that says of a word what it is: what goes on below stands under the words.
+// described matches a line of help that explains a word. Its continuation is indented to the
+// explanation.
 var described = regexp.MustCompile(`^ +\S.*?  +`)
 
 // fold breaks lines between words so that they are no wider than a terminal. Lines of prose, which
-// begin at the margin, are filled; indented ones are only broken.
+// begin at the margin, are joined and filled; indented ones are only broken.
 func fold(text string, width int) string {
 	var out, prose strings.Builder
 	flush := func() {
@@ -39,13 +40,13 @@ func fold(text string, width int) string {
 	return out.String()
 }
 
-// breakLine writes a line, and what of it does not fit in lines that begin with hang.
+// breakLine writes a line. What does not fit goes into further lines that begin with hang.
 func breakLine(out *strings.Builder, line, hang string, width int) {
 	for utf8.RuneCountInString(line) > width {
 		fits := string([]rune(line)[:width+1])
 		at := strings.LastIndexByte(fits, ' ')
 		if at <= len(hang) {
-			break // a word that is wider
+			break // a word wider than the line
 		}
 		out.WriteString(strings.TrimRight(line[:at], " ") + "\n")
 		line = hang + strings.TrimLeft(line[at:], " ")
