@@ -10,23 +10,23 @@ import (
 	"selvedge/internal/engine"
 )
 
-// Abandoned is what Abandon did.
+// Abandoned is the result of Abandon.
 type Abandoned struct {
 	Path  string // the database that is open again
-	Place string // where its rows were under way to
-	Swept bool   // the rows that had come there are gone
+	Place string // where its rows were being moved
+	Swept bool   // the rows that had come there are removed
 }
 
-// How much Abandon does at the target.
+// How is how much Abandon does at the target.
 type How int
 
-// It is looked at, or what came there is taken away, too.
+// LookThere only examines the target. SweepThere also removes the rows that came there.
 const (
 	LookThere How = iota
 	SweepThere
 )
 
-// Place is where the rows of a database are being moved, or were moved; "" where they were not.
+// Place returns where the rows of a database are being moved, or were moved; "" if they are not.
 func Place(ctx context.Context, from engine.Movable) (string, error) {
 	here, err := endOf(ctx, from)
 	if last := here.last(); last.Direction == engine.MovedOut && (last.UnderWay() || here.done()) {
@@ -35,8 +35,8 @@ func Place(ctx context.Context, from engine.Movable) (string, error) {
 	return "", err
 }
 
-// Abandon opens a database again whose rows were being moved to another, unless that one is open.
-// to is nil where no target can be asked.
+// Abandon opens a database again whose rows were being moved to another, unless the other one is
+// open. to is nil if no target can be read.
 func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (a Abandoned, err error) {
 	a.Path = from.Path()
 	if to != nil && how == SweepThere {
@@ -67,7 +67,7 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 		return a, engine.Moved(coming)
 	case len(here.rows) == 0, !last.UnderWay() && !here.done() && *last.Outcome != engine.MoveAbandoned:
 		return a, errNoMove
-	case last.UnderWay() && there.has(last.Token): // it has lost the end of its move
+	case last.UnderWay() && there.has(last.Token): // the source has lost the end of its move
 		last.Outcome = arrived.Outcome
 		return a, engine.Moved(last)
 	case last.UnderWay() && how == SweepThere && !came && to.Path() != last.Place:
@@ -91,8 +91,8 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 var errNoMove = engine.Failf(engine.ErrNotFound, "it is open: nothing is to be undone",
 	"no move of it is under way")
 
-// elsewhere is the error for a target without a row of the move, which can't tell whether the move
-// is over.
+// elsewhere returns the error for a target without a row of the move, which can't tell whether the
+// move is over.
 func elsewhere(going engine.MoveRow, path string) error {
 	return engine.Failf(engine.ErrInvalid, "name that place with --to, or none",
 		"the move goes to %s, and %s knows nothing of it", going.Place, path)
@@ -101,8 +101,8 @@ func elsewhere(going engine.MoveRow, path string) error {
 const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ?
 	AND outcome = ?`
 
-// undo gives a source back that is moved for good, where its target was never open. The target's
-// row decides: once the move is abandoned there, no program opens what came.
+// undo reopens a source whose move is complete, if its target was never open. The target's row
+// decides: once the move is abandoned there, no program opens the rows that came.
 func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How,
 	o Options,
 ) (swept bool, err error) {
@@ -136,7 +136,7 @@ func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, the
 	})
 }
 
-// sweepAll is sweep for all of our tables that are there.
+// sweepAll is sweep for all of our tables that exist.
 func sweepAll(ctx context.Context, d engine.Movable, row engine.MoveRow, o Options) error {
 	tables, err := describe(ctx, d)
 	if err != nil {

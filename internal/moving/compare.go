@@ -11,10 +11,10 @@ import (
 	"selvedge/internal/engine"
 )
 
-// mostNamed bounds how many rows are named.
+// mostNamed is how many differing rows are named at most.
 const mostNamed = 100
 
-// compare reads every row of both ends, and fails where any differs.
+// compare reads every row of both databases, and fails if any differs.
 func (m *move) compare(ctx context.Context) error {
 	if err := m.step(ctx, Compare); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (m *move) compare(ctx context.Context) error {
 	return nil
 }
 
-// compareTable goes over both in the order of their keys.
+// compareTable reads a table of both databases in the order of its keys.
 func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest,
 	p *engine.Progress,
 ) error {
@@ -112,7 +112,7 @@ func (m *move) differs(t engine.Table, key []any, reason string) {
 	}
 }
 
-// compareCounters checks that the target will give no number that the source has given.
+// compareCounters checks that the target will not issue a number that the source has issued.
 func (m *move) compareCounters(ctx context.Context) error {
 	here, err := m.counters(ctx, m.from)
 	if err != nil {
@@ -130,7 +130,7 @@ func (m *move) compareCounters(ctx context.Context) error {
 	return nil
 }
 
-// A side is one of two tables that are compared.
+// A side is one of the two tables of a comparison.
 type side struct {
 	table  engine.Table
 	digest *digest
@@ -139,7 +139,7 @@ type side struct {
 	rows   [][]any
 	ended  bool
 
-	row []any // that is looked at; nil: there is none any more
+	row []any // the current row; nil if no row is left
 	key []any
 }
 
@@ -149,7 +149,7 @@ func begin(ctx context.Context, d engine.Movable, t engine.Table, into *digest) 
 	return s
 }
 
-// left is 1 where no row is left, which sorts the other side's rows first.
+// left returns 1 if no row is left, which sorts the other side's rows first.
 func (s *side) left() int {
 	if s.row == nil {
 		return 1
@@ -157,7 +157,7 @@ func (s *side) left() int {
 	return 0
 }
 
-// next goes to the row behind the one that was taken.
+// next goes to the next row, if the current one was taken.
 func (s *side) next() error {
 	if s.row != nil || s.ended {
 		return nil

@@ -11,15 +11,15 @@ import (
 	"selvedge/internal/engine"
 )
 
-// rowsAtOnce is how many rows one statement brings, and argumentsAtOnce how many values it takes at
+// rowsAtOnce is how many rows one statement inserts, and argumentsAtOnce how many values it has at
 // most: SQLite takes 32,766.
 const (
 	rowsAtOnce      = 200
 	argumentsAtOnce = 30000
 )
 
-// copy brings over what is not there yet. Each table is filled in the order of its keys, some
-// megabytes in a transaction, so what an earlier call brought ends at the last key.
+// copy inserts the rows that the target does not have yet. Each table is filled in the order of its
+// keys, some megabytes per transaction, so what an earlier call copied ends at the last key.
 func (m *move) copy(ctx context.Context) error {
 	if err := m.step(ctx, Copy); err != nil {
 		return err
@@ -40,10 +40,10 @@ func (m *move) copy(ctx context.Context) error {
 	return m.goOnCounting(ctx)
 }
 
-// about names the table of an error, and wraps it.
+// about wraps an error with the name of its table.
 func about(t engine.Table, err error) error { return fmt.Errorf("table %s: %w", t.Name, err) }
 
-// count counts the rows of both ends.
+// count counts the rows of both databases.
 func (m *move) count(ctx context.Context, p *engine.Progress) error {
 	at := func(d engine.Movable, keep func(t engine.Table, n int64)) error {
 		return d.Read(ctx, "count rows", func(x engine.Rx) error {
@@ -77,7 +77,7 @@ func (m *move) count(ctx context.Context, p *engine.Progress) error {
 
 func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress) error {
 	var after []any
-	if isKept(t) { // triggers have written what rows were brought, and not always what rows were there
+	if isKept(t) { // triggers have filled it, not always with the rows of the source
 		err := m.write(ctx, "begin with "+t.Name,
 			func(tx engine.Tx) error { return m.to.Empty(tx, []engine.Table{t}) })
 		if err != nil {
@@ -110,7 +110,7 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 	return nil
 }
 
-// lastKey is the key of the last row that is there; nil for an empty table.
+// lastKey returns the key of the last row in the target; nil for an empty table.
 func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err error) {
 	t = *find(m.plan.there, t.Name)
 	places := key(t)
@@ -138,7 +138,7 @@ func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err er
 	return after, err
 }
 
-// put writes rows in one transaction.
+// put inserts rows in one transaction.
 func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t, every(t)) + ") VALUES "
 	one := "(?" + strings.Repeat(", ?", len(t.Columns)-1) + ")"
@@ -159,7 +159,7 @@ func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 	})
 }
 
-// leaveOut removes references to later rows from the rows.
+// leaveOut sets references to later rows to NULL.
 func leaveOut(t engine.Table, column int, rows [][]any) {
 	id := key(t)[0]
 	for _, row := range rows {
@@ -170,7 +170,7 @@ func leaveOut(t engine.Table, column int, rows [][]any) {
 	}
 }
 
-// referToItself restores them, once all rows of the table are there.
+// referToItself restores the references, once all rows of the table are copied.
 func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 	column := selfReference(t)
 	if column < 0 {
@@ -205,7 +205,8 @@ func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 	}
 }
 
-// goOnCounting raises the target's counters, so that it gives no number that the source has given.
+// goOnCounting raises the target's counters, so that it does not issue a number that the source has
+// issued.
 func (m *move) goOnCounting(ctx context.Context) error {
 	counters, err := m.counters(ctx, m.from)
 	if err != nil {
@@ -224,7 +225,7 @@ func (m *move) goOnCounting(ctx context.Context) error {
 	})
 }
 
-// counters gives the highest number that each table has given, or has.
+// counters returns the highest number that each table has issued or holds.
 func (m *move) counters(ctx context.Context, d engine.Movable) (counters map[string]int64, err error) {
 	err = d.Read(ctx, "read the counters", func(x engine.Rx) (err error) {
 		if counters, err = d.Counters(x); err != nil {

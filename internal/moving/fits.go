@@ -11,12 +11,12 @@ import (
 	"selvedge/internal/engine"
 )
 
-// keyInDoubt is how many bytes the texts of a key may have without any index refusing it:
-// PostgreSQL takes 2,704 of a row of a B-tree, and an escaped text may be five times as long as the
-// text.
+// keyInDoubt is the largest number of bytes that the texts of a key may have without being checked.
+// PostgreSQL takes 2,704 bytes of a row in a B-tree, and an escaped text may be five times as long
+// as the text.
 const keyInDoubt = 500
 
-// fits names the rows whose keys the target can't take. The source is open again then.
+// fits names the rows whose keys the target can't take. The source is then open again.
 func (m *move) fits(ctx context.Context) error {
 	var limits []engine.KeyLimit
 	err := m.to.Read(ctx, "look how long keys may be", func(x engine.Rx) (err error) {

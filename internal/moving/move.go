@@ -14,63 +14,63 @@ import (
 	"selvedge/migrations"
 )
 
-// Options of a move.
+// Options are the options of a move.
 type Options struct{ Now func() time.Time }
 
-// A Step of a move, in their order.
+// A Step is a step of a move.
 type Step string
 
-// The steps. A move that was stopped behind any of them goes on there.
+// The steps, in order. A move that was stopped after any of them continues from there.
 const (
 	Look     Step = "look"     // nothing is changed yet
 	Shut     Step = "shut"     // the source is shut to writers
-	Prepare  Step = "prepare"  // the target is marked as this move's
-	Copy     Step = "copy"     // rows are brought over
-	Compare  Step = "compare"  // all of them are read in both
-	Complete Step = "complete" // the source says that it is moved for good
-	Open     Step = "open"     // the target is open to everybody
+	Prepare  Step = "prepare"  // the target is marked as belonging to this move
+	Copy     Step = "copy"     // rows are copied
+	Compare  Step = "compare"  // all rows are read in both
+	Complete Step = "complete" // the source records that it is moved for good
+	Open     Step = "open"     // the target is open to every program
 )
 
-// A Report is what became of a move.
+// A Report is the result of a move.
 type Report struct {
 	From, To string
 	Already  bool // it was complete before
 	Tables   []TableReport
 	Rows     int64  // of the source
-	SHA256   string // of the rows of the source, as digest says
-	ToSHA256 string // and of those of the target
+	SHA256   string // of the rows of the source, as computed by digest
+	ToSHA256 string // of the rows of the target
 	Differs  []Difference
 	Left     []string // tables of the source that are not ours, and stay
 }
 
-// TableReport is what became of the rows of a table.
+// TableReport is the result for the rows of one table.
 type TableReport struct {
 	Table   string
 	Read    int64 // rows of the source
-	New     int64 // that this call brought
-	Already int64 // that an earlier one had
+	New     int64 // copied by this call
+	Already int64 // copied by an earlier call
 	Differs int64
 }
 
-// A Difference is a row that is not the same in both.
+// A Difference is a row that is not the same in both databases.
 type Difference struct {
 	Table, Row, Reason string
 }
 
-// A move is one under way.
+// A move is a move under way.
 type move struct {
 	Options
 	from, to engine.Movable
 	token    []byte
-	// began_at of the target's row, by which this call knows that no other has gone on with the move
+	// began_at of the target's row: it shows this call that no other has continued the move
 	mark   int64
 	plan   plan
 	report Report
 	counts map[string]*TableReport
 }
 
-// Move brings all rows from one database to the other, compares them, and shuts the first for good.
-// It goes on where an earlier call was stopped.
+// Move copies all rows from one database to the other, compares them, and shuts the first one for
+// good. It continues a move that was stopped.
 func Move(ctx context.Context, from, to engine.Movable, o Options) (Report, error) {
 	m := &move{Options: o, from: from, to: to, report: Report{From: from.Path(), To: to.Path()}}
 	err := m.run(ctx)
@@ -132,8 +132,8 @@ func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	return m.compare(ctx)
 }
 
-// take marks the target as this call's. An earlier call that has lost its hold of the target
-// without noticing, with a connection say, writes there no more.
+// take marks the target as this call's. An earlier call that has lost the target without noticing,
+// for example with its connection, then can't write there any more.
 func (m *move) take(ctx context.Context) error {
 	return m.to.Write(ctx, "go on with the move", func(t engine.Tx) error {
 		row, err := m.current(t)
@@ -147,7 +147,7 @@ func (m *move) take(ctx context.Context) error {
 	}).Err
 }
 
-// write writes to the target, unless another call has taken it.
+// write runs a write transaction on the target, unless another call has taken it.
 func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) error {
 	return m.to.Write(ctx, why, func(t engine.Tx) error {
 		if err := m.mine(t); err != nil {
@@ -157,7 +157,7 @@ func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) 
 	}).Err
 }
 
-// mine fails where another call has taken the target, and keeps others from taking it until the
+// mine fails if another call has taken the target. It keeps others from taking it until the
 // transaction ends.
 func (m *move) mine(t engine.Tx) error {
 	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
@@ -168,7 +168,7 @@ func (m *move) mine(t engine.Tx) error {
 	return err
 }
 
-// step reports a step, and ends the move if its context has ended.
+// step reports a step. It ends the move if its context has ended.
 func (m *move) step(ctx context.Context, s Step) error {
 	tell(ctx, engine.Progress{Step: string(s)})
 	if ctx.Err() != nil {
@@ -184,10 +184,10 @@ func tell(ctx context.Context, p engine.Progress) {
 	}
 }
 
-// An end is a database as a move finds it.
+// An end is one database of a move as the move finds it.
 type end struct {
 	engine.Versions
-	rows []engine.MoveRow // the last one first
+	rows []engine.MoveRow // newest first
 }
 
 func (e end) last() engine.MoveRow {
@@ -197,13 +197,13 @@ func (e end) last() engine.MoveRow {
 	return e.rows[0]
 }
 
-// underWay gives the unfinished move.
+// underWay returns the unfinished move.
 func (e end) underWay() (engine.MoveRow, bool) {
 	last := e.last()
 	return last, len(e.rows) > 0 && last.UnderWay()
 }
 
-// of gives the row of a move.
+// of returns the row of a move.
 func (e end) of(token []byte) (engine.MoveRow, bool) {
 	i := slices.IndexFunc(e.rows, func(r engine.MoveRow) bool { return bytes.Equal(r.Token, token) })
 	if i < 0 {
@@ -246,7 +246,7 @@ func (m *move) ends(ctx context.Context) (here, there end, err error) {
 	return here, there, err
 }
 
-// begin shuts the source and marks the target, unless an earlier call has.
+// begin shuts the source and marks the target, unless an earlier call has done so.
 func (m *move) begin(ctx context.Context, here, there end) error {
 	going, isGoing := here.underWay()
 	coming, isComing := there.underWay()
@@ -263,7 +263,7 @@ func (m *move) begin(ctx context.Context, here, there end) error {
 	case isGoing && going.Place != m.to.Path():
 		return engine.Moved(going)
 	}
-	if isComing { // an earlier move that was abandoned at the other end is this one's to sweep up
+	if isComing { // an earlier move was abandoned at the source; this one sweeps up its rows
 		if old, known := here.of(coming.Token); !known || old.UnderWay() {
 			return engine.Moved(coming)
 		}
@@ -285,7 +285,7 @@ func (m *move) begin(ctx context.Context, here, there end) error {
 	return m.prepare(ctx)
 }
 
-// shut keeps all programs from writing to the source from here on.
+// shut keeps all programs from writing to the source from now on.
 func (m *move) shut(ctx context.Context) error {
 	if err := m.step(ctx, Shut); err != nil {
 		return err
@@ -301,7 +301,7 @@ func (m *move) shut(ctx context.Context) error {
 			err := t.Get(&last, engine.SQLLastMove, nil)
 			if err == nil && (last.UnderWay() || *last.Outcome == engine.MoveComplete &&
 				last.Direction == engine.MovedOut) {
-				return engine.Moved(last) // another was faster
+				return engine.Moved(last) // another call was faster
 			}
 			if err != nil && !errors.Is(err, engine.ErrNotFound) {
 				return err
@@ -320,7 +320,7 @@ func (m *move) add(t engine.Tx, direction, place string) error {
 	return err
 }
 
-// prepare marks the target. No other program reads or writes it then.
+// prepare marks the target. From then on, no other program reads or writes it.
 func (m *move) prepare(ctx context.Context) error {
 	if err := m.step(ctx, Prepare); err != nil {
 		return err
@@ -341,12 +341,12 @@ func (m *move) prepare(ctx context.Context) error {
 		})
 }
 
-// holds refuses a target that holds rows.
+// holds rejects a target that holds rows.
 func holds(x engine.Rx, p plan) error {
 	for _, t := range p.tables {
 		where := ""
 		if t.Name == "scopes" {
-			where = " WHERE name <> ''" // the default scope is made with the schema
+			where = " WHERE name <> ''" // the default scope is created with the schema
 		}
 		var n int
 		if err := x.Get(&n, "SELECT count(*) FROM (SELECT 1 AS one FROM "+engine.Quoted(t.Name)+where+
@@ -362,7 +362,7 @@ func holds(x engine.Rx, p plan) error {
 	return nil
 }
 
-// complete ends the move: it shuts the source for good, and then, but not before, opens the target.
+// complete ends the move: it first shuts the source for good, and only then opens the target.
 func (m *move) complete(ctx context.Context) error {
 	if err := m.step(ctx, Complete); err != nil {
 		return err
@@ -376,7 +376,7 @@ func (m *move) complete(ctx context.Context) error {
 	return m.open(ctx)
 }
 
-// end records how the move ended, unless another program has abandoned it meanwhile.
+// end records how the move ended, unless another program has abandoned it in the meantime.
 func (m *move) end(t engine.Tx, outcome string) error {
 	row, err := m.current(t)
 	if err != nil {
@@ -388,7 +388,7 @@ func (m *move) end(t engine.Tx, outcome string) error {
 	return endRow(t, row, outcome, m.Now())
 }
 
-// current is the row of the move, which has not ended.
+// current returns the row of the move, which has not ended.
 func (m *move) current(t engine.Tx) (row engine.MoveRow, err error) {
 	err = t.Get(&row, engine.SQLLastMove, nil)
 	if err == nil && (!bytes.Equal(row.Token, m.token) || !row.UnderWay()) {
@@ -408,7 +408,7 @@ func endRow(t engine.Tx, row engine.MoveRow, outcome string, at time.Time) error
 	return err
 }
 
-// giveUp opens a source again whose move is under way.
+// giveUp reopens a source whose move is under way.
 func (m *move) giveUp(ctx context.Context, why string) error {
 	return m.from.Reopen(ctx, why, func(t engine.Tx) error {
 		if err := m.end(t, engine.MoveAbandoned); err != nil {
@@ -418,7 +418,7 @@ func (m *move) giveUp(ctx context.Context, why string) error {
 	})
 }
 
-// ladder is this program's, on both engines: its views stay where they are.
+// ladder is this program's ladder on both engines. It has no views: they stay as they are.
 var ladder = engine.Ladder{Steps: migrations.Steps}
 
 const (
@@ -426,7 +426,8 @@ const (
 	sqlSetIdentity = `UPDATE selvedge_file SET generation = ?, created_at = ?`
 )
 
-// open lets everybody use the target. It has the source's identity, so that cursors stay valid.
+// open opens the target to every program. It gives the target the source's identity, so that
+// cursors stay valid.
 func (m *move) open(ctx context.Context) error {
 	if err := m.step(ctx, Open); err != nil {
 		return err
@@ -468,8 +469,8 @@ func unshut(t engine.Tx) error {
 	return err
 }
 
-// Gone says, as an error, where the rows of a database are that was moved for good; nil for any
-// other.
+// Gone returns, as an error, where the rows of a database are that was moved for good. For any
+// other database gone is nil.
 func Gone(ctx context.Context, from engine.Movable) (gone, err error) {
 	here, err := endOf(ctx, from)
 	if here.done() {
@@ -483,8 +484,8 @@ func (e end) done() bool {
 	return last.Direction == engine.MovedOut && last.Outcome != nil && *last.Outcome == engine.MoveComplete
 }
 
-// finished handles a source that was moved before. The target may not be open yet, and may have
-// lost the last rows, as a server may after a failover: it then gets them again.
+// finished handles a source whose move is complete. The target may not be open yet. It may also
+// have lost its last rows, as a server may after a failover; it then gets them again.
 func (m *move) finished(ctx context.Context, here, there end) error {
 	done := here.last()
 	m.token = done.Token
@@ -512,7 +513,7 @@ func (m *move) finished(ctx context.Context, here, there end) error {
 }
 
 // forgotten handles a source that lost the end of its move, as a server may after a failover, or a
-// file that was replaced by a copy: the target decides.
+// file that was replaced by a copy. The target decides.
 func (m *move) forgotten(ctx context.Context, going engine.MoveRow, there end) error {
 	row, _ := there.of(going.Token)
 	m.token = going.Token

@@ -14,7 +14,7 @@ import (
 // own are the tables whose rows don't move.
 var own = []string{"selvedge_file", "goose_db_version", "moves"}
 
-// ours are the tables whose rows move.
+// ours returns the tables whose rows move.
 func ours() []string {
 	var names []string
 	for _, sum := range migrations.Checksums {
@@ -30,13 +30,13 @@ func ours() []string {
 
 // A plan is what moves, and in which order.
 type plan struct {
-	// of the source; those that others refer to come before these, with their columns by name
+	// of the source, each after the tables that it refers to; columns are sorted by name
 	tables []engine.Table
 	there  []engine.Table // of the target, whose keys may be in other indexes
 	left   []string       // tables of the source that are not ours
 }
 
-// makePlan looks at both ends.
+// makePlan reads the tables of both databases.
 func makePlan(ctx context.Context, from, to engine.Movable) (p plan, err error) {
 	if p.there, err = describe(ctx, to); err != nil {
 		return p, err
@@ -62,7 +62,7 @@ func makePlan(ctx context.Context, from, to engine.Movable) (p plan, err error) 
 	return p, nil
 }
 
-// describe gives the tables of a database.
+// describe returns the tables of a database.
 func describe(ctx context.Context, d engine.Movable) (tables []engine.Table, err error) {
 	err = d.Read(ctx, "look which tables there are", func(x engine.Rx) (err error) {
 		tables, err = d.Describe(x)
@@ -81,7 +81,7 @@ func find(tables []engine.Table, name string) *engine.Table {
 	return nil
 }
 
-// shape is what two tables must have in common.
+// shape describes what two tables must have in common.
 func shape(t engine.Table) string {
 	var b strings.Builder
 	for _, c := range t.Columns {
@@ -90,7 +90,8 @@ func shape(t engine.Table) string {
 	return b.String()
 }
 
-// inOrder puts tables behind those that they refer to, and those that triggers keep behind all.
+// inOrder sorts tables after those that they refer to, and the tables that triggers keep after all
+// others.
 func inOrder(tables []engine.Table) (list []engine.Table) {
 	var add func(t engine.Table)
 	add = func(t engine.Table) {
@@ -116,7 +117,7 @@ func inOrder(tables []engine.Table) (list []engine.Table) {
 
 func isKept(t engine.Table) bool { return slices.Contains(migrations.KeptByTriggers, t.Name) }
 
-// key are the places of the columns of a table's key, in its order.
+// key returns the positions of the columns of a table's key, in the key's order.
 func key(t engine.Table) (places []int) {
 	for i, c := range t.Columns {
 		if c.Key > 0 {
@@ -127,8 +128,8 @@ func key(t engine.Table) (places []int) {
 	return places
 }
 
-// selfReference is the column by which a row refers to another of the same table; -1 for no such
-// column.
+// selfReference returns the position of the column that refers to another row of the same table; -1
+// if there is none.
 func selfReference(t engine.Table) int {
 	for _, r := range t.Refers {
 		if r.Table == t.Name {
@@ -138,7 +139,7 @@ func selfReference(t engine.Table) int {
 	return -1
 }
 
-// every are the places of all columns.
+// every returns the positions of all columns.
 func every(t engine.Table) (places []int) {
 	for i := range t.Columns {
 		places = append(places, i)

@@ -17,21 +17,21 @@ import (
 	"selvedge/internal/engine"
 )
 
-// A page of rows is read at once: some megabytes, however long rows are.
+// Limits of a page: some megabytes, however long rows are.
 const (
 	pageRows  = 2000
-	firstRows = 200 // of a table whose rows may be long
+	firstRows = 200 // of a first page, since rows may be long
 	pageBytes = 4 << 20
 )
 
-// A page are rows in the order of their keys.
+// A page is some rows, read at once, in the order of their keys.
 type page struct {
 	rows  [][]any
 	bytes int
 }
 
-// pages reads a table from after a key on, one page ahead of its consumer. nil is the table's
-// beginning.
+// pages reads the rows of a table after a key, one page ahead of its consumer. A nil key is before
+// the first row.
 func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) iter.Seq2[page, error] {
 	return pagesWhere(ctx, d, t, "", after)
 }
@@ -77,13 +77,13 @@ func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where str
 				return
 			}
 		}
-		if whole.Err() != nil { // the reader may have left without a word, and that is not the table's end
+		if whole.Err() != nil { // the reader may have stopped without an error before the end of the table
 			yield(page{}, fmt.Errorf("interrupted: %w", context.Cause(whole)))
 		}
 	}
 }
 
-// readPage reads up to limit rows behind a key. more says that there may be others.
+// readPage reads up to limit rows after a key. more reports that there may be others.
 func readPage(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any,
 	limit int,
 ) (p page, more bool, err error) {
@@ -106,13 +106,13 @@ func readPage(ctx context.Context, d engine.Movable, t engine.Table, where strin
 	return p, more, err
 }
 
-// add adds up to limit rows. more says that there may be others.
+// add adds up to limit rows. more reports that there may be others.
 func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit int) (more bool, err error) {
 	rows, err := x.Query(query, append(slices.Clone(args), limit))
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = cmp.Or(err, rows.Close()) }() // the first error is what is told
+	defer func() { err = cmp.Or(err, rows.Close()) }() // the first error is returned
 	nulls := nullable(t)
 	n := 0
 	for ; rows.Next(); n++ {
@@ -125,7 +125,7 @@ func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit 
 			return false, err
 		}
 		row := values[:len(t.Columns):len(t.Columns)]
-		for i, column := range t.Columns { // no bytes come as NULL does
+		for i, column := range t.Columns { // the driver returns empty bytes as it does NULL
 			at := slices.Index(nulls, i)
 			if b, isBytes := row[i].([]byte); isBytes && b == nil {
 				row[i] = nil
@@ -143,7 +143,7 @@ func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit 
 	return n == limit, rows.Err()
 }
 
-// nullable are the columns of bytes for which a query also asks whether they are NULL.
+// nullable returns the columns of bytes for which a query also reads whether they are NULL.
 func nullable(t engine.Table) (columns []int) {
 	for i, c := range t.Columns {
 		if c.Bytes && !c.NotNull {
@@ -153,7 +153,7 @@ func nullable(t engine.Table) (columns []int) {
 	return columns
 }
 
-// selection is the query for a part of a page.
+// selection returns the query for a part of a page.
 func selection(t engine.Table, condition, order string) string {
 	columns := []string{quotedNames(t, every(t))}
 	for _, i := range nullable(t) {
@@ -166,7 +166,7 @@ func selection(t engine.Table, condition, order string) string {
 	return query + " ORDER BY " + order + " LIMIT ?"
 }
 
-// keyColumns is the key of a table as its rows are read by it.
+// keyColumns returns the key of a table in the form in which its rows are read.
 func keyColumns(t engine.Table) (columns []damage.KeyColumn) {
 	for _, i := range key(t) {
 		column, kind := t.Columns[i], "TEXT"
@@ -187,7 +187,7 @@ func keyOf(t engine.Table, row []any) (values []any) {
 	return values
 }
 
-// size is about what a row takes in memory.
+// size returns about how many bytes a row takes in memory.
 func size(row []any) (n int) {
 	for _, v := range row {
 		n += 16
@@ -201,7 +201,7 @@ func size(row []any) (n int) {
 	return n
 }
 
-// compareKeys orders keys as both engines do: numbers, and texts and bytes byte by byte.
+// compareKeys orders keys as both engines do: numbers by value, texts and bytes byte by byte.
 func compareKeys(a, b []any) (int, error) {
 	for i := range a {
 		order, alike := 0, false
@@ -241,11 +241,11 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// A digest is the SHA-256 of rows in a form that no engine has a part in: of a table 'T', its name
-// and the names of its columns; of a row 'r' and the values of its columns, ordered by name. A
-// value is a letter and eight bytes, the lowest first: 'i' and a whole number, 'f' and the bits of
-// an IEEE 754 double, 't' or 'b' and the length of what follows, text or bytes, 'n' and 0 for NULL.
-// Names are text. Tables come by name and rows by key.
+// A digest is the SHA-256 of rows in a form that depends on no engine. A table is 'T', its name and
+// the names of its columns. A row is 'r' and the values of its columns, ordered by name. A value is
+// a letter and eight bytes, the lowest first: 'i' and an integer, 'f' and the bits of an IEEE 754
+// double, 't' or 'b' and the length of the text or bytes that follow, 'n' and 0 for NULL. Names are
+// written as text. Tables are ordered by name and rows by key.
 type digest struct {
 	hash hash.Hash
 	buf  []byte

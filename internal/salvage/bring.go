@@ -11,7 +11,7 @@ import (
 	"selvedge/internal/pages"
 )
 
-// Leftovers is the table of the new file for what could not be brought to its place.
+// Leftovers is the table of the new file for the rows that could not be inserted into their table.
 const Leftovers = "salvage_leftovers"
 
 const sqlMakeLeftovers = `CREATE TABLE IF NOT EXISTS ` + Leftovers + ` (
@@ -24,10 +24,10 @@ const sqlMakeLeftovers = `CREATE TABLE IF NOT EXISTS ` + Leftovers + ` (
 // sequences is SQLite's table of the last id of each AUTOINCREMENT table.
 const sequences = "sqlite_sequence"
 
-// ours are the tables whose rows the new file has already.
+// ours are the tables whose rows the new file already has.
 var ours = []string{"selvedge_file", "goose_db_version"}
 
-// A Bringing takes rows from a damaged file to a new one, in the caller's transaction.
+// A Bringing copies rows from a damaged file to a new one, in the caller's transaction.
 type Bringing struct {
 	From        *Source
 	To          damage.Writer
@@ -37,14 +37,14 @@ type Bringing struct {
 	notes []string
 }
 
-// Bring inserts every row that can be read. Triggers must be gone and foreign keys off.
+// Bring inserts every row that can be read. Triggers must be dropped and foreign keys off.
 func (b *Bringing) Bring(ctx context.Context) (err error) {
 	known, err := damage.Objects(ctx, b.To)
 	if err != nil {
 		return err
 	}
 	b.From.Known(known)
-	for _, e := range b.From.Schema { // its user's tables come too
+	for _, e := range b.From.Schema { // the user's tables are copied too
 		mine := slices.ContainsFunc(known, func(o damage.Object) bool { return strings.EqualFold(o.Name, e.Name) })
 		if e.Type != "table" || e.Root == 0 || mine || strings.HasPrefix(e.Name, "sqlite_") {
 			continue
@@ -60,7 +60,7 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 	for _, t := range b.all {
 		t.unknown = t.found == 0 || b.From.broken[t.found]
 	}
-	// of an earlier salvage, whose rows come first
+	// The rows that an earlier salvage put aside come first.
 	if slices.ContainsFunc(b.all, func(t *table) bool { return t.name == Leftovers }) {
 		if err := b.pages(ctx, byRoot, func(t *table) bool { return t.name == Leftovers }); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 	return b.sequences(ctx)
 }
 
-// pages brings the rows of the tables that are wanted.
+// pages copies the rows of the tables that are wanted.
 func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func(*table) bool) error {
 	f := b.From.file
 	tell := engine.Telling(ctx)
@@ -127,8 +127,8 @@ func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func
 	return nil
 }
 
-// missed notes that a page which no tree leads to may have held rows: of the table that the pointer
-// map names, or of any. A tree that is as SQLite leaves it lacks none.
+// missed records that a page which no tree leads to may have held rows: of the table that the
+// pointer map names, or of any. An intact tree lacks no rows.
 func (b *Bringing) missed(byRoot map[int]*table, n int) {
 	root := b.From.file.Owner(n)
 	if b.From.roots[root] == root && root > 0 && !b.From.broken[root] {
@@ -143,7 +143,7 @@ func (b *Bringing) missed(byRoot map[int]*table, n int) {
 	}
 }
 
-// foreign reports whether the rows may be those of another table.
+// foreign reports whether the rows may belong to another table.
 func (t *table) foreign(rows []pages.Row) bool {
 	fitting, sure := t.fitting(rows)
 	return !sure && (fitting < len(rows) || t.spoiled(rows))
@@ -158,7 +158,8 @@ func (t *table) spoiled(rows []pages.Row) bool {
 	})
 }
 
-// put inserts a row, or puts it aside. On a spoiled page a row without a checksum may be one that lost it.
+// put inserts a row, or puts it aside. On a spoiled page, a row without a checksum may be one that
+// lost it.
 func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool) error {
 	values, fits := t.values(r)
 	if !fits {
@@ -176,7 +177,7 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 			return b.aside(ctx, t.name, reason, t.statement(r, values))
 		}
 		if !whole {
-			values[t.column(t.sum.Column)] = nil // its user has decided
+			values[t.column(t.sum.Column)] = nil // the user has decided to keep it
 		}
 	}
 	text, args := t.insert(r, values)
@@ -190,14 +191,14 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 	return nil
 }
 
-// insert is the statement for a row. It names the columns, since a row from before a column was
-// added lacks it.
+// insert returns the statement and the arguments that insert a row. The statement names the
+// columns, since a row older than a column lacks it.
 func (t *table) insert(r pages.Row, values []any) (string, []any) {
 	text, ok := t.inserted[len(values)]
 	if !ok {
 		text = t.into(len(values)) + "?" + strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
 		if t.name == "scopes" {
-			text = strings.Replace(text, "INSERT", "INSERT OR REPLACE", 1) // the new file has the default one
+			text = strings.Replace(text, "INSERT", "INSERT OR REPLACE", 1) // the new file has the default scope
 		}
 		t.inserted[len(values)] = text
 	}
@@ -207,7 +208,7 @@ func (t *table) insert(r pages.Row, values []any) (string, []any) {
 	return text, values
 }
 
-// into begins a statement that inserts the first n columns.
+// into returns the beginning of a statement that inserts the first n columns.
 func (t *table) into(n int) string {
 	return "INSERT INTO " + engine.Quoted(t.name) + " (" + strings.Join(t.names(n), ", ") + ") VALUES ("
 }
@@ -222,7 +223,7 @@ func (t *table) names(n int) (list []string) {
 	return list
 }
 
-// statement is insert with the values in it.
+// statement is insert with the values in the text.
 func (t *table) statement(r pages.Row, values []any) string {
 	_, all := t.insert(r, values)
 	return t.into(len(values)) + literals(all) + ")"
@@ -236,7 +237,7 @@ func literals(values []any) string {
 	return strings.Join(list, ", ")
 }
 
-// anyhow is a comment with a row that does not fit, as it was read.
+// anyhow returns a comment that holds a row that does not fit, as it was read.
 func (t *table) anyhow(r pages.Row) string {
 	return fmt.Sprintf("-- row %d of %s: (%s)", r.Rowid, t.name, literals(r.Values))
 }
@@ -262,7 +263,7 @@ func (b *Bringing) count(name string) *engine.SalvagedTable {
 	return &t.count
 }
 
-// sequences sees to it that no number is given twice.
+// sequences restores the counters, so that no number is issued twice.
 func (b *Bringing) sequences(ctx context.Context) error {
 	if !slices.ContainsFunc(b.From.Schema,
 		func(e Entry) bool { return e.Name == sequences && !b.From.broken[e.Root] }) {
@@ -292,7 +293,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?)
 	return nil
 }
 
-// Report is what became of the rows.
+// Report returns what became of the rows.
 func (b *Bringing) Report() (list []engine.SalvagedTable, notes []string) {
 	for _, t := range b.all {
 		if !t.unknown {

@@ -1,3 +1,3 @@
-// Package salvage brings the rows that lie whole on the pages of a damaged file into a new one that
-// has its schema.
+// Package salvage copies the rows that are intact on the pages of a damaged file into a new file
+// that has its schema.
 package salvage

@@ -11,7 +11,7 @@ import (
 	"selvedge/migrations"
 )
 
-// Orphans puts aside the rows that refer to others which are lost, until none does.
+// Orphans puts aside the rows that refer to lost rows, until none are left.
 func (b *Bringing) Orphans(ctx context.Context) error {
 	for again := true; again; {
 		again = false
@@ -42,8 +42,8 @@ func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreig
 	return list, err
 }
 
-// move puts rows aside that stand in the new file already. Of the table that lacks what they need,
-// more is gone than was seen.
+// move puts aside rows that are already in the new file. The table that lacks what they need may
+// have lost more rows than were seen.
 func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks string) (int64, error) {
 	counted, err := damage.Integers(ctx, b.To, "SELECT count(*) FROM "+engine.Quoted(t.name)+" WHERE "+where)
 	if err != nil || counted[0] == 0 {
@@ -77,8 +77,8 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks stri
 	return counted[0], nil
 }
 
-// Mend restores the invariants of what was brought, and gives the rows that it changes their
-// checksums.
+// Mend restores the invariants of the rows copied, and computes new checksums for the rows that it
+// changes.
 func (b *Bringing) Mend(ctx context.Context) (err error) {
 	before := map[string]counts{}
 	for _, t := range b.all {
@@ -126,7 +126,8 @@ func (b *Bringing) Mend(ctx context.Context) (err error) {
 	return nil
 }
 
-// otherwise is the condition for the rows of a query of keys, sums and bytes whose bytes have another sum.
+// otherwise takes a query of keys, sums and bytes. It returns the condition for the rows whose
+// bytes have another sum.
 func (b *Bringing) otherwise(ctx context.Context, query string) (where string, err error) {
 	rows, err := b.To.QueryContext(ctx, query)
 	if err != nil {
@@ -147,7 +148,8 @@ func (b *Bringing) otherwise(ctx context.Context, query string) (where string, e
 	return "rowid IN (" + strings.Join(keys, ", ") + ")", rows.Err()
 }
 
-// closeUp moves rows down to where they leave no gap, lowest first, so that none meets another.
+// closeUp moves rows down until their places have no gaps, the lowest first, so that no two rows
+// have the same place.
 func (b *Bringing) closeUp(ctx context.Context, d migrations.Dense) error {
 	query := fmt.Sprintf("SELECT %[1]s FROM %[2]s ORDER BY %[1]s", d.Place, d.Table)
 	if d.Shift == 0 {
@@ -184,8 +186,8 @@ func (b *Bringing) closeUp(ctx context.Context, d migrations.Dense) error {
 	return nil
 }
 
-// sum gives new checksums to the rows that the mending changed. Those that came with another one
-// are not among them.
+// sum stores new checksums for the rows that the mending changed. Rows that came with a wrong
+// checksum are not among them.
 func (b *Bringing) sum(ctx context.Context, t *table) error {
 	type change struct {
 		key []any
@@ -210,7 +212,7 @@ func (b *Bringing) sum(ctx context.Context, t *table) error {
 	return nil
 }
 
-// Guests makes again what users had made: views, indexes and triggers. What can't be made is named.
+// Guests recreates the user's views, indexes and triggers. It names those that can't be created.
 func (b *Bringing) Guests(ctx context.Context) error {
 	there, err := damage.Objects(ctx, b.To)
 	if err != nil {

@@ -20,14 +20,14 @@ type Source struct {
 	roots map[int]int // root of each page that a walk reached
 	trees map[int][]int
 	bad   map[int]bool
-	// roots of trees that are not as SQLite leaves them: of their rows some may be gone unseen
+	// roots of trees that are not as SQLite leaves them: some of their rows may be lost unseen
 	broken map[int]bool
-	spills map[int]int // root of the tree that each overflow page is of
-	// Schema are the entries of its schema that could be read.
+	spills map[int]int // root of the tree that each overflow page belongs to
+	// Schema holds the entries of the file's schema that could be read.
 	Schema []Entry
 }
 
-// An Entry of a schema.
+// An Entry is an entry of the schema.
 type Entry struct {
 	damage.Object
 	Root int
@@ -68,7 +68,7 @@ func Open(path string) (*Source, error) {
 	}
 	for n := 2; n <= f.Count; n++ {
 		if f.IsRoot(n) && !s.free[n] && s.roots[n] == 0 {
-			s.walk(n, n) // of a tree that the schema says nothing of any more
+			s.walk(n, n) // a tree that the schema has lost
 		}
 	}
 	for n := range s.roots {
@@ -80,10 +80,11 @@ func Open(path string) (*Source, error) {
 // Close closes the file.
 func (s *Source) Close() error { return s.file.Close() }
 
-// Pages is the number of pages.
+// Pages returns the number of pages.
 func (s *Source) Pages() int { return s.file.Count }
 
-// Damaged is the number of pages that can't be read as what the pages above them say they are.
+// Damaged returns the number of pages that can't be read as the kind that the pages above them
+// require.
 func (s *Source) Damaged() int { return len(s.bad) }
 
 func entryOf(values []any) (e Entry, ok bool) {
@@ -102,17 +103,17 @@ func entryOf(values []any) (e Entry, ok bool) {
 	return Entry{damage.Object{Type: kind, Name: name, Table: table, SQL: text}, int(root)}, true
 }
 
-// walk goes down a tree. A page that is two trees' stays the first one's.
+// walk descends a tree. A page that two trees lead to stays with the first one.
 func (s *Source) walk(n, root int) {
 	w := walking{s, root, math.MinInt64, false}
 	w.down(n)
 }
 
-// A walking is one down the tree of a root.
+// A walking is one walk down the tree of a root.
 type walking struct {
 	*Source
 	root  int
-	last  int64 // rowid that it has come to
+	last  int64 // the last rowid reached
 	table bool
 }
 
@@ -152,7 +153,7 @@ func (w *walking) down(n int) {
 	}
 }
 
-// reached reports whether a rowid lies behind the last one; orSame: or is it.
+// reached reports whether a rowid is greater than the last one or, with orSame, equal to it.
 func (w *walking) reached(rowid int64, orSame bool) bool {
 	if rowid < w.last || rowid == w.last && !orSame {
 		return false
@@ -161,23 +162,23 @@ func (w *walking) reached(rowid int64, orSame bool) bool {
 	return true
 }
 
-// A table is one of the new file.
+// A table is a table of the new file.
 type table struct {
 	name    string
-	root    int // in the new file
+	root    int // root in the new file
 	columns []damage.Column
-	stored  []int // columns in the order in which a row has them
+	stored  []int // columns in the order in which a row stores them
 	rowless bool  // WITHOUT ROWID
 	strict  bool
-	alias   int // the column that is the rowid; -1: none
+	alias   int // the column that is the rowid; -1 if there is none
 	sum     *migrations.Checksum
 	counts
-	// root of its tree in the damaged file, by the schema; 0: the schema does not say any more
+	// root of its tree in the damaged file, by the schema; 0 if the schema does not have it
 	found    int
 	inserted map[int]string // statements by number of columns
 }
 
-// counts say what became of a table's rows.
+// counts are what became of a table's rows.
 type counts struct {
 	count   engine.SalvagedTable
 	lost    int64 // cells that could not be read, on pages that could
@@ -221,8 +222,8 @@ func (t *table) column(name string) int {
 	return slices.IndexFunc(t.columns, func(c damage.Column) bool { return c.Name == name })
 }
 
-// arrange finds out in which order a row has its columns: a table without rowids keeps those of its
-// key first.
+// arrange finds out in which order a row stores its columns. A table without rowids stores those of
+// its key first.
 func (t *table) arrange() {
 	keys := 0
 	for _, c := range t.columns {
@@ -245,7 +246,7 @@ func (t *table) arrange() {
 	}
 }
 
-// values are the values of a row in the order of the columns, as many as it has.
+// values returns the values of a row in the order of the columns, as many as it has.
 func (t *table) values(r pages.Row) (list []any, fits bool) {
 	if len(r.Values) > len(t.columns) || len(r.Values) == 0 {
 		return nil, false
@@ -261,7 +262,7 @@ func (t *table) values(r pages.Row) (list []any, fits bool) {
 		}
 		c := t.columns[at]
 		if n, ok := v.(int64); ok && c.Type == "REAL" {
-			v = float64(n) // SQLite keeps a whole number in less room
+			v = float64(n) // SQLite stores a REAL without a fraction as an integer, which is shorter
 		}
 		if t.strict && !isOf(v, c) {
 			return nil, false
@@ -292,7 +293,8 @@ func isOf(v any, c damage.Column) bool {
 	return false
 }
 
-// whole reports whether a row is what its checksum says; summed that it has one.
+// whole reports whether a row matches its checksum; summed, whether it has one. A row without a
+// checksum counts as whole.
 func (t *table) whole(values []any) (whole, summed bool) {
 	if t.sum == nil {
 		return true, false
@@ -315,8 +317,8 @@ func (t *table) covered(values []any) (list []any) {
 	return list
 }
 
-// of is the table of a page's rows. The pointer map, or the tree that leads to the page, names it;
-// either may be damaged, so the rows have the last word. Where neither tells, it is the one table
+// of returns the table of a page's rows. The pointer map, or the tree that leads to the page, names
+// it. Both may be damaged, so the rows decide. If neither names the table, it is the only table
 // that the rows fit.
 func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
 	var said *table
@@ -365,7 +367,7 @@ func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
 	return found
 }
 
-// fitting counts the rows that fit the table; sure: one of them is what its checksum says.
+// fitting counts the rows that fit the table. sure reports that one of them matches its checksum.
 func (t *table) fitting(rows []pages.Row) (n int, sure bool) {
 	for _, r := range rows {
 		values, ok := t.values(r)
@@ -379,7 +381,7 @@ func (t *table) fitting(rows []pages.Row) (n int, sure bool) {
 	return n, sure
 }
 
-// sample are some rows of a tree, if it can be one of the table.
+// sample returns some rows of a tree, if it can be the table's.
 func (s *Source) sample(root int, t *table) (rows []pages.Row, can bool) {
 	const enough = 40
 	for _, n := range s.trees[root] {
@@ -397,8 +399,8 @@ func (s *Source) sample(root int, t *table) (rows []pages.Row, can bool) {
 	return rows, true
 }
 
-// assign finds the tree of each table. It compares what the schema says with the rows that are
-// there; a table that the schema has lost gets the one unassigned tree that its rows fit.
+// assign finds the tree of each table. It compares the schema with the rows in the trees. A table
+// that the schema has lost gets the one unassigned tree that its rows fit.
 func (s *Source) assign(all []*table) map[int]*table {
 	byRoot, has, indexes := map[int]*table{}, map[*table]bool{}, map[int]bool{}
 	for _, e := range s.Schema {
@@ -472,7 +474,7 @@ func (s *Source) Known(expected []damage.Object) {
 	}
 }
 
-// Rows gives the rows of one table that lie in its own tree.
+// Rows returns the rows of one table that are in its own tree.
 func (s *Source) Rows(name string) (list [][]any) {
 	for _, e := range s.Schema {
 		if e.Type != "table" || e.Name != name {
