@@ -9,16 +9,17 @@ import (
 	"selvedge/migrations"
 )
 
-// MaxProblems bounds what one kind of check reports: a broken file has thousands.
+// MaxProblems limits what one kind of check reports, since a broken file has thousands of problems.
 const MaxProblems = 100
 
-// A Conn is a connection that nothing else uses meanwhile.
+// A Conn is a connection that nothing else uses at the same time.
 type Conn interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
-// Integrity is SQLite's own check of pages, indexes and constraints. It is one statement, and one snapshot.
+// Integrity runs SQLite's own check of pages, indexes and constraints. It is one statement, and one
+// snapshot.
 func Integrity(ctx context.Context, c Conn) ([]engine.Problem, error) {
 	found, err := problems(ctx, c, "integrity", fmt.Sprintf("PRAGMA integrity_check(%d)", MaxProblems))
 	if len(found) == 1 && found[0].Detail == "ok" {
@@ -27,7 +28,7 @@ func Integrity(ctx context.Context, c Conn) ([]engine.Problem, error) {
 	return found, err
 }
 
-// ForeignKeys are the rows that refer to others which are gone.
+// ForeignKeys returns the rows that refer to missing rows.
 func ForeignKeys(ctx context.Context, c Conn) ([]engine.Problem, error) {
 	return problems(ctx, c, "foreign keys", fmt.Sprintf(`
 SELECT 'row ' || coalesce(rowid,
@@ -35,13 +36,13 @@ SELECT 'row ' || coalesce(rowid,
 FROM pragma_foreign_key_check LIMIT %d`, MaxProblems))
 }
 
-// Invariant is one of the schema's own.
+// Invariant checks one of the schema's own invariants.
 func Invariant(ctx context.Context, c Conn, check migrations.Check) ([]engine.Problem, error) {
 	return problems(ctx, c, check.Name, fmt.Sprintf("%s\nLIMIT %d", check.Query, MaxProblems))
 }
 
-// problems reads a query whose only column says what is wrong. An error comes with what was found
-// before it.
+// problems reads a query whose only column describes what is wrong. With an error, it also returns
+// what it found before the error.
 func problems(ctx context.Context, c Conn, name, query string) (found []engine.Problem, err error) {
 	var details []sql.NullString
 	err = c.SelectContext(ctx, &details, query)
@@ -54,7 +55,7 @@ func problems(ctx context.Context, c Conn, name, query string) (found []engine.P
 	return found, err
 }
 
-// Integers are the values of a query with one column.
+// Integers returns the values of a query with one column.
 func Integers(ctx context.Context, c Conn, query string) (list []int64, err error) {
 	rows, err := c.QueryContext(ctx, query)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"selvedge/migrations"
 )
 
-// checksumBatch is how many rows are read in one snapshot: a reader that stays keeps the WAL from
-// being started again.
+// checksumBatch is how many rows are read in one snapshot: a long-lived reader keeps the WAL from
+// restarting.
 const checksumBatch = 1000
 
-// Checksums recomputes the checksum of every row of a table. It reports the rows that have another
-// one, and counts all rows and those without one.
+// Checksums recomputes the checksum of every row of a table. It reports the rows whose checksum
+// differs, and counts all rows and those without a checksum.
 func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []engine.Problem,
 	count engine.Checksums, err error,
 ) {
@@ -49,8 +49,8 @@ func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum,
 	return found, count, err
 }
 
-// Rows gives every row of a table with its key, its checksum and the columns that it covers, which
-// the function may not keep, and names the columns of the key.
+// Rows calls row for every row of a table, with its key, its checksum and the columns that the
+// checksum covers, and returns the names of the key's columns. row must not keep its arguments.
 func Rows(ctx context.Context, c Conn, sum migrations.Checksum,
 	row func(key []any, kept any, covered []any),
 ) ([]string, error) {
@@ -86,11 +86,11 @@ func each(ctx context.Context, c Conn, sum migrations.Checksum, columns []Column
 type summed struct {
 	table string
 	key   []string
-	order []KeyColumn // the key as rows are read by it
+	order []KeyColumn // the key in the form in which rows are read
 	query string      // without its WHERE
 }
 
-// summedTable is nil where the file has no such table or column yet.
+// summedTable returns nil if the file has no such table or column yet.
 func summedTable(sum migrations.Checksum, columns []Column) *summed {
 	t := &summed{table: sum.Table}
 	types := map[string]string{}
@@ -116,21 +116,21 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 		}
 		t.order = append(t.order, column)
 	}
-	// An empty BLOB comes out of the driver as NULL does, and so does an empty value of another type
-	// that damage made of one.
+	// The driver does not tell an empty BLOB from NULL, nor an empty value of another type that
+	// damage made of a BLOB.
 	list := append(append([]string{}, t.key...), sum.Column)
 	for _, name := range sum.Covered {
 		if types[name] == "" {
-			continue // an older schema's table; where it is missing from this one's, the checksums are others, too
+			continue // the table of an older schema; if this schema's table lacks it, the checksums differ too
 		}
-		name = `"` + name + `"` // user is a word of SQL's
+		name = `"` + name + `"` // user is an SQL keyword
 		list = append(list, name, name+" IS NULL")
 	}
 	t.query = "SELECT " + strings.Join(list, ", ") + " FROM " + sum.Table
 	return t
 }
 
-// batch gives the rows behind a key, at most checksumBatch of them.
+// batch calls row for the rows after a key, at most checksumBatch of them.
 func (t *summed) batch(ctx context.Context, c Conn, after []any,
 	row func(key []any, kept any, covered []any),
 ) error {
@@ -150,7 +150,7 @@ func (t *summed) batch(ctx context.Context, c Conn, after []any,
 	return nil
 }
 
-// part gives the rows of a query, and how many they are.
+// part calls row for the rows of a query, and returns how many they are.
 func (t *summed) part(ctx context.Context, c Conn, query string, args []any, limit int,
 	row func(key []any, kept any, covered []any),
 ) (n int, err error) {
@@ -187,7 +187,7 @@ func (t *summed) part(ctx context.Context, c Conn, query string, args []any, lim
 	return n, rows.Err()
 }
 
-// RowName is the key of a row for people.
+// RowName formats the key of a row for people.
 func RowName(key []any) string {
 	var parts []string
 	for _, v := range key {
@@ -204,8 +204,9 @@ func RowName(key []any) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
-// A Column is one of a table. Key is its place in the primary key, from 1, or 0. Beginning says
-// that the key's index has only the beginning of it, see db.Start.
+// A Column is a column of a table. Key is its place in the primary key, from 1, or 0 if it is not
+// in the key. Beginning reports that the key's index holds only the beginning of the column; see
+// db.Start.
 type Column struct {
 	Name, Type string
 	NotNull    bool
@@ -214,7 +215,7 @@ type Column struct {
 	Default    string
 }
 
-// Columns are those of a table; none where there is no such table.
+// Columns returns the columns of a table; none if there is no such table.
 func Columns(ctx context.Context, c Conn, table string) (list []Column, err error) {
 	err = c.SelectContext(ctx, &list, `SELECT name, type, "notnull", pk AS key,
 		coalesce(dflt_value, '') AS "default" FROM pragma_table_info(?) ORDER BY cid`, table)

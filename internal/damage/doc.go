@@ -1,4 +1,4 @@
-// Package damage looks for damage in an SQLite file and mends of its schema what can be made again.
-// It is given a connection and what the file should have; opening, locks and versions are package
-// sqlite's.
+// Package damage finds damage in an SQLite file, and restores the parts of its schema that can be
+// made again. Its callers pass a connection and what the file should hold; opening, locks and
+// versions are the work of package sqlite.
 package damage

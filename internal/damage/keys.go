@@ -7,19 +7,19 @@ import (
 	"selvedge/internal/engine"
 )
 
-// A KeyColumn is one of the key in whose order the rows of a table are read.
+// A KeyColumn is a column of the key in whose order the rows of a table are read.
 type KeyColumn struct {
 	Name      string
-	Type      string // that a parameter is cast to, where the index has a beginning
-	Beginning bool   // the key's index has but the beginning of it: see db.Start
+	Type      string // a parameter is cast to it, if the index holds a beginning
+	Beginning bool   // the key's index holds only the beginning of it; see db.Start
 }
 
-// Behind gives the condition and the order of a part of the rows that come behind a key: those that
-// have its first columns, as many as same says, and more in the next one. The parameters are so
-// many of the key's values and one. All parts, from the one with the most columns in common down to
-// the one with none, are all rows behind it in their order, and each is a range of the key's index.
-// A comparison of whole rows would not be: beginnings stand between the columns, and a planner
-// judges by the first column alone.
+// Behind returns the condition and the order of one part of the rows that come after a key: the
+// rows whose first same columns equal the key's, and whose next column is greater. The parameters
+// are the first same+1 values of the key. All parts, from the largest same down to 0, are all rows
+// after the key in their order, and each part is a range of the key's index. A comparison of whole
+// rows would be no range: beginnings stand between the columns, and a planner judges by the first
+// column alone.
 func Behind(key []KeyColumn, same int) (condition, order string) {
 	var all []string
 	for i, c := range key[:same+1] {
@@ -37,7 +37,8 @@ func Behind(key []KeyColumn, same int) (condition, order string) {
 	return strings.Join(all, " AND "), InOrder(key[same:], "")
 }
 
-// InOrder is what rows are ordered by to come in the order of a key, or with " DESC" in the other one.
+// InOrder returns the ORDER BY terms for the order of a key or, with the direction " DESC", for the
+// reverse order.
 func InOrder(key []KeyColumn, direction string) string {
 	var order []string
 	for _, c := range key {

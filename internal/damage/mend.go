@@ -16,16 +16,17 @@ type Writer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// An entry is a row of sqlite_schema as it lies in the file.
+// An entry is a row of sqlite_schema as the file has it.
 type entry struct {
 	Rowid int64
 	Object
 }
 
-// OpenUnread makes a connection usable whose schema can't be parsed: what can be parsed of it is
-// there afterwards.
+// OpenUnread makes a connection usable whose schema can't be parsed. Afterwards it has the part of
+// the schema that can be parsed.
 func OpenUnread(ctx context.Context, w Writer) error {
-	// writable_schema has SQLite go on behind what it can't parse. The first statement still fails.
+	// With writable_schema, SQLite continues after what it can't parse. The first statement still
+	// fails.
 	if _, err := w.ExecContext(ctx, "PRAGMA writable_schema = ON"); err != nil {
 		return err
 	}
@@ -37,15 +38,15 @@ func OpenUnread(ctx context.Context, w Writer) error {
 }
 
 // MendTexts restores, in the caller's transaction, the texts of schema entries in which a few bits
-// have flipped. Where a user's view can't be parsed any more, it makes a view that keeps the text.
-// It names what it did. The connection comes from OpenUnread and is closed afterwards: it still has
-// the schema as it was.
+// have flipped. If a user's view can't be parsed any more, MendTexts replaces it by a view that
+// holds the text. It returns the names of what it changed. The connection must come from OpenUnread
+// and be closed afterwards: it still has the old schema.
 func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
 	there, err := entries(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	free := map[int64]entry{} // that nothing which is expected has
+	free := map[int64]entry{} // entries that match nothing expected
 	for _, e := range there {
 		free[e.Rowid] = e
 	}
@@ -90,12 +91,12 @@ func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string,
 	if err != nil || len(version) != 1 {
 		return nil, errors.Join(err, errors.New("the file has no schema version"))
 	}
-	// other connections read the schema again
+	// This makes other connections read the schema again.
 	_, err = w.ExecContext(ctx, fmt.Sprintf("PRAGMA schema_version = %d", version[0]+1))
 	return done, err
 }
 
-// near reports whether a is b but for a few bits of one column.
+// near reports whether a and b are the same but for a few bits of one column.
 func near(a, b Object) bool {
 	fields := [][2]string{{a.Type, b.Type}, {a.Name, b.Name}, {a.Table, b.Table}, {a.SQL, b.SQL}}
 	other := 0
@@ -111,15 +112,17 @@ func near(a, b Object) bool {
 	return other == 1
 }
 
-// maxBytes is in how many bytes damage may have changed a text: more differences are an edit.
+// maxBytes is the largest number of bytes in which damage may have changed a text: more differences
+// are an edit.
 const maxBytes = 2
 
 func fewBits(a, b string) bool { return len(a) == len(b) && others(a, b) <= maxBytes }
 
-// Alike reports whether two texts are the same but for some bytes.
+// Alike reports whether two texts have the same length and differ in at most a tenth of their
+// bytes.
 func Alike(a, b string) bool { return len(a) == len(b) && others(a, b) <= len(a)/10 }
 
-// others is in how many places two texts of one length differ.
+// others returns in how many bytes two texts of the same length differ.
 func others(a, b string) (n int) {
 	for i := range len(a) {
 		if a[i] != b[i] {
@@ -129,7 +132,8 @@ func others(a, b string) (n int) {
 	return n
 }
 
-// mendGuests looks after views that are the user's: in memory it is tried whether they can be parsed.
+// mendGuests replaces the user's views that can't be parsed. It tries in memory whether they can
+// be.
 func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]entry) (done []string,
 	err error,
 ) {
@@ -151,8 +155,8 @@ func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]ent
 	return done, nil
 }
 
-// parses reports whether SQLite can parse the statement that makes a view. What it refers to need
-// not be there.
+// parses reports whether SQLite can parse the statement that creates a view. The tables that it
+// refers to need not exist.
 func parses(ctx context.Context, text string) bool {
 	c, err := sql.Open("sqlite", "file::memory:")
 	if err != nil {
@@ -163,8 +167,8 @@ func parses(ctx context.Context, text string) bool {
 	return err == nil
 }
 
-// Remake makes, in the caller's transaction, the views, triggers and indexes that are missing, and
-// replaces those that differ.
+// Remake creates, in the caller's transaction, the views, triggers and indexes that are missing,
+// and replaces those that differ.
 func Remake(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
 	there, err := Objects(ctx, w)
 	if err != nil {

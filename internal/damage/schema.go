@@ -20,14 +20,14 @@ type Object struct {
 const sqlSchema = `SELECT coalesce(type, '') AS type, coalesce(name, '') AS name,
 	coalesce(tbl_name, '') AS tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema ORDER BY rowid`
 
-// Objects reads the schema, SQLite's own entries included.
+// Objects reads the schema, including SQLite's own entries.
 func Objects(ctx context.Context, c Conn) (list []Object, err error) {
 	err = c.SelectContext(ctx, &list, sqlSchema)
 	return list, err
 }
 
-// Schema compares the schema with what a file of its version should have. All other objects are the
-// user's.
+// Schema compares the schema with what a file of its version should have. All other objects belong
+// to the user.
 func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Problem, err error) {
 	there, err := Objects(ctx, c)
 	for _, want := range expected {
@@ -56,14 +56,14 @@ func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Prob
 	return found, err
 }
 
-// same reports whether both were made by the same statement. That of goose's table is goose's, and
-// may change with it.
+// same reports whether the same statement created both objects. The statement for goose's table is
+// goose's, and may change with goose.
 func same(a, b Object) bool {
 	return a.SQL == b.SQL || b.Name == "goose_db_version" || normal(a.SQL) == normal(b.SQL)
 }
 
-// normal is a statement without its comments and with single spaces outside of quotes. It ends at a
-// NUL, as SQLite reads it.
+// normal returns a statement without its comments and with single spaces outside of quotes. The
+// statement ends at a NUL, as SQLite reads it.
 func normal(sql string) string {
 	sql, _, _ = strings.Cut(sql, "\x00")
 	var out strings.Builder

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// A Current row is one that a query stands on.
+// A Current is the current row of a query.
 type Current interface {
 	ColumnTypes() ([]*sql.ColumnType, error)
 	Scan(dest ...any) error
 }
 
-// Wrong names the column of a row that holds what its table's column can't: a value of another
-// type, or NULL. It is nil where the row is right and its reader wanted another type.
+// Wrong returns an error that names the column of a row whose value its table does not allow: a
+// value of another type, or NULL. It returns nil if the row is right and its reader wanted another
+// type.
 func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 	columns, err := row.ColumnTypes()
 	if err != nil {
@@ -67,8 +68,8 @@ func shown(v any) any {
 	return v
 }
 
-// origin is the STRICT table among those of a query that has the column: in others a value of any
-// type is right.
+// origin returns the STRICT table, among those of a query, that has the column. In other tables a
+// value of any type is right.
 func origin(ctx context.Context, c Conn, query, column string) (table string, notNull bool) {
 	rows, err := c.QueryContext(ctx, `SELECT t.name, c."notnull" OR c.pk
 	FROM pragma_table_list AS t, pragma_table_info(t.name) AS c

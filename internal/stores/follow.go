@@ -29,11 +29,11 @@ type Stream[R comparable, T any] struct {
 	// Table is the table of the things, and Key its column for Place.Key. FollowAll walks the keys of
 	// all scopes, so that one read examines a bounded number of rows.
 	Table, Key string
-	// End returns the end of a stream; false if the stream is gone. It is called for every waiting
-	// follower at each commit, so it must be a single seek.
+	// End returns the end of a stream; false if the stream was removed. It is called for every
+	// waiting follower at each commit, so it must be a single seek.
 	End func(rx *db.Rx, key int64) (Place, bool, error)
-	// Read returns what follows a place, as much as there is room for. db.ErrCursorExpired: the stream is
-	// gone.
+	// Read returns what follows a place, as much as there is room for. It returns
+	// db.ErrCursorExpired if the stream was removed.
 	Read func(rx *db.Rx, behind Place, room paging.Room) (Stretch[R, T], error)
 }
 
@@ -42,8 +42,8 @@ type Stretch[R, T any] struct {
 	Of    R
 	Items []Placed[T]
 	Lost  string // why there are no items between the place and the first of these; "" if none are missing
-	Seen  int64  // position of the last one that was polled at
-	More  bool   // there are more behind it
+	Seen  int64  // position of the last item examined
+	More  bool   // more items follow
 	// Status is the thing's status. It is reported after the last item.
 	Status string
 }
@@ -59,8 +59,8 @@ func (s *Stream[R, T]) Cursor(rx *db.Rx, at Place) string {
 	return rx.Store().Cursor(s.Name, []int64{at.Key, at.Seen}, at.Status)
 }
 
-// ReadCursor parses the text of a place. The store checks that the key belongs to the stream the
-// caller asked for.
+// ReadCursor parses the text of a place. The store must check that the key belongs to the stream
+// that the caller asked for.
 func (s *Stream[R, T]) ReadCursor(rx *db.Rx, cursor string) (at Place, err error) {
 	var numbers [2]int64
 	err = rx.Store().ReadCursor(s.Name, cursor, numbers[:], &at.Status)
@@ -72,9 +72,9 @@ func (s *Stream[R, T]) ReadCursor(rx *db.Rx, cursor string) (at Place, err error
 }
 
 // Follow iterates over what follows a place of one stream: first what exists, then each item as any
-// process writes it, in the order of the stream, without repeats and with a db.Gap for whatever was
-// removed unread. begin finds the place; its Status is "" if the reader knows none. No transaction
-// is open while the caller's loop runs, and a stream without news is not read.
+// process writes it, in the order of the stream, without repeats. A db.Gap stands for items that
+// were removed unread. begin finds the place; its Status is "" if the reader knows none. No
+// transaction is open while the caller's loop runs, and a stream without news is not read.
 //
 // It ends when the caller leaves the loop, or with an error: the context's cause, db.ErrClosed, the
 // error of begin, or db.ErrCursorExpired once the thing is removed or replaced.
@@ -193,7 +193,7 @@ func (s *Stream[R, T]) read(
 func (s *Stream[R, T]) tell(rx *db.Rx, at Place, got Stretch[R, T]) (told []db.Followed[R, T], next Place) {
 	if got.Lost != "" {
 		at.Seen = got.Seen
-		if len(got.Items) > 0 { // before the first, so that who goes on from there is not told of the gap again
+		if len(got.Items) > 0 { // before the first item, so that resuming here does not repeat the gap
 			at.Seen = got.Items[0].Position - 1
 		}
 		told = append(told, db.Followed[R, T]{Of: got.Of, What: db.Gap, Reason: got.Lost, Cursor: s.Cursor(rx, at)})
@@ -219,18 +219,18 @@ type Heads[R comparable] struct {
 	// Between returns the heads of the keys in (behind, last], by key, including those that don't
 	// match the filter.
 	Between func(rx *db.Rx, behind, last int64) ([]Head[R], error)
-	// Open returns at most that many keys of things that are likely to get news. Once polling all
-	// heads takes long, that is done only a twentieth of the time, and these are polled in between.
-	// nil: all are always polled.
+	// Open returns at most most keys of things that are likely to get news. Once polling all heads
+	// takes long, all heads are polled only a twentieth of the time, and the heads of these keys in
+	// between. If Open is nil, all are always polled.
 	Open func(rx *db.Rx, most int) (keys []int64, err error)
 }
 
 // FollowAll iterates over the news of many streams from this call on. Followers with equal keys,
 // any comparable value, share their polls. A new thing is followed from its beginning; one that
 // begins to match the filter is followed from then until it is removed. Each stream keeps its own
-// order, without repeats and with a db.Gap for whatever was removed unread; streams are interleaved as
-// they were met. The removal of a thing is a db.Gap with Gone set. The loop can be run once; it ends
-// as Follow does.
+// order, without repeats, with a db.Gap for items that were removed unread. Items of different
+// streams come in the order in which they were found. The removal of a thing is a db.Gap with Gone
+// set. The loop can be run once; it ends as Follow does.
 //
 // It polls after commits, 1,000 keys in a read, for at most a fifth of the time. What appeared and
 // disappeared between two polls is not reported.
@@ -253,7 +253,7 @@ func FollowAll[R comparable, T any](
 // headsAtATime is how many keys one read polls.
 const headsAtATime = 1000
 
-// sqlNextKeys returns the greatest and the number of the next keys of a table behind one.
+// sqlNextKeys returns the greatest of the next keys of a table after a key, and their number.
 const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys
 	FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
 
@@ -273,7 +273,8 @@ func (s *Stream[R, T]) some(between func(rx *db.Rx, behind, last int64) ([]Head[
 	}
 }
 
-// A stand is a follower's position in one of many streams; Out until that first matches.
+// A stand is a follower's position in one of many streams. Out is set until the stream first
+// matches.
 type stand[R comparable] struct {
 	Head[R]
 	// gone: the removal was reported. A poll that began earlier, or reused an older snapshot, may

@@ -8,7 +8,7 @@ import (
 )
 
 // ForgetDeadOwners deletes the rows of all dead processes that nothing refers to any more, in as
-// many transactions as that takes.
+// many transactions as needed.
 func ForgetDeadOwners(ctx context.Context, d *db.DB) error {
 	for after, more := engine.BeforeOwners, true; more; {
 		last := after

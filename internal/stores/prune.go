@@ -31,8 +31,8 @@ type Pruning struct {
 	Remove func(tx *db.Tx, thing Ended, share int64) (Removal, int64, error)
 	Share  int64
 
-	// Excess, unless it is nil, holds the items beyond the limits by age and by count, which the
-	// store found by its indexes, in any order; an item may occur twice. Prune then calls Ended only
+	// Excess, unless it is nil, holds the items beyond the limits by age and by count. The store
+	// found them by its indexes, in any order; an item may occur twice. Prune then calls Ended only
 	// for a limit by bytes.
 	Excess []Ended
 	Total  int // with Excess: how many items have ended
@@ -43,13 +43,14 @@ type Ended struct {
 	Key   int64  `db:"key"`      // number of its row
 	ID    string `db:"id"`       // its id
 	Owner string `db:"owner"`    // see maintenance.Pinned
-	Of    string `db:"of"`       // of whom it is counted
+	Of    string `db:"of"`       // the group in which it is counted
 	At    int64  `db:"ended_at"` // Unix nanoseconds of its end
-	Bytes int64  `db:"bytes"`    // that it holds, about
-	Held  bool   `db:"held"`     // somebody holds it, or needs it: it stays
+	Bytes int64  `db:"bytes"`    // that it takes, about
+	Held  bool   `db:"held"`     // it has a holder or is needed, so it stays
 
-	// Progress is for Remove, which may keep there what it needs to go on after Partial. It points
-	// to nil in the first transaction, and what a transaction that is undone stored is lost.
+	// Progress is for Remove, which may store there what it needs to continue after Partial. It
+	// points to nil in the first transaction. What a transaction stored there is lost if it is
+	// undone.
 	Progress *any `db:"-"`
 }
 
@@ -58,21 +59,22 @@ type Removal int
 
 // The outcomes.
 const (
-	Kept    Removal = iota // it is gone already, goes on, or is held
+	Kept    Removal = iota // it was removed before, has not ended, or is held
 	Removed                // it was removed
-	Partial                // a part of it was removed: the next transaction goes on
+	Partial                // a part of it was removed; the next transaction continues
 )
 
 const (
-	// endedAtOnce is how many items one read lists: a long read keeps the WAL from restarting.
+	// endedAtOnce is how many items one read lists, since a long read keeps the WAL from
+	// restarting.
 	endedAtOnce = 2000
-	// pruneTurn is the time after which a transaction ends to let other writers in. The writer is to
-	// be held for 50 ms at most, the commit included.
+	// pruneTurn is the time after which a transaction ends to let other writers in. A transaction
+	// should hold the writer for 50 ms at most, including the commit.
 	pruneTurn = 5 * time.Millisecond
 )
 
-// Prune removes what a policy does not keep, oldest first, in short transactions. After an error
-// the removals before it stay, and the next call continues.
+// Prune removes what a policy does not retain, oldest first, in short transactions. After an error,
+// what was removed before stays removed, and the next call continues.
 func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.Pruned, err error) {
 	if err := CheckPolicy(policy); err != nil {
 		return done, err
@@ -99,7 +101,7 @@ func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.
 		planned = nil
 	}
 	var refused error
-	var progress any // of the first that is planned
+	var progress any // progress of the first planned item
 	for len(planned) > 0 && err == nil {
 		var went []Ended
 		var looked int
@@ -131,17 +133,18 @@ func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.
 // A referenceError is the error for an item that a foreign key holds.
 type referenceError struct {
 	error
-	at int // among those that are planned
+	at int // its index among the planned items
 }
 
 func (e *referenceError) Unwrap() error { return e.error }
 
-// plan lists what has ended, in short reads, and returns what the policy does not keep, newest first.
+// plan lists what has ended, in short reads, and returns what the policy does not retain, newest
+// first.
 func plan(
 	ctx context.Context, d *db.DB, p Pruning, policy db.Policy,
 ) (planned []Ended, ended int, err error) {
 	counts := map[string]int{}
-	known := map[int64]bool{} // of Excess
+	known := map[int64]bool{} // keys in Excess
 	for _, thing := range p.Excess {
 		if stays := thing.Held || slices.Contains(policy.Pinned, thing.ID); !stays && !known[thing.Key] {
 			known[thing.Key] = true
@@ -154,7 +157,7 @@ func plan(
 	}
 	ranked := p.Excess == nil
 	var bytes int64
-	early := p.Weigh != nil && policy.Bytes > 0 // else only what goes is weighed
+	early := p.Weigh != nil && policy.Bytes > 0 // otherwise only what is removed is weighed
 	after, more := Ended{Key: math.MaxInt64, At: math.MaxInt64}, ranked || policy.Bytes > 0
 	for more {
 		var page []Ended
@@ -192,7 +195,7 @@ func plan(
 			}
 			stays := pinned[i] || thing.Held || slices.Contains(policy.Pinned, thing.ID)
 			over := ranked && (beyondCount(policy, counts[thing.Of]) || beyondAge(policy, now, thing.At))
-			if !over || stays { // what another limit removes takes none of the bytes
+			if !over || stays { // what another limit removes does not count towards the bytes
 				bytes += thing.Bytes
 				over = over || beyondBytes(policy, bytes)
 			}
@@ -247,7 +250,7 @@ func (p Pruning) pin(thing Ended) txn.Pinned {
 }
 
 // beyondCount, beyondBytes and beyondAge report whether a limit excludes the nth item of its group,
-// the item with which the kept ones hold that many bytes, and the item that ended at that time.
+// the item that brings the retained bytes to held, and the item that ended at that time.
 func beyondCount(p db.Policy, nth int) bool { return p.Count != 0 && nth > max(p.Count, 0) }
 
 func beyondBytes(p db.Policy, held int64) bool {
@@ -258,8 +261,8 @@ func beyondAge(p db.Policy, now time.Time, ended int64) bool {
 	return p.Age == db.KeepNone || p.Age > 0 && ended < db.Nanos(now.Add(-p.Age))
 }
 
-// removeSome removes the first planned items, as far as the share of a transaction goes. looked is
-// how many are done, and progress that of the next one.
+// removeSome removes the first planned items, within the share of a transaction. looked is how many
+// are done, and progress the progress of the next one.
 func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []Ended, looked int, err error) {
 	scope, _, err := tx.Store().Rx.Scope(p.Scope)
 	if err != nil {
@@ -270,7 +273,7 @@ func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []E
 		thing := planned[looked]
 		if pinned, err := tx.Store().IsPinned(scope, p.pin(thing)); err != nil {
 			return nil, 0, err
-		} else if pinned { // since it was planned
+		} else if pinned { // pinned since it was planned
 			looked++
 			continue
 		}

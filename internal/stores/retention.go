@@ -9,11 +9,11 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Retention is the policy that is set for a store of a scope.
+// A Retention is the retention policy of a store in a scope.
 type Retention struct {
-	Policy   db.Policy // its limits; a limit of db.KeepNone where nothing is to stay
+	Policy   db.Policy // the limits; db.KeepNone where nothing is retained
 	SetAt    time.Time
-	Imported bool // out of the config.toml of a tree
+	Imported bool // from the config.toml of a tree
 }
 
 const sqlRetention = `SELECT max_age, max_count, max_bytes, set_at, source FROM retention WHERE scope = ?

@@ -13,11 +13,11 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Followers of one thing wait at the handle's tail. After a commit it polls the ends of all their
-// streams in one read, and wakes the followers whose stream has grown. Followers of many things
-// wait at an overview, one for each list of heads. Both rest after a poll: at least restAtLeast, so
-// that a burst of commits becomes one poll every few milliseconds, and restFactor times as long as
-// the poll read.
+// Followers of one thing wait at the handle's tail. After a commit, the tail polls the ends of all
+// their streams in one read, and wakes the followers whose stream has grown. Followers of many
+// things wait at an overview; there is one for each list of heads. Both rest after a poll: at least
+// restAtLeast, so that a burst of commits becomes one poll every few milliseconds, and restFactor
+// times as long as the poll read.
 const (
 	restAtLeast = 2 * time.Millisecond
 	restFactor  = 4
@@ -64,7 +64,7 @@ func (l *pollers) join(ctx context.Context, use func() bool, start func() error,
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if used() { // another has started it meanwhile
+	if used() { // another caller has started it in the meantime
 		return nil
 	}
 	if err := start(); err != nil {
@@ -95,7 +95,7 @@ func (l *pollers) Count() (followers, catchingUp int, longest time.Duration) {
 	return followers, len(l.lags), longest
 }
 
-// A lag is since when a follower has had something left to read.
+// A lag holds the time since which a follower has had something left to read.
 type lag struct{ since time.Time }
 
 // behind marks a follower that may have something to read. It may be called repeatedly.
@@ -128,7 +128,7 @@ type poller struct {
 	asked chan struct{}
 	stop  func()
 	ended chan struct{} // closed when no more polls come
-	why   error         // nothing more can come; set before ended
+	why   error         // why polling has ended; set before ended
 	// worked is how long the poll read, without waits. seldom is the part of it that limits itself and
 	// needs no rest. Set by poll.
 	worked, seldom time.Duration
@@ -158,7 +158,7 @@ func (l *poller) run(ctx context.Context, d *db.DB, changes <-chan struct{}, pol
 		select {
 		case _, open := <-changes:
 			if !open {
-				_, l.why = d.Changes(ctx) // who asks is told why there are none
+				_, l.why = d.Changes(ctx) // the followers get the reason why there are none
 				return
 			}
 		case <-l.asked:
@@ -171,7 +171,7 @@ func (l *poller) run(ctx context.Context, d *db.DB, changes <-chan struct{}, pol
 			select {
 			case <-time.After(max(restAtLeast, restFactor*(l.worked-l.seldom))):
 				again = false
-			case <-l.asked: // by somebody new, who is not to wait for the rest of the others
+			case <-l.asked: // by a new follower, which must not wait until the rest is over
 			case <-ctx.Done():
 				again = false
 			}
@@ -180,7 +180,7 @@ func (l *poller) run(ctx context.Context, d *db.DB, changes <-chan struct{}, pol
 }
 
 // polled reports whether a poll returned. If a clock or an observer panics, the followers end with
-// that.
+// that panic as their error.
 func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -193,9 +193,9 @@ func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended 
 	return true
 }
 
-// read is Read for a poll. Waiting for a server that is being replaced, and a run of fn that was
-// lost with a server, don't count as work: the rest after them would keep followers waiting for
-// several times as long.
+// read is Read for a poll. It does not count as work the wait for a server that is being replaced,
+// or a run of fn that was lost with a server: the rest after such a poll would keep followers
+// waiting several times as long.
 func (l *poller) read(ctx context.Context, by func(context.Context, string, func(*db.Rx) error) error,
 	fn func(*db.Rx) error,
 ) error {
@@ -208,7 +208,7 @@ func (l *poller) read(ctx context.Context, by func(context.Context, string, func
 	if errors.Is(err, db.ErrIO) {
 		l.worked = before
 	}
-	if isPanic(err) { // of an observer, which would panic at the next poll, too
+	if isPanic(err) { // an observer panicked, and would panic at the next poll too
 		panic(err)
 	}
 	return err
@@ -249,10 +249,10 @@ type tail struct {
 	waiting map[*waiter]struct{}
 }
 
-// A waiter is a follower that has read everything there was.
+// A waiter is a follower that has read all there was.
 type waiter struct {
-	came  func(*db.Rx) (bool, error) // reports whether something came to its stream, by one statement
-	woken chan struct{}              // closed when something may have
+	came  func(*db.Rx) (bool, error) // reports whether its stream has news, by one statement
+	woken chan struct{}              // closed when its stream may have news
 }
 
 // joinTail returns the tail of the handle. The caller must leave it.
@@ -327,7 +327,7 @@ func (t *tail) poll(ctx context.Context) {
 		return
 	}
 	var woken []*waiter
-	err := t.read(ctx, t.d.ReadSingle, func(rx *db.Rx) error { // each asks for its own end alone
+	err := t.read(ctx, t.d.ReadSingle, func(rx *db.Rx) error { // each asks only for its own end
 		woken = woken[:0]
 		for _, w := range waiting {
 			if came, err := w.came(rx); came || err != nil {
@@ -364,7 +364,7 @@ type someHeads[R comparable] struct {
 	Heads[R]
 }
 
-// A snapshot is what an overview saw in a poll.
+// A snapshot is what an overview found in a poll.
 type snapshot[R comparable] struct {
 	poll  int
 	heads []Head[R]
@@ -380,20 +380,20 @@ type overview[R comparable] struct {
 
 	mu      sync.Mutex
 	begun   int             // polls begun
-	last    snapshot[R]     // of the last one that saw something else than the one before
-	changed chan struct{}   // closed when there is another last
+	last    snapshot[R]     // the last one that differed from the one before
+	changed chan struct{}   // closed when last changes
 	joining []chan struct{} // each closed after a poll that began later
 
 	// Used by the poller's goroutine only:
 	open   []int64       // keys that were open at the last poll
-	newest int64         // the last key of all scopes that was polled at
+	newest int64         // the last key of all scopes that was polled
 	allAt  time.Time     // when all were last polled
 	took   time.Duration // how long that took
 	isOwed bool          // a poll of all is requested
 }
 
-// joinOverview returns an overview and its current snapshot. The caller must leave it; the end of
-// ctx leaves it, too.
+// joinOverview returns an overview and its current snapshot. The caller must leave the overview;
+// the end of ctx leaves it too.
 func joinOverview[R comparable](
 	ctx context.Context, d *db.DB, key overviewKey, heads someHeads[R],
 ) (o *overview[R], now snapshot[R], leave func(), err error) {
@@ -506,8 +506,8 @@ func (o *overview[R]) poll(ctx context.Context) {
 	}
 }
 
-// longPoll is the duration from which on polling all heads is no longer done after each commit.
-// Tests shorten it.
+// longPoll is the duration from which on polling all heads is not done after each commit. Tests
+// shorten it.
 var longPoll = 5 * time.Millisecond
 
 // allRest is how many times its own duration such a poll then rests. Tests lengthen it.
@@ -525,11 +525,11 @@ func (o *overview[R]) pollsAll(joined bool) bool {
 		time.Since(o.allAt) >= time.Duration(allRest)*o.took
 }
 
-// pollAll polls all heads, some in each read. Each stream is seen at one moment of the poll, which
-// is all that followers compare; a key missing between others was removed.
+// pollAll polls all heads, some in each read. It polls each stream at one moment, which is all that
+// followers compare. A key that is missing between others was removed.
 func (o *overview[R]) pollAll(ctx context.Context) (heads []Head[R], err error) {
 	before := o.worked
-	if o.heads.Open != nil { // before the poll: what ends meanwhile is polled at once more
+	if o.heads.Open != nil { // before the poll: what ends during it is polled once more
 		err = o.read(ctx, o.d.Read, func(rx *db.Rx) (err error) {
 			o.open, err = o.heads.Open(rx, mostOpen)
 			return err
@@ -546,20 +546,20 @@ func (o *overview[R]) pollAll(ctx context.Context) (heads []Head[R], err error) 
 	}
 	o.allAt, o.took, o.isOwed = time.Now(), o.worked-before, false
 	if o.heads.Open != nil && o.took >= longPoll {
-		o.seldom = o.took // the next of its kind is far away
+		o.seldom = o.took // the next poll of all is far away
 	}
 	return heads, err
 }
 
-// pollOpen is the previous snapshot with the streams polled again that are open, were open then, or
-// are new. The others, and removals among them, are seen when all are polled, which is requested
-// here.
+// pollOpen returns the previous snapshot with some streams polled again: those that are open, were
+// open then, or are new. Changes and removals of the others are found when all are polled, which is
+// requested here.
 func (o *overview[R]) pollOpen(ctx context.Context) (heads []Head[R], err error) {
 	if !o.isOwed {
 		o.isOwed = true
 		time.AfterFunc(time.Duration(allRest)*o.took-time.Since(o.allAt), o.ask)
 	}
-	polled := make(map[int64]*Head[R]) // nil: it is gone
+	polled := make(map[int64]*Head[R]) // nil: it was removed
 	var open []int64
 	var fresh []Head[R]
 	newest, more := o.newest, false
@@ -589,7 +589,7 @@ func (o *overview[R]) pollOpen(ctx context.Context) (heads []Head[R], err error)
 	if err != nil || more || len(open) == mostOpen {
 		if err == nil {
 			heads, err = o.pollAll(ctx)
-			o.seldom = 0 // it may come after each commit
+			o.seldom = 0 // it may run after each commit
 		}
 		return heads, err
 	}

@@ -33,22 +33,23 @@ func Find[X, T any](ctx context.Context, in func(context.Context, string, func(X
 	return v, ok, nil
 }
 
-// A Sweep ends what may be ended among many things, such as the leases of the dead. It looks in
-// reads, which are in nobody's way, and writes only about what it found there, judged again.
+// A Sweep ends what may be ended among many things, such as the leases of dead processes. It
+// searches in reads, which block nobody, and writes only to end what it found, after checking it
+// again.
 type Sweep[P any] struct {
 	DB *db.DB
 	Op string
-	// Turn is after how long a transaction ends and lets other writers in.
+	// Turn is the time after which a transaction ends to let other writers in.
 	Turn time.Duration
-	// Page returns the ids of what may be ended on the page behind the place after, the place that
-	// the page ends with, and whether there are more.
+	// Page returns the ids of what may be ended on the page after a place, the place at which the
+	// page ends, and whether there are more pages.
 	Page func(rx *db.Rx, after P) (ids []string, last P, more bool, err error)
-	// End ends one thing if that may still be.
+	// End ends one thing if it still may be ended.
 	End func(tx *db.Tx, id string) (ended bool, err error)
 }
 
-// Run sweeps from the place after on and counts what it ended. What it ended before an error stays
-// so.
+// Run sweeps from the place after on, and returns how many things it ended. After an error, what it
+// ended before stays ended.
 func (s Sweep[P]) Run(ctx context.Context, after P) (ended int, err error) {
 	for more := true; more; {
 		var ids []string
@@ -69,7 +70,7 @@ func (s Sweep[P]) Run(ctx context.Context, after P) (ended int, err error) {
 	return ended, nil
 }
 
-// end ends things until its turn is over, and tells how many it looked at.
+// end ends things until its turn is over, and reports how many it examined.
 func (s Sweep[P]) end(ctx context.Context, ids []string) (ended, looked int, err error) {
 	err = s.DB.Write(ctx, s.Op, func(tx *db.Tx) error {
 		ended, looked = 0, 0
