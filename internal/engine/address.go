@@ -36,14 +36,14 @@ func WithoutSecrets(address string) (safe string, secret bool) {
 	}
 	scheme, rest, _ := strings.Cut(address, "://")
 	unreadable := scheme + unread
-	// the server, with the user before it; if that has two @, parsers disagree on which one ends the
+	// the server, with the user before it; if it has two @, parsers disagree on which one ends the
 	// user
 	place := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		place = rest[:end]
 	}
 	u, err := url.Parse(address)
-	// a password may have a #, a / or a ? in it
+	// a password may contain #, / or ?
 	if err != nil || strings.Count(place, "@") > 1 || u.Fragment != "" ||
 		strings.Contains(u.EscapedPath(), "@") {
 		return unreadable, true

@@ -14,10 +14,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // checksumSpace holds buffers for rows, so that a checksum costs no allocation.
 var checksumSpace = sync.Pool{New: func() any { return new([256]byte) }}
 
-// Checksum is what db.Checksum says.
+// Checksum is documented at db.Checksum.
 func Checksum(values ...any) int64 {
 	var sum uint32
-	var nulls int // that something may come behind
+	var nulls int // trailing NULLs, which count only if a value follows
 	space := checksumSpace.Get().(*[256]byte)
 	defer checksumSpace.Put(space)
 	buf := space[:0]
@@ -88,7 +88,7 @@ func Checksum(values ...any) int64 {
 		case []byte:
 			bytes('b', v)
 		default:
-			bytes('?', fmt.Append(nil, v)) // no column holds it, and so no checksum that was kept is equal
+			bytes('?', fmt.Append(nil, v)) // no column holds such a value, so no stored checksum equals this one
 		}
 	}
 	return int64(crc32.Update(sum, castagnoli, buf))

@@ -1,5 +1,5 @@
-// Package engine is the seam between package db and a database: what db asks of one, and the types
-// that both sides use. Everything that only one database does stays behind it.
+// Package engine is the interface between package db and a database: what db requires of one, and
+// the types that both sides use. Everything that only one database does stays behind it.
 package engine
 
 import (
@@ -17,15 +17,15 @@ type Engine interface {
 	// context has no effect. why is for people.
 	Write(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// WriteLocked is Write for a function that locks, by Tx.Lock, the rows that it reads and
-	// changes, before it does. With several concurrent writers nothing else keeps them apart.
+	// changes, before it does so. With several concurrent writers nothing else keeps them apart.
 	WriteLocked(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Read runs fn in a read transaction: one snapshot.
 	Read(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
 	// ReadSingle is Read for a function of one statement: each statement may see a snapshot of its
 	// own.
 	ReadSingle(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
-	// Changes gives a channel that gets a value after every commit of any process; several commits
-	// may share one.
+	// Changes returns a channel that gets a value after every commit of any process; several
+	// commits may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 
 	// WriteEnd is WriteLocked for a change that ends something, so that it can be removed: on a
@@ -34,24 +34,25 @@ type Engine interface {
 	// Reclaim is Write for a function that removes data: on a full disk it may use the reserve.
 	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 
-	// Catalog is the query that lists the views for a person, or, with the name of a table or a
+	// Catalog returns the query that lists the views for a person or, for the name of a table or a
 	// view, its columns.
 	Catalog(relation string) string
 
-	// GiveBack returns the room of deleted rows to the disk, in short turns of the writer.
+	// GiveBack returns the space of deleted rows to the disk, in short turns of the writer.
 	GiveBack(ctx context.Context) error
 
 	Versions(ctx context.Context) (Versions, error)
-	// Generation tells apart the databases that a place has had: it is drawn when a database is
-	// made and when it is restored from a backup. It is constant while the database is open; 0 is
-	// one without.
+	// Generation distinguishes the databases that have had the same place: it is drawn when a
+	// database is created and when it is restored from a backup. It is constant while the database
+	// is open; 0 is a database without one.
 	Generation() uint64
 	// Clock reads the clock that leases run on, which all programs that use the database share.
 	Clock() machine.BootTime
-	// OneMachine reports whether all of them run on this machine.
+	// OneMachine reports whether all programs that use the database run on this machine.
 	OneMachine() bool
 	Check(ctx context.Context) (Checked, error)
-	// Repair restores what differs from the program's own schema, rows excepted, and names it.
+	// Repair restores what differs from the program's own schema, except rows, and returns its
+	// names.
 	Repair(ctx context.Context) ([]string, error)
 	Stats(ctx context.Context) (Stats, error)
 	Health(ctx context.Context) (Health, error)
@@ -60,16 +61,16 @@ type Engine interface {
 	// Scrub removes all deleted and changed content from the database's files.
 	Scrub(ctx context.Context) error
 
-	// Close waits for the calls under way, refuses new ones, and closes the database.
+	// Close waits for the calls in progress, refuses new ones, and closes the database.
 	Close() error
-	// Interrupt ends the statements of the reads under way and of later ones, and names the calls
+	// Interrupt ends the statements of current and later reads, and returns the names of the calls
 	// that have not ended.
 	Interrupt() []string
 }
 
 // Closed is a database that no handle has open.
 type Closed interface {
-	// Migrate brings it to the schema version of its settings.
+	// Migrate migrates the database to the schema version of its settings.
 	Migrate(ctx context.Context) (Move, error)
 }
 
@@ -78,29 +79,29 @@ type ClosedFile interface {
 	Closed
 	// Rehearse does to a copy what Migrate would do to the file.
 	Rehearse(ctx context.Context) (Move, error)
-	// Compact replaces the file with a checked copy that has no free room.
+	// Compact replaces the file with a checked copy that has no free space.
 	Compact(ctx context.Context) (Compacted, error)
 	// Restore replaces the file with a checked copy of the backup.
 	Restore(ctx context.Context, backup string) (Restored, error)
-	// Salvage brings what can be read of the file into a new one at to. finish is given the new file
-	// before that gets its name.
+	// Salvage copies what can be read of the file into a new one at to. It calls finish with the
+	// new file before that gets its name.
 	Salvage(ctx context.Context, to string, keepSuspect bool, finish func(path string) error) (Salvaged, error)
 }
 
-// Compacted is what Compact did: bytes of the file before, its WAL among them, and after.
+// Compacted is the result of Compact: the bytes of the file before, including its WAL, and after.
 type Compacted struct {
 	Path          string
 	Before, After int64
 }
 
-// Restored is what Restore did.
+// Restored is the result of Restore.
 type Restored struct {
 	Path   string // the file
-	Kept   string // the file that was there before; "" where there was none
+	Kept   string // the file that was there before; "" if there was none
 	Schema int64  // of the backup, and so of the file
 }
 
-// Rx is a read transaction. It is used by one goroutine, inside the function that got it.
+// Rx is a read transaction. Only one goroutine uses it, inside the function that it was passed to.
 type Rx interface {
 	// Get reads one row into dest, a struct with db tags or a scalar; no row is ErrNotFound.
 	Get(dest any, query string, args []any) error
@@ -113,19 +114,21 @@ type Rx interface {
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
 
 	// Prefetch announces a query. The engine may send it with the next statement and keep the
-	// answer for the first caller that asks the same, until Exec changes something.
+	// answer for the first caller of the same query, until Exec changes something.
 	Prefetch(query string, args []any) error
-	// Prefetches is false once Exec has dropped prefetched answers.
+	// Prefetches reports whether prefetched answers are still kept: false once Exec has dropped
+	// them.
 	Prefetches() bool
 
-	// InOrder gives the ORDER BY terms for the order of a column that may hold more than MaxID
+	// InOrder returns the ORDER BY terms for the order of a column that may hold more than MaxID
 	// bytes.
 	InOrder(column string) string
 
-	// Relations are the tables and views, views first, by name.
+	// Relations returns the tables and views, views first, by name.
 	Relations() ([]Relation, error)
 
-	// Owns reports whether id is this process, and Life whether the process with that number lives.
+	// Owns reports whether id is this process, and Life whether the process with that number is
+	// alive.
 	Owns(id int64) (bool, error)
 	Life(id int64) (Life, error)
 }
@@ -133,114 +136,115 @@ type Rx interface {
 // Tx is a write transaction.
 type Tx interface {
 	Rx
-	// Exec changes rows and gives their number.
+	// Exec changes rows and returns their number.
 	Exec(query string, args []any) (int64, error)
 	// Lock locks the rows that a query names until the transaction ends. In a function given to
 	// WriteLocked, later statements read what was committed last; in one given to Write, they read
 	// the snapshot.
 	Lock(query string, args []any) error
-	// Hold keeps the rows that a query names from being removed until the transaction ends. Others
-	// may change columns that are no key.
+	// Hold keeps the rows that a query names from being removed until the transaction ends. Other
+	// transactions may change columns that are not in a key.
 	Hold(query string, args []any) error
-	// Locking is the end of a query that locks the rows that it gives, as Lock does: "" with a
-	// single writer.
+	// Locking returns the end of a query that locks the rows that it returns, as Lock does: "" with
+	// a single writer.
 	Locking() string
-	// LockName locks a name of a table until the transaction ends, before the next statement.
+	// LockName locks a name in a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
 	// Queue is Exec for a change whose count the caller does not need. It may be sent with the next
-	// statement, which then gets its error, or with the commit.
+	// statement, which then returns its error, or with the commit.
 	Queue(query string, args []any) error
-	// Number draws the number of a new row of a table with a counted key. Expect announces how many
-	// are about to be drawn.
+	// Number draws the number of a new row of a table whose key is counted. Expect announces how
+	// many numbers are about to be drawn.
 	Number(table string) (int64, error)
 	Expect(table string, rows int)
-	// Drawn says that n was drawn as the number of a row of a table, or is higher than any drawn:
-	// it stays drawn even where the transaction is undone. Drawing gives a SQL expression for a
-	// number of a table that is not less than those of its rows, nor than any that was Drawn in a
-	// transaction that was undone; concurrent transactions each get another one. key is the
-	// table's.
+	// Drawn records that n was drawn as the number of a row of a table, or is higher than any
+	// drawn: it stays drawn even if the transaction is undone. Drawing returns an SQL expression
+	// for a number of a table that is not less than those of its rows, nor than any number Drawn in
+	// a transaction that was undone. Concurrent transactions each get a different number. key is
+	// the table's key.
 	Drawn(table string, n int64)
 	Drawing(table, key string) string
-	// Analyze updates the planner's statistics of tables that have grown much, where the engine's
+	// Analyze updates the planner's statistics of tables that have grown much, if the engine's
 	// plans depend on them.
 	Analyze() error
 	// ExecAndCommit is Exec for the only change of a transaction, which may be committed with it:
-	// where it changed a row, the function must return nil at once.
+	// if it changed a row, the function must return nil at once.
 	ExecAndCommit(query string, args []any) (int64, error)
 	// Savepoint begins a part that can be undone alone, inside the parts that are open.
 	Savepoint() (Savepoint, error)
-	// OnCommit runs fn after the commit, before Write returns, and OnRollback when the transaction,
-	// or the savepoint it is in, is undone.
+	// OnCommit runs fn after the commit, before Write returns. OnRollback runs fn when the
+	// transaction, or the savepoint that it is in, is undone.
 	OnCommit(fn func())
 	OnRollback(fn func())
 
-	// SingleWriter reports whether no other transaction writes while this one does: its statements
+	// SingleWriter reports whether no other transaction writes while this one does. Its statements
 	// then read the latest state. Otherwise a transaction that takes the next number reads first,
 	// and one that collides with another runs again.
 	SingleWriter() bool
 
-	// AliveSQL gives a SQL condition that is true where a column's owner is known to live. Where
-	// the database can't tell by itself, it is always false.
+	// AliveSQL returns an SQL condition that is true if the owner in a column is known to be alive.
+	// If the database can't tell by itself, the condition is always false.
 	AliveSQL(column string) string
 
-	// Owner is the number of this process, which is made at the first call.
+	// Owner returns the number of this process, which the first call creates.
 	Owner() (int64, error)
-	// ForgetDeadOwners deletes rows of dead processes that nothing refers to. It examines some
-	// behind the number after and, at the end, wraps around to the first up to after. last is where
-	// the next call continues. more is false at the end. An after of 0 starts anywhere.
+	// ForgetDeadOwners deletes rows of dead processes that nothing refers to. It examines some rows
+	// after the number after and, at the end, wraps around to the first ones up to after. last is
+	// where the next call continues. more is false at the end. If after is 0, it starts anywhere.
 	ForgetDeadOwners(after int64) (last int64, more bool, err error)
 }
 
 // BeforeOwners is less than the number of any owner.
 const BeforeOwners int64 = -1
 
-// A Savepoint is ended once, by one of these. Where it isn't the innermost the transaction takes no
-// more, and fails.
+// A Savepoint is ended once, by one of its methods. If it isn't the innermost, the transaction
+// accepts nothing more, and fails.
 type Savepoint interface {
 	Release() error
 	RollBack() error
 }
 
-// Rows are the rows of a query. They are closed at the latest when the transaction ends.
+// Rows are the rows of a query. They are closed at the end of the transaction, if not before.
 type Rows interface {
 	Next() bool
 	Scan(dest ...any) error
 	ScanStruct(dest any) error
 	Columns() ([]string, error)
-	// Err is what ended the rows early.
+	// Err returns what ended the rows early.
 	Err() error
 	Close() error
 }
 
-// Life is what can be said about whether a process still runs.
+// Life is what is known about whether a process still runs.
 type Life int
 
-// The answers.
+// The values of Life.
 const (
-	LifeUnknown Life = iota // it can't be asked
+	LifeUnknown Life = iota // it can't be found out
 	LifeAlive               // it runs, or is stopped
 	LifeDead                // it is gone for good
 )
 
-// Versions are the versions that a database records. All are 0 where there is no schema yet.
+// Versions are the versions that a database records. All are 0 if it has no schema yet.
 type Versions struct {
 	Schema    int64 `db:"schema"`
 	MinReader int64 `db:"min_reader"` // lowest schema version of a program that may read it
 	MinWriter int64 `db:"min_writer"` // lowest schema version of a program that may write it
-	// Generation is as Engine.Generation says.
+	// Generation is the one of Engine.Generation.
 	Generation int64 `db:"generation"`
-	// ViewsDigest tells whose views the database has; "" where it has none.
+	// ViewsDigest identifies the program's views in the database; "" if it has none.
 	ViewsDigest string `db:"views_digest"`
 }
 
 // A Move is a change of a database's schema.
 type Move struct {
 	From, To int64
-	Backup   string      // path of the copy made before; "" where no row was removed or rewritten
-	Tables   []TableMove // whose rows became more or fewer, of those that were there before
+	Backup   string      // path of the copy made before; "" if no row was removed or rewritten
+	Tables   []TableMove // tables from before that now have more or fewer rows
 }
 
-// TableMove is the number of rows of a table before and after; After is -1 where it is gone.
+// TableMove holds the number of rows of a table before and after a Move. After is -1 if the table
+// is gone.
 type TableMove struct {
 	Name          string
 	Before, After int64
@@ -250,17 +254,17 @@ type TableMove struct {
 type Problem struct {
 	Check  string
 	Detail string
-	Table  string // where it is one row's
+	Table  string // if the problem is that of one row
 	Row    string // its key
 }
 
-// Checked is what a check found and looked at.
+// Checked is the result of a check.
 type Checked struct {
 	Problems  []Problem
 	Checksums []Checksums
 }
 
-// Salvaged is what became of a damaged database.
+// Salvaged is the result of a salvage.
 type Salvaged struct {
 	Schema  int64 // its schema version
 	Pages   int
@@ -273,7 +277,7 @@ type Salvaged struct {
 type SalvagedTable struct {
 	Table   string
 	Taken   int64
-	Suspect int64  // whose checksum or types are wrong
+	Suspect int64  // with a wrong checksum or wrong types
 	Aside   int64  // that were read and have no place in the new file
 	Lost    *int64 // that could not be read; nil: unknown
 }
@@ -300,34 +304,34 @@ type Stats struct {
 
 // Work is what a handle has done since it was opened.
 type Work struct {
-	Callers, Commits               int64 // whose writes were committed, and in how many commits
+	Callers, Commits               int64 // calls whose writes were committed, and the commits
 	Checkpoints, CheckpointsFailed int64
 	WALRestarts, WALRestartsFailed int64
 	LongestRead                    string
 	LongestReadFor                 time.Duration
 }
 
-// TableStats is the number of rows in one table.
+// TableStats is the number of rows in a table.
 type TableStats struct {
 	Name string
 	Rows int64
 }
 
-// Health is how a database is doing at the moment.
+// Health is the present state of a database.
 type Health struct {
-	Writing        string        // the call that has this handle's writer; "" when it is idle
-	Waiting        int           // calls that wait for it
-	HeldBy         []int         // other processes that have what they wait for, where the system tells
-	LongestRead    string        // the read of this handle that began first; "" when there is none
-	LongestReadFor time.Duration // how long it has been going on
-	Readers        []int         // other processes that read at the moment, where the system tells
+	Writing        string        // the call that has this handle's writer; "" if it is idle
+	Waiting        int           // calls that wait for the writer
+	HeldBy         []int         // other processes that hold what these wait for, if the system reports them
+	LongestRead    string        // this handle's oldest read; "" if there is none
+	LongestReadFor time.Duration // how long that read has been running
+	Readers        []int         // other processes that read at the moment, if the system reports them
 	FileBytes      int64
 	WALBytes       int64
 	PageSize       int64
 	Pages          int64
-	FreePages      int64 // that go back to the disk
+	FreePages      int64 // that will be returned to the disk
 	DiskFree       int64 // bytes
 	Full           bool  // the disk was full, and only ends and deletions are let through
 
-	Server *Server // nil of a file
+	Server *Server // nil for a file
 }

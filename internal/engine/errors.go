@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The sentinels that every layer wraps. Package db names them for its users, with what they mean.
+// The sentinels that every layer wraps. Package db exports them and documents their meaning.
 var (
 	ErrNotFound       = errors.New("not found")
 	ErrConflict       = errors.New("conflict")
@@ -26,7 +26,7 @@ var (
 	ErrClosed         = errors.New("closed")
 )
 
-// Constraint tells which rule a change would have broken.
+// A Constraint is the rule that a change would have broken.
 type Constraint int
 
 // The rules.
@@ -36,12 +36,12 @@ const (
 	Unique                     // UNIQUE or PRIMARY KEY
 )
 
-// A Statement describes the fault of a user's statement. The zero value is none.
+// A Statement describes what is wrong with a user's statement. The zero value means nothing.
 type Statement struct {
-	Wrong  bool   // it can't be compiled, or fails as it runs
-	Writes bool   // it would change something where nothing may be changed
-	Table  string // what it names and isn't there: a table or a view,
-	Column string // or a column
+	Wrong  bool   // it can't be compiled, or fails while it runs
+	Writes bool   // it would change something, and must not
+	Table  string // the missing table or view that it names,
+	Column string // or the missing column
 }
 
 // A Relation is a table or a view.
@@ -53,16 +53,16 @@ type Relation struct {
 
 // A Failure is an error of the database itself, or of the wait for it.
 type Failure struct {
-	Kind       error      // the sentinel that it belongs to; nil where none fits
+	Kind       error      // the sentinel that it wraps; nil if none fits
 	Constraint Constraint // the rule that a change would have broken
 	Code       int        // the database's own code; 0 when it did not fail
-	HeldBy     []int      // pids of the processes that hold what was waited for, where the system tells
+	HeldBy     []int      // pids of the processes that the call waited for, if the system reports them
 	Statement  Statement  // what is wrong with the statement itself
 	Hint       string     // what a person can do about it; may be empty
 	Err        error      // the cause
 }
 
-// Error names the kind and the cause.
+// Error returns the kind and the cause.
 func (f *Failure) Error() string {
 	if f.Kind == nil {
 		return f.Err.Error()
@@ -70,7 +70,7 @@ func (f *Failure) Error() string {
 	return f.Kind.Error() + ": " + f.Err.Error()
 }
 
-// Unwrap gives errors.Is and errors.As the kind and the cause.
+// Unwrap returns the kind and the cause, for errors.Is and errors.As.
 func (f *Failure) Unwrap() []error {
 	if f.Kind == nil {
 		return []error{f.Err}
@@ -78,12 +78,13 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Kind, f.Err}
 }
 
-// Failf is a failure of a kind with a hint; the format is that of its cause, as fmt.Errorf takes it.
+// Failf returns a failure of a kind with a hint. The format is that of its cause, as fmt.Errorf
+// takes it.
 func Failf(kind error, hint, format string, args ...any) error {
 	return &Failure{Kind: kind, Hint: hint, Err: fmt.Errorf(format, args...)}
 }
 
-// EndedBefore is the error of a call whose context had ended before it began: nothing kept it waiting.
+// EndedBefore returns the error of a call whose context had ended before the call began.
 func EndedBefore(ctx context.Context) error {
 	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
 }

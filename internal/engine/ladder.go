@@ -9,18 +9,18 @@ import (
 	"selvedge/migrations"
 )
 
-// A Ladder is the schema versions that a program knows, with the script that makes the views of the
-// last one.
+// A Ladder is the schema versions that a program knows, with the script that creates the views of
+// the last one.
 type Ladder struct {
 	Steps []migrations.Step
 	Views string
-	What  string // has the schema, in messages: "file" or "database"
+	What  string // what has the schema, in messages: "file" or "database"
 }
 
-// Last is the highest version.
+// Last returns the highest version.
 func (l Ladder) Last() migrations.Step { return l.Steps[len(l.Steps)-1] }
 
-// Step is the last step that a database of this schema version has reached.
+// Step returns the last step that a database of this schema version has reached.
 func (l Ladder) Step(version int64) (at migrations.Step) {
 	for _, s := range l.Steps {
 		if s.Version <= version {
@@ -30,8 +30,8 @@ func (l Ladder) Step(version int64) (at migrations.Step) {
 	return at
 }
 
-// ViewsDigest is what a database records of the views that this program made; "" where the version
-// has none.
+// ViewsDigest returns what a database records of the views that this program creates; "" if the
+// version has none.
 func (l Ladder) ViewsDigest(version int64) string {
 	if l.Views == "" || version != l.Last().Version {
 		return ""
@@ -41,7 +41,7 @@ func (l Ladder) ViewsDigest(version int64) string {
 }
 
 // Current reports whether a database needs no change for this program, which migrates it to version
-// target at most. One beyond the target needs none: MayWrite has let it through.
+// target at most. A database beyond the target needs none: MayWrite has accepted it.
 func (l Ladder) Current(have Versions, target int64) bool {
 	at := l.Step(target)
 	return have.Schema > target ||
@@ -49,11 +49,11 @@ func (l Ladder) Current(have Versions, target int64) bool {
 			(target < l.Last().Version || have.ViewsDigest == l.ViewsDigest(target))
 }
 
-// MayWrite is ErrSchemaTooNew where only newer programs may write the database.
+// MayWrite returns ErrSchemaTooNew if only newer programs may write the database.
 func (l Ladder) MayWrite(have Versions) error { return l.tooNew(have, have.MinWriter, "write") }
 
-// MayRead is ErrSchemaTooNew where only newer programs may read the database, and ErrInvalid where
-// it is older than this program, unless anySchema.
+// MayRead returns ErrSchemaTooNew if only newer programs may read the database, and ErrInvalid if
+// its schema is older than this program's, unless anySchema is set.
 func (l Ladder) MayRead(have Versions, anySchema bool) error {
 	err := l.tooNew(have, have.MinReader, "read")
 	if err == nil && have.Schema < l.Last().Version && !anySchema {
@@ -70,22 +70,22 @@ func (l Ladder) tooNew(have Versions, lowest int64, use string) error {
 	return nil
 }
 
-// TooOld is the error for a database that must not be migrated here.
+// TooOld returns the error for a database that must not be migrated here.
 func (l Ladder) TooOld(have Versions) error {
 	return Failf(ErrInvalid, "open it once for writing, or run: migrate up",
 		"the %s has schema %d and this program reads and writes %d", l.What, have.Schema,
 		l.Last().Version)
 }
 
-// A Get reads one row into dest, as Rx.Get does: from a session, or from a transaction.
+// A Get reads one row into dest, as Rx.Get does, in a session or in a transaction.
 type Get func(dest any, query string, args ...any) error
 
-// Getting reads rows through a transaction.
+// Getting returns a Get that reads through a transaction.
 func Getting(x Rx) Get {
 	return func(dest any, query string, args ...any) error { return x.Get(dest, query, args) }
 }
 
-// OneRow is the error of reading selvedge_file, which has one row.
+// OneRow returns the error of reading selvedge_file, which has one row.
 func OneRow(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w: selvedge_file has no row", ErrCorrupt)

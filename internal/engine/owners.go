@@ -18,8 +18,8 @@ const (
 		coalesce((SELECT max(id) FROM owners), 0) AS last`
 )
 
-// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says; forget deletes the rows of those
-// that are dead and own nothing.
+// ForgetDead examines atOnce owners, as documented at Tx.ForgetDeadOwners. forget deletes the rows
+// of those that are dead and own nothing.
 func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (last int64, more bool,
 	err error,
 ) {
@@ -49,10 +49,10 @@ func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (
 	return ids[len(ids)-1], more, forget(ids)
 }
 
-// OwnerRow is the row of this process among the owners: token, pid, boot_id, program, registered_at,
-// pid_ns and checksum.
+// OwnerRow returns the row of this process for the table owners: token, pid, boot_id, program,
+// registered_at, pid_ns and checksum.
 func OwnerRow(token uuid.UUID, now time.Time) []any {
-	var namespace *int64 // NULL where the system has none
+	var namespace *int64 // NULL if the system has none
 	if id := machine.PIDNamespace(); id != 0 {
 		namespace = &id
 	}

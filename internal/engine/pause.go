@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pause waits, and reports whether ctx let it.
+// Pause waits for d. It reports whether it did so before ctx ended.
 func Pause(ctx context.Context, d time.Duration) bool {
 	clock := time.NewTimer(d)
 	defer clock.Stop()

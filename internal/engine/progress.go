@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Progress is how far a long call is.
+// Progress is how far a long call has come.
 type Progress struct {
 	Step        string
 	Done, Total int64
@@ -18,7 +18,7 @@ func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, tell)
 }
 
-// Telling is the context's progress function; nil without one.
+// Telling returns the context's progress function; nil if it has none.
 func Telling(ctx context.Context) func(Progress) {
 	tell, _ := ctx.Value(progressKey{}).(func(Progress))
 	return tell
@@ -27,7 +27,7 @@ func Telling(ctx context.Context) func(Progress) {
 // tellEvery is how often Watched reports progress.
 const tellEvery = 100 * time.Millisecond
 
-// Watched does the work of a step, and meanwhile reports how much of it done finds.
+// Watched runs the work of a step, and while it runs reports as progress what done returns.
 func Watched(ctx context.Context, step string, total int64, done func() int64, work func() error) error {
 	tell := Telling(ctx)
 	if tell == nil {

@@ -2,7 +2,7 @@ package engine
 
 import "strings"
 
-// A RelationColumn is a column with what it belongs to, as an engine reads it. A relation without
+// A RelationColumn is a column with its table or view, as an engine reads it. A relation without
 // columns has one without a name.
 type RelationColumn struct {
 	Relation string  `db:"relation"`
@@ -10,7 +10,7 @@ type RelationColumn struct {
 	Column   *string `db:"column"`
 }
 
-// RelationsOf gathers what stands in an order of relations.
+// RelationsOf groups columns by relation. The columns of a relation must be adjacent.
 func RelationsOf(columns []RelationColumn) []Relation {
 	var all []Relation
 	for _, c := range columns {
@@ -38,10 +38,10 @@ func CountRows(x Rx, tables []string) (list []TableStats, err error) {
 	return list, nil
 }
 
-// Quoted is a name as SQL takes it.
+// Quoted returns a name quoted for SQL.
 func Quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Words are the words of a text.
+// Words returns the set of the words of a text.
 func Words(text string) map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(text) {

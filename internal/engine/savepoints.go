@@ -2,8 +2,8 @@ package engine
 
 import "fmt"
 
-// Savepoints are the open savepoints of a write transaction, and what is to run when it is
-// committed or undone: undoing a savepoint undoes what was registered within it.
+// Savepoints holds the open savepoints of a write transaction, and the functions to run when it is
+// committed or undone. Undoing a savepoint drops the OnCommit functions registered within it.
 type Savepoints struct {
 	Depth     int
 	Committed []func() // to run after the commit
@@ -13,13 +13,14 @@ type Savepoints struct {
 // A Mark is where a savepoint begins.
 type Mark struct{ depth, committed, undone int }
 
-// OnCommit has fn run after the commit.
+// OnCommit registers fn to run after the commit.
 func (s *Savepoints) OnCommit(fn func()) { s.Committed = append(s.Committed, fn) }
 
-// OnRollback has fn run when the transaction is undone, or the savepoint that it was asked for in.
+// OnRollback registers fn to run when the transaction is undone, or the savepoint in which it was
+// registered.
 func (s *Savepoints) OnRollback(fn func()) { s.undone = append(s.undone, fn) }
 
-// RolledBack runs, once, what was registered for a rollback of the transaction.
+// RolledBack runs, once, the functions registered for a rollback of the transaction.
 func (s *Savepoints) RolledBack() {
 	undone := s.undone
 	s.undone = nil
@@ -28,19 +29,19 @@ func (s *Savepoints) RolledBack() {
 	}
 }
 
-// Mark is where the next savepoint begins. It counts once it is Opened.
+// Mark returns where the next savepoint begins. It takes effect with Opened.
 func (s *Savepoints) Mark() Mark { return Mark{s.Depth + 1, len(s.Committed), len(s.undone)} }
 
-// Name is the savepoint's, in SQL.
+// Name returns the savepoint's name in SQL.
 func (m Mark) Name() string { return fmt.Sprintf("inner_%d", m.depth) }
 
-// Holds reports whether the savepoint was open where the transaction had so many of them.
+// Holds reports whether the savepoint is among the open ones of a transaction with that many.
 func (m Mark) Holds(depth int) bool { return depth >= m.depth }
 
-// Opened says that the savepoint is there.
+// Opened records that the savepoint is open.
 func (s *Savepoints) Opened(m Mark) { s.Depth = m.depth }
 
-// Ended says that it is not any more. After an error the whole transaction has to be undone.
+// Ended records that the savepoint has ended. After an error the whole transaction must be undone.
 func (s *Savepoints) Ended(m Mark) error {
 	innermost := s.Depth == m.depth
 	s.Depth--
@@ -50,8 +51,8 @@ func (s *Savepoints) Ended(m Mark) error {
 	return nil
 }
 
-// Undone runs what was registered for a rollback of the savepoint, and forgets what was registered
-// within it.
+// Undone runs the functions registered for a rollback of the savepoint, and drops all those
+// registered within it.
 func (s *Savepoints) Undone(m Mark) {
 	s.Committed = s.Committed[:m.committed]
 	for _, f := range s.undone[m.undone:] {
@@ -60,7 +61,8 @@ func (s *Savepoints) Undone(m Mark) {
 	s.undone = s.undone[:m.undone]
 }
 
-// StillOpen is the error of a function that returned within a savepoint, which may be half done.
+// StillOpen returns an error if a function returned within a savepoint, since that may be half
+// done.
 func (s *Savepoints) StillOpen() error {
 	if s.Depth == 0 {
 		return nil

@@ -5,37 +5,38 @@ import (
 	"time"
 )
 
-// A Server is how a server is doing, as far as its user may see.
+// A Server is the state of a server, as far as its user may see it.
 type Server struct {
 	SeesAll bool       `db:"sees_all"` // the user may see what others' sessions do
-	Waits   []LockWait // the longest first
-	// Oldest has the transaction that is open for longest; its PID is 0 where none is open.
+	Waits   []LockWait // the longest wait first
+	// Oldest is the session whose transaction has been open for the longest time; its PID is 0 if
+	// none is open.
 	Oldest          Session
 	Connections     int64 `db:"connections"`
 	MostConnections int64 `db:"most"` // for users other than administrators
-	// Awaited are the standbys that a commit waits for, in the server's own notation; "" for none.
+	// Awaited is the standbys that a commit waits for, in the server's own notation; "" for none.
 	Awaited        string    `db:"awaited"`
 	AwaitedThere   bool      `db:"there"`   // one of those streams
 	CommitsWaiting int64     `db:"waiting"` // commits that wait for one
 	Standbys       []Standby // those that are connected
 	IDsSpent       int64     `db:"spent"` // transactions since the oldest row that is not frozen
-	Slots          []Slot    // that keep WAL for a consumer that is not connected
-	// ArchiveFails is the WAL file that the archive refused last; "" where it takes them.
+	Slots          []Slot    // that retain WAL for a consumer that is not connected
+	// ArchiveFails is the WAL file that the archive refused last; "" if it takes them.
 	ArchiveFails string `db:"archive_fails"`
 }
 
-// A Session of a server is one connection, or a transaction that was prepared.
+// A Session is a connection to a server, or a prepared transaction.
 type Session struct {
 	// PID is the server's process; 0 for a prepared transaction, which has none.
 	PID     int64  `db:"pid"`
 	Program string `db:"program"` // as it calls itself, or the name of the prepared transaction
 	User    string `db:"role"`
-	// as the server has it: active, idle in transaction …; "" where the user may not see it
+	// as the server reports it: active, idle in transaction …; "" if the user may not see it
 	State string `db:"state"`
-	Nanos int64  `db:"nanos"` // for how long its transaction is open; 0 where the user may not see it
+	Nanos int64  `db:"nanos"` // how long its transaction has been open; 0 if the user may not see it
 }
 
-// For is for how long its transaction is open.
+// For returns how long its transaction has been open.
 func (s Session) For() time.Duration { return time.Duration(s.Nanos) }
 
 // A LockWait is a session that waits for a lock, and the sessions that hold it or wait before it.
@@ -45,7 +46,7 @@ type LockWait struct {
 	HeldBy []Session
 }
 
-// A Standby of a server.
+// A Standby is a standby of a server.
 type Standby struct {
 	Name   string `db:"name"`
 	State  string `db:"state"`  // streaming, catchup …
@@ -53,7 +54,7 @@ type Standby struct {
 	Behind int64  `db:"behind"` // bytes of WAL that it has not replayed
 }
 
-// A Slot keeps WAL.
+// A Slot is a replication slot, which retains WAL.
 type Slot struct {
 	Name string `db:"name"`
 	Kept int64  `db:"kept"` // bytes
@@ -66,7 +67,7 @@ func WithWaits(ctx context.Context, tell func([]Session)) context.Context {
 	return context.WithValue(ctx, waitsKey{}, tell)
 }
 
-// TellingWaits is the context's function for waits; nil without one.
+// TellingWaits returns the context's function for waits; nil if it has none.
 func TellingWaits(ctx context.Context) func([]Session) {
 	tell, _ := ctx.Value(waitsKey{}).(func([]Session))
 	return tell

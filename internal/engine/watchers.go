@@ -7,27 +7,27 @@ import (
 	"sync/atomic"
 )
 
-// Watchers are the waiters for changes of one handle, and what tells of commits elsewhere while
-// there are any.
+// Watchers are the waiters for changes of one handle. While there are any, something else reports
+// the commits of other handles.
 type Watchers struct {
 	elsewhere Elsewhere
-	waiting   atomic.Int32  // at 0 a commit costs nothing more
-	turn      chan struct{} // to come: the first one starts what the others rely on
+	waiting   atomic.Int32  // at 0 a commit has no extra cost
+	turn      chan struct{} // held while joining: the first watcher starts what the others rely on
 
 	mu       sync.Mutex
 	over     error                         // why no watcher may join any more
-	channels map[chan struct{}]func() bool // each with what keeps it from following its context
-	// end ends what tells of commits elsewhere, or its start; nil while nothing does.
+	channels map[chan struct{}]func() bool // each with the function that stops it from following its context
+	// end ends the reports of commits elsewhere, or their start; nil while there are none.
 	end    func() error
-	ending sync.WaitGroup // what starts, and what ends since the last one left
+	ending sync.WaitGroup // starts, and ends after the last watcher left
 }
 
-// Elsewhere begins to call Watchers.Tell after commits of others, and gives the function that ends
-// that. It is called for the first watcher, and again for one that joins after the last has left.
-// Its context ends when no watcher is left.
+// An Elsewhere starts calling Watchers.Tell after commits of others, and returns the function that
+// ends that. It is called for the first watcher, and again for one that joins after the last one
+// has left. Its context ends when no watcher is left.
 type Elsewhere func(ctx context.Context) (end func() error, err error)
 
-// NewWatchers makes the watchers of a handle; elsewhere is nil where no other handle can commit.
+// NewWatchers returns the watchers of a handle. elsewhere is nil if no other handle can commit.
 func NewWatchers(elsewhere Elsewhere) *Watchers {
 	return &Watchers{
 		elsewhere: elsewhere, turn: make(chan struct{}, 1),
@@ -35,7 +35,8 @@ func NewWatchers(elsewhere Elsewhere) *Watchers {
 	}
 }
 
-// Join gives a channel that gets a value after every commit from now on, and is closed when ctx ends.
+// Join returns a channel that gets a value after every commit from now on, and is closed when ctx
+// ends.
 func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 	select {
 	case w.turn <- struct{}{}:
@@ -75,7 +76,7 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 	switch {
 	case !wanted && err == nil:
 		err = errors.Join(w.gone(ctx), end())
-	case !wanted, err != nil && ctx.Err() != nil: // its own channel may not have heard of the context yet
+	case !wanted, err != nil && ctx.Err() != nil: // the channel may still follow the ended context
 		err = w.gone(ctx)
 	}
 	if err != nil {
@@ -85,7 +86,7 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 	return changes, nil
 }
 
-// gone is why no watcher wants what was being started.
+// gone returns the error for a start that no watcher waits for any more.
 func (w *Watchers) gone(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -118,7 +119,7 @@ func (w *Watchers) leave(changes chan struct{}) error {
 	return end()
 }
 
-// Tell wakes everybody.
+// Tell wakes all watchers.
 func (w *Watchers) Tell() {
 	if w.waiting.Load() == 0 {
 		return
@@ -128,13 +129,13 @@ func (w *Watchers) Tell() {
 	for changes := range w.channels {
 		select {
 		case changes <- struct{}{}:
-		default: // one is waiting to be seen
+		default: // a value is waiting already
 		}
 	}
 }
 
-// Over closes every channel and refuses later watchers, for that reason. Elsewhere's goroutine may
-// call it.
+// Over closes every channel and refuses later watchers with the error why. The goroutine of
+// Elsewhere may call it.
 func (w *Watchers) Over(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +148,7 @@ func (w *Watchers) Over(why error) {
 	w.waiting.Store(0)
 }
 
-// Close is Over for a handle that is closed, and ends what tells of commits elsewhere.
+// Close is Over for a handle that is closed. It also ends the reports of commits elsewhere.
 func (w *Watchers) Close() error {
 	w.Over(ErrClosed)
 	w.mu.Lock()
