@@ -7,14 +7,15 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Conflict is an agent or a paused run that the old program and this one both went on with since it
-// was imported. Until a person decides, ours stays as it is, and a checkpoint can't be claimed.
+// Conflict is an agent or a paused run that both the old program and this one have continued since
+// it was imported. Until a person decides, our version stays as it is, and a checkpoint can't be
+// claimed.
 type Conflict = tree.Conflict
 
-// Decision says who decided a conflict, when, and how.
+// Decision is who decided a conflict, when, and how.
 type Decision = tree.Decision
 
-// Take is whose version of a thing counts.
+// Take is the version of a thing that counts.
 type Take = tree.Take
 
 // The two versions.
@@ -28,8 +29,8 @@ func Conflicts(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[C
 	return tree.Conflicts(ctx, d, scope, at)
 }
 
-// ConflictsOf lists those that an import was the first to find, decided ones too, oldest first, at
-// most 1,000.
+// ConflictsOf lists the conflicts that an import was the first to find, including decided ones,
+// oldest first, at most 1,000.
 func ConflictsOf(ctx context.Context, d *db.DB, entry int64) ([]Conflict, error) {
 	return tree.ConflictsOf(ctx, d, entry)
 }

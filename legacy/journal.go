@@ -10,12 +10,12 @@ import (
 // Entry is one import in the journal.
 type Entry = tree.Entry
 
-// Outcome is what became of an import.
+// Outcome is how an import ended.
 type Outcome = tree.Outcome
 
 // The outcomes.
 const (
-	Complete = tree.Complete // all is here
+	Complete = tree.Complete // everything was imported
 	Partial  = tree.Partial  // something was quarantined, or differs and was left as it is
 	Stopped  = tree.Stopped  // by its caller
 	Failed   = tree.Failed   // see Entry.Error
@@ -28,7 +28,8 @@ func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Ent
 	return tree.Journal(ctx, d, scope, at)
 }
 
-// JournalEntry is one import, into any scope; db.ErrNotFound if there is none of that number.
+// JournalEntry returns one import, into any scope; db.ErrNotFound if there is none with that
+// number.
 func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
 	return tree.JournalEntry(ctx, d, id)
 }

@@ -35,10 +35,10 @@ const (
 	Live Kind = "live"
 )
 
-// Kinds are the kinds of tree, in the order in which [Recognise] looks for them.
+// Kinds returns the kinds of tree, in the order in which [Recognise] looks for them.
 func Kinds() []Kind { return []Kind{Runs, Agents, Checkpoints, Workers, Live} }
 
-// ParseKind returns the kind of that name; db.ErrInvalid if there is none.
+// ParseKind returns the kind with that name; db.ErrInvalid if there is none.
 func ParseKind(name string) (Kind, error) {
 	_, err := Kind(name).layout()
 	return Kind(name), err
@@ -66,14 +66,14 @@ func (k Kind) layout() (tree.Layout, error) {
 // Options are the choices of an import, a verification or an export. The zero value is the default.
 type Options = tree.Options
 
-// Progress is how far an import, a verification or an export is.
+// Progress is how far an import, a verification or an export has come.
 type Progress = tree.Progress
 
 // Report is the result of an import, a verification or an export. Its JSON is the contract of the
 // command line.
 type Report = tree.Report
 
-// Count says what became of the records of one kind, in a [Report].
+// Count is the result for the records of one kind, in a [Report].
 type Count = tree.Count
 
 // Proof is what a verification showed, in its [Report].
@@ -82,17 +82,17 @@ type Proof = tree.Proof
 // Files counts the files of a folder, in a [Report].
 type Files = tree.Files
 
-// Readability says whether the old program can read a file of an export, in a [Report].
+// Readability reports whether the old program can read a file of an export, in a [Report].
 type Readability = tree.Readability
 
 // Remark is a remark on a file, in a [Report].
 type Remark = tree.Remark
 
-// Import imports the tree under dir into the scope of the options. It may be stopped at any point, by
-// ctx or by force, and run again; a second import adds nothing. The report says how far it came,
-// even with an error. db.ErrNotFound: dir neither is nor holds such a tree. db.ErrInvalid: there is
-// no such kind. [ErrOtherFolder]: dir is not the folder that was imported before; see
-// [CheckFollowed].
+// Import imports the tree under dir into the scope of the options. It may be stopped at any point,
+// by ctx or by force, and run again; a second import adds nothing. The report shows how far it
+// came, even with an error. The error is db.ErrNotFound if dir neither is nor holds such a tree,
+// db.ErrInvalid if there is no such kind, and [ErrOtherFolder] if dir is not the folder that was
+// imported before; see [CheckFollowed].
 func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {
@@ -106,10 +106,10 @@ func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 var ErrOtherFolder = tree.ErrOtherFolder
 
 // CheckFollowed returns [ErrOtherFolder] if dir is not the folder that was imported before: it has
-// another device or inode, it is gone, or it can't be read, as when a volume is not mounted. Then an
-// import does nothing unless Options.OtherFolder is set: else it would take missing files for the
-// old program's work, and remove here what they held. CheckFollowed returns nil if nothing was
-// imported from dir, or only by an older program that did not record this.
+// another device or inode, it is gone, or it can't be read, as when a volume is not mounted. Then
+// an import does nothing unless Options.OtherFolder is set. Otherwise it would take missing files
+// for deletions by the old program, and remove here what they held. CheckFollowed returns nil if
+// nothing was imported from dir, or only by an older program that did not record this.
 func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) error {
 	l, err := kind.layout()
 	if err != nil {
@@ -120,7 +120,7 @@ func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Optio
 
 // Verify imports the tree under dir again, into a temporary database in memory or beside d's file,
 // and compares all rows of both, in both directions: ids, columns, order, limits and what is in
-// quarantine. The Proof in the report says whether dir can be removed. Verify writes nothing to d.
+// quarantine. The Proof in the report shows whether dir can be removed. Verify writes nothing to d.
 // Its errors are those of [Import].
 func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	total, _, err := VerifyAll(ctx, d, dir, []Found{{Kind: kind, Dir: dir}}, o)
@@ -131,8 +131,8 @@ func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 // The next verification of a large folder does it too.
 func RemoveLeft(path string) (removed []string) { return tree.RemoveLeft(path) }
 
-// VerifyAll is Verify for all trees that [Recognise] found in dir: what one tree does not read, another
-// may. total is the sum of the reports.
+// VerifyAll is Verify for all trees that [Recognise] found in dir, since one tree may read what
+// another does not. total is the sum of the reports.
 func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report,
 	reports []Report, err error,
 ) {
@@ -153,10 +153,10 @@ const Auto = "auto"
 // Sum adds up the reports on several trees in dir.
 func Sum(dir string, reports []Report) Report { return tree.Sum(dir, Auto, reports) }
 
-// Export writes the scope's records in the old layout into dir, which must be empty or missing; else
-// the error is db.ErrInvalid. db.ErrNotFound: there is no such scope. Without an error, every file is
-// on the disk and was read back by the old program's rules, with the result in Report.Readable. With
-// an error, dir holds nothing that Export wrote.
+// Export writes the scope's records in the old layout into dir, which must be empty or missing.
+// Without an error, every file is on the disk and was read back by the old program's rules, with
+// the result in Report.Readable. With an error, dir holds nothing that Export wrote. The error is
+// db.ErrInvalid if dir is not empty, and db.ErrNotFound if there is no such scope.
 func Export(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {

@@ -16,8 +16,8 @@ func Quarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[
 	return tree.ListQuarantine(ctx, d, scope, at)
 }
 
-// ShowQuarantine returns one row of the quarantine, of any scope; db.ErrNotFound if there is none of
-// that id.
+// ShowQuarantine returns one row of the quarantine, of any scope; db.ErrNotFound if there is none
+// with that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
 	return tree.ShowQuarantine(ctx, d, id)
 }

@@ -18,13 +18,14 @@ type Found struct {
 	Description string // in a few words
 }
 
-// recogniseDepth is how many levels below a folder Recognise looks: a home folder holds ~/.car, and
-// that holds ~/.car/workflow-runs.
+// recogniseDepth is how many levels below a folder Recognise searches: a home folder holds ~/.car,
+// and that holds ~/.car/workflow-runs.
 const recogniseDepth = 2
 
-// Recognise looks for trees in dir, and in the folders up to two levels below it, so that dir may be
-// a home folder; it does not follow links there. A tree counts if a record in it can be read. Below
-// a tree, Recognise does not look for another of its kind. It skips what it can't read below dir.
+// Recognise searches for trees in dir and in the folders up to two levels below it, so that dir may
+// be a home folder. It does not follow links there. A tree counts if a record in it can be read.
+// Below a tree, Recognise does not search for another of its kind. It skips what it can't read
+// below dir.
 func Recognise(dir string, o Options) ([]Found, error) {
 	return recognise(dir, o, Kinds(), 0)
 }

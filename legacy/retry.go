@@ -8,23 +8,23 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Retried is what came of a row of the quarantine that was tried again.
+// Retried is the result of trying again to import a row of the quarantine.
 type Retried = tree.Retried
 
-// RetryQuarantine tries to import what a row of the quarantine keeps, since its cause may be gone: a
-// newer program reads more, or what was in the way was removed. What is imported leaves the
-// quarantine; the row of what isn't stays as it is, with the reason. Whole files of runs, agents,
-// checkpoints and live runs, and single records of live runs, are imported from the bytes that are
-// kept; a runtime of workers is imported as a whole, from its folder. The journal has it as an
-// import. db.ErrNotFound: there is no such row. db.ErrBusy: its folder is being imported.
+// RetryQuarantine tries to import what a row of the quarantine keeps, since its cause may be gone:
+// a newer program reads more, or an obstacle was removed. What it imports leaves the quarantine;
+// otherwise the row stays as it is, with the reason. Whole files of runs, agents, checkpoints and
+// live runs, and single records of live runs, are imported from the stored bytes; a runtime of
+// workers is imported as a whole, from its folder. The journal records the call as an import. The
+// error is db.ErrNotFound if there is no such row, and db.ErrBusy if its folder is being imported.
 func RetryQuarantine(ctx context.Context, d *db.DB, id int64, o Options) (Retried, error) {
 	return tree.RetryQuarantine(ctx, d, func(kind string) (tree.Layout, error) { return Kind(kind).layout() },
 		id, o)
 }
 
 // DropQuarantine removes rows of the quarantine, with their bytes, in one transaction: all, or none
-// if there is an error. A file that was put there whole is new to the next import. What was found in
-// a file that was imported is not found again while the file stays as it is.
+// if there is an error. The next import treats a file that was quarantined whole as new. What was
+// found in a file that was imported is not found again while the file stays as it is.
 // db.ErrNotFound and db.ErrBusy are those of [RetryQuarantine].
 func DropQuarantine(ctx context.Context, d *db.DB, ids ...int64) error {
 	return tree.DropQuarantine(ctx, d, ids)

@@ -2,10 +2,10 @@ package migrations
 
 import "strings"
 
-// A Checksum says that a column of a table holds a checksum of other columns of the same row:
+// A Checksum states that a column of a table holds a checksum of other columns of the same row:
 // db.Checksum of their values in this order, or NULL in a row that was last written before there
-// were checksums. A person who changes such a row by hand sets it to NULL, or the check of the file
-// reports the row.
+// were checksums. A person who changes such a row by hand must set the checksum to NULL, or the
+// check of the file reports the row.
 type Checksum struct {
 	Table   string
 	Column  string
@@ -39,7 +39,7 @@ var Checksums = []Checksum{
 		kind unknown_kind turn_index prompt tool parameters output cli_kind cli_code verdict policy_rule
 		policy_param raw exact batch recorded_at`)},
 	{"run_append_keys", "checksum", columns("append_key digest")},
-	// which come from run_append_keys
+	// the keys come from run_append_keys
 	{"run_spent_keys", "checksum", columns("append_key digest")},
 	{"live_runs", "checksum", columns(`
 		scope run_id session_id status created_at created_at_ms updated_at updated_at_ms event_count
@@ -85,7 +85,7 @@ var Checksums = []Checksum{
 
 func columns(names string) []string { return strings.Fields(names) }
 
-// KeptByTriggers are the tables whose rows triggers write while those of other tables are written.
+// KeptByTriggers are the tables whose rows are written by triggers on other tables.
 var KeptByTriggers = []string{"run_agents"}
 
 // NoChecksum are the tables whose rows have no checksum, and why they need none.

@@ -2,17 +2,18 @@ package migrations
 
 import "strings"
 
-// A Mending is one repair of a file that holds the rows of a damaged one; all of them, in their
-// order, make its invariants hold again. It does one of these: it puts aside the rows of Table that
-// Where or Sums names, runs Statement, or closes the gaps between the places of Dense rows.
+// A Mending is one repair of a file that holds the rows of a damaged one. All repairs together, in
+// their order, restore the file's invariants. A Mending does one of three things: it puts aside the
+// rows of Table that Where or Sums selects, runs Statement, or closes the gaps between the places
+// of Dense rows.
 type Mending struct {
 	Table  string
 	Where  string
-	Reason string // why a row can't stand, for people
-	Lacks  string // table that has lost a row where one goes aside
+	Reason string // why a row must be put aside, for people
+	Lacks  string // table that has lost a row if one is put aside
 
-	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it covers. A row
-	// whose sum is wrong goes aside.
+	// Sums returns, for rows of Table, the integer key, a CRC-32C and the bytes that it covers. A
+	// row whose sum is wrong is put aside.
 	Sums string
 
 	Statement string
@@ -20,20 +21,20 @@ type Mending struct {
 	Dense *Dense
 }
 
-// Dense are rows whose places, from First on, must have no gaps. Place is a column; or the lower
-// Shift bits of Place are the place, and the rest says of what it is one. Kept is the column that
-// keeps what the place was where it was NULL.
+// Dense describes rows whose places, from First on, must have no gaps. Place is a column; with
+// Shift, the lower Shift bits of the column are the place, and the higher bits identify the group
+// of rows. Kept is a column that receives the old place if it is NULL.
 type Dense struct {
 	Table string
 	Place string
 	Shift int
-	Of    string // column that says of what it is a place, where Shift is 0
+	Of    string // column that identifies the group of the place, if Shift is 0
 	First int64
 	Kept  string
 }
 
-// scopesOfAll gives the scopes that rows say they are of: the checksum of every table of a scope
-// begins with it.
+// scopesOfAll returns a query for the scopes that rows name. Every table with a scope has it as the
+// first column of its checksum.
 func scopesOfAll() string {
 	var parts []string
 	for _, sum := range Checksums {
@@ -44,7 +45,7 @@ func scopesOfAll() string {
 	return strings.Join(parts, " UNION ")
 }
 
-// Mendings are the repairs of the last schema version.
+// Mendings returns the repairs of the last schema version.
 func Mendings() []Mending {
 	return []Mending{
 		{Statement: `INSERT OR IGNORE INTO scopes (id, name) VALUES (1, '')`},
@@ -52,7 +53,8 @@ func Mendings() []Mending {
 SELECT DISTINCT scope, 'salvaged-' || scope FROM (` + scopesOfAll() + `)
 WHERE scope > 0`},
 
-		// A trace whose run is lost says itself whose it is. What else it says of the run the stores know.
+		// A trace whose run is lost names its owner itself. The stores know how to read the rest of
+		// what it holds about the run.
 		{Statement: `INSERT OR IGNORE INTO runs (key, scope, agent_id, run_id, intent, started_at, status, others)
 SELECT run, 1, coalesce(json_extract(started, '$.agent_id'), 'salvaged'),
 	coalesce(json_extract(started, '$.run_id'), 'salvaged-' || run),
@@ -70,7 +72,7 @@ WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leav
 			Reason: "its run is lost", Lacks: "runs",
 		},
 		{Dense: &Dense{Table: "run_records", Place: "id", Shift: 24, First: 1}},
-		// of a trace with gaps, every total is another
+		// In a trace with gaps, every total has changed.
 		{Statement: `UPDATE run_records SET bytes = NULL WHERE bytes IS NOT NULL`},
 		{Statement: `UPDATE runs SET parent = NULL WHERE parent NOT IN (SELECT key FROM runs)`},
 		{Statement: `UPDATE runs SET
@@ -146,8 +148,8 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs)
 				WHERE d.checkpoint = checkpoints.id)`,
 			Reason: "its document is lost", Lacks: "checkpoint_documents",
 		},
-		// A key is in no checksum. A row whose key is another has another's document, which may be as
-		// long as its own.
+		// No checksum covers a key. A row with a wrong key has the document of another row, which
+		// may have the same length.
 		{
 			Table: "checkpoints", Reason: "its document is another's",
 			Sums: `SELECT c.id, c.checksum, d.document FROM checkpoints AS c

@@ -1,5 +1,5 @@
-// Package migrations holds the schema: numbered goose SQL, one folder a dialect, and what is remade
-// whenever it changes: the views and the invariants.
+// Package migrations holds the schema: numbered goose SQL, in one folder per dialect, and the views
+// and invariants, which are recreated whenever they change.
 //
 // Plain goose works on a folder (goose -dir migrations/sqlite sqlite3 FILE up), but the program
 // does more: see package db.
@@ -21,27 +21,28 @@ import (
 //go:embed sqlite postgres
 var files embed.FS
 
-// A Step is a schema version, the lowest versions of programs that may read, and write, a file
-// which has it, and what it does to rows that are there. A program whose own version is lower
-// leaves the file alone.
+// A Step is a schema version: the lowest versions of programs that may read, and write, a file that
+// has it, and what it does to existing rows. A program whose own version is lower leaves the file
+// alone.
 type Step struct {
 	Version   int64
 	MinReader int64
 	MinWriter int64
 
-	// Removes names the tables from before that it drops, or takes rows out of. Rewrites names those
-	// whose rows it changes or copies into a new table, and Adds those that it puts rows into. The
-	// rows of all other tables are counted before and after, and a step that does more than it says is
-	// undone. Where a table that is removed or rewritten has rows, the file is backed up before.
+	// Removes names the existing tables that the step drops, or from which it deletes rows.
+	// Rewrites names those whose rows it changes or copies into a new table, and Adds those into
+	// which it inserts rows. The rows of all other tables are counted before and after, and a step
+	// that does more than it declares is undone. If a table that is removed or rewritten has rows,
+	// the file is backed up before.
 	Removes  []string
 	Rewrites []string
 	Adds     []string
 }
 
 // Steps is the ladder of schema versions, lowest first. A migration that changes what rows mean
-// raises MinReader; one that adds what a writer must keep up raises MinWriter. Of a file that is
-// not named here it is taken that programs from before can read what it makes, can't write it, and
-// find all of their rows as they were: that is counted when it runs.
+// raises MinReader; one that adds something that a writer must maintain raises MinWriter. A
+// migration that is not listed here is taken to leave older programs able to read the file, unable
+// to write it, and with all of their rows unchanged. The rows are counted when it runs.
 var Steps = withRest([]Step{
 	{Version: 1, MinReader: 1, MinWriter: 1},
 	{Version: 2, MinReader: 1, MinWriter: 1},
@@ -80,52 +81,52 @@ func withRest(named []Step) []Step {
 	return named
 }
 
-// ViewsBefore8 are the views of programs with a schema version below 8, which did not write down
-// what they had made.
+// ViewsBefore8 are the views of programs with a schema version below 8, which did not record the
+// views that they created.
 var ViewsBefore8 = columns(`v_agents v_agents_runs v_checkpoint_documents v_checkpoints v_imports
 	v_live_events v_live_runs v_quarantine v_runs v_threads v_turns v_worker_diagnostics v_worker_events
 	v_worker_runtimes v_worker_transcripts v_workers`)
 
-// SQLite is the folder of numbered migrations for SQLite.
+// SQLite returns the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
 
-// Postgres is the folder of numbered migrations for PostgreSQL. Its first one is the schema of the
-// version it is named by, and each step since has the number and the name that it has for SQLite.
+// Postgres returns the folder of numbered migrations for PostgreSQL. The first one is the schema of
+// the version in its name. Each later one has the number and the name of the same step for SQLite.
 func Postgres() fs.FS { return mustSub("postgres") }
 
-// PostgresViews is the script that makes all views on PostgreSQL, which must be dropped before, and
-// the functions that they use.
+// PostgresViews returns the script that creates all views on PostgreSQL, and the functions that
+// they use. The views must be dropped before.
 func PostgresViews() string { return concat("postgres/functions") + concat("postgres/views") }
 
-// PostgresChecks are Checks for PostgreSQL.
+// PostgresChecks returns the invariants of the schema for PostgreSQL, by name.
 func PostgresChecks() []Check { return checksIn("postgres/checks") }
 
-// Whole is the script that makes the schema of the last step, but for its views, in an empty file.
-// make generate makes it from the steps, and it takes a tenth of their time: SQLite reads the
-// schema again for each ALTER TABLE.
+// Whole returns the script that creates the schema of the last step, except its views, in an empty
+// file. make generate creates it from the steps. It takes a tenth of their time, since SQLite reads
+// the schema again for each ALTER TABLE.
 func Whole() string { return concat("sqlite/whole") }
 
-// Views is the script that makes all views, which must be dropped before. Some words in the files
-// are no functions of SQLite: utc(x) stands for the text of a time in Unix nanoseconds, doc(x) for
-// a BLOB that should be JSON, and shown(x) for a text with U+FFFD for each NUL. counts_of(j) is the
-// path of the object with the counts of record j. The other words in _of take a row with the record
-// as j and that path as u, and read what the record says of the use of a model.
+// Views returns the script that creates all views, which must be dropped before. Some words in the
+// files are not functions of SQLite: utc(x) stands for a time in Unix nanoseconds as text, doc(x)
+// for a BLOB that should be JSON, and shown(x) for a text with U+FFFD for each NUL. counts_of(j) is
+// the path of the object with the counts of record j. The other words in _of take a row with the
+// record as j and that path as u, and read what the record holds about the use of a model.
 func Views() string { return writtenOut(concat("sqlite/views")) }
 
-// viewWords are the texts behind those words; ? is what stands in the parentheses.
+// viewWords maps each of these words to its SQL; ? is what stands in the parentheses.
 var viewWords = map[string]string{
-	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. What remains
-	// of a negative number is negative in SQL.
+	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. In SQL the
+	// remainder of a negative number is negative.
 	"utc(": `strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch') || ` +
 		`printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)`,
-	// A text up to its end: what reads a text as C does ends at NUL, and replace() finds none. As JSON
-	// it is \u0000, which no other text is while backslashes are something else.
+	// Programs that read a text as C does end it at a NUL, and replace() finds none. In JSON a NUL
+	// is \u0000, which no other text is once backslashes are replaced by another character.
 	"shown(": `CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\', ` +
 		`char(65534))), '\u0000', char(65533)), '$'), char(65534), '\') ELSE ? END`,
-	// One text that is no JSON, as damage makes them, must not be the end of a query over all.
+	// A text that is not JSON, as damage leaves some, must not end a query over all rows.
 	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
 
-	// Versions spell what they count in several ways. Package usage reads the same in Go.
+	// Versions name the counts in several ways. Package usage reads the same in Go.
 	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
 		`ELSE '$.usage' END`,
 	"provider_of(": `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
@@ -133,7 +134,8 @@ var viewWords = map[string]string{
 		`json_extract(?.j, '$.meta.request_model'))`,
 	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
 		`json_extract(?.j, '$.meta.response_model'))`,
-	// Some records count cached tokens apart from the rest, and some within: the total tells.
+	// Some records count cached tokens apart from the input tokens, and some among them. The total
+	// shows which.
 	"input_tokens_of(": `CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - ` +
 		`prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) THEN ` +
 		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END`,
@@ -178,14 +180,14 @@ func writtenOut(script string) string {
 	}
 }
 
-// A Check is an invariant: a query that gives no row while the file is whole. Its first column
+// A Check is an invariant: a query that returns no row while the file is intact. Its first column
 // describes the violation.
 type Check struct {
 	Name  string
 	Query string
 }
 
-// Checks are the invariants of the schema, by name.
+// Checks returns the invariants of the schema, by name.
 func Checks() []Check { return checksIn("sqlite/checks") }
 
 func checksIn(dir string) (list []Check) {

@@ -1,25 +1,26 @@
 package migrations
 
-// Texts says of a table's columns of text and bytes whether what users and models wrote may stand
-// in them. Every such column of the schema is in one of the lists.
+// Texts lists a table's columns of text and bytes by whether they may hold what users and models
+// wrote. Every such column of the schema is in one of the lists.
 type Texts struct {
 	Table string
-	Key   []string // names its rows
+	Key   []string // identifies its rows
 	Plain []string // text
-	// text that says what a row is: as an id where all of its texts go, and as any text where a
-	// pattern is sought
+	// text that says what kind a row is: retained like an id if all texts of the row are erased,
+	// and erased like any text by a pattern
 	Kinds []string
 	JSON  []string // JSON, or a piece of another format
-	// what rows are found by, and what other places call them by: it can't be another without being
-	// another thing
+	// names by which rows are found and by which other places refer to them: a changed name would
+	// be the name of something else
 	Names []string
-	Words []string // the program's own: statuses, times, digests
+	Words []string // the program's own words: statuses, times, digests
 
-	// Pieces: the rows with the same first part of the key are one text, cut anywhere.
+	// Pieces marks a table whose rows with the same first part of the key are one text, cut
+	// anywhere.
 	Pieces bool
 
-	// Run and Agent are the rows that belong to the run, and to the agent, of a scope and an id, in
-	// this order. "": they belong to none.
+	// Run and Agent are the conditions for the rows that belong to the run, and to the agent, of a
+	// scope and an id, in this order. "": no row belongs to one.
 	Run, Agent string
 }
 
@@ -33,7 +34,7 @@ const (
 	inSession       = `scope = ? AND session_id = ?`
 	eventsInSession = `id >> 32 IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
 	textsInSession  = `run IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
-	// Rows that carry the id of one of the agent's runs, traces and live ones.
+	// Rows with the id of one of the agent's runs, traces and live ones.
 	ofRunsByAgent = `(scope, run_id) IN (WITH asked (scope, agent) AS (SELECT ?, ?)
 SELECT r.scope, r.run_id FROM asked AS a JOIN runs AS r ON r.scope = a.scope
 	AND a.agent IN (r.agent_id, r.shown_agent_id)
@@ -41,8 +42,8 @@ UNION SELECT r.scope, r.run_id FROM asked AS a JOIN live_runs AS r ON r.scope = 
 	AND r.session_id = a.agent)`
 )
 
-// quarantineOf is what of an agent lies in quarantine: the group of a run is its agent, and a file
-// of the registry has the agent's own id.
+// quarantineOf is the condition for an agent's rows in quarantine: the group of a run is its agent,
+// and a file of the registry has the agent's own id.
 const quarantineOf = `scope = ? AND ? IN (entity_group, CASE
 	WHEN source IN (SELECT id FROM import_sources WHERE kind = 'agents') THEN entity_id END)`
 
