@@ -30,8 +30,9 @@ func DropQuarantine(ctx context.Context, d *db.DB, ids ...int64) error {
 	return tree.DropQuarantine(ctx, d, ids)
 }
 
-// QuarantineOurs writes to w, as a file of the old layout, the thing that has the id in a row of the
-// quarantine. ok is false if there is none, or if the kind of tree keeps several things in a file.
+// QuarantineOurs writes to w, as a file of the old layout, the thing that has the id in a row of
+// the quarantine. ok is false if there is no such thing, or if the kind of tree keeps several
+// things in a file.
 func QuarantineOurs(ctx context.Context, d *db.DB, q Quarantined, w io.Writer) (ok bool, err error) {
 	l, err := Kind(q.Kind).layout()
 	if err != nil {

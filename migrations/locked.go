@@ -1,8 +1,8 @@
 package migrations
 
-// Locked are the tables of which, on a server, the stores' operations lock a row first. A
-// transaction that has locked them all exclusively has no such operation beside it. An operation
-// that locks rows of several tables locks them in this order.
+// Locked are the tables whose rows the stores' operations lock first, on a server. While a
+// transaction has these tables alone, no such operation runs. An operation that locks rows of
+// several tables locks them in this order.
 var Locked = []string{
 	"runs", "live_runs", "worker_runtimes", "checkpoints", "agents", "agent_reservations",
 	"leases",

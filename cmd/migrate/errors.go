@@ -52,7 +52,7 @@ func usage(format string, args ...any) error {
 	return fail(kindUsage, "", format, args...)
 }
 
-// withHint gives err a hint for people and replaces the hint it had.
+// withHint returns err with a hint for people, which replaces the hint it had.
 func withHint(err error, format string, args ...any) error {
 	return &fault{kind: classify(err), hint: fmt.Sprintf(format, args...), err: err}
 }

@@ -112,7 +112,7 @@ func (a *app) openFault(err error) error {
 	return err
 }
 
-// shellWord quotes a word for a POSIX shell where it needs that.
+// shellWord quotes a word for a POSIX shell if it needs quotes.
 func shellWord(word string) string {
 	if strings.IndexFunc(word, func(r rune) bool { return !shown(r) }) >= 0 {
 		return escapedWord(word)

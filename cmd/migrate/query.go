@@ -96,7 +96,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		return err
 	}
 	if f.timeout > 0 {
-		a.timeout = f.timeout + grace // this program gives up first, and reports it
+		a.timeout = f.timeout + grace // this program times out first, and reports it
 		timer := time.AfterFunc(f.timeout, func() {
 			a.stop(fail(kindFailed, "give it more time: "+a.longer("--timeout", f.timeout),
 				"the query was not done after %v", f.timeout))

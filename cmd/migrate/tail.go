@@ -101,7 +101,7 @@ func tailCommand[R, T any](
 	}
 }
 
-// needsID says what is missing in a tail of many things that have no groups.
+// needsID returns what is missing in a tail of many things that have no groups.
 func (n noun) needsID(args []string, _ tailFlags) string {
 	if len(args) == 1 {
 		return ""

@@ -84,7 +84,7 @@ var workerStatuses = []workers.WorkerStatus{
 
 func (a *app) workersListCommand() *cobra.Command {
 	f, status := &listFlags{}, ""
-	var ids []workers.RuntimeID // looked for at the first page
+	var ids []workers.RuntimeID // read with the first page
 	c := &cobra.Command{
 		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List workers, by runtime and id",

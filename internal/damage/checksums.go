@@ -116,7 +116,7 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 		}
 		t.order = append(t.order, column)
 	}
-	// The driver does not tell an empty BLOB from NULL, nor an empty value of another type that
+	// The driver does not distinguish an empty BLOB from NULL, nor an empty value of another type that
 	// damage made of a BLOB.
 	list := append(append([]string{}, t.key...), sum.Column)
 	for _, name := range sum.Covered {

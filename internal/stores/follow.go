@@ -189,7 +189,7 @@ func (s *Stream[R, T]) read(
 	return told, at, got.More, nil
 }
 
-// tell turns a stretch into news, and returns the place after it.
+// tell converts a stretch to news, and returns the place after it.
 func (s *Stream[R, T]) tell(rx *db.Rx, at Place, got Stretch[R, T]) (told []db.Followed[R, T], next Place) {
 	if got.Lost != "" {
 		at.Seen = got.Seen

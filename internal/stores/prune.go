@@ -19,9 +19,9 @@ type Pruning struct {
 	Store string // see txn.Stores
 	Scope string
 
-	// Ended returns at most limit items that have ended, newest first, starting behind after: items
-	// that ended earlier, or at the same time with a lower key. The first call passes a position
-	// before all items.
+	// Ended returns at most limit items that have ended, newest first, that come after the
+	// position after: they ended earlier, or at the same time with a lower key. The first call
+	// passes a position before all items.
 	Ended func(rx *db.Rx, scope int64, after Ended, limit int) ([]Ended, error)
 	// Weigh returns the Bytes of an item if Ended leaves them out; nil if Ended sets them.
 	Weigh func(rx *db.Rx, thing Ended) (int64, error)
