@@ -35,11 +35,11 @@ func ConflictsOf(ctx context.Context, d *db.DB, entry int64) ([]Conflict, error)
 	return tree.ConflictsOf(ctx, d, entry)
 }
 
-// Resolve decides a conflict in the scope of the options, in one transaction, and returns it with the
-// decision, which stays in the journal. name is the id of the agent or the run, or the number of
-// the conflict. The old program's version is what the folder holds now. db.ErrNotFound: there is no
-// such conflict, or the folder can't be read. db.ErrInvalid: the name matches several. db.ErrBusy:
-// the folder is being imported.
+// Resolve decides a conflict in the scope of the options, in one transaction, and returns it with
+// the decision, which stays in the journal. name is the id of the agent or the run, or the number
+// of the conflict. The old program's version is what the folder holds now. db.ErrNotFound: there is
+// no such conflict, or the folder can't be read. db.ErrInvalid: the name matches several.
+// db.ErrBusy: the folder is being imported.
 func Resolve(ctx context.Context, d *db.DB, name string, take Take, o Options) (Conflict, error) {
 	return tree.Resolve(ctx, d, func(kind string) (tree.Layout, error) { return Kind(kind).layout() }, name,
 		take, o)

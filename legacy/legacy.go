@@ -21,7 +21,8 @@ const (
 	// Runs are run traces: runs/AGENT/RUN.jsonl, in a folder that also holds config.toml. DIR is that
 	// folder or its runs/.
 	Runs Kind = "runs"
-	// Agents are the registry of agents: agents/SESSION.toml. DIR is the folder that holds agents/, or agents/.
+	// Agents are the registry of agents: agents/SESSION.toml. DIR is the folder that holds agents/,
+	// or agents/.
 	Agents Kind = "agents"
 	// Checkpoints are paused workflows: RUN.json, and RUN.inflight for one that was claimed. DIR is
 	// the folder that holds them, or the one that holds workflow-runs/. An imported claim has
@@ -101,8 +102,8 @@ func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 	return tree.Import(ctx, d, l, dir, o)
 }
 
-// ErrOtherFolder means that a folder is not the one that was imported before under its name. It matches
-// [db.ErrConflict].
+// ErrOtherFolder means that a folder is not the one that was imported before under its name. It
+// matches [db.ErrConflict].
 var ErrOtherFolder = tree.ErrOtherFolder
 
 // CheckFollowed returns [ErrOtherFolder] if dir is not the folder that was imported before: it has

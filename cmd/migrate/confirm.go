@@ -11,7 +11,8 @@ import (
 // yesFlag adds --yes to a command that asks.
 func yesFlag(c *cobra.Command, yes *bool) { c.Flags().BoolVar(yes, "yes", false, "don't ask") }
 
-// confirm asks on a terminal before data is removed. Elsewhere it returns an error that names --yes.
+// confirm asks on a terminal before data is removed. Elsewhere it returns an error that names
+// --yes.
 func (a *app) confirm(yes bool, format string, args ...any) error {
 	if yes {
 		return nil

@@ -193,7 +193,8 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 	return a.answering(c, n.pinned(thing{}, pinned))
 }
 
-// pinnedAs finds the pin of an id that the store no longer has. It returns missing if there is none.
+// pinnedAs finds the pin of an id that the store no longer has. It returns missing if there is
+// none.
 func (a *app) pinnedAs(
 	ctx context.Context, d *db.DB, n noun, id string, owner *string, missing error,
 ) (thing, error) {

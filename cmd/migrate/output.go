@@ -28,8 +28,8 @@ func encodeJSON(value any) ([]byte, error) {
 }
 
 // A jsonEscaper writes JSON with escapes for characters that JSON allows in a string but that no
-// terminal should get: C1 controls, bidirectional marks and line separators. Texts come from agents,
-// and raw records are written byte for byte.
+// terminal should get: C1 controls, bidirectional marks and line separators. Texts come from
+// agents, and raw records are written byte for byte.
 type jsonEscaper struct {
 	to   io.Writer
 	rest []byte // the first bytes of a character whose other bytes are still to come

@@ -20,7 +20,8 @@ import (
 // defaultPath is the file if neither --db nor SELVEDGE_DB names one.
 const defaultPath = "selvedge.db"
 
-// An app is one run of the program: where it reads and writes, and the flags that every command has.
+// An app is one run of the program: where it reads and writes, and the flags that every command
+// has.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -55,7 +56,8 @@ type registration struct {
 }
 
 // register adds a top-level command to a group of the help, which lists by order. The file of the
-// command calls it for a package-level variable. Orders are 10 apart, to leave room for new commands.
+// command calls it for a package-level variable. Orders are 10 apart, to leave room for new
+// commands.
 func register(group string, order int, build func(*app) *cobra.Command) registration {
 	r := registration{group, order, build}
 	registered = append(registered, r)

@@ -159,8 +159,8 @@ var sqlWord = regexp.MustCompile(`\w+`)
 
 func words(sql string) []string { return sqlWord.FindAllString(sql, -1) }
 
-// nothingListed adds a note to an empty list: on a terminal, and anywhere if nothing was ever written
-// to the scope.
+// nothingListed adds a note to an empty list: on a terminal, and anywhere if nothing was ever
+// written to the scope.
 func (a *app) nothingListed(ctx context.Context) {
 	note := ""
 	if a.screen.terminal {

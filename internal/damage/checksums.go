@@ -116,8 +116,8 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 		}
 		t.order = append(t.order, column)
 	}
-	// The driver does not distinguish an empty BLOB from NULL, nor an empty value of another type that
-	// damage made of a BLOB.
+	// The driver does not distinguish an empty BLOB from NULL, nor an empty value of another type
+	// that damage made of a BLOB.
 	list := append(append([]string{}, t.key...), sum.Column)
 	for _, name := range sum.Covered {
 		if types[name] == "" {
