@@ -12,20 +12,22 @@ import (
 	"selvedge/internal/txn"
 )
 
-// maxSequence is the number of lines that a trace can hold: the lower 24 bits of a record's id.
+// maxSequence is the number of lines that a trace can hold. A sequence is the lower 24 bits of a
+// record's id.
 const maxSequence = 1<<24 - 1
 
-// prepared is a checked batch: everything that can be done before the writer's turn.
+// prepared is a checked batch, with everything that can be computed before the transaction begins.
 type prepared struct {
 	Batch
 	ref     RunRef
-	rows    []recordRow // parallel to Records; those are nil for an imported line that is no record
-	turns   bool        // nothing but turns: the run's own row stays as it is
+	rows    []recordRow // parallel to Records, which are nil for imported lines that are no records
+	turns   bool        // only turns: the run's own row stays as it is
 	digest  []byte
-	undated bool // a record has no time: it gets that of the transaction
+	undated bool // a record has no time and gets that of the transaction
 }
 
-// prepare checks a batch. The error is about an id, or about a record that could not be read back.
+// prepare checks a batch. It returns an error for an invalid id and for a record that could not be
+// read back.
 func prepare(b Batch) (prepared, error) {
 	p := prepared{
 		Batch: b, ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, rows: make([]recordRow, len(b.Records)),
@@ -77,10 +79,10 @@ func digestOf(rows []recordRow) ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// change is how a change is made that may be the only one of the transaction.
+// change runs a statement that may be the only one of the transaction.
 type change func(query string, args ...any) (int64, error)
 
-// append appends to the run as this process.
+// append appends to the run on behalf of this process.
 func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only change) error {
 	owner, err := tx.Store().Owner()
 	if err != nil {
@@ -112,13 +114,13 @@ func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only chang
 		return err
 	}
 	if key != 0 {
-		ref := p.ref // all of p would be allocated for the function
+		ref := p.ref // capturing p would allocate all of it
 		tx.AfterCommit(func() { keys.keep(ref, key) })
 	}
 	return nil
 }
 
-// dated gives a record that a caller made without a time that time, and reports whether it did.
+// dated sets the time of a record that a caller made without one, and reports whether it did.
 func dated(r Record, now time.Time) (Record, bool) {
 	switch r := r.(type) {
 	case Started:
@@ -135,8 +137,8 @@ func dated(r Record, now time.Time) (Record, bool) {
 	return r, false
 }
 
-// date gives the undated records a time. The slices are the call's own, not the transaction's,
-// which may be run again.
+// date sets the time of the undated records. It copies the slices first, since the transaction may
+// run again.
 func (p *prepared) date(now time.Time) (err error) {
 	p.Records, p.rows = slices.Clone(p.Records), slices.Clone(p.rows)
 	for i, r := range p.Records {
@@ -152,7 +154,7 @@ func (p *prepared) date(now time.Time) (err error) {
 	return nil
 }
 
-// stamp notes what the transaction knows of the rows.
+// stamp sets the columns of the rows that depend on the transaction.
 func (p *prepared) stamp(tx *db.Tx) {
 	var now any = db.Nanos(tx.Now())
 	for i := range p.rows {
@@ -161,12 +163,12 @@ func (p *prepared) stamp(tx *db.Tx) {
 	p.rows[0].batch = tx.Batch()
 }
 
-// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that
-// changes one b-tree, provided that the run is open, belongs to this process already and has more
-// than one line to go. Else the id is one that is there already, or 0, which none may be, and
-// nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary
-// table, because it reads the table it writes to.) Each parameter costs the driver a look at all of
-// them, so what is the same in every turn is none.
+// sqlAppendTurn is the hot statement. It takes the run's next sequence and inserts the row in one
+// statement that changes one b-tree, provided that the run is open, belongs to this process already
+// and has room for more than one line. Otherwise the id is one that exists, or 0, which no row may
+// have, and nothing is written. (An INSERT … SELECT that selects nothing in that case would go
+// through a temporary table, because it reads the table it writes to.) For each parameter the
+// driver goes through all of them, so constants are written out.
 const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
     SELECT nullif(coalesce((SELECT id FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24
     ORDER BY id DESC LIMIT 1), key << 24) + 1, (key << 24) + 16777215)
@@ -177,12 +179,12 @@ const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns
 const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns +
 	`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// appendToOwn appends turns to the run with this key; done is false when it is not an open run of
+// appendToOwn appends turns to the run with this key. done is false if that is not an open run of
 // this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error) {
 	var run any = key
 	args := p.rows[0].args(make([]any, 0, 20)...)
-	args[0], args[1] = run, owner // where the kind is, and the column that no turn has
+	args[0], args[1] = run, owner // replacing the kind, and the column that no turn has
 	args = append(args, run, run, int64(p.rows[0].size()))
 	written, err := tx.Exec(sqlAppendTurn, args...)
 	if err != nil || written == 0 {
@@ -198,9 +200,9 @@ func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error)
 	return true, appendRows(tx, p, last, p.rows[1:])
 }
 
-// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so
-// that what it reads is the last there is, and where it read too early its id is taken. A run of
-// another live process stays its own.
+// sqlAppendNext is sqlAppendTurn for stores with several writers. The run's row is locked before
+// it, so that it reads the last line; if it read too early, its id is taken. A run of another live
+// process keeps its owner.
 const sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
 SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
 FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24
@@ -208,8 +210,8 @@ FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r
 WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s)
 	AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
 
-// appendBehind is appendToOwn where others write meanwhile, for one turn, and to a run of another
-// process that lives.
+// appendBehind is appendToOwn for stores with several writers. It appends one turn, also to a run
+// of another live process.
 func appendBehind(tx *db.Tx, key, owner int64, p prepared, only change) (bool, error) {
 	if len(p.rows) > 1 {
 		return false, nil
@@ -217,13 +219,13 @@ func appendBehind(tx *db.Tx, key, owner int64, p prepared, only change) (bool, e
 	if err := tx.Store().Lock(sqlRunByKey, key); err != nil {
 		return false, err
 	}
-	args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
+	args := p.rows[0].args(make([]any, 0, 20)...)[2:] // without the kind and the column no turn has
 	n, err := only(fmt.Sprintf(sqlAppendNext, tx.Store().AliveSQL("r.owner_id")),
 		append(args, int64(p.rows[0].size()), key, owner)...)
 	return n > 0, err
 }
 
-// appendRows writes rows behind the last one.
+// appendRows inserts rows after the last one.
 func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
 	if err := p.fits(last.ID&maxSequence + int64(len(rows))); err != nil {
 		return err
@@ -240,8 +242,8 @@ func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
 	return nil
 }
 
-// fits judges how long a trace would be. Its last line is reserved for an end, so that the run can be
-// closed.
+// fits checks how long the trace would be. The last line of a trace is reserved for an end, so that
+// the run can be closed.
 func (p *prepared) fits(lines int64) error {
 	if lines < maxSequence {
 		return nil
@@ -262,7 +264,7 @@ func (p *prepared) fits(lines int64) error {
 	}
 }
 
-// runRow is a run as an append needs it.
+// runRow holds the columns of a run that an append needs.
 type runRow struct {
 	Key     int64  `db:"key"`
 	OwnerID *int64 `db:"owner_id"`
@@ -294,8 +296,8 @@ const (
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, ?, ?, ?)`
 )
 
-// appendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made
-// to a run that is gone. A nil owner leaves the run without one.
+// appendToAny appends to any run, or creates it, and returns its key. The key is 0 if the append
+// was made before, to a run that is gone. A nil owner leaves the run without one.
 func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
 	var run runRow
 	found, err := tx.Store().FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
@@ -314,8 +316,8 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		if !found {
 			known, err = tx.Find(&digest, sqlFindSpent, scope, p.ref.RunID, p.ref.AgentID, p.Key)
 		} else if known, err = tx.Find(&digest, sqlFindKey, run.Key, p.Key); err == nil && !known {
-			// The keys of a run that is being removed go before it does. Those of an earlier run of the name
-			// are none of its own.
+			// A removal takes the keys of a run before the run itself. The keys of an earlier run
+			// of the same name do not count.
 			known, err = tx.Find(&digest, sqlFindTaken, scope, p.ref.RunID, p.ref.AgentID, p.Key, run.Key)
 		}
 		if err != nil {
@@ -341,7 +343,8 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 	case run.EndedAt != nil:
 		owner = nil
 	case owner != nil && run.OwnerID != nil && *run.OwnerID != *owner:
-		// A helper writes to the run of somebody else. It stays theirs while they live.
+		// A helper writes to another process's run. The run keeps its owner while that process
+		// lives.
 		if alive, err := tx.Store().OwnerAlive(*run.OwnerID); err != nil {
 			return 0, err
 		} else if alive {
@@ -376,7 +379,7 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 	return run.Key, err
 }
 
-// addRun makes a run that is not there, without an owner, in one piece.
+// addRun creates a run that does not exist, with all its records and without an owner.
 func (p *prepared) addRun(tx *db.Tx, scope int64) (key int64, err error) {
 	state := newState()
 	for _, r := range p.Records {
@@ -393,7 +396,7 @@ func (p *prepared) addRun(tx *db.Tx, scope int64) (key int64, err error) {
 	return key, appendRows(tx, *p, lastRow{key << 24, new(int64)}, p.rows)
 }
 
-// adopt notes the run's parent.
+// adopt records the run's parent.
 func (p *prepared) adopt(tx *db.Tx, scope, key int64) error {
 	var parent int64
 	found, err := tx.Find(&parent, sqlRunOfAgent, scope, p.Parent.RunID, p.Parent.AgentID)
@@ -406,7 +409,7 @@ func (p *prepared) adopt(tx *db.Tx, scope, key int64) error {
 	return err
 }
 
-// repeated judges an append whose key is there already.
+// repeated returns ErrConflict if the records differ from those stored under the key.
 func (p prepared) repeated(digest []byte) error {
 	if string(digest) == string(p.digest) {
 		return nil
@@ -417,10 +420,10 @@ func (p prepared) repeated(digest []byte) error {
 	}
 }
 
-// A lastRow is the last record of a run; zero when it has none.
+// A lastRow is the last record of a run. It is zero if the run has none.
 type lastRow struct {
 	ID    int64  `db:"id"`
-	Bytes *int64 `db:"bytes"` // nil: not known, and so of all that follow
+	Bytes *int64 `db:"bytes"` // nil: not known, for this row and all that follow
 }
 
 func (r *lastRow) add(bytes int) {
@@ -435,14 +438,15 @@ func lastOf(tx *db.Tx, key int64) (last lastRow, err error) {
 	return last, err
 }
 
-// args are the name of the run, and the values of its state's columns, the owner and the checksum.
+// args returns the name of the run, and the values of its state's columns, the owner and the
+// checksum.
 func (s *runState) args(scope int64, ref RunRef, owner *int64) (name, rest []any) {
 	name = []any{scope, ref.AgentID, ref.RunID}
 	rest = s.values()
 	return name, append(rest, owner, txn.Checksum(slices.Concat(name, rest)...))
 }
 
-// same compares what two pointers, or neither of them, point at.
+// same reports whether two pointers are both nil or point at equal values.
 func same[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

@@ -11,16 +11,16 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// decode reads one trace line, without its line feed, and accepts exactly what the seed version of the
-// original accepts: a [Started], a [Turn] or an [Ended]. The error is a *serdejson.DecodeError. What
-// it returns shares the bytes of line.
+// decode reads one trace line, without its line feed. It accepts exactly what the seed version of
+// the original accepts: a [Started], a [Turn] or an [Ended]. The error is a *serdejson.DecodeError.
+// The record shares the bytes of line.
 //
-// Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets
-// its record's EndedAt (see [AgentOutcome]), and free-form JSON is returned as it was written, not
+// The result differs from the original's in two ways. An outcome without a timestamp gets its
+// record's EndedAt (see [AgentOutcome]), and free-form JSON is returned as it was written, not
 // normalised.
 func decode(line []byte) (Record, error) { return decodeFrom(line, line) }
 
-// decodeFrom is decode for a record that remembers source as its line; nil is none.
+// decodeFrom is decode for a record that remembers source as its line; nil means no line.
 func decodeFrom(line, source []byte) (Record, error) {
 	if !utf8.Valid(line) {
 		return nil, &serdejson.DecodeError{Reason: serdejson.NotUTF8}
@@ -37,19 +37,20 @@ func decodeFrom(line, source []byte) (Record, error) {
 	return record, err
 }
 
-// member is a member of an object, or with a nil key an element of an array; both as they stand in the input.
+// member is a member of an object, or an element of an array if key is nil. Both are as they stand
+// in the input.
 type member struct{ key, text []byte }
 
-// content is what an object or array holds beside its tag.
+// content holds what an object or array contains besides its tag.
 type content struct {
 	members []member
 	array   bool
 }
 
-// scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an
-// array with the tag first. Everything is checked as JSON here; reason is the first complaint, in
-// the original's order. The complaint about what follows the record on its line is in trailing, for
-// the original looks there last.
+// scanRecord reads the line as the original reads its tagged enum: an object with the tag anywhere,
+// or an array with the tag first. It checks everything as JSON. reason is the first error, in the
+// original's order. trailing is the error about text after the record, which the original checks
+// last.
 func scanRecord(line []byte, few []member) (tag int, rest content, trailing, reason string) {
 	s := serdejson.NewScanner(line)
 	open := s.Peek()
@@ -144,7 +145,8 @@ func made[R Record](r R, err error) (Record, error) {
 	return r, nil
 }
 
-// sourceOf compares what the fields of a record give with the line they came from; nil is none.
+// sourceOf returns the provenance of a record. It compares line with the line that the record's
+// fields encode to; nil means no line.
 func sourceOf(r Record, line []byte) provenance {
 	if line == nil {
 		return provenance{}

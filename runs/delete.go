@@ -13,9 +13,9 @@ import (
 
 const opDelete = "delete run"
 
-// Delete removes a run with all its records and keys. ErrNotFound: there is no such run.
-// ErrConflict: a live process writes to it, so that it would come back; or a row of a table of the
-// user's refers to it. Nil means that the run is gone: records that could not be removed, because ctx
+// Delete removes a run with all its records and keys. ErrNotFound: the run does not exist.
+// ErrConflict: a live process writes to it, and would create it again, or a row of a user's table
+// refers to it. Nil means that the run is gone. Records that could not be removed, because ctx
 // ended or the disk failed, are invisible, and the next removal removes them.
 func (s *Store) Delete(ctx context.Context, run RunRef) error {
 	var err error
@@ -32,12 +32,12 @@ func (s *Store) Delete(ctx context.Context, run RunRef) error {
 		at = next
 	}
 	if err == nil {
-		_ = s.dropLeavings(ctx) // an error would say that the run is there
+		_ = s.dropLeavings(ctx) // an error would mean that the run still exists
 	}
 	return err
 }
 
-// DeleteTx is Delete inside a transaction, which is as long as the run is.
+// DeleteTx is Delete inside a transaction, whose length grows with the run.
 func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 	key, err := s.deletable(tx, run)
 	for d := (detachment{run: key}); err == nil && !d.renewed; {
@@ -47,7 +47,8 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 		_, err = spend(tx, key, math.MaxInt64)
 	}
 	if err == nil && !tx.Store().SingleWriter() {
-		// A line that its process wrote since this transaction began is not seen here. The next removal drops it.
+		// Lines that the run's process wrote since this transaction began are not visible here. The
+		// next removal drops them.
 		if _, err = tx.Exec(sqlDropLines, key<<24, (key+1)<<24); err == nil {
 			_, err = tx.Exec(sqlLeave, key)
 		}
@@ -77,7 +78,7 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	return row.Key, err
 }
 
-// named says why the removal of a run was refused.
+// named explains why the removal of a run was refused.
 func named(run RunRef, err error) error {
 	if !txn.IsConstraint(err) {
 		return err
@@ -99,26 +100,26 @@ const (
 	sqlNothing   = `DELETE FROM run_leavings WHERE run = ?`
 )
 
-// runsAtATime is how many rows of runs one transaction of retention removes.
+// runsAtATime is the number of rows of runs that one transaction of retention removes.
 var runsAtATime int64 = 200 // a variable for tests
 
-// writerHeld is how long a transaction takes, about. The longest hold of the writer is to be 50 ms,
-// the commit included.
+// writerHeld is the approximate length of a transaction. The writer should be held for 50 ms at
+// most, the commit included.
 const writerHeld = 5 * time.Millisecond
 
-// keysAtOnce is how many of a run's keys one transaction takes from it.
+// keysAtOnce is the number of a run's keys that one transaction spends.
 var keysAtOnce int64 = 500 // a variable for tests
 
-// A detachment removes the row of a run and leaves its records to dropLeavings. First it spends the
-// keys of the run, some in each transaction. It renews those that an earlier removal spent, which was
-// stopped or refused: they may be old.
+// A detachment removes the row of a run and leaves its records to dropLeavings. It spends the keys
+// of the run first, some in each transaction. It also renews the keys that an earlier removal spent
+// before it was stopped or refused, since they may be old.
 type detachment struct {
 	run     int64
-	renewed bool   // all keys that were spent before are new
-	last    string // the last one that is
+	renewed bool   // all keys that were spent before have been renewed
+	last    string // the last key that was renewed
 }
 
-// of gives the detachment of a run: this one, if that is the run it is of.
+// of returns d if it is the detachment of run, and a new one otherwise.
 func (d detachment) of(run int64) detachment {
 	if d.run != run {
 		return detachment{run: run}
@@ -126,7 +127,8 @@ func (d detachment) of(run int64) detachment {
 	return d
 }
 
-// step is what one transaction does, and gives where the next one goes on, if there is more to do.
+// step does the work of one transaction. It returns where the next transaction continues, and
+// whether there is more to do.
 func (d detachment) step(tx *db.Tx) (next detachment, more bool, err error) {
 	for began := time.Now(); !d.renewed; {
 		if d.last != "" && time.Since(began) > writerHeld {
@@ -150,7 +152,7 @@ func (d detachment) step(tx *db.Tx) (next detachment, more bool, err error) {
 	return d, false, err
 }
 
-// renew makes some of the keys new that were spent before.
+// renew updates the time of some of the keys that were spent before.
 func (d *detachment) renew(tx *db.Tx) error {
 	var some struct {
 		Keys int64  `db:"keys"`
@@ -166,7 +168,7 @@ func (d *detachment) renew(tx *db.Tx) error {
 	return err
 }
 
-// keysKept is how long the keys of a run's appends are known after the run was removed.
+// keysKept is how long the append keys of a removed run are remembered.
 const keysKept = 30 * 24 * time.Hour
 
 var (
@@ -178,10 +180,11 @@ ORDER BY k.append_key LIMIT ` + paging.BoundLimit
 	sqlDropSpent = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
     SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ?
 	ORDER BY append_key LIMIT ` + paging.BoundLimit + `)`
-	// spentKey is what rows are found by: see paging.Same.
+	// spentKey lists the columns by which rows are found; see paging.Same.
 	spentKey = `scope, run_id, agent_id, append_key, ` + paging.Start("run_id") + `, ` +
 		paging.Start("agent_id") + `, ` + paging.Start("append_key")
-	// It skips those of an earlier run of the name: they are as old as its removal.
+	// The renewal skips the keys of an earlier run of the same name, which are as old as its
+	// removal.
 	sqlSpentOf = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` +
 		paging.Start("append_key") + ` >= ` + paging.Start("?2")
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3
@@ -190,22 +193,21 @@ AND ` + paging.Start("append_key") + ` >= ` + paging.Start("?3") +
 		` AND ` + paging.Start("append_key") + ` <= ` + paging.Start("?4") + ` AND ` + ofRun("?2")
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + paging.BoundLimit + `)`
-	// A run whose removal was stopped or refused still needs the keys that were taken from it.
+	// A run whose removal was stopped or refused still needs its spent keys.
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
     SELECT ` + spentKey + ` FROM run_spent_keys WHERE removed_at < ?
 	AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
     ORDER BY removed_at LIMIT ` + paging.BoundLimit + `)`
 )
 
-// ofRun is true of the keys that were spent by runs of the name that a run has.
+// ofRun is the condition that a spent key belongs to a run with the name of the run with this key.
 func ofRun(key string) string {
 	name := `scope, run_id, agent_id, ` + paging.Start("run_id") + `, ` + paging.Start("agent_id")
 	return `(` + name + `) = (SELECT ` + name + ` FROM runs WHERE key = ` + key + `)`
 }
 
-// spend keeps up to limit keys of a run as those of a removed one: a late repeat must not create it
-// again. They replace those that an
-// earlier run of the name had.
+// spend stores up to limit keys of a run as keys of a removed run, so that a late repeat does not
+// create it again. They replace the keys of an earlier run of the same name.
 func spend(tx *db.Tx, key, limit int64) (int64, error) {
 	if _, err := tx.Exec(sqlDropSpent, key, limit); err != nil {
 		return 0, err
@@ -213,7 +215,7 @@ func spend(tx *db.Tx, key, limit int64) (int64, error) {
 	return tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, limit)
 }
 
-// dropLeavings removes the records of removed runs, also those that another process left.
+// dropLeavings removes the records of removed runs, also of those that another process removed.
 func (s *Store) dropLeavings(ctx context.Context) error {
 	for more := true; more; {
 		err := s.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
@@ -232,8 +234,9 @@ func (s *Store) dropLeavings(ctx context.Context) error {
 	return nil
 }
 
-// dropLines removes records of removed runs until its time is over; more says that some may be left.
-// A record may be of any size, and a statement can't be ended early, so the first removes one.
+// dropLines removes records of removed runs until its time is up. more reports whether some may
+// remain. A record may be of any size, and a statement cannot be stopped early, so the first
+// statement removes one record.
 func dropLines(tx *db.Tx) (more bool, err error) {
 	lines := int64(1)
 	for began := time.Now(); ; {
@@ -270,22 +273,23 @@ func dropLines(tx *db.Tx) (more bool, err error) {
 	}
 }
 
-// One statement removes at most linesAtOnce records, and bytesAtOnce of them besides the first. Of
-// records whose weight is not known it removes unweighedAtOnce.
+// One statement removes at most linesAtOnce records, and at most bytesAtOnce bytes besides the
+// first record. If the sizes are not known, it removes unweighedAtOnce records.
 const (
 	linesAtOnce     = 1 << 12
 	unweighedAtOnce = 1 << 6
 	bytesAtOnce     = 4 << 20
 )
 
-// A leftLine is the first record that is left of a run that is gone.
+// A leftLine is the first remaining record of a removed run.
 type leftLine struct {
 	ID    int64  `db:"id"`
-	Bytes *int64 `db:"bytes"` // of the run so far, with this one; nil: not known
+	Bytes *int64 `db:"bytes"` // of the run up to and including this record; nil: not known
 }
 
-// reach gives the id before which a statement that removes from here is to end, for so many lines
-// at most: how fast the last ones went says nothing of those that come, which may be large.
+// reach returns the id before which a statement that removes from here must stop. The statement
+// removes at most this many lines: the speed of the last statement does not predict that of the
+// next, whose records may be large.
 func (l leftLine) reach(rx *db.Rx, lines int64) (end int64, err error) {
 	for ; lines > 1; lines /= 2 {
 		end := min(l.ID+lines, (l.ID>>24+1)<<24)

@@ -13,30 +13,30 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// encode writes r as the line, without its line feed, that the original writes for it: its order of
-// members, absent values left out, its times and floats, free-form JSON in canonical form: without
-// blanks, keys in byte order, numbers as serde writes them. An [Unknown] is written as it is, without
-// its blanks if a line feed is among them.
+// encode returns the line, without its line feed, that the original writes for r: members in its
+// order, absent values omitted, times and floats in its format, and free-form JSON in canonical
+// form, which has no blanks, keys in byte order, and numbers as serde writes them. An [Unknown] is
+// written as it is, without its blanks if a line feed is among them.
 //
 // What the original would lose on rewriting (unknown members, key order) is lost here too; a store
-// keeps such lines as they came. It is an error if the original could not read the line back: text
-// that is not UTF-8, JSON that it does not accept, a word it does not know, a duration that is not
-// finite, a year outside -262143 to 262142.
+// keeps the original bytes of such lines. encode returns an error if the original could not read
+// the line back: for text that is not UTF-8, JSON that it does not accept, a word it does not know,
+// a duration that is not finite, or a year outside -262143 to 262142.
 func encode(r Record) ([]byte, error) {
 	if err := validate(r); err != nil {
 		return nil, err
 	}
-	buffer := borrowBuffer() // has grown already, so that only the copy is allocated
+	buffer := borrowBuffer() // already grown, so that only the copy is allocated
 	defer buffer.giveBack()
 	buffer.bytes = appendLine(buffer.bytes, r, canonicalRaw)
 	return bytes.Clone(buffer.bytes), nil
 }
 
-// rawStyle is how free-form JSON gets into a line.
+// rawStyle appends free-form JSON to a line.
 type rawStyle func(dst, raw []byte) []byte
 
-// verbatim keeps the bytes, canonicalRaw writes what the original would write for them. Both take
-// accepted JSON.
+// verbatim appends the bytes as they are; canonicalRaw appends what the original would write for
+// them. Both take accepted JSON.
 func verbatim(dst, raw []byte) []byte { return append(dst, raw...) }
 
 func canonicalRaw(dst, raw []byte) []byte { return serdejson.AppendCanonical(dst, raw) }
@@ -55,7 +55,7 @@ func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	return dst
 }
 
-// appendText writes what stands before a text, and the text.
+// appendText appends before, which precedes a text, and the quoted text.
 func appendText(dst []byte, before, text string) []byte {
 	return serdejson.AppendQuoted(append(dst, before...), text)
 }
@@ -166,13 +166,13 @@ func (u Unknown) append(dst []byte) []byte {
 	return out.Bytes()
 }
 
-// nothing reports whether a raw member is the same as an absent one.
+// nothing reports whether a raw member is equivalent to an absent one.
 func nothing(raw []byte) bool {
 	trimmed := bytes.Trim(raw, " \t\r\n")
 	return len(trimmed) == 0 || string(trimmed) == "null"
 }
 
-// validate reports what would keep the original from reading the line of r.
+// validate returns an error if the original could not read the line of r.
 func validate(r Record) error {
 	var bad checker
 	switch r := r.(type) {
@@ -192,7 +192,7 @@ func validate(r Record) error {
 	return bad.err
 }
 
-// checker keeps the first complaint.
+// checker records the first error.
 type checker struct{ err error }
 
 func (c *checker) note(field, complaint string) {
@@ -227,7 +227,7 @@ func (c *checker) word(field, word string, words []string) {
 	}
 }
 
-// raw checks free-form JSON inside that many arrays and objects.
+// raw checks free-form JSON that is nested in this many arrays and objects.
 func (c *checker) raw(field string, raw []byte, above int) {
 	if nothing(raw) {
 		return
@@ -276,7 +276,7 @@ func (c *checker) ended(e Ended) {
 	c.year("outcome.timestamp", chrono.InRange(o.Timestamp))
 }
 
-// unknown refuses what would be another record when it is read back.
+// unknown refuses a record that would be another one when it is read back.
 func (c *checker) unknown(u Unknown) {
 	line := readLine(u.Raw)
 	switch {

@@ -13,15 +13,16 @@ import (
 	"selvedge/internal/usage"
 )
 
-// A TraceRecord is a record of a trace, and where it stands.
+// A TraceRecord is a record of a trace and its position.
 type TraceRecord struct {
-	Sequence int64  // its place in the trace, from 1; imported lines that are no records leave theirs out
-	Record   Record // those of later versions are Unknown
+	Sequence int64  // from 1; imported lines that are no records are counted but not delivered
+	Record   Record // an Unknown for records of later versions
 	Line     []byte // as an export writes it, without a line feed
 }
 
-// Usage is what a turn, or the model_turn of later versions, says that a model used; other records
-// count nothing. To add up a run that has model_turns, leave its turns out: both count the same.
+// Usage returns the model usage that a turn, or the model_turn of later versions, reports; it is
+// zero for other records. To add up a run that has model_turns, leave its turns out: both count the
+// same usage.
 func (r TraceRecord) Usage() db.Usage {
 	if kind := r.Record.RecordKind(); kind != "turn" && kind != "model_turn" {
 		return db.Usage{}
@@ -29,28 +30,28 @@ func (r TraceRecord) Usage() db.Usage {
 	return usage.Of(r.Line)
 }
 
-// A Followed is what a follower of runs is told: a record, a new status, or that a run is gone. A
-// new status comes behind the record that brought it.
+// A Followed is what a follower of runs receives: a record, a new status, or the removal of a run.
+// A new status follows the record that caused it.
 type Followed = db.Followed[RunRef, TraceRecord]
 
 const opFollow = "follow runs"
 
-// stream is how runs are followed. Positions are sequences of lines; a trace has no gaps.
+// stream describes how runs are followed. Positions are sequences of lines; a trace has no gaps.
 var stream = stores.Stream[RunRef, TraceRecord]{
 	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key", End: traceEnd,
 	Read: readStretch,
 }
 
-// Follow delivers the records of a run that stand behind a cursor, first those that are there and
-// then each as it comes, by whichever process, in the order of the trace, none twice and none left
-// out, and each new status. The cursor is one of Follow, FollowAll, [Store.TracePage] or
+// Follow delivers the records of a run after a cursor, first those that exist and then each new
+// one, whichever process appends it, and each new status. Records come in the order of the trace,
+// none twice and none left out. The cursor is one of Follow, FollowAll, [Store.TracePage] or
 // [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's loop runs,
-// and nothing is read while nothing comes to the run. An end of the run is a record like the
-// others: more may follow.
+// and nothing is read while the run does not change. An end of the run is a record like the others:
+// more may follow.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
-// db.ErrClosed, ErrNotFound for a run that is not there, or ErrCursorExpired when the run was
-// removed or replaced, before the call with a cursor or during it.
+// It goes on until the caller leaves the loop. Otherwise it ends with an error: the cause of ctx
+// once that ends, db.ErrClosed, ErrNotFound if the run does not exist, or ErrCursorExpired if the
+// run was removed or replaced, either before a call with a cursor or during the call.
 func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2[Followed, error] {
 	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) {
 		at, err := s.placeIn(rx, run, cursor)
@@ -61,19 +62,20 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 	})
 }
 
-// FollowAll delivers what comes from this call on to the runs that pass the filter, from when they
-// pass on, also where they then don't any more: their records, each new status, and a gap where a
-// run was removed. New runs come from their beginning. Inside a run the order is that of the trace,
-// none twice and none left out; between runs it is that in which they were met. Each item has the
-// cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as that of Follow
-// does.
+// FollowAll delivers what is appended after this call to runs that pass the filter: their records,
+// each new status, and a gap if a run was removed. A run is followed from the moment it passes,
+// even if it stops passing; new runs from their beginning. The records of a run come in the order
+// of the trace, none twice and none left out; runs are interleaved in the order in which FollowAll
+// finds their changes. Each item has the cursor of its own run, for [Store.Follow]. The loop may be
+// run once; it ends as that of Follow does.
 //
-// Runs without a started record are followed too, where the filter asks neither for a status nor
-// for a time. After a commit it looks at the runs of the scope, once for all followers with this
-// filter, during at most a fifth of the time. Where that takes longer than 5 ms, as with some
-// thousands of runs, it is the new ones and those in progress that have a started record; all of
-// them, and so appends to runs that ended, are being cancelled or never were started, and removals,
-// are looked at a twentieth of the time. What came and went between two looks is not seen.
+// Runs without a started record are followed too if the filter names neither a status nor a time.
+// After a commit it polls the runs of the scope, once for all followers with this filter, during at
+// most a fifth of the time. If a poll takes longer than 5 ms, as with some thousands of runs, it
+// polls only the new runs and those in progress that have a started record. It then polls all runs
+// during a twentieth of the time, and only these polls find removals and appends to runs that
+// ended, are being cancelled or were never started. What appears and disappears between two polls
+// is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.where()
 	if err != nil {
@@ -97,8 +99,8 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 		}})
 }
 
-// CursorBefore gives the cursor with which the last lines of a run come first, at most that many; 0
-// lines is the end of the trace, for what is yet to come. ErrNotFound: there is no such run.
+// CursorBefore returns the cursor before the last lines of a run, at most that many; before 0 lines
+// is the end of the trace, for what is yet to come. ErrNotFound: the run does not exist.
 // ErrInvalid: lines is negative.
 func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (cursor string, err error) {
 	return stores.Get(ctx, s.db.Read, opFollow,
@@ -122,7 +124,8 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, erro
 	return stream.Cursor(rx, at), err
 }
 
-// placeIn is the place in a run that a cursor points at, which must be of that run; "" is the beginning.
+// placeIn returns the place that a cursor points at, which must be in this run; "" is the
+// beginning.
 func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at stores.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
@@ -151,7 +154,7 @@ func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at stores.Place, 
 
 const (
 	sqlRunByKey = `SELECT key FROM runs WHERE key = ?`
-	// The row of an ended run says how long its trace is, that of an open one doesn't.
+	// The row of an ended run holds the length of its trace; that of an open run does not.
 	traceLast = `coalesce(turn_count + others,
     (SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), 0)`
 	sqlTraceEnd   = `SELECT key, status, ` + traceLast + ` AS seen FROM runs WHERE key = ?`
@@ -169,7 +172,7 @@ func traceEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 	return end, found, err
 }
 
-// readStretch reads what stands behind a place.
+// readStretch reads what follows a place.
 func readStretch(
 	rx *db.Rx, at stores.Place, room paging.Room,
 ) (got stores.Stretch[RunRef, TraceRecord], err error) {

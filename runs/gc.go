@@ -18,7 +18,7 @@ const opGC = "collect runs"
 // maxDays is 2^63-1 milliseconds.
 const maxDays = (1<<63 - 1) / 1000 / 86400
 
-// cutoff is the time before which a run must have ended to be too old.
+// cutoff returns the time before which a run must have ended to be too old.
 func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 	if c.MaxAgeDays > maxDays || c.MaxAgeDays < -maxDays {
 		return now, txn.Invalid("set fewer days", "a max age of %d days is out of range", c.MaxAgeDays)
@@ -32,12 +32,12 @@ func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 
 const (
 	sqlScopeUsed = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
-	// What GC counts and removes; run_agents.ended is how many of them an agent has. Prune takes
-	// cancelled runs too.
+	// endedRuns are the runs that GC counts and removes; run_agents.ended is the number of them
+	// that an agent has. Prune takes cancelled runs too.
 	endedRuns        = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
 	endedOrCancelled = `ended_at IS NOT NULL AND started_at IS NOT NULL AND (? OR status <> 'cancelled')`
-	// What a pin or a lease keeps has its rank and its bytes all the same. An incomplete run may have
-	// been resumed; [Store.Recover] finds that its lease is over.
+	// A run that a pin or a lease keeps still counts, with its rank and its bytes. An incomplete
+	// run may have been resumed; [Store.Recover] finds out that its lease is over.
 	loose = `NOT EXISTS (SELECT 1 FROM retention_pins AS p
     WHERE p.scope = runs.scope AND p.store = '` + txn.StoreRuns + `' AND p.id = runs.run_id
 	AND p.owner = runs.agent_id)
@@ -50,7 +50,7 @@ AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
 	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ?
 	AND (? OR agent_id > ?)
 ORDER BY agent_id LIMIT ` + paging.BoundLimit
-	// The oldest of an agent: its list from the other end.
+	// The oldest runs of an agent: its list in reverse order.
 	sqlOldestOfAgent = endedColumns + ` FROM (SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` +
 		endedOrCancelled + `
     ORDER BY started_at, run_id DESC LIMIT ` + paging.BoundLimit + `) AS runs`
@@ -60,14 +60,14 @@ ORDER BY ended_at, key LIMIT ` + paging.BoundLimit
 	sqlEndedAt = endedColumns + `, ended_at_text FROM runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns
 )
 
-// A plan is made in short reads: a long one would keep the WAL from restarting. Each looks at so
-// many agents, or runs.
+// A plan is made in short reads, since a long one would keep the WAL from restarting. Each covers
+// this many agents, or runs.
 var (
 	agentsAtOnce = 500
 	runsAtOnce   = 5000
 )
 
-// beyondCount returns the oldest runs of each agent that has more ended ones than keep, the
+// beyondCount returns the oldest runs of each agent that has more than keep ended ones, the
 // cancelled ones included.
 func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []stores.Ended) (over []stores.Ended,
 	err error,
@@ -78,7 +78,7 @@ func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []stores.
 		more[run.Of]++
 		most = max(most, more[run.Of])
 	}
-	for last, first, full := "", true, true; full; first = false { // "" is an agent too
+	for last, first, full := "", true, true; full; first = false { // an agent's id may be ""
 		var agents []struct {
 			ID    string `db:"agent_id"`
 			Ended int64  `db:"ended"`
@@ -107,7 +107,7 @@ func (s *Store) beyondCount(ctx context.Context, keep int64, cancelled []stores.
 	return over, nil
 }
 
-// beyondAge returns the runs that ended before a time, without cancelled ones.
+// beyondAge returns the runs that ended before the cutoff, without cancelled ones.
 func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []stores.Ended, err error) {
 	after := stores.Ended{At: math.MinInt64}
 	for more := true; more; {
@@ -127,7 +127,7 @@ func (s *Store) beyondAge(ctx context.Context, cutoff time.Time) (over []stores.
 	if holdsNanos(cutoff) {
 		return over, nil
 	}
-	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
+	// The cutoff is out of a column's range. Runs whose end is too are compared by their text.
 	var runs []struct {
 		stores.Ended
 		Text *string `db:"ended_at_text"`

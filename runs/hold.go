@@ -12,15 +12,15 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Run is an open run that this process holds by a lease: no other holder can take it, and writes of
-// a stale holder are refused. Its methods are safe for concurrent use.
+// A Run is an open run that this process holds by a lease. No other holder can take it, and writes
+// of a stale holder are refused. Its methods are safe for concurrent use.
 type Run struct {
 	store *Store
 	ref   RunRef
 	lease *db.Lease
 }
 
-// leaseKind is the kind of the reservations of runs. Their name is the run's key.
+// leaseKind is the kind of the leases of runs. Their name is the run's key.
 const leaseKind = "run"
 
 const (
@@ -30,13 +30,13 @@ const (
 	opEnd    = "end run"
 )
 
-// Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run
+// Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: the run exists
 // already; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
 	return takeUp(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) })
 }
 
-// BeginTx is Begin inside a transaction. The run is held once that is committed.
+// BeginTx is Begin inside a transaction. The run is held once that commits.
 func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 	ref := RunRef{AgentID: started.AgentID, RunID: started.RunID}
 	_, found, err := s.find(&tx.Rx, ref)
@@ -55,10 +55,10 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 	return s.hold(tx, opBegin, ref)
 }
 
-// Resume holds a free run whose process, if it has one, is this one or dead.
-// The run is open, or it was ended as incomplete: then it is incomplete until it is ended again, and
-// its trace goes on behind that end. ErrNotFound: there is no such run. ErrConflict: it was
-// completed or cancelled, or somebody else has it.
+// Resume holds a free run whose process, if it has one, is this one or dead. The run must be open,
+// or ended as incomplete: then it stays incomplete until it is ended again, and its trace continues
+// after that end. ErrNotFound: the run does not exist. ErrConflict: it was completed or cancelled,
+// or another holder or process has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 	return takeUp(ctx, s.db.WriteLocked, opResume, func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) })
 }
@@ -67,7 +67,7 @@ func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL
 	AND owner_id IS NOT DISTINCT FROM ?`
 
-// ResumeTx is Resume inside a transaction. The run is held once that is committed.
+// ResumeTx is Resume inside a transaction. The run is held once that commits.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	_, row, err := s.findLocked(tx, opResume, run)
 	switch {
@@ -119,16 +119,17 @@ func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
 	return &Run{store: s, ref: run, lease: lease}, nil
 }
 
-// heldKey marks a run that was held, among the keys of its appends, of which none is empty.
+// heldKey marks a run that was held once. It is stored among the keys of the run's appends, none of
+// which is empty.
 const heldKey = ""
 
-var heldDigest = sha256.Sum256(nil) // of no line
+var heldDigest = sha256.Sum256(nil) // of no lines
 
 const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, '` + heldKey +
 	`', ?, ?) ON CONFLICT DO NOTHING`
 
-// Reattach gives the handle of a run that is held already: by this process, when it could not be
-// told whether Begin did it, or detached, by whichever. ErrLeaseLost: it is not held under that
+// Reattach returns the handle of a run that is held already: by this process, after an unknown
+// outcome of Begin, or detached, by any process. ErrLeaseLost: the run is not held under that
 // epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
 	const op = "reattach run"
@@ -159,26 +160,26 @@ func takeUp(ctx context.Context, in func(context.Context, string, func(*db.Tx) e
 	return r, err
 }
 
-// Ref is the name of the run.
+// Ref returns the name of the run.
 func (r *Run) Ref() RunRef { return r.ref }
 
-// Epoch is the number of the lease: it grows with every holder of the run.
+// Epoch returns the number of the lease, which grows with every holder of the run.
 func (r *Run) Epoch() int64 { return r.lease.Epoch() }
 
-// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See
-// [db.Lease.Keep].
+// Keep renews the lease in the background; the context that it returns ends when the lease is lost.
+// See [db.Lease.Keep].
 func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return r.lease.Keep(ctx)
 }
 
-// Append adds records to the run. ErrLeaseLost: this handle no longer holds it, and nothing was
-// changed. Where the outcome is unknown, db.BatchOf gives the number for RepeatAppend.
+// Append adds records to the run. ErrLeaseLost: this handle no longer holds the run, and nothing
+// changed. After an unknown outcome, db.BatchOf returns the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, records ...Record) error {
 	return r.RepeatAppend(ctx, 0, records...)
 }
 
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept
-// after all.
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was
+// committed after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) error {
 	return writing(records)(r.store.db, ctx, opHeld,
 		func(tx *db.Tx) error { return r.append(tx, batch, records) })

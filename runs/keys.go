@@ -2,15 +2,15 @@ package runs
 
 import "sync"
 
-// keyCache knows the keys of runs that this process has written to, so that an append need not look a
-// run up by its ids. What it says can't become wrong: a key is never given to another run. The run
-// may be gone.
+// keyCache holds the keys of runs that this process has written to, so that an append need not look
+// a run up by its ids. An entry cannot become wrong, since a key is never reused; but the run may
+// be gone.
 type keyCache struct {
 	mu    sync.RWMutex
 	byRef map[RunRef]int64
 }
 
-// keyCacheSize is more than the runs that one process writes at a time. A full cache starts again.
+// keyCacheSize is more than the runs that one process writes at a time. A full cache is emptied.
 const keyCacheSize = 4096
 
 func (c *keyCache) find(ref RunRef) (key int64, known bool) {
@@ -20,7 +20,8 @@ func (c *keyCache) find(ref RunRef) (key int64, known bool) {
 	return key, known
 }
 
-// keep notes the key of a run whose row is committed: one that is rolled back gives its key to another.
+// keep stores the key of a run whose row is committed: a transaction that rolls back passes its key
+// on to another run.
 func (c *keyCache) keep(ref RunRef, key int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,26 +7,27 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// What a run's summary needs from records that only later programs write. Seen in the run store of
-// car-server-core 0.60.0: an end whose termination is "cancelled", and two
-// records of a cancellation under way.
+// What a run's summary needs from records that only later versions write. They were seen in the run
+// store of car-server-core 0.60.0: an end whose termination is "cancelled", and two records of a
+// pending cancellation.
 const (
 	laterCancelled           = "cancelled"
 	laterCancellationPending = "cancellation_pending"
 )
 
-// laterStatus is the status that an Unknown gives its run.
+// laterStatus is the status that an Unknown sets on its run.
 type laterStatus struct {
-	// word is laterCancelled, laterCancellationPending (until an end follows), or "" for a record that
-	// changes no status.
+	// word is laterCancelled, laterCancellationPending (until an end follows), or "" for a record
+	// that does not change the status.
 	word string
-	// endedAt is set for laterCancelled; its text is the exact one where a time.Time cannot hold it.
+	// endedAt is set for laterCancelled; endedAtText is the exact text if a time.Time cannot hold
+	// it.
 	endedAt     time.Time
 	endedAtText string
 }
 
-// status reads just that out of the record. An end counts as cancelled when its termination says so
-// and its time can be read; whatever else is in it stays opaque.
+// status reads only the status from the record. An end counts as cancelled if its termination is
+// that word and its time can be read; everything else in it stays opaque.
 func (u Unknown) status() laterStatus {
 	switch u.Kind {
 	case "cancellation_requested", "cancellation_result":

@@ -1,15 +1,15 @@
-// The layout of the old run store: runs/AGENT/RUN.jsonl, one JSON record a
-// line, in a folder that also holds config.toml.
+// The layout of the old run store: runs/AGENT/RUN.jsonl, one JSON record per line, in a folder that
+// also holds config.toml.
 //
-// A file becomes the run that its records name, where its place is the one that the old program
-// gives to those ids by its own rule or by that of its later versions; else the run that its place
-// names. An id that a file of the same tree holds already is passed over for the next best: the
-// place's ids, then the place's with a mark of its own. A file name that is no UTF-8 gives an id in
-// which the odd bytes are written as \xFF.
+// A file becomes the run that its records name if its path is the one that the old program derives
+// from those ids, by its own rule or by that of its later versions; else it becomes the run that
+// its path names. If another file of the same tree has an id already, the next candidate is used:
+// the ids of the path, then these with a mark of the path. A file name that is not UTF-8 becomes an
+// id in which the invalid bytes are written as \xFF.
 //
-// A line that can't be read stays in its place in the trace, where no call shows it and an export
-// writes it again, and goes into quarantine; the same holds for blank lines, without the
-// quarantine. A torn last line is kept in the ledger.
+// A line that cannot be read keeps its place in the trace, where no call shows it and an export
+// writes it again, and goes into quarantine. Blank lines keep their place too, without quarantine.
+// A torn last line is kept in the ledger.
 
 package runs
 
@@ -26,15 +26,15 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Layout is that of the old run store's trees, for package legacy.
+// Layout returns the layout of the old run store's trees, for package legacy.
 func Layout() tree.Layout { return layout{} }
 
 type layout struct{}
 
-// Name is "runs".
+// Name returns "runs".
 func (layout) Name() string { return "runs" }
 
-// Recognise takes the folder that holds runs/, or runs/ itself, if a record in it can be read.
+// Recognise accepts the folder that holds runs/, or runs/ itself, if a record in it can be read.
 func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, _, err := runsRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
@@ -54,14 +54,14 @@ func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	return fmt.Sprintf("run traces: %d files of %d agents", files, len(agents)), err == nil && readable, err
 }
 
-// Root is runs/, which dir is or holds.
+// Root returns the folder runs/, which dir is or holds.
 func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 	root, _, err := runsRoot(dir)
 	return root, err
 }
 
-// Finish takes config.toml with the limits of retention that it says, and out
-// of the quarantine what could not be read and is gone or, a folder, can be read now.
+// Finish imports config.toml with its retention limits. It releases from quarantine what could not
+// be read and is gone, and folders that can be read now.
 func (layout) Finish(ctx context.Context, t *tree.Tree) error {
 	if t.Unread {
 		if err := releaseGone(ctx, t); err != nil {
@@ -71,10 +71,11 @@ func (layout) Finish(ctx context.Context, t *tree.Tree) error {
 	return takeSettings(ctx, t)
 }
 
-// nobackup marks a folder of run traces.
+// nobackup is the name of the file that marks a folder of run traces.
 const nobackup = ".nobackup"
 
-// runsRoot finds the folder runs/ from itself or from the folder that holds it, the car folder.
+// runsRoot returns the folder runs/ and the folder that holds it, the car folder, given either of
+// them.
 func runsRoot(dir tree.Folder) (root, carDir tree.Folder, err error) {
 	if itself, err := isRunsRoot(dir); err != nil {
 		return root, carDir, err
@@ -94,8 +95,9 @@ func runsRoot(dir tree.Folder) (root, carDir tree.Folder, err error) {
 
 const runsFolder = "runs"
 
-// isRunsRoot reports whether dir is the folder runs/, and not the one that holds it: it bears the
-// mark, or has no runs/ in it and is called so or holds a record. An agent may be called "runs".
+// isRunsRoot reports whether dir is runs/ itself and not the folder that holds it: dir has the
+// mark, or it has no runs/ in it and either is named runs or holds a record. An agent may be named
+// "runs".
 func isRunsRoot(dir tree.Folder) (bool, error) {
 	if !dir.Lacks(nobackup) {
 		return true, nil
@@ -119,7 +121,7 @@ func isRunsRoot(dir tree.Folder) (bool, error) {
 	return false, err
 }
 
-// holdsRecord reports whether a record of a run is among the first lines of a file.
+// holdsRecord reports whether the first lines of a file hold a record of a run.
 func holdsRecord(root tree.Folder, path string) bool {
 	f, size, err := root.Open(path)
 	if err != nil {
@@ -132,10 +134,10 @@ func holdsRecord(root tree.Folder, path string) bool {
 	})
 }
 
-// Walk does as the original: every folder below the root, links followed, is an agent's, and every
-// name with the extension jsonl in it is a run, whatever it is. A folder that can't be listed, or
-// that a link leads to which is not followed, or of which the system does not say what it is, is
-// reported as a file that can't be read.
+// Walk visits what the original reads: every folder below the root, links followed, is an agent's,
+// and every name in it with the extension jsonl is a run, of whatever file type. A folder that
+// cannot be listed, that is behind a link that is not followed, or whose type the system does not
+// report, is visited as a file that cannot be read.
 func (layout) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
@@ -168,7 +170,7 @@ func (layout) Walk(root tree.Folder, file func(path string) error,
 
 const runExtension = ".jsonl"
 
-// notARun says why the original does not look at a name in an agent's folder; "" if it does.
+// notARun returns why the original ignores a name in an agent's folder; "" if it does not.
 func notARun(name string) string {
 	switch {
 	case strings.HasSuffix(name, runExtension) && len(name) > len(runExtension):
@@ -181,7 +183,8 @@ func notARun(name string) string {
 	return "has another extension than .jsonl"
 }
 
-// decode tells what a line is: what the counts call it, and why it can't be read ("" if it can).
+// kindOfLine returns the kind of a line, as the counts name it, and why the line cannot be read (""
+// if it can).
 func kindOfLine(text []byte) (kind, reason string, line parsedLine) {
 	line = readLine(text)
 	switch line.kind {
@@ -196,8 +199,8 @@ func kindOfLine(text []byte) (kind, reason string, line parsedLine) {
 	return tree.Undecodable, line.err.Reason, line
 }
 
-// identities are the ids in the first records that lead to path, by the rule of the seed version or
-// else by the later one, then those of the path.
+// identities returns the candidate ids of a file, best first: the ids in its first records that
+// lead to path, by the rule of the seed version or else by the later one, then those of the path.
 func identities(path string, first []record) []tree.Entity {
 	e := saidBy(path)
 	list := []tree.Entity{e, {Group: e.Group, ID: e.ID + "~" + markOf(path)}}
@@ -216,7 +219,7 @@ func identities(path string, first []record) []tree.Entity {
 	return list
 }
 
-// saidBy are the ids that a path says.
+// saidBy returns the ids that a path names.
 func saidBy(path string) tree.Entity {
 	agent, name, _ := strings.Cut(path, "/")
 	return tree.Entity{Group: tree.Shown(agent), ID: tree.Shown(strings.TrimSuffix(name, runExtension))}
@@ -236,5 +239,5 @@ func title(e tree.Entity) string {
 	return fmt.Sprintf("run %q of agent %q", e.ID, e.Group)
 }
 
-// Forms is the one file of a run.
+// Forms returns the one file of a run.
 func (layout) Forms(path string) []string { return []string{path} }
