@@ -10,14 +10,14 @@ import (
 	"selvedge/internal/tree"
 )
 
-// A sourceFile is a file on its way through an import.
+// A sourceFile is a file during an import.
 type sourceFile struct {
 	path string
 	size int64
-	// kept is set by the writer when ours was touched since the last import: the file's records are
-	// counted and not taken.
+	// kept is set by the writer if the imported run was changed since the last import: the file's
+	// records are counted then and not taken.
 	kept bool
-	// changed is set by the writer when the file takes the place of what was imported from it before.
+	// changed is set by the writer if the file replaces what was imported from it before.
 	changed bool
 }
 
@@ -25,30 +25,30 @@ type stepKind int
 
 const (
 	stepPiece  stepKind = iota // records
-	stepSame                   // the file is as it was
-	stepShared                 // the file's content is there from elsewhere
+	stepSame                   // the file is unchanged
+	stepShared                 // the file's content is in the store already, from elsewhere
 	stepUnread
 )
 
-// A step is what the reader hands to the writer.
+// A step is what the reader passes to the writer.
 type step struct {
 	*tree.Tree
 	kind  stepKind
 	file  *sourceFile
 	row   *tree.Row // the ledger's, when the file was opened; nil: none
 	opens bool      // the first step of the file
-	tail  string    // the kind of record of the torn last line; "" for none
+	tail  string    // the kind of record of the torn last line; "": none
 
 	*piece             // stepPiece
-	choices []choice   // stepPiece from 0, stepShared: what the file may be
+	choices []choice   // stepPiece from 0, stepShared: the ids that the file may have
 	records tree.Tally // stepShared
 	reason  string     // stepUnread
 }
 
-// Path is the file's.
+// Path returns the path of the file.
 func (st *step) Path() string { return st.file.path }
 
-// Held is what the step's lines take.
+// Held returns how many bytes the step's lines take.
 func (st *step) Held() int {
 	if st.piece == nil {
 		return 0
@@ -56,7 +56,7 @@ func (st *step) Held() int {
 	return len(st.raw) + len(st.piece.tail)
 }
 
-// Progress is how many bytes of the source the step stands for.
+// Progress returns how many files and bytes of the source the step covers.
 func (st *step) Progress() (files, bytes int64) {
 	if st.opens {
 		files = 1
@@ -74,7 +74,7 @@ func (st *step) Progress() (files, bytes int64) {
 	return files, bytes
 }
 
-// Prefetch names the queries about the file and what it is.
+// Prefetch names the queries about the file and about the run that it is.
 func (st *step) Prefetch(f *tree.Prefetcher) error {
 	switch st.kind {
 	case stepSame:
@@ -115,7 +115,7 @@ func (st *step) Prefetch(f *tree.Prefetcher) error {
 // torn reports whether the last line goes into quarantine.
 func (st *step) torn() bool { return st.tail != "" && st.tail != tree.Blank }
 
-// Known counts a file that is as it was and was taken.
+// Known counts a file that is unchanged and was taken, and reports whether the file is one.
 func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	if st.kind != stepSame {
 		return false, nil
@@ -130,7 +130,7 @@ func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	return true, b.same(rx)
 }
 
-// Take takes the step.
+// Take applies the step to the store.
 func (st *step) Take(tx *db.Tx, part *tree.Part) error {
 	b := &batch{step: st, tx: tx, part: part}
 	b.open()
@@ -153,15 +153,15 @@ func (st *step) Take(tx *db.Tx, part *tree.Part) error {
 	return b.take()
 }
 
-// A batch is the writing half of an import for one step. What it decides about a file is decided
-// again from the ledger.
+// A batch is the writing half of an import for one step. It decides about the file again, from the
+// ledger.
 type batch struct {
 	*step
-	tx   *db.Tx // nil where nothing changes
+	tx   *db.Tx // nil if nothing changes
 	part *tree.Part
 }
 
-// open counts the file with its first step, and its bytes if it can be read.
+// open counts the file on its first step, and its bytes if it can be read.
 func (b *batch) open() {
 	if b.opens {
 		b.part.Files.Found++
@@ -177,7 +177,7 @@ func (b *batch) putAside(what string, offset int64, reason string, whose *tree.E
 	})
 }
 
-// same counts a file that is as it was.
+// same counts an unchanged file.
 func (b *batch) same(rx *db.Rx) error {
 	if b.row.State == tree.StateRefused {
 		b.part.Files.Refused++
@@ -187,8 +187,8 @@ func (b *batch) same(rx *db.Rx) error {
 	return b.countKnown(rx)
 }
 
-// countKnown counts the records that the ledger says were there before, and names what is in
-// quarantine of them.
+// countKnown counts the records that were there before, by the ledger, and names those of them that
+// are in quarantine.
 func (b *batch) countKnown(rx *db.Rx) error {
 	known, err := tree.ParseTally(b.row.Records)
 	if err != nil {
@@ -209,7 +209,7 @@ func (b *batch) countKnown(rx *db.Rx) error {
 	return b.NameAside(rx, b.file.path, b.part)
 }
 
-// shared notes that what the file holds is here from elsewhere.
+// shared records that the content of the file is in the store already, from elsewhere.
 func (b *batch) shared() error {
 	if _, err := b.putAway(); err != nil || b.file.kept {
 		return err
@@ -234,7 +234,7 @@ func (b *batch) shared() error {
 	return b.advance(row, b.records)
 }
 
-// take takes a piece.
+// take imports a piece.
 func (b *batch) take() error {
 	row, err := b.target()
 	if err != nil {
@@ -269,7 +269,7 @@ func (b *batch) take() error {
 	return b.advance(row, with(known, b.piece.records))
 }
 
-// advance writes how far the file is read.
+// advance writes to the ledger how far the file has been read.
 func (b *batch) advance(row *tree.Row, records tree.Tally) error {
 	row.Path, row.Size, row.Consumed = []byte(b.file.path), b.file.size, b.to
 	row.PrefixSHA256, row.OpenLine, row.Tail = b.sum, b.openLine, b.piece.tail
@@ -277,7 +277,8 @@ func (b *batch) advance(row *tree.Row, records tree.Tally) error {
 	return b.Source.Put(b.tx, row)
 }
 
-// target is the ledger's row that the piece goes on, or a new one for a piece that begins a file.
+// target returns the ledger's row that the piece continues, or a new one if the piece begins a
+// file.
 func (b *batch) target() (*tree.Row, error) {
 	if b.from > 0 {
 		return b.goOn()
@@ -309,15 +310,16 @@ func (b *batch) target() (*tree.Row, error) {
 	return &tree.Row{State: state, EntityGroup: c.Group, EntityID: c.ID}, err
 }
 
-// putAway prepares for a file that is read from its beginning again. known reports whether records of
-// the file had been taken before. If ours was changed since, they stay, and the file is not imported.
+// putAway prepares for reading a file from its beginning again. known reports whether records of
+// the file were taken before. If the imported run was changed since, it stays as it is, and the
+// file is not imported.
 func (b *batch) putAway() (known bool, err error) {
 	b.file.kept, b.file.changed = false, false
 	row, err := b.Source.File(&b.tx.Rx, b.file.path)
 	switch {
 	case err != nil || row == nil && b.Alone:
 		return false, err
-	case row == nil: // a retry that was stopped has left it in quarantine
+	case row == nil: // a stopped retry has left it in quarantine
 		return false, b.Source.ReleaseFile(b.tx, b.file.path)
 	}
 	if row.State == tree.StateTaken {
@@ -336,8 +338,8 @@ func (b *batch) putAway() (known bool, err error) {
 	return known, b.Source.Forget(b.tx, b.file.path)
 }
 
-// untouched reports whether ours is as it was imported. If not, ours stays as it is, and the report
-// says so.
+// untouched reports whether the run is as it was imported. If not, the run stays as it is, and the
+// report notes it.
 func (b *batch) untouched(row *tree.Row) (bool, error) {
 	s, ok, err := stateOf(&b.tx.Rx, b.Source.Scope, row.Entity())
 	if err != nil || ok && row.EntityRow != nil && s == (stored{*row.EntityRow, row.LastSequence}) {
@@ -350,7 +352,7 @@ func (b *batch) untouched(row *tree.Row) (bool, error) {
 	return false, nil
 }
 
-// goOn checks that the file goes on where the ledger says that it was left.
+// goOn checks that the file continues where the ledger left off.
 func (b *batch) goOn() (*tree.Row, error) {
 	if b.file.kept && !b.opens {
 		return nil, nil
@@ -367,7 +369,7 @@ func (b *batch) goOn() (*tree.Row, error) {
 	if row.State == tree.StateTaken {
 		_, err = b.untouched(row)
 	}
-	if err == nil && !b.file.kept && len(row.Tail) > 0 { // it is read again
+	if err == nil && !b.file.kept && len(row.Tail) > 0 { // the tail is read again
 		err = b.Source.Release(b.tx, b.file.path, row.Consumed, tree.WhatTail)
 	}
 	if err == nil && b.opens {
@@ -383,9 +385,9 @@ func (b *batch) goOn() (*tree.Row, error) {
 	return row, err
 }
 
-// add appends the records to the store. A line that can't be read goes into the trace as it is, and
-// into quarantine: it was counted with the others of its kind, all of which are bad, so the count is
-// corrected.
+// add appends the records to the store. A line that cannot be read goes into the trace as it is,
+// and into quarantine. It was counted with the others of its kind, none of which can be read, so
+// the count is corrected.
 func (b *batch) add(row *tree.Row, column func(*tree.Count) *int64) error {
 	e := row.Entity()
 	var was *stored
@@ -414,13 +416,13 @@ func (b *batch) add(row *tree.Row, column func(*tree.Count) *int64) error {
 			return err
 		}
 	}
-	if b.last && (b.Alone || b.Aside) { // it was refused once, and a retry may have been stopped in it
+	if b.last && (b.Alone || b.Aside) { // refused once, and a retry may have been stopped in it
 		return b.Source.Release(b.tx, b.file.path, 0, tree.WhatConflict)
 	}
 	return nil
 }
 
-// refuse keeps the bytes of a refused file.
+// refuse adds the bytes of a refused file to its quarantine.
 func (b *batch) refuse(row *tree.Row) error {
 	q, ok, err := b.Source.Quarantined(&b.tx.Rx, b.file.path, 0, tree.WhatConflict)
 	if err == nil && !ok {
@@ -435,8 +437,8 @@ func (b *batch) refuse(row *tree.Row) error {
 	return err
 }
 
-// decide finds out what the file is; see choose. passed is the other file of the tree that holds the
-// best id; nil if none does.
+// decide determines which run the file is; see choose. passed is the path of the other file of the
+// tree that holds the best id, or nil.
 func (b *batch) decide() (c choice, state string, passed []byte, err error) {
 	var refused *choice
 	for i := range b.choices {
@@ -468,13 +470,13 @@ func (b *batch) decide() (c choice, state string, passed []byte, err error) {
 	return c, "", nil, fmt.Errorf("%w: every id that the file could have is taken", db.ErrConflict)
 }
 
-// moved is the error if the store changed between the reader's query and the write.
+// moved is the error for a store that changed between the reader's query and the write.
 func moved(e tree.Entity) error {
 	return fmt.Errorf("%w: %s was written while it was being imported; run the import again", db.ErrConflict,
 		title(e))
 }
 
-// with adds the records of a piece.
+// with adds the records of a piece to a tally.
 func with(t tree.Tally, records []record) tree.Tally {
 	for i := range records {
 		t[records[i].kind]++
@@ -482,8 +484,8 @@ func with(t tree.Tally, records []record) tree.Tally {
 	return t
 }
 
-// releaseGone takes out of the quarantine what could not be read and is gone, and agents' folders
-// that can be read again.
+// releaseGone releases from quarantine what could not be read and is gone, and agents' folders that
+// can be read again.
 func releaseGone(ctx context.Context, t *tree.Tree) error {
 	for after := []byte{}; ; {
 		var paths [][]byte
@@ -509,7 +511,7 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 	}
 }
 
-// readableAgents gives those of the paths that are agents' folders whose files can be listed.
+// readableAgents returns those paths that are agents' folders whose files can be listed.
 func readableAgents(root tree.Folder, paths [][]byte) (agents [][]byte) {
 	for _, path := range paths {
 		if !bytes.ContainsRune(path, '/') && root.List(string(path)) == nil {

@@ -10,32 +10,32 @@ import (
 	"selvedge/internal/tree"
 )
 
-// verdict is what stands in the store under an id that a file may take.
+// verdict is what the store holds under an id that a file may have.
 type verdict int
 
 const (
 	verdictUnknown verdict = iota // not looked at
 	verdictFree                   // nothing
 	verdictSibling                // another file of the same tree
-	verdictSame                   // from elsewhere, and the file's very content
+	verdictSame                   // from elsewhere, with the file's content
 	verdictOther                  // from elsewhere, with other content
 )
 
-// A choice is something that a file may be, and what the reader saw there. The writer looks again:
-// what it finds changed since can't be decided without reading.
+// A choice is an id that a file may have, and what the reader found under it. The writer checks
+// again; it cannot decide about a change since then without reading.
 type choice struct {
 	tree.Entity
 	verdict verdict
 	was     stored
 }
 
-// choose looks at what the file may be, the best first.
+// choose checks the ids that the file may have, best first.
 //
-// Rules: an id that another file of the same tree holds is passed over for the next one, so that
-// nothing of a tree is lost. An id that is there from elsewhere is never joined: with the same
-// content the file is there already, with other content it is refused. The same content under any
-// of the file's ids counts, since an export of what stood under the second best id must be known
-// again.
+// An id that another file of the same tree holds is passed over for the next one, so that nothing
+// of a tree is lost. A run from elsewhere under an id is never joined with the file: if its content
+// is the same, the file is in the store already; if not, the file is refused. The same content
+// under any of the file's ids counts, since an export of the run under its second-best id must be
+// recognised.
 func (in *fileReader) choose(ctx context.Context, ids []tree.Entity) ([]choice, error) {
 	choices := make([]choice, len(ids))
 	settled, refused := false, false
@@ -67,8 +67,8 @@ func (in *fileReader) choose(ctx context.Context, ids []tree.Entity) ([]choice, 
 	return choices, nil
 }
 
-// standing is what stands under e, and for a sibling the name of its file. What comes from elsewhere
-// is verdictOther until its content is compared.
+// standing returns what the store holds under e and, for a sibling, the path of its file. A run
+// from elsewhere is verdictOther until its content is compared.
 func standing(rx *db.Rx, t *tree.Tree, e tree.Entity) (verdict, stored, []byte, error) {
 	s, ok, err := stateOf(rx, t.Source.Scope, e)
 	if err != nil || !ok {
@@ -81,7 +81,7 @@ func standing(rx *db.Rx, t *tree.Tree, e tree.Entity) (verdict, stored, []byte, 
 	return verdictOther, s, nil, err
 }
 
-// isTrace reports whether the file is what an export of e would write.
+// isTrace reports whether the file equals what an export of e would write.
 func (in *fileReader) isTrace(ctx context.Context, e tree.Entity) (bool, error) {
 	ours, theirs := sha256.New(), sha256.New()
 	if err := (traceContent{in.Tree, e}).write(ctx, ours); err != nil {
@@ -91,7 +91,8 @@ func (in *fileReader) isTrace(ctx context.Context, e tree.Entity) (bool, error) 
 	return bytes.Equal(ours.Sum(nil), theirs.Sum(nil)), trouble(err)
 }
 
-// shared reads the file to its end for the counts, and says that all of it is here from elsewhere.
+// shared reads the file to its end for the counts, and sends that its content is in the store
+// already, from elsewhere.
 func (in *fileReader) shared(choices []choice) error {
 	st := &step{kind: stepShared, row: in.row, choices: choices, records: tree.Tally{}}
 	for {

@@ -8,20 +8,20 @@ import (
 	"selvedge/internal/tree"
 )
 
-// traceContent is a run as the bytes of a file of the old layout.
+// traceContent is the content of a run as a file of the old layout.
 type traceContent struct {
 	*tree.Tree
 	e tree.Entity
 }
 
-// contentPage is how many bytes of lines are read in one transaction.
+// contentPage is how many bytes of lines one transaction reads.
 const contentPage = 1 << 20
 
-// each calls visit for every line. lf is false for a last line that has no line feed.
+// each calls visit for every line. lf is false for a last line without a line feed.
 func (c traceContent) each(ctx context.Context, visit func(text []byte, lf bool) error) error {
 	var held tree.Holder
 	var s stored
-	var lines []storedLine // the last of those that were read may have no line feed
+	var lines []storedLine // the last one may have no line feed
 	tail := func(after int64) {
 		if len(held.Tail) > 0 && held.LastSequence == after {
 			lines = append(lines, storedLine{after, held.Tail})
@@ -64,7 +64,7 @@ func (c traceContent) each(ctx context.Context, visit func(text []byte, lf bool)
 	return nil
 }
 
-// write writes the file.
+// write writes the run as its file.
 func (c traceContent) write(ctx context.Context, w io.Writer) error {
 	return c.each(ctx, func(text []byte, lf bool) error {
 		_, err := w.Write(text)
@@ -75,7 +75,7 @@ func (c traceContent) write(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// WriteThing writes a run as its file.
+// WriteThing writes a run as its file. ok is false if the run does not exist.
 func (layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w io.Writer) (ok bool, err error) {
 	err = t.DB.Read(ctx, "show run", func(rx *db.Rx) error {
 		if t.Source.Scope, _, err = rx.Store().Scope(t.Scope); err == nil {

@@ -16,17 +16,18 @@ import (
 	"selvedge/internal/tree"
 )
 
-// sqlClaimed finds another run that came from a path and is still here.
+// sqlClaimed finds another run that came from a path and still exists.
 var sqlClaimed = `
 SELECT f.entity_group, f.entity_id FROM import_sources AS s
 JOIN import_files AS f ON f.source = s.id AND ` + paging.Same("f.path", "?1") + `
 JOIN runs AS r ON r.key = f.entity_row AND r.run_id = f.entity_id AND r.agent_id = f.entity_group
 WHERE s.scope = ?2 AND s.kind = ?3 AND f.state = 'taken' AND r.scope = s.scope ORDER BY s.id LIMIT 1`
 
-// nobackupText is what the original writes into its mark.
+// nobackupText is what the original writes into its nobackup file.
 const nobackupText = "car run traces - excluded from backup\n"
 
-// Export writes dir/runs/AGENT/RUN.jsonl, and dir/config.toml where there was one or limits are stored.
+// Export writes dir/runs/AGENT/RUN.jsonl, and dir/config.toml if one was imported or limits are
+// stored.
 func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	dir := t.Root
 	t.Root = filepath.Join(dir, "runs")
@@ -80,7 +81,7 @@ func export(ctx context.Context, t *tree.Tree, e tree.Entity) error {
 }
 
 // findPath returns the path that e came from (held), or else the one that the old program would
-// choose, if no other run came from there.
+// choose. problem is why there is none, such as another run that came from that path.
 func findPath(ctx context.Context, t *tree.Tree, e tree.Entity) (path string, held bool, problem string,
 	err error,
 ) {
@@ -112,7 +113,7 @@ func findPath(ctx context.Context, t *tree.Tree, e tree.Entity) (path string, he
 	return path, held, problem, err
 }
 
-// copyLines writes the lines of e and closes f. It returns the first records, as an import would
+// copyLines writes the lines of e and closes f. It returns the first records as an import would
 // read them.
 func copyLines(ctx context.Context, t *tree.Tree, f *os.File, e tree.Entity) (first []record, err error) {
 	out := bufio.NewWriterSize(f, 256<<10)
@@ -137,8 +138,8 @@ func copyLines(ctx context.Context, t *tree.Tree, f *os.File, e tree.Entity) (fi
 	return first, t.Finish(f, offset, err)
 }
 
-// ReadBack reads a trace as the original does, which passes over lines that it can't read, and
-// stops at one that is not UTF-8.
+// ReadBack reads a trace as the original does, which skips lines that it cannot read and stops at
+// one that is not UTF-8.
 func (layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
 	f, _, err := root.Open(path)
 	if err != nil {

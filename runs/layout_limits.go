@@ -12,8 +12,8 @@ import (
 
 const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
 
-// limitsOf is what a policy is in the words of the original. The original counts whole days: part of
-// one is a day, since a limit of 0 keeps nothing.
+// limitsOf converts a policy to limits of the original. The original counts whole days: a part of a
+// day counts as one, since a limit of 0 keeps nothing.
 func limitsOf(p db.Policy) RetentionConfig {
 	limits := RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: maxPolicyDays} // no limit
 	if p.Count != 0 {
@@ -30,11 +30,11 @@ func limitsOf(p db.Policy) RetentionConfig {
 
 const day = 24 * time.Hour
 
-// maxPolicyDays is how many days a limit can say.
+// maxPolicyDays is the largest age of a policy, in days.
 const maxPolicyDays = int64(math.MaxInt64 / day)
 
-// policyOf is what limits of the original mean. Those under which nothing stays, also those below
-// 0, keep nothing.
+// policyOf converts limits of the original to a policy. Limits under which nothing stays, including
+// negative ones, keep nothing.
 func policyOf(limits RetentionConfig) (p db.Policy) {
 	if p.Count = int(min(limits.MaxPerAgent, math.MaxInt64)); p.Count == 0 {
 		p.Count = db.KeepNone
@@ -48,9 +48,9 @@ func policyOf(limits RetentionConfig) (p db.Policy) {
 	return p
 }
 
-// takeSettings stores what config.toml says, as the original reads it, and the file as it is. The
-// original's own limits are not stored. Limits that were stored stay, with their file, when that is
-// gone or can't be read any more, and that is reported.
+// takeSettings stores the limits of config.toml, as the original reads them, and the file as it is.
+// Limits that equal the original's defaults are not stored. If the file is gone or can no longer be
+// read, the stored limits and the stored file stay, and that is reported.
 func takeSettings(ctx context.Context, t *tree.Tree) error {
 	found, err := configOf(t.Dir)
 	if err != nil {
@@ -64,11 +64,11 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		if err != nil {
 			return err
 		}
-		// else another tree of the scope, or a person, has said what to keep
+		// Otherwise another tree of the scope, or a person, has set the retention.
 		ours := !stored || source != nil && *source == t.Source.ID
 		kept = stored && ours && found.problem != ""
 		if !kept && !found.unread && !found.gone {
-			text := append([]byte{}, found.text...) // the column is not NULL if the file is empty
+			text := append([]byte{}, found.text...) // not NULL, even for an empty file
 			sum := txn.Checksum(t.Source.ID, text)
 			if _, err := tx.Exec(sqlPutConfig, t.Source.ID, text, sum); err != nil {
 				return err
@@ -93,16 +93,16 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 	return err
 }
 
-// A config is what was found as config.toml.
+// A config is what was read from config.toml.
 type config struct {
 	text    []byte
 	limits  RetentionConfig
-	problem string // why it says nothing: the original takes its own limits then
-	unread  bool   // that is so since it could not be read
-	gone    bool   // that is so since there is none
+	problem string // why it sets no limits: the original then uses its own
+	unread  bool   // because it could not be read
+	gone    bool   // because it does not exist
 }
 
-// configOf reads the config.toml beside a tree.
+// configOf reads the config.toml next to a tree.
 func configOf(dir tree.Folder) (found config, err error) {
 	_, carDir, err := runsRoot(dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func configOf(dir tree.Folder) (found config, err error) {
 
 const configFile = "config.toml"
 
-// Beside gives config.toml and the mark of the folder.
+// Beside returns config.toml and the nobackup file of the folder.
 func (layout) Beside(t *tree.Tree) ([]tree.Kept, error) {
 	_, carDir, err := runsRoot(t.Dir)
 	return []tree.Kept{{Folder: t.Folder, Path: nobackup}, {Folder: carDir, Path: configFile}}, err

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// pieceBytes is how much of a file is read and decoded at once, at most; a longer line is a piece
-	// of its own.
+	// pieceBytes is how many bytes of a file are read and decoded at once, at most; a longer line
+	// is a piece of its own.
 	pieceBytes = 512 << 10
-	// maxLine is the longest line that is taken. SQLite holds values of a billion bytes.
+	// maxLine is the longest line that is imported, in bytes. SQLite holds values of a billion
+	// bytes.
 	maxLine = 512 << 20
 )
 
@@ -26,31 +27,31 @@ const (
 type record struct {
 	offset int64
 	text   []byte // without its line feed
-	kind   string // what the counts call it
-	reason string // why it can't be read; "" for what can
+	kind   string // its name in the counts
+	reason string // why it cannot be read; "" if it can
 	line   parsedLine
 }
 
-// A piece is a stretch of whole lines of a file.
+// A piece is a series of whole lines of a file.
 type piece struct {
 	from, to int64 // the bytes it covers
 	sum      []byte
 	records  []record
 	raw      []byte // the bytes, line feeds included
-	openLine bool   // the last record has no line feed, and is whole all the same
-	tail     []byte // at the end of the file: a last line that is torn; not covered
+	openLine bool   // the last record is complete without a line feed
+	tail     []byte // a torn last line at the end of the file; not covered
 	last     bool   // the file ends here
 }
 
-// lineReader cuts a file into pieces. What is appended to the file after it was opened is left for
-// the next import.
+// lineReader splits a file into pieces. What is appended to the file after it was opened is left
+// for the next import.
 type lineReader struct {
 	f      *os.File
 	size   int64
 	step   int // bytes of a piece
 	pos    int64
 	hash   hash.Hash // of everything before pos
-	ahead  *piece    // the first piece, when first has read it
+	ahead  *piece    // the first piece, once first has read it
 	after  hash.Hash // of ahead
 	decode func(text []byte) (kind, reason string, line parsedLine)
 }
@@ -62,7 +63,7 @@ func readerOf(f *os.File, size int64, step int) *lineReader {
 // errLineTooLong ends the reading of a file.
 var errLineTooLong = errors.New("a line is too long")
 
-// skip reads the first n bytes and returns their hash. The reader goes on behind them.
+// skip reads the first n bytes and returns their hash. The next piece begins after them.
 func (r *lineReader) skip(n int64) ([]byte, error) {
 	r.hash = sha256.New()
 	if _, err := io.Copy(r.hash, io.NewSectionReader(r.f, 0, n)); err != nil {
@@ -72,11 +73,11 @@ func (r *lineReader) skip(n int64) ([]byte, error) {
 	return r.hash.Sum(nil), nil
 }
 
-// rewind starts again at the beginning.
+// rewind returns to the beginning of the file.
 func (r *lineReader) rewind() { r.pos, r.hash = 0, sha256.New() }
 
-// first gives the first piece and goes back to the beginning. It is kept for the next that reads it
-// again from there.
+// first returns the first piece and rewinds. The piece is kept for the call of next that reads it
+// again.
 func (r *lineReader) first() (*piece, error) {
 	r.rewind()
 	if r.ahead == nil {
@@ -90,8 +91,8 @@ func (r *lineReader) first() (*piece, error) {
 	return r.ahead, nil
 }
 
-// closeLine takes the line feed that the last consumed line was waiting for. It reports false if
-// another byte is there: then the file has changed.
+// closeLine reads the line feed that the last consumed line lacked. It returns false if another
+// byte is there, which means that the file has changed.
 func (r *lineReader) closeLine() (bool, error) {
 	var b [1]byte
 	if _, err := r.f.ReadAt(b[:], r.pos); err != nil {
@@ -105,7 +106,7 @@ func (r *lineReader) closeLine() (bool, error) {
 	return true, nil
 }
 
-// rest reports whether the bytes from here to the end are want.
+// rest reports whether the remaining bytes equal want.
 func (r *lineReader) rest(want []byte) (bool, error) {
 	if r.size-r.pos != int64(len(want)) {
 		return false, nil
@@ -117,7 +118,7 @@ func (r *lineReader) rest(want []byte) (bool, error) {
 	return bytes.Equal(have, want), nil
 }
 
-// next gives the next piece. An empty file has one, without records.
+// next returns the next piece. An empty file has one piece, without records.
 func (r *lineReader) next() (*piece, error) {
 	if p := r.ahead; p != nil && r.pos == p.from {
 		r.pos, r.hash, r.ahead = p.to, r.after, nil
@@ -137,7 +138,7 @@ func (r *lineReader) next() (*piece, error) {
 	p := &piece{from: r.pos, last: r.pos+int64(len(buf)) == r.size}
 	if p.last && end < len(buf) {
 		final := r.record(r.pos+int64(end), buf[end:])
-		if final.reason == "" && final.kind != tree.Blank { // it is no torn piece of another line
+		if final.reason == "" && final.kind != tree.Blank { // complete, not torn
 			p.openLine = true
 			end = len(buf)
 		} else {
@@ -167,7 +168,8 @@ func (r *lineReader) record(offset int64, text []byte) record {
 	return rec
 }
 
-// read reads n bytes from here. A file that became shorter ends where it ends.
+// read reads n bytes from the current position. If the file has become shorter, it ends where it
+// now ends.
 func (r *lineReader) read(n int) ([]byte, error) {
 	buf := make([]byte, n)
 	got, err := r.f.ReadAt(buf, r.pos)
@@ -180,8 +182,8 @@ func (r *lineReader) read(n int) ([]byte, error) {
 	return buf[:got], err
 }
 
-// longLine reads a line that is longer than n bytes. It looks for the end first, so that the line is
-// in memory once.
+// longLine reads a line that is longer than n bytes. It finds the end first, so that the line is in
+// memory only once.
 func (r *lineReader) longLine(n int) ([]byte, error) {
 	length := int64(n)
 	in := bufio.NewReaderSize(io.NewSectionReader(r.f, r.pos+length, r.size-r.pos-length), pieceBytes)

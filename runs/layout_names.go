@@ -10,13 +10,14 @@ import (
 	"selvedge/internal/tree"
 )
 
-// seedName is the file name that the seed version gives to an id: '/', '\' and NUL become '_',
-// outer dots go, and nothing becomes "_". Different ids can give one name.
+// seedName returns the file name that the seed version uses for an id: '/', '\' and NUL become '_',
+// leading and trailing dots are removed, and an empty name becomes "_". Different ids can have the
+// same name.
 func seedName(id string) string {
 	return fileName(id, ".", func(r rune) bool { return r == '/' || r == '\\' || r == 0 })
 }
 
-// laterName is the file name that versions since 0.53 give to an id.
+// laterName returns the file name that versions since 0.53 use for an id.
 func laterName(id string) string {
 	return fileName(id, ". ", func(r rune) bool {
 		return unicode.IsControl(r) || strings.ContainsRune(`<>:"/\|?*`, r)
@@ -33,12 +34,12 @@ func fileName(id, outer string, bad func(rune) bool) string {
 	return cmp.Or(strings.Trim(name, outer), "_")
 }
 
-// runPath is where a run's file is by a rule for names.
+// runPath returns the path of a run's file by a rule for names.
 func runPath(e tree.Entity, rule func(string) string) string {
 	return rule(e.Group) + "/" + rule(e.ID) + runExtension
 }
 
-// markOf tells files apart whose names give one id.
+// markOf returns a mark that distinguishes files whose names yield the same id.
 func markOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:4])

@@ -10,8 +10,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Read finds out what the ledger knows of a file, and decodes what is new. An error of the file ends
-// its reading and nothing else.
+// Read looks up what the ledger knows of a file, and decodes what is new. An error of the file ends
+// only the reading of that file.
 func (layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
 	file := &sourceFile{path: path}
 	in := &fileReader{Tree: t, file: file, pass: send}
@@ -29,7 +29,7 @@ func (layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tre
 	return err
 }
 
-// readError is an error of the source, not of ours.
+// readError is an error of the source, not of the store.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }
@@ -48,7 +48,7 @@ type fileReader struct {
 	lines *lineReader
 	row   *tree.Row
 	sent  bool
-	free  bool // a lookup ahead found nothing under the ids in its path
+	free  bool // the lookup ahead found nothing under the ids of its path
 	pass  func(tree.Piece) error
 }
 
@@ -87,7 +87,7 @@ func (in *fileReader) run(ctx context.Context) error {
 	return in.pieces(nil)
 }
 
-// lookUp finds what the ledger knows of the file, unless that was looked up with others.
+// lookUp reads the ledger's row of the file, unless LookUp has read it ahead.
 func (in *fileReader) lookUp(ctx context.Context) error {
 	ahead, ok := in.Ahead[in.file.path]
 	if !ok {
@@ -101,8 +101,8 @@ func (in *fileReader) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// LookUp looks up what the ledger knows of files and, of those that it does not know, whether there
-// is anything under the ids that their paths say: most new files become that.
+// LookUp reads the ledger's rows of files. For files without one, it looks up whether anything is
+// stored under the ids of their paths, since most new files become those runs.
 func (layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 	return t.DB.Read(ctx, "look files up", func(rx *db.Rx) error {
 		t.Ahead = map[string]tree.Ahead{}
@@ -135,9 +135,9 @@ func (layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 	})
 }
 
-// followMove finds the row of a file that had another path when it was imported: its id is held by
-// a file that is gone. Later versions and people rename folders. The ledger is changed at once, not
-// in a batch.
+// followMove finds the ledger's row of a file that had another path when it was imported: a file
+// that is gone holds its id. Later versions and people rename folders. The ledger is changed at
+// once, not in a batch.
 func (in *fileReader) followMove(ctx context.Context) error {
 	ids, err := in.identities()
 	if err != nil || in.isFree(ids[0]) {
@@ -160,11 +160,11 @@ func (in *fileReader) followMove(ctx context.Context) error {
 	})
 }
 
-// isFree reports whether nothing was there under these ids when the file was looked up.
+// isFree reports whether nothing was stored under these ids when the file was looked up.
 func (in *fileReader) isFree(e tree.Entity) bool { return in.free && e == saidBy(in.file.path) }
 
-// skipKnown reads what was consumed before. known is false if that is not what the file begins with
-// any more; closed is true if the last consumed line has got the line feed it was without.
+// skipKnown reads what was consumed before. known is false if the file no longer begins with it;
+// closed is true if the last consumed line now has the line feed that it lacked.
 func (in *fileReader) skipKnown() (known, closed bool, err error) {
 	if in.row.Consumed > in.file.size {
 		return false, false, nil
@@ -180,9 +180,9 @@ func (in *fileReader) skipKnown() (known, closed bool, err error) {
 	return true, false, nil
 }
 
-// again reports whether a file that begins as it was is to be read as if it were new: it had no
-// whole line, or it has no records of its own here, and it has changed, or what it met has gone. A
-// refused file in which an import was stopped continues.
+// again reports whether to read a file from its beginning although it begins as it did before. It
+// does so if the file has changed and had no whole line or has no records of its own here, or if
+// the run that it conflicted with is gone. A refused file in which an import was stopped continues.
 func (in *fileReader) again(ctx context.Context, same bool) (here bool, err error) {
 	switch {
 	case !same && in.row.Consumed == 0: // without a whole line its identity was a guess
@@ -201,7 +201,7 @@ func (in *fileReader) again(ctx context.Context, same bool) (here bool, err erro
 	return !here, err
 }
 
-// tailKind is the kind of record of a torn last line; "" for none.
+// tailKind returns the kind of record of a torn last line; "" for none.
 func tailKind(tail []byte) string {
 	if len(tail) == 0 {
 		return ""
@@ -216,7 +216,7 @@ func (in *fileReader) send(st *step) error {
 	return in.pass(st)
 }
 
-// fromStart decides what the file may be, and reads it from its beginning.
+// fromStart determines which run the file may be, and reads it from its beginning.
 func (in *fileReader) fromStart(ctx context.Context) error {
 	ids, err := in.identities()
 	if err != nil {
@@ -233,8 +233,9 @@ func (in *fileReader) fromStart(ctx context.Context) error {
 	return in.pieces(choices)
 }
 
-// identities are what the file may be, by the first records in it: as many as pieceBytes hold,
-// whatever a batch holds, so that an import that was stopped in the file decides alike.
+// identities returns the ids that the file may have, by its first records: as many as pieceBytes
+// hold, whatever the size of a batch, so that an import that was stopped in the file decides the
+// same.
 func (in *fileReader) identities() ([]tree.Entity, error) {
 	lines := in.lines
 	if lines.step != pieceBytes {
@@ -247,7 +248,7 @@ func (in *fileReader) identities() ([]tree.Entity, error) {
 	return identities(in.file.path, first.records), nil
 }
 
-// pieces sends what is left of the file.
+// pieces sends the rest of the file.
 func (in *fileReader) pieces(choices []choice) error {
 	for last := false; !last; choices = nil {
 		p, err := in.lines.next()

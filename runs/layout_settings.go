@@ -22,14 +22,15 @@ import (
 const (
 	sqlPutConfig = `INSERT INTO import_settings (source, raw, checksum) VALUES (?, ?, ?)
 ON CONFLICT (source) DO UPDATE SET raw = excluded.raw, checksum = excluded.checksum`
-	// sqlConfigs gives that of the tree whose limits hold first.
+	// sqlConfigs returns the config.toml of every tree, first of the one whose limits are in
+	// effect.
 	sqlConfigs = `SELECT c.raw, s.root FROM import_settings AS c JOIN import_sources AS s ON s.id = c.source
 WHERE s.scope = (SELECT id FROM scopes WHERE name = ?1)
 ORDER BY s.id NOT IN (SELECT source FROM retention WHERE scope = s.scope AND store = 'runs'
 	AND source IS NOT NULL), s.id`
 )
 
-// A keptConfig is the config.toml of a tree that was imported.
+// A keptConfig is the config.toml of an imported tree.
 type keptConfig struct {
 	Raw  []byte `db:"raw"`
 	Root []byte `db:"root"`
@@ -38,12 +39,11 @@ type keptConfig struct {
 // settings are what an export writes into config.toml.
 type settings struct {
 	text   []byte
-	there  bool     // else nothing was imported, and no limits are stored
-	unsaid []string // what it can't say
+	there  bool     // false: nothing was imported, and no limits are stored
+	unsaid []string // what it cannot express
 }
 
-// settingsOf gives the config.toml that was imported, in which nothing is changed but the limits,
-// where they are others now.
+// settingsOf returns the imported config.toml. Only the limits are changed, if they differ now.
 func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
 	r, stored, err := stores.RetentionOf(ctx, t.DB, t.Scope, txn.StoreRuns)
 	if err != nil {
@@ -93,18 +93,18 @@ const (
 	keyAgeDays  = "max_age_days"
 )
 
-// withLimits is a config.toml that says these limits and else what text says, byte for byte. An
-// error says why there is none.
+// withLimits returns text as a config.toml with these limits; all else is kept byte for byte. The
+// error is why that is impossible.
 func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
 	now, err := parseRetention(text)
 	if err != nil {
 		if limits == DefaultRetention() {
-			return text, nil // which the original takes then
+			return text, nil // for which the original uses these
 		}
 		return nil, fmt.Errorf("can't be understood, and so not be changed: %w", err)
 	}
 	if limitsOf(policyOf(now)) == limits {
-		return text, nil // it means the same, in whatever numbers
+		return text, nil // it means the same, in other numbers
 	}
 	mark := text[:len(text)-len(bytes.TrimPrefix(text, []byte("\ufeff")))]
 	edited := say(text[len(mark):], keyAgeDays, limits.MaxAgeDays, DefaultMaxAgeDays)
@@ -116,7 +116,7 @@ func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
 	return edited, nil
 }
 
-// sameButLimits reports whether two texts say the same of everything but the limits.
+// sameButLimits reports whether two texts are equal in everything but the limits.
 func sameButLimits(a, b []byte) bool {
 	rest := func(text []byte) (tables map[string]any, err error) {
 		if err = toml.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &tables); err != nil {
@@ -136,9 +136,9 @@ func sameButLimits(a, b []byte) bool {
 	return errOne == nil && errTwo == nil && reflect.DeepEqual(one, two)
 }
 
-// say makes a TOML text say a limit, which may be written in each of TOML's ways: in a table, inline,
-// or with dotted keys. A limit that is missing is put in front of the others, unless it is the
-// original's own.
+// say sets a limit in a TOML text, in which it may be written in each of TOML's ways: in a table,
+// inline, or with dotted keys. A limit that is missing is inserted before the others, unless it is
+// the original's default.
 func say(text []byte, key string, value, own int64) []byte {
 	member := fmt.Sprintf("%s = %d", key, value)
 	at, length, put := len(text), 0, "\n["+tableRuns+"]\n"+member+"\n"
@@ -168,7 +168,7 @@ func say(text []byte, key string, value, own int64) []byte {
 		case path[0] != tableRuns:
 		case len(path) == 2 && path[1] == key:
 			found(said)
-		case len(path) == 2 && len(table) == 0: // the others have to be dotted, too
+		case len(path) == 2 && len(table) == 0: // the others have to be dotted too
 			at, put = 0, tableRuns+"."+member+"\n"
 		case len(path) == 1 && said.Kind == unstable.InlineTable:
 			at, put = int(said.Raw.Offset)+1, " "+member+" "
@@ -188,7 +188,7 @@ func say(text []byte, key string, value, own int64) []byte {
 	return slices.Concat(text[:at], []byte(put), text[at+length:])
 }
 
-// behindLine is behind the line with a table's name.
+// behindLine returns the offset after the line with a table's name.
 func behindLine(text []byte, table *unstable.Node) (at int) {
 	for it := table.Key(); it.Next(); {
 		at = int(it.Node().Raw.Offset)

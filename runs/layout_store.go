@@ -9,10 +9,10 @@ import (
 	"selvedge/internal/tree"
 )
 
-// stored is the state of a run in its store. It tells whether the run was changed since it was
-// imported: it is gone, has another row, or a later last line.
+// stored is the state of a run in its store. It shows whether the run was changed since it was
+// imported: then it is gone, has another row, or has a later last line.
 type stored struct {
-	Row  int64 `db:"key"`   // number of its row, never used again
+	Row  int64 `db:"key"`   // number of its row, never reused
 	Last int64 `db:"lines"` // sequence of the last line of its trace
 }
 
@@ -21,13 +21,13 @@ SELECT key, coalesce((SELECT max(id) & 16777215 FROM run_records WHERE id > key 
 	AND id < (key + 1) << 24), 0) AS lines
 FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
-// stateOf returns the state of a run; found is false if there is no such run.
+// stateOf returns the state of a run; found is false if the run does not exist.
 func stateOf(rx *db.Rx, scope int64, e tree.Entity) (at stored, found bool, err error) {
 	found, err = rx.Find(&at, sqlStored, scope, e.ID, e.Group)
 	return at, found, err
 }
 
-// prefetch asks ahead what stateOf will read of e and, if it has a row, what importRecords will;
+// prefetch prefetches what stateOf will read of e and, if it has a row, what importRecords will;
 // row is 0 if it has none.
 func prefetch(ask func(query string, args ...any), scope int64, e tree.Entity, row int64) {
 	ask(sqlStored, scope, e.ID, e.Group)
@@ -37,10 +37,10 @@ func prefetch(ask func(query string, args ...any), scope int64, e tree.Entity, r
 	}
 }
 
-// importRecords appends the lines of an old trace in their order and returns the new state. It keeps
-// times and lines as they are, and marks no process as the writer. With a nil was it creates the
-// run, also for no lines: an empty file is a run with an empty trace. Every line takes a place in
-// the trace, also blank lines and others that are no records, so that an export writes the same file.
+// importRecords appends the lines of an old trace in order and returns the new state. It keeps
+// times and lines as they are, and sets no owner. If was is nil it creates the run, even without
+// lines: an empty file is a run with an empty trace. Every line takes a place in the trace, also
+// blank lines and others that are no records, so that an export writes the same file.
 func importRecords(tx *db.Tx, scope int64, e tree.Entity, was *stored, records []record) (stored, error) {
 	run := RunRef{AgentID: e.Group, RunID: e.ID}
 	if err := run.check(); err != nil {
@@ -70,8 +70,7 @@ type keyedRun struct {
 	RunRef
 }
 
-// entities returns the runs of the scope in the order of their creation, also those that no list
-// shows.
+// entities returns the runs of the scope in order of creation, also those that no list shows.
 func entities(ctx context.Context, t *tree.Tree) iter.Seq2[*keyedRun, error] {
 	return tree.Each(ctx, t.DB, "read names of runs", func(rx *db.Rx, last *keyedRun, rows *[]keyedRun) error {
 		return rx.Select(rows, sqlEntities, t.Source.Scope, last.Key, tree.PageRows)

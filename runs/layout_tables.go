@@ -8,15 +8,15 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Title names a run to people.
+// Title returns the name of a run for people.
 func (layout) Title(e tree.Entity) string { return title(e) }
 
-// Things is the run that a file became.
+// Things returns the run that a file became.
 func (layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, error) {
 	return tree.OneThing(row), nil
 }
 
-// Find looks a run up.
+// Find looks up a run.
 func (layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
 	number, ok, err := rx.Store().Scope(scope)
 	if err != nil || !ok {
@@ -26,7 +26,7 @@ func (layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, er
 	return tree.Thing{Entity: e, Row: at.Row}, ok, err
 }
 
-// Tables are those of a run.
+// Tables returns the tables of a run.
 func (layout) Tables() []tree.Table {
 	return []tree.Table{
 		{
@@ -66,8 +66,8 @@ func (layout) Tables() []tree.Table {
 	}
 }
 
-// Settings are config.toml and the limits that it says. One that an export would write now says
-// nothing that is not here.
+// Settings returns config.toml and the limits that it sets. It returns no tables for a file that
+// equals what an export would write now, which holds nothing new.
 func (layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, file string, there bool,
 	err error,
 ) {

@@ -9,30 +9,30 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// lineKind is what a line of a trace turned out to be.
+// lineKind classifies a line of a trace.
 type lineKind uint8
 
 const (
-	lineBlank       lineKind = iota // nothing but Unicode white space; it is not counted
+	lineBlank       lineKind = iota // only Unicode white space; not counted
 	lineRecord                      // a Started, Turn or Ended
 	lineUnknown                     // an Unknown: readers of known kinds skip it
-	lineUndecodable                 // no record to anybody
+	lineUndecodable                 // not a record of any kind
 )
 
-// parsedLine is a line of a trace, read so that nothing is lost.
+// parsedLine is a line of a trace, parsed without loss.
 type parsedLine struct {
 	kind   lineKind
 	record Record                 // set for lineRecord and lineUnknown
-	err    *serdejson.DecodeError // set for lineUnknown and lineUndecodable: why it is no Started, Turn or Ended
+	err    *serdejson.DecodeError // lineUnknown, lineUndecodable: why it is not a lineRecord
 
 	given []byte
 }
 
-// readLine reads a line of a trace, without its line feed. Unlike [decode] it keeps records of
-// later versions: any JSON object with one "record" member, a string, is at least [Unknown]. JSON
-// that breaks the original's own rules for every kind (lone surrogates, more than 127 levels, a
-// number beyond a float, a second record behind the first) is undecodable. The answer shares memory
-// with text, which must not change as long as the answer is used.
+// readLine reads a line of a trace, without its line feed. Unlike [decode] it accepts records of
+// later versions: any JSON object with exactly one "record" member, a string, is at least an
+// [Unknown]. JSON that breaks the original's rules for every kind (lone surrogates, more than 127
+// levels, a number beyond a float, a second record after the first) is undecodable. The result
+// shares memory with text, which must not change while the result is used.
 func readLine(text []byte) parsedLine {
 	line := parsedLine{given: text}
 	if isBlank(text) && utf8.Valid(text) {
@@ -58,7 +58,8 @@ func isBlank(text []byte) bool {
 	return len(text) == 0 || text[0] != '{' && len(bytes.TrimSpace(text)) == 0
 }
 
-// kindOf is the "record" member of an object that has one, and only one, that is a string.
+// kindOf returns the value of the "record" member of an object; ok is false unless there is exactly
+// one and it is a string.
 func kindOf(text []byte) (kind string, ok bool) {
 	if !utf8.Valid(text) || serdejson.Check(text, 0) != "" {
 		return "", false
@@ -74,8 +75,9 @@ func kindOf(text []byte) (kind string, ok bool) {
 	return serdejson.Unquote(tag), true
 }
 
-// raw is the text that a store must keep beside the columns of the line's record: nil where the
-// columns, raw members verbatim, give the line back, the line itself everywhere else.
+// raw returns the text that a store must keep beside the columns of the line's record. It is nil if
+// the line can be rebuilt from the columns, with raw members verbatim, and the line itself
+// otherwise.
 func (l parsedLine) raw() []byte {
 	if l.kind == lineRecord && l.record.source().Exact && columnsHold(l.record) {
 		return nil
@@ -83,14 +85,14 @@ func (l parsedLine) raw() []byte {
 	return l.given
 }
 
-// stillSays reports whether a record is what a line says that it came from.
+// stillSays reports whether a record still equals the line that it came from.
 func stillSays(r Record, line []byte) bool {
 	read := readLine(line)
 	return read.record != nil && sameLine(r, read.record)
 }
 
 // sameLine reports whether the original would write the same line for both. JSON that it does not
-// accept, which only a record of the API can hold, is compared as it is.
+// accept, which only a record made by a caller can hold, is compared as it is.
 func sameLine(a, b Record) bool {
 	style := func(dst, raw []byte) []byte {
 		if serdejson.Check(raw, 0) != "" {
@@ -117,10 +119,10 @@ func columnsHold(r Record) bool {
 	return true
 }
 
-// columnIndex is a turn's index for an INTEGER column, clamped to its largest value.
+// columnIndex returns a turn's index for an INTEGER column, clamped to its largest value.
 func columnIndex(index uint64) int64 { return int64(min(index, math.MaxInt64)) }
 
-// lineBuffer is for lines that are only compared, or copied.
+// lineBuffer is a buffer for lines that are only compared, or copied.
 type lineBuffer struct{ bytes []byte }
 
 var lineBuffers = sync.Pool{New: func() any { return new(lineBuffer) }}
@@ -131,7 +133,7 @@ func borrowBuffer() *lineBuffer {
 	return b
 }
 
-// giveBack lets the giants go, so that one huge line does not stay in memory for good.
+// giveBack drops large buffers, so that one huge line does not stay in memory for good.
 func (b *lineBuffer) giveBack() {
 	if cap(b.bytes) <= 1<<16 {
 		lineBuffers.Put(b)

@@ -15,32 +15,33 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Filter says which runs a list shows. The zero value is all of them. Runs without a started
-// record are in no list.
+// A Filter selects the runs of a list. The zero value selects all. Runs without a started record
+// are in no list.
 type Filter struct {
-	// Agent is the agent that the calls named; nil is any. ("" is an agent like any other.)
+	// Agent is the agent under which the run was written; nil is any. ("" is an agent like any
+	// other.)
 	Agent *string
-	// Statuses are those to show; none means any.
+	// Statuses are the runs' statuses; none means any.
 	Statuses []RunStatus
-	// Outcomes are those to show, of completed runs; none means any run.
+	// Outcomes are the outcomes of completed runs; none means any run.
 	Outcomes []OutcomeStatus
-	// Since and Until bound the start: not before Since, before Until. Zero is no bound.
+	// Since and Until bound the start: at or after Since, before Until. Zero is no bound.
 	Since, Until time.Time
 }
 
 const opList = "list runs"
 
-// listName is that of the list in its cursors.
+// listName is the name of the list in its cursors.
 const listName = "runs"
 
-// Page gives a page of the runs that pass the filter, newest first; runs that started at the same
-// nanosecond go by run id, then by agent id, and so do those from before 1678, and those from after
-// 2261, which a column of times can't tell apart. Its cost depends on the runs that it looks at,
-// not on how many there are: the filter's agent and times are found in an index, as are open runs;
-// other statuses, and outcomes, are picked out.
+// Page returns a page of the runs that pass the filter, newest first. Runs that started at the same
+// nanosecond are ordered by run id, then by agent id. So are the runs from before 1678, and those
+// from after 2261, which a column of times cannot tell apart. The cost depends on the runs that are
+// examined, not on how many there are: indexes serve the filter's agent and times, and open runs;
+// other statuses, and outcomes, are checked run by run.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
 	read := s.db.Read
-	if at.After == "" { // what lies behind a place takes two statements
+	if at.After == "" { // a page after a cursor takes two statements
 		read = s.db.ReadSingle
 	}
 	return stores.Get(ctx, read, opList,
@@ -56,14 +57,14 @@ func (s *Store) PageTx(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSumm
 	return page, nil
 }
 
-// All gives the runs that pass the filter one by one, in the order of Page: see [paging.All]. A
+// All returns the runs that pass the filter one by one, in the order of Page: see [paging.All]. A
 // run moves in that order when another started record is written to it.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, error] {
 	return paging.All(func(at db.At) (db.Page[RunSummary], error) { return s.Page(ctx, filter, at) })
 }
 
-// Get describes one run. One without a started record, which no list shows, is Unstarted.
-// ErrNotFound: there is no such run.
+// Get describes one run. A run without a started record, which no list shows, is Unstarted.
+// ErrNotFound: the run does not exist.
 func (s *Store) Get(ctx context.Context, run RunRef) (summary RunSummary, err error) {
 	return stores.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (RunSummary, error) { return s.GetTx(rx, run) })
 }
@@ -93,8 +94,8 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 	return summary, nil
 }
 
-// Find gives the runs whose id begins with prefix, by run and then by agent, also those that no
-// list shows; at most limit of them, with the rules of a page.
+// Find returns the runs whose id begins with prefix, ordered by run and then by agent, including
+// those that no list shows; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []RunRef, err error) {
 	return stores.Get(ctx, s.db.Read, opFind,
 		func(rx *db.Rx) ([]RunRef, error) { return s.FindTx(rx, prefix, limit) })
@@ -122,15 +123,15 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 const sqlFindRuns = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ?
 	ORDER BY run_id, agent_id LIMIT ` + paging.BoundLimit
 
-// conditions are a filter as SQL.
+// conditions is a filter as SQL.
 type conditions struct {
 	text  string
 	args  []any
-	exact bool // a time of the filter is beyond what a column holds: Filter.passes has the last word
+	exact bool // a time is out of a column's range: Filter.passes decides
 }
 
-// key tells filters apart. The arguments are texts and integers, which %#v writes each in its own
-// way; %q takes large ones for one rune.
+// key identifies a filter. The arguments are texts and integers, which %#v writes each in its own
+// way; %q takes large integers for one rune.
 func (c *conditions) key() string { return fmt.Sprintf("%s %#v", c.text, c.args) }
 
 func (c *conditions) add(text string, args ...any) {
@@ -145,7 +146,7 @@ func (f Filter) where() (conditions, error) {
 	}
 	var err error
 	if slices.Equal(f.Statuses, []RunStatus{StatusInProgress}) {
-		// Written out, so that the index of open runs is seen to hold all that is wanted.
+		// Spelled out, so that the planner can use the index of open runs.
 		c.add(" AND status = 'in_progress'")
 	} else {
 		err = addWords(&c, "status", f.Statuses, statuses)
@@ -156,7 +157,8 @@ func (f Filter) where() (conditions, error) {
 	if err != nil {
 		return c, err
 	}
-	// A column of times ends in 1677 and 2262. Beyond, it says no more than that, and the exact times decide.
+	// A column of times ranges from 1677 to 2262. It clamps times beyond, and the exact times
+	// decide.
 	if !f.Since.IsZero() {
 		c.add(" AND started_at >= ?", db.Nanos(f.Since))
 	}
@@ -172,13 +174,14 @@ func (f Filter) where() (conditions, error) {
 	return c, nil
 }
 
-// passes is the filter's question about times, for conditions that are not exact.
+// passes compares the exact times, for conditions that are exact.
 func (f Filter) passes(run *RunSummary) bool {
 	return (f.Since.IsZero() || !run.StartedAt.Before(f.Since)) &&
 		(f.Until.IsZero() || run.StartedAt.Before(f.Until))
 }
 
-// addWords asks for a column with one of the words, if there are any; known are those that it may hold.
+// addWords requires a column to hold one of the words, if there are any; known are those that it
+// may hold.
 func addWords[W ~string](c *conditions, column string, words []W, known []string) error {
 	for _, word := range words {
 		if !slices.Contains(known, string(word)) {
@@ -195,7 +198,8 @@ func addWords[W ~string](c *conditions, column string, words []W, known []string
 	return nil
 }
 
-// summaryOrder is the order of every list: that of the indexes runs_by_agent, runs_by_start and runs_open.
+// summaryOrder is the order of every list, and of the indexes runs_by_agent, runs_by_start and
+// runs_open.
 const summaryOrder = ` ORDER BY started_at DESC, run_id, agent_id`
 
 func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
@@ -211,7 +215,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}
-	var place []any // of the last run of the page before: its start, run id and agent id
+	var place []any // start, run id and agent id of the previous page's last run
 	if at.After != "" {
 		var numbers [2]int64
 		var run RunRef
@@ -225,7 +229,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	}
 	limit := room.Items + 1
 	if where.exact {
-		limit = math.MaxInt32 // some are picked out, and the page is full when it is full
+		limit = math.MaxInt32 // some are filtered out, and the page's room ends the loop
 	}
 	items := func(yield func(RunSummary, error) bool) {
 		for run, err := range where.behind(rx, scope, place, limit) {
@@ -243,11 +247,11 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	})
 }
 
-// size is how many bytes a summary takes, about.
+// size returns roughly how many bytes a summary takes.
 func (s *RunSummary) size() int { return 200 + len(s.RunID) + len(s.AgentID) + len(s.Intent) }
 
-// behind gives at most limit runs behind a place, in two steps, first those that started at the
-// same time, so that each is one range of an index.
+// behind returns at most limit runs after a place. It takes two statements, the first for the runs
+// that started at the same time, so that each reads one range of an index.
 func (c *conditions) behind(rx *db.Rx, scope int64, place []any, limit int) iter.Seq2[RunSummary, error] {
 	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
 	if place == nil {
@@ -266,7 +270,7 @@ func (c *conditions) behind(rx *db.Rx, scope int64, place []any, limit int) iter
 	}
 }
 
-// and gives the conditions with some more.
+// and returns the conditions with some more added.
 func (c *conditions) and(text string, args ...any) conditions {
 	return conditions{text: c.text + text, args: slices.Concat(c.args, args)}
 }

@@ -6,19 +6,19 @@ import (
 	"fmt"
 )
 
-// Records as JSON are the lines of a trace. json.Marshal goes on to escape '<', '>' and '&' in
-// them; MarshalJSON does not.
+// Records as JSON are trace lines. json.Marshal also escapes '<', '>' and '&' in them; MarshalJSON
+// does not.
 
-// MarshalJSON gives the line of a trace that says what the record says.
+// MarshalJSON returns the record as a trace line.
 func (s Started) MarshalJSON() ([]byte, error) { return encode(s) }
 
-// MarshalJSON gives the line of a trace that says what the record says.
+// MarshalJSON returns the record as a trace line.
 func (t Turn) MarshalJSON() ([]byte, error) { return encode(t) }
 
-// MarshalJSON gives the line of a trace that says what the record says.
+// MarshalJSON returns the record as a trace line.
 func (e Ended) MarshalJSON() ([]byte, error) { return encode(e) }
 
-// MarshalJSON gives the line of a trace that says what the record says.
+// MarshalJSON returns the record as a trace line.
 func (u Unknown) MarshalJSON() ([]byte, error) { return encode(u) }
 
 // UnmarshalJSON reads a trace line that holds a started record.
@@ -46,8 +46,8 @@ func decodeInto[R Record](into *R, line []byte) error {
 	return nil
 }
 
-// ParseRecord reads a trace line, without its line feed. Any JSON object with one "record" member,
-// a string, is at least an Unknown. The error says why a line is no record.
+// ParseRecord reads a trace line, without its line feed. Any JSON object with exactly one "record"
+// member, a string, is at least an Unknown. The error says why a line is no record.
 func ParseRecord(line []byte) (Record, error) {
 	read := readLine(bytes.Clone(line))
 	switch read.kind {

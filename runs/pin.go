@@ -10,9 +10,8 @@ import (
 
 const opPin = "pin run"
 
-// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same.
-// ErrNotFound: there is no such run. A pin is of the run's name: a run that comes under it later is
-// pinned too.
+// Pin protects a run from retention until Unpin. Delete still removes it. ErrNotFound: the run does
+// not exist. A pin belongs to the run's name: a later run of that name is pinned too.
 func (s *Store) Pin(ctx context.Context, run RunRef) error {
 	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, run) })
 }
@@ -27,7 +26,7 @@ func (s *Store) PinTx(tx *db.Tx, run RunRef) error {
 	return tx.Store().Pin(s.scope, run.pin())
 }
 
-// Unpin takes the pin of a run away; one without is fine.
+// Unpin removes the pin of a run, if it has one.
 func (s *Store) Unpin(ctx context.Context, run RunRef) error {
 	return s.db.Reclaim(ctx, "unpin run", func(tx *db.Tx) error { return s.UnpinTx(tx, run) })
 }

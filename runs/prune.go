@@ -14,15 +14,15 @@ import (
 )
 
 // Prune removes the ended runs that the policy does not keep: by the time of their end, by agent
-// and start, and by the bytes of their records in the scope. Cancelled runs are ended ones. Runs
+// and start, and by the bytes of their records in the scope. Cancelled runs count as ended. Runs
 // that are pinned or held stay. It works in short transactions; what it removed before an error
-// stays removed, and the next call continues. A run to which a row of a table of the user's refers
-// stays: the error is then ErrConflict, and the others are removed.
+// stays removed, and the next call continues. A run stays if a row of a user's table refers to it;
+// then the others are removed, and the error is ErrConflict.
 //
-// Under a policy with an Age it also ends, as incomplete, the open runs that are free, whose process
-// is not known to live, that wait for no answer and that were last written to before that age. They
-// count as ended from then on. Runs that were imported and not written to since are left to
-// [Store.AdoptOrphans].
+// Under a policy with an Age it also ends, as incomplete, the open runs that are free, whose
+// process is not known to be alive, that do not wait for an answer and that were last written to
+// before that age. They count as ended from then on. Imported runs that were not written to since
+// are left to [Store.AdoptOrphans].
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
 	if err := stores.CheckPolicy(policy); err != nil {
 		return done, err
@@ -84,16 +84,16 @@ func newestFirst(a, b stores.Ended) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 }
 
-// remove removes ended runs in short transactions: first their rows, so that they are invisible, then
-// their records, which may be many, some at a time.
+// remove removes ended runs in short transactions. It removes their rows first, which makes them
+// invisible, and then their records, which may be many, some at a time.
 func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
 	error,
 ) {
 	p.Op, p.Store, p.Scope, p.Share = opGC, txn.StoreRuns, s.scope, runsAtATime
-	p.Excess = append([]stores.Ended{}, p.Excess...) // also where there is none
+	p.Excess = append([]stores.Ended{}, p.Excess...) // not nil, even if it is empty
 	p.Remove = func(tx *db.Tx, run stores.Ended, _ int64) (stores.Removal, int64, error) {
 		over, err := tx.Find(new(int64), sqlStillOver, run.Key, cancelled)
-		if err != nil || !over { // somebody else removed it, resumed it, or pinned it
+		if err != nil || !over { // removed, resumed or pinned meanwhile
 			return stores.Kept, 0, err
 		}
 		at, _ := (*run.Progress).(detachment)
@@ -114,7 +114,7 @@ func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, 
 	return done, err
 }
 
-// cancelled returns the cancelled runs, in short reads of the whole file: no index knows them.
+// cancelled returns the cancelled runs, in short reads of the whole file: no index has them.
 func (s *Store) cancelled(ctx context.Context) (all []stores.Ended, err error) {
 	for after, more := int64(0), true; more; {
 		var page []stores.Ended
@@ -154,7 +154,7 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 			if _, err := rx.Find(&last, sqlLastWritten, run.Key<<24, (run.Key+1)<<24); err != nil {
 				return true, err
 			}
-			if last == nil { // written before such times were kept; or imported, and the old program may go on with it
+			if last == nil { // older than the column; or imported, and maybe still in use
 				last = run.StartedAt
 				if run.OwnerID == nil {
 					return true, nil
@@ -179,8 +179,8 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 
 const (
 	sqlCountEnded = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
-	// sqlCountOthers counts the ended runs too, and those that are cancelled or about to be, by two
-	// indexes.
+	// sqlCountOthers counts the ended runs and those with a pending cancellation, the cancelled
+	// ones included, by two indexes.
 	sqlCountOthers = `SELECT (SELECT count(*) FROM runs WHERE scope = ?1 AND started_at IS NOT NULL)
 	- (SELECT count(*) FROM runs WHERE scope = ?1 AND status = 'in_progress' AND started_at IS NOT NULL)`
 	sqlStretch   = `SELECT max(key) FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS stretch`
@@ -190,14 +190,14 @@ const (
 		endedRuns + `
 ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
 	sqlLastWritten = `SELECT recorded_at FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
-	// The last record has the sum, but for runs that began before it was kept.
+	// The last record holds the sum, except in runs that began before sums were stored.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
     + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)), 0) FROM run_records
     WHERE id > ? AND id < ?`
 )
 
-// traceBytes is how many bytes the records of a run hold.
+// traceBytes returns how many bytes the records of a run hold.
 func traceBytes(rx *db.Rx, key int64) (n int64, err error) {
 	var total *int64
 	if _, err = rx.Find(&total, sqlTraceTotal, key<<24, (key+1)<<24); err != nil {

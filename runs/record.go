@@ -8,46 +8,47 @@ import (
 // A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for any other.
 // The set is closed.
 //
-// A record that was decoded remembers the line it came from where its fields cannot say all of it
-// (unknown members, key order, spelling of times). Copying the value keeps that memory; it is
-// dropped as soon as the fields no longer say what the line says.
+// A decoded record remembers the line it came from if its fields cannot express all of it (unknown
+// members, key order, spelling of times). A copy of the value remembers it too. The line is dropped
+// once the fields no longer match it.
 type Record interface {
-	// RecordKind is the record's tag in a trace line: "started", "turn", "ended", or an Unknown's own word.
+	// RecordKind returns the record's tag in a trace line: "started", "turn", "ended", or an
+	// Unknown's own word.
 	RecordKind() string
-	// MarshalJSON gives the line of a trace that says what the record says, and an error for one that
-	// no trace can hold.
+	// MarshalJSON returns the record as a trace line. It returns an error for a record that no
+	// trace can hold.
 	MarshalJSON() ([]byte, error)
 
 	source() provenance
 }
 
-// Started opens a run. Where a trace holds several, the last one describes the run.
+// Started opens a run. If a trace holds several, the last one describes the run.
 type Started struct {
 	RunID   string
 	AgentID string // as the caller names the agent, never a folder name
 	Intent  string // what the run is meant to achieve, in words
-	// OutcomeDescription says what a good end looks like; nil: not recorded, which differs from "".
+	// OutcomeDescription describes a good end; nil: not recorded, which differs from "".
 	OutcomeDescription *string
-	StartedAt          time.Time // zero: when it is appended
+	StartedAt          time.Time // zero: the time of the append
 
-	startedAtText string // the spelling that StartedAt cannot hold; see chrono.Parse
+	startedAtText string // the spelling, if StartedAt cannot hold it; see chrono.Parse
 	from          provenance
 }
 
 // Turn is one submitted action of a run and what came of it.
 type Turn struct {
-	// Index is the position the recorder stamped. Old traces repeat and skip values; order is the
-	// order of the lines.
+	// Index is the position that the recorder stamped. Old traces repeat and skip values; the order
+	// of turns is the order of the lines.
 	Index  uint64
 	Prompt *string // nil: not recorded
 	Tool   *string // nil: not recorded
-	// Parameters is any JSON value. Nil and null are the same and are not written. A reader gets the
-	// bytes that were recorded; a trace line written from them holds their canonical form: keys in
-	// byte order, without blanks.
+	// Parameters is any JSON value. Nil and null are equivalent and are not written. A reader gets
+	// the bytes that were recorded; a trace line written from them holds their canonical form: keys
+	// in byte order, without blanks.
 	Parameters json.RawMessage
 	// Output is any JSON value, with the rules of Parameters.
 	Output     json.RawMessage
-	CliOutcome *CliOutcome // nil: the tool was no command line, or nothing was classified
+	CliOutcome *CliOutcome // nil: not a command line, or not classified
 	// VerifierVerdict is VerdictNotRun in a zero Turn.
 	VerifierVerdict Verdict
 	PolicyRejected  *PolicyRejection // nil: no policy objected
@@ -55,15 +56,15 @@ type Turn struct {
 	from provenance
 }
 
-// Ended closes a run. Where a trace holds several, the last one counts; a turn after it does not
+// Ended closes a run. If a trace holds several, the last one counts; a turn after it does not
 // reopen the run.
 type Ended struct {
 	RunID       string
 	AgentID     string
 	Termination Termination
-	EndedAt     time.Time // zero: when it is appended
+	EndedAt     time.Time // zero: the time of the append
 
-	endedAtText string // the spelling that EndedAt cannot hold; see chrono.Parse
+	endedAtText string // the spelling, if EndedAt cannot hold it; see chrono.Parse
 	from        provenance
 }
 
@@ -78,23 +79,23 @@ type Unknown struct {
 	from provenance
 }
 
-// RecordKind is "started".
+// RecordKind returns "started".
 func (Started) RecordKind() string { return "started" }
 
-// RecordKind is "turn".
+// RecordKind returns "turn".
 func (Turn) RecordKind() string { return "turn" }
 
-// RecordKind is "ended".
+// RecordKind returns "ended".
 func (Ended) RecordKind() string { return "ended" }
 
-// RecordKind is the word that the record itself says.
+// RecordKind returns the record's own word, Kind.
 func (u Unknown) RecordKind() string { return u.Kind }
 
-// Termination says how a run ended. The zero value is an incomplete run: it stopped without an
-// outcome, as a crashed or adopted run does.
+// Termination describes how a run ended. The zero value is an incomplete run, which stopped without
+// an outcome, as a crashed or adopted run does.
 type Termination struct {
-	// Status is the outcome as the runtime judged it; the agent's own word is Outcome.Status, and the
-	// two may differ. Empty means Outcome.Status. It must be empty when Outcome is nil.
+	// Status is the outcome as the runtime judged it. The agent's own judgement is Outcome.Status,
+	// and the two may differ. Empty means Outcome.Status. It must be empty when Outcome is nil.
 	Status  OutcomeStatus
 	Outcome *AgentOutcome
 }
@@ -108,8 +109,8 @@ type AgentOutcome struct {
 	// Timestamp is when the account was given. Zero means the EndedAt of the record that holds it.
 	Timestamp time.Time
 
-	// timestampText is the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time,
-	// which means "absent".
+	// timestampText is the spelling if Timestamp cannot hold it: see chrono.Parse, and Go's zero
+	// time, which means "absent".
 	timestampText string
 }
 
@@ -129,7 +130,7 @@ type Evidence struct {
 	// evaluator.
 	Kind        string
 	Description string
-	// Data is any JSON value; nil and null are the same, and written as null.
+	// Data is any JSON value; nil and null are equivalent, and written as null.
 	Data json.RawMessage
 }
 
@@ -142,10 +143,10 @@ type CliOutcome struct {
 // PolicyRejection names the policy rule that stopped an action.
 type PolicyRejection struct {
 	Rule  string
-	Param *string // the parameter that offended; nil if the rule names none
+	Param *string // the offending parameter; nil if the rule names none
 }
 
-// OutcomeStatus is one of six words. All of them end a run as completed, "failure" too.
+// OutcomeStatus is one of six words. A run with any of them is completed, even with "failure".
 type OutcomeStatus string
 
 const (
@@ -164,8 +165,8 @@ const (
 	CliTimeout = "timeout"
 )
 
-// Verdict is a verifier's word on a turn. It is a number, unlike the other words, so that a Turn
-// literal that does not mention it says "not run".
+// Verdict is a verifier's judgement of a turn. It is a number, unlike the other words, so that a
+// Turn literal that does not mention it means "not run".
 type Verdict uint8
 
 const (

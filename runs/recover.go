@@ -9,25 +9,25 @@ import (
 	"selvedge/internal/stores"
 )
 
-// Recover gives back the runs whose lease is over, because its process is dead or its time has
-// passed, and gives their number. It ends none: [Store.Resume] takes them up. It may be called at
-// any time, by any process and handle, and works in short transactions; what it gave back before an
-// error stays so.
+// Recover releases the runs whose lease is over, because its process is dead or its time has
+// passed, and returns their number. It ends none: [Store.Resume] takes them up. It may be called at
+// any time, by any process and handle, and works in short transactions; what it released before an
+// error stays released.
 func (s *Store) Recover(ctx context.Context) (int, error) {
 	return s.db.RecoverReservations(ctx, db.ReservationFilter{Scope: s.scope, Kind: leaseKind})
 }
 
 const (
-	// sqlWaits looks at the tables of other stores: a workflow that is paused, or being resumed, is a
-	// run that goes on, and so is one whose live run waits for a confirmation.
+	// sqlWaits reads the tables of other stores. A workflow that is paused, or being resumed, is a
+	// run that continues, and so is one whose live run waits for a confirmation.
 	sqlWaits = `SELECT 1 FROM checkpoints WHERE scope = ?1 AND run_id = ?2
 UNION ALL SELECT 1 FROM live_runs AS r WHERE scope = ?1 AND run_id = ?2
 	AND status NOT IN ('completed', 'failed', 'cancelled')
     AND (SELECT type FROM live_events WHERE id >= r.key << 32 AND id < (r.key + 1) << 32 ORDER BY id DESC
     LIMIT 1) = 'confirmation_required'
 LIMIT 1`
-	// A run keeps the key heldKey once it was held. A program from before that was kept left a lease
-	// at the most.
+	// A run keeps the key heldKey once it was held. A program from before heldKey existed left at
+	// most a lease.
 	sqlEverHeld = `SELECT 1 FROM run_append_keys WHERE run = ? AND append_key = '` + heldKey + `'
 UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ? LIMIT 1`
 )
@@ -36,9 +36,10 @@ UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AN
 type ending struct {
 	store *Store
 	op    string
-	// spares says which runs are left alone. It is asked again in the transaction that ends them.
+	// spares reports whether a run is left alone. It is called again in the transaction that ends
+	// it.
 	spares func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error)
-	dry    bool // count them only
+	dry    bool // only count them
 
 	at    time.Time // of every end
 	ended int
@@ -66,8 +67,8 @@ func (e *ending) run(ctx context.Context) (int, error) {
 	}
 }
 
-// end ends those of the runs that are still open and are not spared. refused is about runs that
-// can't be ended; the others are ended all the same.
+// end ends those of the runs that are still open and are not spared. refused is the error about
+// runs that cannot be ended; the others are ended all the same.
 func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -136,7 +137,7 @@ func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run runRow, ends boo
 	return run, err == nil && !spared, err
 }
 
-// isOthers reports whether another process that lives writes to the run.
+// isOthers reports whether the run belongs to another live process.
 func (r *runRow) isOthers(rx *db.Rx) (bool, error) {
 	if r.OwnerID == nil {
 		return false, nil
@@ -147,7 +148,7 @@ func (r *runRow) isOthers(rx *db.Rx) (bool, error) {
 	return rx.Store().OwnerAlive(*r.OwnerID)
 }
 
-// endOrphan writes the end under the ids that the run's started record names, into the run itself.
+// endOrphan appends an end to the run, with the ids that the run's started record names.
 func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
 	end := Ended{
 		RunID: or(state.ShownRunID, ref.RunID), AgentID: or(state.ShownAgentID, ref.AgentID), EndedAt: at,

@@ -18,8 +18,9 @@ const (
 var sqlRestated = `SELECT scope, agent_id, run_id, key, owner_id, ` + stateColumns +
 	` FROM runs WHERE key = ?`
 
-// Restate derives the row of every run of the file from its trace again, of which records are lost,
-// for maintenance.Salvage. It returns a note for each run whose end is lost: such a run is open.
+// Restate recomputes the row of every run of the file from its trace, some of whose records are
+// lost, for maintenance.Salvage. It returns a note for each run whose end is lost: such a run is
+// open.
 func Restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 	const op, group = "restate runs", 100
 	keys, err := stores.Get(ctx, d.Read, op, func(rx *db.Rx) (keys []int64, err error) {
@@ -47,7 +48,7 @@ func Restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 	return notes, err
 }
 
-// restate returns a note if the end of the run is lost. What only a lost start said stays.
+// restate returns a note if the end of the run is lost. What only a lost started record held stays.
 func restate(tx *db.Tx, key int64) (note string, err error) {
 	var row struct {
 		Scope int64 `db:"scope"`
@@ -84,7 +85,8 @@ func restate(tx *db.Tx, key int64) (note string, err error) {
 	return note, err
 }
 
-// addFrame folds in what of a trace is no turn. What can't be read counts as a line that is no record.
+// addFrame adds the lines of a trace that are no turns. A line that cannot be read counts as no
+// record.
 func (s *runState) addFrame(rx *db.Rx, run RunRef, key int64) error {
 	for found, err := range rx.Query(sqlNoTurns, key<<24, (key+1)<<24) {
 		if err != nil {

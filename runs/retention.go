@@ -17,21 +17,21 @@ const (
 	DefaultMaxAgeDays      = 30
 )
 
-// RetentionConfig says which ended runs [Store.GC] keeps. Zero and negative values mean what they
-// say: a MaxPerAgent of 0 keeps none, and with a MaxAgeDays of -1 only runs that end more than a
-// day from now are young enough.
+// RetentionConfig sets which ended runs [Store.GC] keeps. Zero and negative values are taken
+// literally: a MaxPerAgent of 0 keeps none, and with a MaxAgeDays of -1 only runs that end more
+// than a day from now are young enough.
 type RetentionConfig struct {
 	MaxPerAgent uint64 // the newest ended runs of each agent, by start
 	MaxAgeDays  int64  // since the end, in days of 24 hours
 }
 
-// DefaultRetention is 50 runs per agent and 30 days.
+// DefaultRetention returns 50 runs per agent and 30 days.
 func DefaultRetention() RetentionConfig {
 	return RetentionConfig{MaxPerAgent: DefaultMaxRunsPerAgent, MaxAgeDays: DefaultMaxAgeDays}
 }
 
-// FromCarDir reads carDir/config.toml as parseRetention does. A file that is missing or can't be
-// read gives both defaults.
+// FromCarDir reads carDir/config.toml as parseRetention does. It returns both defaults if the file
+// is missing or cannot be read.
 func FromCarDir(carDir string) RetentionConfig {
 	text, err := readConfig(joinPath(carDir, "config.toml"))
 	if err != nil {
@@ -44,14 +44,14 @@ func FromCarDir(carDir string) RetentionConfig {
 	return limits
 }
 
-// parseRetention reads the table [runs] of a config.toml; other tables and keys don't matter, and
-// what the table does not say is the default. A text that is no TOML, or has a limit of another
-// type, is an error.
+// parseRetention reads the table [runs] of a config.toml. Other tables and keys are ignored, and a
+// missing limit is the default. It returns an error if the text is not TOML, or has a limit of
+// another type.
 func parseRetention(config []byte) (RetentionConfig, error) {
 	if !utf8.Valid(config) {
 		return RetentionConfig{}, errors.New("it is not UTF-8")
 	}
-	// Into a map: a struct would also take [Runs], which is another table.
+	// Into a map: a struct would also match [Runs], which is another table.
 	var tables map[string]any
 	if err := toml.Unmarshal([]byte(strings.TrimPrefix(string(config), "\ufeff")), &tables); err != nil {
 		return RetentionConfig{}, err
@@ -72,11 +72,11 @@ func parseRetention(config []byte) (RetentionConfig, error) {
 	return RetentionConfig{MaxPerAgent: uint64(perAgent), MaxAgeDays: days}, nil
 }
 
-// configSize is more than any config.toml has.
+// configSize is more than the size of any config.toml.
 const configSize = 16 << 20
 
-// readConfig reads a file, and nothing else that may be at a path: a pipe would keep us waiting, a
-// device never ends.
+// readConfig reads a regular file, and nothing else that may be at a path: a pipe would block, and
+// a device never ends.
 func readConfig(path string) (text []byte, err error) {
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > configSize) {
@@ -93,7 +93,8 @@ func readConfig(path string) (text []byte, err error) {
 	return io.ReadAll(io.LimitReader(f, info.Size()))
 }
 
-// wholeNumber is the integer of that name; ok is false when something else is there.
+// wholeNumber returns the integer of that name, or missing if there is none; ok is false if the
+// value is not an integer.
 func wholeNumber(table map[string]any, name string, missing int64) (n int64, ok bool) {
 	value, there := table[name]
 	if !there {
@@ -103,8 +104,8 @@ func wholeNumber(table map[string]any, name string, missing int64) (n int64, ok 
 	return n, ok
 }
 
-// parentFolder cuts the last component off a path without looking at the disk, ".."
-// is a component like any other, and "." counts only in front. What has no parent gives ".".
+// parentFolder removes the last component of a path without reading the disk: ".." is a component
+// like any other, and "." counts only at the front. A path without a parent yields ".".
 func parentFolder(path string) string {
 	path = trimPath(path)
 	if path == "" || path == "/" {
@@ -120,7 +121,7 @@ func parentFolder(path string) string {
 	return "/"
 }
 
-// trimPath cuts off what is no component: slashes and "." at the end.
+// trimPath removes what is no component: slashes and "." at the end.
 func trimPath(path string) string {
 	for {
 		switch {

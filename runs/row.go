@@ -8,8 +8,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// The kinds of a row of run_records. An opaque line is no record to anybody: it is kept so that an
-// export gives back the file that was imported.
+// The kinds of a row of run_records. An opaque line is not a record of any kind: it is kept so that
+// an export writes the file that was imported.
 const (
 	kindTurn    = "turn"
 	kindStarted = "started"
@@ -34,7 +34,8 @@ type recordRow struct {
 	policyParam *string
 	raw         []byte
 	exact       bool
-	// What is not of the record, as arguments: all rows of a call share them. A reader does without.
+	// Columns that are not of the record, as arguments that all rows of a call share. Readers leave
+	// them unset.
 	batch      any
 	recordedAt any
 }
@@ -42,10 +43,10 @@ type recordRow struct {
 const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind,
 	cli_code, verdict, policy_rule, policy_param, raw, exact`
 
-// writtenColumns are all but the id, the checksum and the run's bytes so far last.
+// writtenColumns are all columns but the id. The checksum and the run's bytes so far come last.
 const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`
 
-// args are the values of writtenColumns but the last.
+// args appends the values of writtenColumns except the last.
 func (r *recordRow) args(before ...any) []any {
 	first := len(before)
 	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool),
@@ -54,13 +55,13 @@ func (r *recordRow) args(before ...any) []any {
 	return append(before, txn.Checksum(before[first:]...))
 }
 
-// targets are where recordColumns are scanned to.
+// targets appends the scan targets of recordColumns.
 func (r *recordRow) targets(before ...any) []any {
 	return append(before, &r.kind, &r.unknownKind, &r.turnIndex, &r.prompt, &r.tool, &r.parameters,
 		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, &r.exact)
 }
 
-// size is how many bytes the texts and JSON of a row take: what it adds to run_records.bytes.
+// size returns how many bytes the texts and JSON of a row take, which it adds to run_records.bytes.
 func (r *recordRow) size() int {
 	n := len(r.parameters) + len(r.output) + len(r.raw)
 	for _, s := range []*string{r.unknownKind, r.prompt, r.tool, r.policyRule, r.policyParam} {
@@ -71,7 +72,7 @@ func (r *recordRow) size() int {
 	return n
 }
 
-// A pointer, or an empty slice, as an argument would cost the driver reflection.
+// For a pointer or an empty slice as an argument, the driver would use reflection.
 
 func text(s *string) any {
 	if s == nil {
@@ -94,12 +95,12 @@ func blob(b []byte) any {
 	return b
 }
 
-// rowOf is the row for a record that came through the API. The error is about a record that the
-// original could not read back.
+// rowOf returns the row for a record that came through the API. It returns an error for a record
+// that the original could not read back.
 //
-// The columns of a turn hold what the caller gave. What an export writes is decided here, and made
-// there: the very line where the record came from one and still says the same, else the original's
-// encoding of it.
+// The columns of a turn hold what the caller passed. rowOf decides what an export writes: the exact
+// line if the record came from one and still equals it, else the original's encoding of the record.
+// The export encodes it.
 func rowOf(r Record) (recordRow, error) {
 	if size := sizeOf(r); size > maxRecord {
 		return recordRow{}, fmt.Errorf("it is %d bytes long; at most %d are possible", size, maxRecord)
@@ -121,11 +122,11 @@ func rowOf(r Record) (recordRow, error) {
 	return row, nil
 }
 
-// maxRecord is what surely fits into a row, whose limit is 1,000,000,000 bytes
-// (sqlite.org/limits.html), also where its columns and the line are kept.
+// maxRecord is the size, in bytes, that surely fits into a row even if both its columns and the
+// line are stored. A row is limited to 1,000,000,000 bytes (sqlite.org/limits.html).
 const maxRecord = 400_000_000
 
-// sizeOf is how many bytes the large parts of a record take.
+// sizeOf returns how many bytes the large parts of a record take.
 func sizeOf(r Record) int {
 	switch r := r.(type) {
 	case Started:
@@ -152,7 +153,7 @@ func sizeOf(r Record) int {
 
 func oneLine(text []byte) bool { return bytes.IndexByte(text, '\n') < 0 }
 
-// rowOfLine is the row for an imported line.
+// rowOfLine returns the row for an imported line.
 func rowOfLine(line parsedLine) recordRow {
 	row := recordRow{kind: kindOpaque}
 	if line.record != nil {
@@ -163,7 +164,7 @@ func rowOfLine(line parsedLine) recordRow {
 		row.raw = line.given
 	}
 	if row.raw == nil && row.kind == kindOpaque {
-		row.raw = []byte{} // a blank line of no bytes at all
+		row.raw = []byte{} // a blank line of no bytes
 	}
 	return row
 }
@@ -199,10 +200,10 @@ func newRow(r Record) recordRow {
 	return recordRow{}
 }
 
-// Later reports a record of a later version.
+// Later reports whether the record is of a later version.
 func (r *recordRow) Later() bool { return r.kind == kindUnknown }
 
-// Record is what the row says; nil for an opaque line.
+// Record returns the record of the row; nil for an opaque line.
 func (r *recordRow) Record() (Record, error) {
 	switch {
 	case r.kind == kindOpaque:
@@ -249,7 +250,7 @@ func (r *recordRow) turn() (Record, error) {
 	return t, nil
 }
 
-// Line is what an export writes for the row, without a line feed.
+// Line returns what an export writes for the row, without a line feed.
 func (r *recordRow) Line() ([]byte, error) {
 	if r.raw != nil && r.exact {
 		return r.raw, nil

@@ -9,13 +9,13 @@ import (
 	"selvedge/internal/stores"
 )
 
-// The calls of the store that this package took over, under their names and with their behaviour:
-// docs/parity.md lists them. They are thin; where the grammar of all stores has a better call, they
+// The calls of the store that this package replaces, with its names and its behaviour:
+// docs/parity.md lists them. They are thin. If the grammar of all stores has a better call, they
 // name it.
 
-// FromJournalDir gives the store for what lies beside the journals in journalDir: the limits are
-// those of config.toml in the parent of journalDir, and Root is the folder runs there. What options
-// name already stays as it is.
+// FromJournalDir returns the store for what is next to the journals in journalDir. The limits are
+// those of config.toml in the parent of journalDir, and Root is the folder runs there. It leaves
+// alone what options set already.
 func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
 	carDir := parentFolder(journalDir)
 	if options.Retention == nil {
@@ -28,7 +28,8 @@ func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
 	return NewStore(d, options)
 }
 
-// WriteStarted opens the run that the record names. On a run that exists it changes what the summary shows.
+// WriteStarted opens the run that the record names. On an existing run it changes what the summary
+// shows.
 func (s *Store) WriteStarted(ctx context.Context, started Started) error {
 	return s.AppendRecords(ctx, started.AgentID, started.RunID, []Record{started})
 }
@@ -47,14 +48,14 @@ func (s *Store) WriteEnded(ctx context.Context, ended Ended) error {
 	return s.AppendRecords(ctx, ended.AgentID, ended.RunID, []Record{ended})
 }
 
-// AppendRecords appends records of any kind to a run, under the ids of the call: those inside the
+// AppendRecords appends records of any kind to a run, under the ids of the call; the ids inside the
 // records may differ. [Store.Append] can be repeated.
 func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, records []Record) error {
 	return s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
 }
 
-// ListRuns gives all runs of an agent, newest first, from one snapshot. An unknown agent has none.
-// Lists that may be long are read in parts with [Store.Page] and [Store.All].
+// ListRuns returns all runs of an agent, newest first, from one snapshot. An unknown agent has
+// none. [Store.Page] and [Store.All] read long lists in parts.
 func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary, err error) {
 	err = s.read(ctx, opList, func(rx *db.Rx, scope int64) error {
 		list = nil
@@ -68,14 +69,14 @@ func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary
 		}
 		return nil
 	})
-	// By the exact times: those beyond the range of a column are one value there.
+	// By the exact times: a column holds those beyond its range as one value.
 	slices.SortStableFunc(list, func(a, b RunSummary) int { return b.StartedAt.Compare(a.StartedAt) })
 	return list, err
 }
 
-// GetRunTrace gives the trace of the run with this id, whichever agent's it is; where several
-// agents have one, that of the first by id. found is false if no agent has one. Records of later
-// versions are left out; [Store.Trace] has them, and reads a long trace in parts.
+// GetRunTrace returns the trace of the run with this id, of any agent. If several agents have one,
+// it is that of the first agent by id. found is false if no agent has one. Records of later
+// versions are omitted; [Store.Trace] has them, and reads a long trace in parts.
 func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record, found bool, err error) {
 	return s.wholeTrace(ctx, sqlRunOfAny, runID)
 }
@@ -87,7 +88,7 @@ func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (reco
 	return s.wholeTrace(ctx, sqlRunOfAgent, runID, agentID)
 }
 
-// AgentForRun gives the agent whose run has this id, the first by id where several have one.
+// AgentForRun returns the agent of the run with this id, the first by id if several have one.
 func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, found bool, err error) {
 	err = s.read(ctx, "find the agent of a run", func(rx *db.Rx, scope int64) (err error) {
 		agentID = ""
@@ -97,12 +98,12 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 	return agentID, found, err
 }
 
-// AdoptOrphans ends, as incomplete, the abandoned open runs, and returns their number: those whose
-// process is dead, those of this process (which is expected to call it when it starts), and
-// imported ones. Left alone are runs of another process that lives, runs that were ever held by a
-// lease ([Store.Resume] takes them up) or that wait at a checkpoint, cancelled ones, ones with a
-// cancellation pending and ones without a started record. All get the same time. A second call
-// finds nothing. [Store.Recover] can be called at any time.
+// AdoptOrphans ends, as incomplete, the abandoned open runs, and returns their number. These are
+// the runs whose process is dead, those of this process, which is expected to call it when it
+// starts, and imported ones. It leaves alone the runs of another live process, runs that were ever
+// held by a lease ([Store.Resume] takes them up) or that wait at a checkpoint, cancelled runs, runs
+// with a pending cancellation and runs without a started record. All ends have the same time. A
+// second call finds nothing. [Store.Recover] can be called at any time.
 //
 // It works in short transactions; what it ended before an error stays ended.
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
@@ -121,17 +122,16 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 	return e.run(ctx)
 }
 
-// GC removes the ended runs that the store's retention does not keep and gives their number: of
+// GC removes the ended runs that the store's retention does not keep and returns their number: of
 // each agent those beyond the newest MaxPerAgent by start, and those that ended more than
-// MaxAgeDays ago. Only completed and incomplete runs with a started record count and go. Open ones
-// never do; nor do cancelled ones, and ones with a cancellation pending, which the program that
-// this store stands for takes for open; nor do runs that are pinned. [Store.Prune] takes any
-// policy.
+// MaxAgeDays ago. Only completed and incomplete runs with a started record count and are removed.
+// Open and pinned runs stay. So do cancelled runs and runs with a pending cancellation, which the
+// original treats as open. [Store.Prune] takes any policy.
 //
-// It works in short transactions, so other writers get their turns, and what it removed before an
-// error stays removed. A MaxAgeDays beyond what a time can say is ErrInvalid, and nothing is
-// removed; but where no run was ever written it is 0. A run to which a row of a table of the user's
-// refers is not removed; the others are, and then it is ErrConflict.
+// It works in short transactions, so that other writers get their turns; what it removed before an
+// error stays removed. A MaxAgeDays beyond what a time can hold is ErrInvalid, and nothing is
+// removed; but if no run was ever written, GC returns 0. A run stays if a row of a user's table
+// refers to it; then the others are removed, and the error is ErrConflict.
 func (s *Store) GC(ctx context.Context) (removed int, err error) {
 	var cutoff time.Time
 	used := false
@@ -144,7 +144,7 @@ func (s *Store) GC(ctx context.Context) (removed int, err error) {
 	if err != nil || !used {
 		return 0, err
 	}
-	// Each limit looks at everything: a run that is also too old takes its rank all the same.
+	// Each limit covers all runs: a run that is also too old still has its rank.
 	excess, err := s.beyondCount(ctx, int64(min(s.retention.MaxPerAgent, 1<<62)), nil)
 	if err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ const (
 	sqlAgentOfRun = `SELECT agent_id FROM runs WHERE scope = ? AND run_id = ? ORDER BY agent_id LIMIT 1`
 )
 
-// wholeTrace reads a trace without records of later versions.
+// wholeTrace returns a trace without records of later versions.
 func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool,
 	err error,
 ) {

@@ -10,9 +10,9 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// runState is what a row of runs holds of the trace: the fold of its records, kept up with each
-// append. What reads, writes and compares a row takes its columns from here, in this order, and so
-// does its checksum.
+// runState is what a row of runs holds of the trace: the fold of its records, updated with each
+// append. All that reads, writes, compares or checksums a row takes its columns from here, in this
+// order.
 type runState struct {
 	ShownAgentID  *string `db:"shown_agent_id"`
 	ShownRunID    *string `db:"shown_run_id"`
@@ -28,7 +28,7 @@ type runState struct {
 	Summary       *string `db:"summary"`
 }
 
-// stateColumns names the columns of a runState.
+// stateColumns lists the columns of a runState.
 var stateColumns = func() string {
 	var names []string
 	for field := range reflect.TypeFor[runState]().Fields() {
@@ -37,7 +37,7 @@ var stateColumns = func() string {
 	return strings.Join(names, ", ")
 }()
 
-// Targets are what a row of stateColumns is scanned into.
+// Targets returns the scan targets of a row of stateColumns.
 func (s *runState) Targets() (all []any) {
 	for _, v := range reflect.ValueOf(s).Elem().Fields() {
 		all = append(all, v.Addr().Interface())
@@ -45,7 +45,7 @@ func (s *runState) Targets() (all []any) {
 	return all
 }
 
-// values are those of stateColumns.
+// values returns the values of stateColumns.
 func (s *runState) values() (all []any) {
 	for _, v := range reflect.ValueOf(s).Elem().Fields() {
 		all = append(all, v.Interface())
@@ -57,8 +57,8 @@ func (s *runState) same(other runState) bool { return reflect.DeepEqual(*s, othe
 
 func newState() runState { return runState{Status: string(StatusInProgress)} }
 
-// add folds the next record in; nil stands for a line that is no record. The number of turns is set
-// at the end of an append, by close.
+// add applies the next record; nil stands for a line that is no record. close sets the number of
+// turns at the end of an append.
 func (s *runState) add(ref RunRef, r Record) {
 	if _, isTurn := r.(Turn); !isTurn {
 		s.Others++
@@ -90,7 +90,7 @@ func (s *runState) add(ref RunRef, r Record) {
 	}
 }
 
-// close notes the number of turns of a run that has ended; last is the sequence of its last line.
+// close sets the number of turns of a run that has ended; last is the sequence of its last line.
 func (s *runState) close(last int64) {
 	if s.EndedAt != nil {
 		turns := last - s.Others
@@ -105,7 +105,8 @@ func unless(shown, stored string) *string {
 	return &shown
 }
 
-// timeColumns is a time for a column of nanoseconds, and its text where that can't hold it.
+// timeColumns returns a time for a column of nanoseconds, and its text if the column cannot hold
+// it.
 func timeColumns(t time.Time, exact string) (nanos *int64, text *string) {
 	n := columnNanos(t)
 	if exact != "" || !holdsNanos(t) {
@@ -115,7 +116,7 @@ func timeColumns(t time.Time, exact string) (nanos *int64, text *string) {
 	return &n, text
 }
 
-// timeOf reads the two columns.
+// timeOf returns the time in the two columns.
 func timeOf(nanos int64, text *string) (t time.Time, exact string, err error) {
 	if text == nil {
 		return db.Time(nanos), "", nil

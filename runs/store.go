@@ -8,7 +8,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Store keeps the run traces of one scope. Its methods are safe for concurrent use, by many processes too.
+// A Store keeps the run traces of one scope. Its methods are safe for concurrent use, also by
+// several processes.
 type Store struct {
 	db        *db.DB
 	scope     string
@@ -18,21 +19,22 @@ type Store struct {
 	keys      keyCache
 }
 
-// Options are the choices of NewStore. The zero value is the default.
+// Options configure NewStore. The zero value is the default.
 type Options struct {
 	// Scope is the name of the scope. "" is the default scope.
 	Scope string
 	// Retention is what GC keeps; nil means 50 runs per agent and 30 days.
 	Retention *RetentionConfig
-	// Lease are the terms on which Begin and Resume hold a run. The zero value lasts as long as this process.
+	// Lease holds the terms on which Begin and Resume hold a run. The zero value lasts as long as
+	// this process.
 	Lease db.LeaseTerms
-	// Root is the folder of an old tree that this store stands for. The store never opens it; Root
-	// hands it back.
+	// Root is the folder of an old tree that this store replaces. The store never opens it; the
+	// method Root returns it.
 	Root string
 }
 
-// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
-// its first run.
+// NewStore returns the store of a scope. It reads and writes nothing; the first run creates the
+// scope.
 func NewStore(d *db.DB, options Options) *Store {
 	s := &Store{
 		db: d, scope: options.Scope, root: options.Root, lease: options.Lease,
@@ -44,7 +46,8 @@ func NewStore(d *db.DB, options Options) *Store {
 	return s
 }
 
-// scopeIn gives the number of the store's scope in a transaction, which must be one of its file.
+// scopeIn returns the number of the store's scope in a transaction, which must be one of the
+// store's file.
 func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
 	if err := rx.Store().Of(s.db.Store()); err != nil {
 		return 0, false, err
@@ -63,17 +66,17 @@ func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope in
 	})
 }
 
-// Root is the folder of the old tree that this store stands for, or "".
+// Root returns the folder of the old tree that this store replaces, or "".
 func (s *Store) Root() string { return s.root }
 
-// A RunRef names a run the way the calls that write it do. A started record inside the run may name
+// A RunRef names a run as the calls that write it do. A started record inside the run may name
 // other ids; summaries show those.
 type RunRef struct {
 	AgentID string `db:"agent_id"`
 	RunID   string `db:"run_id"`
 }
 
-// check returns ErrInvalid, with the reason, for ids that can't be ones.
+// check returns ErrInvalid, with the reason, for ids that no run can have.
 func (r RunRef) check() error {
 	if err := txn.CheckID("agent", r.AgentID); err != nil {
 		return err
@@ -81,7 +84,7 @@ func (r RunRef) check() error {
 	return txn.CheckID("run", r.RunID)
 }
 
-// failed names the run in an error, and keeps the hint of one that has it.
+// failed names the run in an error, and keeps the error's hint if it has one.
 func (r RunRef) failed(op string, err error) error {
 	hint := db.Hint(err)
 	if hint == "" && errors.Is(err, db.ErrNotFound) {
@@ -90,7 +93,7 @@ func (r RunRef) failed(op string, err error) error {
 	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: hint, Err: err}
 }
 
-// findLocked locks a run's row and reads it. ErrNotFound: there is none.
+// findLocked locks a run's row and reads it. ErrNotFound: the run does not exist.
 func (s *Store) findLocked(tx *db.Tx, op string, run RunRef) (scope int64, row runRow, err error) {
 	scope, ok, err := s.scopeIn(&tx.Rx)
 	if err == nil && ok {

@@ -9,12 +9,13 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// How the original's library (serde, with derived readers over a buffered value) turns JSON into
-// its types: which shapes stand for a struct, an enum, a number, and what it says about any other.
+// How the original's library (serde, with derived readers over a buffered value) reads JSON into
+// its types: which shapes it accepts for a struct, an enum and a number, and its errors for all
+// others.
 
 // structure is a struct as serde's derived reader sees it.
 type structure struct {
-	name     string   // as error texts call it
+	name     string   // its name in error texts
 	fields   []string // in order of declaration, which is the order in an array
 	required int      // an array must have at least this many elements
 }
@@ -45,7 +46,7 @@ var (
 
 func split(list string) []string { return strings.Fields(list) }
 
-// fields are those of a structure.
+// fields are the fields of a structure.
 type fields struct{ serdejson.Fields }
 
 func (st *structure) take(c content) (f fields) {
@@ -66,7 +67,7 @@ func (st *structure) take(c content) (f fields) {
 	}
 	next := 0
 	for _, m := range c.members {
-		// Writers keep the order, so the search goes on where the last one ended.
+		// Writers keep the order, so the search continues where the last one ended.
 		for range st.fields {
 			if next >= len(st.fields) {
 				next = 0
@@ -86,7 +87,7 @@ func (st *structure) take(c content) (f fields) {
 	return f
 }
 
-// takeText takes a structure out of a value.
+// takeText reads a structure from a value.
 func (st *structure) takeText(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
 		return fields{serdejson.Fields{
@@ -98,7 +99,7 @@ func (st *structure) takeText(text []byte) fields {
 	return st.take(contentOf(text, few[:0]))
 }
 
-// contentOf lists what an accepted object or array holds.
+// contentOf returns the content of an accepted object or array.
 func contentOf(text []byte, few []member) content {
 	s := serdejson.NewScanner(text)
 	c := content{members: few, array: s.Peek() == '['}
@@ -119,7 +120,7 @@ func contentOf(text []byte, few []member) content {
 	}
 }
 
-// only is the value of the one member of that name; nil if there is none, or several.
+// only returns the value of the one member of that name; nil if there is none, or several.
 func (c content) only(name string) (text []byte) {
 	for _, m := range c.members {
 		if c.array || !serdejson.KeyIs(m.key, name) {
@@ -149,7 +150,7 @@ func (f *fields) signed(i int) int64 {
 	return int64(f.Uint(i, math.MaxInt64, "i64"))
 }
 
-// float reads an f64, from an integer too.
+// float reads an f64, also from an integer.
 func (f *fields) float(i int) float64 {
 	text := f.Need(i)
 	if text == nil {
@@ -159,7 +160,8 @@ func (f *fields) float(i int) float64 {
 		f.Fail("invalid type: %s, expected f64", serdejson.Unexpected(text))
 		return 0
 	}
-	// Whole numbers of up to 64 bits become the nearest float too, so that one parse serves all three kinds.
+	// Whole numbers of up to 64 bits become the nearest float too, so that one parse serves all
+	// three kinds.
 	n, _ := strconv.ParseFloat(string(text), 64)
 	return n
 }
@@ -208,8 +210,8 @@ func variant(text []byte, words []string) (int, error) {
 		serdejson.OneOf(words))
 }
 
-// tagged reads an enum whose variant stands in a member "kind", or first in an array. There a
-// number counts variants.
+// tagged reads an enum whose variant is in a member "kind", or first in an array. In an array it
+// may be a number, which counts variants.
 func tagged(text []byte, enum string, words []string, few []member) (int, content, error) {
 	if text[0] != '{' && text[0] != '[' {
 		return 0, content{}, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s",
@@ -246,7 +248,8 @@ func tagged(text []byte, enum string, words []string, few []member) (int, conten
 	return 0, c, serdejson.Errorf("invalid type: %s, expected variant identifier", serdejson.Unexpected(tag))
 }
 
-// unit takes the content of a variant without data: an object may hold anything, an array nothing more.
+// unit accepts the content of a variant without data: an object may hold anything, an array must be
+// empty.
 func (c content) unit() error {
 	if c.array && len(c.members) > 0 {
 		return serdejson.Errorf("invalid length %d, expected 0 elements in sequence", len(c.members))
@@ -254,11 +257,11 @@ func (c content) unit() error {
 	return nil
 }
 
-// rawMember takes free-form JSON out of the line; null is nothing.
+// rawMember returns free-form JSON of the line; nil for null.
 func rawMember(text []byte) []byte {
 	if isNull(text) {
 		return nil
 	}
-	// Without spare capacity, so that appending to it leaves the line alone.
+	// Without spare capacity, so that appending to it does not change the line.
 	return slices.Clip(text)
 }

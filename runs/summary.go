@@ -12,14 +12,14 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// RunStatus is where a run stands.
+// RunStatus is the state of a run.
 type RunStatus string
 
 const (
 	StatusInProgress RunStatus = "in_progress" // no end was written
-	StatusCompleted  RunStatus = "completed"   // ended with an outcome, whichever
+	StatusCompleted  RunStatus = "completed"   // ended with any outcome
 	StatusIncomplete RunStatus = "incomplete"  // ended without one, as crashed runs do
-	// Two statuses that only Unknown records give.
+	// Two statuses that only Unknown records set.
 	StatusCancelled           RunStatus = "cancelled"            // ended by a cancellation
 	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, and no end was written
 )
@@ -38,28 +38,28 @@ type RunSummary struct {
 	TurnCount int
 	// Outcome is how a completed run ended; "" for every other. It is not in the JSON.
 	Outcome OutcomeStatus
-	// Summary is what a completed run's end says of it in words; "" where it says nothing, or was
-	// written at a schema version below 10. It is not in the JSON.
+	// Summary is the text of a completed run's outcome; "" if it has none, or was written at a
+	// schema version below 10. It is not in the JSON.
 	Summary string
 	// Ref is the name under which calls find the run. It is not in the JSON.
 	Ref RunRef
-	// Unstarted: the run has no started record, so that its Intent and StartedAt are empty and no list
-	// shows it. It is not in the JSON.
+	// Unstarted means that the run has no started record: its Intent and StartedAt are empty, and
+	// no list shows it. It is not in the JSON.
 	Unstarted bool
 
-	startedAtText string // the exact times, where a time.Time can't hold them
+	startedAtText string // the exact times, if a time.Time cannot hold them
 	endedAtText   string
 }
 
 // sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended
-// one is kept.
+// run is stored.
 var sqlSummary = `SELECT agent_id, run_id, ` + stateColumns + `,
     coalesce(turn_count,
     coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215,
     0) - others)
 FROM runs WHERE 1 = 1`
 
-// summaries gives the runs for which the conditions hold, as they are read.
+// summaries returns the runs for which the conditions hold, as they are read.
 func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
 		var s RunSummary
@@ -98,7 +98,7 @@ func (s *RunSummary) fill(state runState) (err error) {
 	return err
 }
 
-// or is what a pointer points at, or else another text.
+// or returns the text that a pointer points at, or other if it is nil.
 func or(text *string, other string) string {
 	if text == nil {
 		return other
@@ -106,7 +106,7 @@ func or(text *string, other string) string {
 	return *text
 }
 
-// MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is
+// MarshalJSON writes run_id, agent_id, intent, started_at, ended_at (omitted while the run is
 // open), status and turn_count.
 func (s RunSummary) MarshalJSON() ([]byte, error) {
 	out := appendText(nil, `{"run_id":`, s.RunID)

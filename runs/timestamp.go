@@ -17,8 +17,8 @@ func parseTime(s string) (t time.Time, exact string, err error) {
 	return t, exact, nil
 }
 
-// columnNanos is t in Unix nanoseconds for an INTEGER column, which holds the years 1678 to 2261;
-// others are clamped to its ends, so that they keep their place in an order.
+// columnNanos returns t in Unix nanoseconds for an INTEGER column, which holds the years 1678 to
+// 2261. Other times are clamped to its ends, so that they keep their place in an order.
 func columnNanos(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s >= math.MaxInt64/int64(time.Second):

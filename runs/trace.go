@@ -11,10 +11,10 @@ import (
 
 const opTrace = "read trace"
 
-// Trace gives the records of a run one by one, those of later versions too, read in pages: no
-// transaction is open while the caller's loop runs, and records that are appended meanwhile are
-// seen. A run that is not there is ErrNotFound, one that goes while it is read ErrCursorExpired.
-// After an error there is nothing more.
+// Trace returns the records of a run one by one, those of later versions too, read in pages: no
+// transaction is open while the caller's loop runs, and it sees records that are appended
+// meanwhile. The error is ErrNotFound for a run that does not exist, and ErrCursorExpired for a run
+// that is removed while it is read. The loop ends at an error.
 func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
 	return func(yield func(TraceRecord, error) bool) {
 		page := func(at db.At) (db.Page[Followed], error) { return s.TracePage(ctx, run, at) }
@@ -26,11 +26,11 @@ func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, er
 	}
 }
 
-// TracePage gives a page of the records of a run, in the order of the trace, those of later
-// versions too. The limit counts the lines that are looked at; imported lines that are no records
-// are among them. The cursors are those of [Store.Follow], which goes on behind the last item. A
-// run that is not there is ErrNotFound, and a cursor into one that is gone ErrCursorExpired, even
-// when a new one has its name.
+// TracePage returns a page of the records of a run, in the order of the trace, those of later
+// versions too. The limit counts the lines that are read, including imported lines that are no
+// records. The cursors are those of [Store.Follow], which continues after the last item. The error
+// is ErrNotFound for a run that does not exist, and ErrCursorExpired for a cursor into a run that
+// is gone, even if a new run has its name.
 func (s *Store) TracePage(ctx context.Context, run RunRef, at db.At) (page db.Page[Followed], err error) {
 	return stores.Get(ctx, s.db.Read, opTrace,
 		func(rx *db.Rx) (db.Page[Followed], error) { return s.TracePageTx(rx, run, at) })
@@ -49,8 +49,9 @@ func (s *Store) TracePageTx(rx *db.Rx, run RunRef, at db.At) (page db.Page[Follo
 }
 
 // Lines returns every line of a run's trace, read in pages: no transaction is open while the
-// caller's loop runs. Record is nil for an imported line that is no record. A run that is not there
-// is ErrNotFound, one that goes while it is read ErrCursorExpired.
+// caller's loop runs. Record is nil for an imported line that is no record. The error is
+// ErrNotFound for a run that does not exist, and ErrCursorExpired for a run that is removed while
+// it is read.
 func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
 	const op = "read lines"
 	return func(yield func(TraceRecord, error) bool) {
@@ -85,7 +86,7 @@ func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, er
 	}
 }
 
-// find gives the key of a run.
+// find returns the key of a run.
 func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
 	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {

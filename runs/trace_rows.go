@@ -11,14 +11,14 @@ import (
 const sqlRecords = `SELECT id & 16777215, ` + recordColumns +
 	` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + paging.BoundLimit
 
-// placedRow is a row with its place in the trace.
+// placedRow is a row and its place in the trace.
 type placedRow struct {
 	Sequence int64
 	recordRow
 }
 
-// eachRow visits at most limit rows of a run behind a sequence, until visit has enough. The row is
-// used again for the next one: what it points at may be kept, the row itself not.
+// eachRow visits at most limit rows of a run after a sequence, until visit returns false. The row
+// is reused for the next one: what it points at may be kept, the row itself not.
 func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on bool, err error)) error {
 	var row placedRow
 	targets := row.targets(&row.Sequence)
@@ -52,7 +52,7 @@ type storedLine struct {
 	text     []byte
 }
 
-// readLines returns the lines of a run behind a sequence, about maxBytes of them; more is true if
+// readLines returns the lines of a run after a sequence, about maxBytes of them; more is true if
 // there may be others.
 func readLines(rx *db.Rx, key, after int64, maxBytes int) (lines []storedLine, more bool, err error) {
 	const most = 512

@@ -9,11 +9,11 @@ import (
 
 // provenance is where a decoded record came from. A record that a caller builds has the zero value.
 type provenance struct {
-	Line  []byte // the line, where encoding the fields gives other bytes
-	Exact bool   // encoding the fields as they are gives the line
+	Line  []byte // the line, if encoding the fields yields other bytes
+	Exact bool   // encoding the fields as they are yields the line
 }
 
-// Made reports that the record was built and not decoded.
+// Made reports whether a caller built the record, so that it was not decoded.
 func (p provenance) Made() bool { return p.Line == nil && !p.Exact }
 
 func (s Started) source() provenance { return s.from }
@@ -21,7 +21,7 @@ func (t Turn) source() provenance    { return t.from }
 func (e Ended) source() provenance   { return e.from }
 func (u Unknown) source() provenance { return u.from }
 
-// The words of a trace in the order of formats.md: error texts list them in this order, and a tag
+// The words of a trace in the order of formats.md. Error texts list them in this order, and a tag
 // inside a record may be a number that counts in it.
 var (
 	recordWords      = split("started ended turn")
@@ -34,7 +34,7 @@ var (
 	verdictsByWord = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
 )
 
-// String is the word in a trace: "not_run", "pass" or "fail".
+// String returns the word in a trace: "not_run", "pass" or "fail".
 func (v Verdict) String() string {
 	if i := slices.Index(verdictsByWord, v); i >= 0 {
 		return verdictWords[i]
