@@ -2,10 +2,10 @@
 // ended.
 //
 //	traces := runs.NewStore(d, runs.Options{})
-//	err := traces.WriteStarted(ctx, started)                    // the run is open
-//	err = traces.AppendTurns(ctx, "agent-a", "run-1", turns)    // any number of times, from anywhere
-//	err = traces.WriteEnded(ctx, ended)                         // and has ended
-//	page, err := traces.Page(ctx, runs.Filter{}, db.At{})       // newest first, without reading a trace
+//	err := traces.WriteStarted(ctx, started)                  // the run is open
+//	err = traces.AppendTurns(ctx, "agent-a", "run-1", turns)  // repeatedly, from any process
+//	err = traces.WriteEnded(ctx, ended)                       // the run has ended
+//	page, err := traces.Page(ctx, runs.Filter{}, db.At{})     // newest first, reads no trace
 //
 // A run is named by its agent and its id. The first record that is appended to it, of any kind,
 // creates it. Lists show it from its first [Started] on.

@@ -49,7 +49,7 @@ var stream = stores.Stream[RunRef, TraceRecord]{
 // and nothing is read while the run does not change. An end of the run is a record like the others:
 // more may follow.
 //
-// It goes on until the caller leaves the loop. Otherwise it ends with an error: the cause of ctx
+// The loop goes on until the caller leaves it. Otherwise it ends with an error: the cause of ctx
 // once that ends, db.ErrClosed, ErrNotFound if the run does not exist, or ErrCursorExpired if the
 // run was removed or replaced, either before a call with a cursor or during the call.
 func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2[Followed, error] {

@@ -13,18 +13,20 @@ import (
 // A Batch is what one Append records: all of its events or none.
 type Batch struct {
 	Events []Event
-	// Key makes the append repeatable: a second append to the run with the same key and the same events
-	// does nothing; with other events it is db.ErrConflict. "" is no key. Keys are removed with the run.
+	// Key makes the append idempotent. A second append to the run with the same key and the same
+	// events does nothing; with other events it is db.ErrConflict. "" means no key. Keys are
+	// removed with the run.
 	Key string
-	// Repeat repeats an append whose outcome was unknown: it is the number that [db.BatchOf] gives for
-	// its error. It does nothing if that append was stored after all. 0 is no repeat.
+	// Repeat marks the append as the repeat of one whose outcome was unknown. It is the number that
+	// [db.BatchOf] returns for that append's error. The append does nothing if the first try was
+	// committed after all. 0 means no repeat.
 	Repeat int64
 }
 
 // Appended is the result of an append.
 type Appended struct {
-	// First is the sequence of the batch's first event; the others follow it. Without events it is the
-	// run's next sequence.
+	// First is the sequence of the batch's first event; the others follow it. Without events it is
+	// the run's next sequence.
 	First uint64
 	// Status is the run's status after the batch.
 	Status RunStatus
@@ -56,7 +58,7 @@ func orZero[T any](v T, err error) (T, error) {
 	return v, nil
 }
 
-// AppendTx is Append inside a transaction of the caller's.
+// AppendTx is Append inside the caller's transaction.
 func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err error) {
 	err = s.inside(tx, opAppend, runID, func(scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
@@ -173,7 +175,7 @@ func addKey(tx *db.Tx, row *runRow, key string, digest []byte) error {
 	return tx.Store().Queue(sqlAddKey, append(columns, txn.Checksum(columns...))...)
 }
 
-// apply changes the run's status and texts.
+// apply updates the run's status and texts.
 func apply(tx *db.Tx, w *runRow, event Event) error {
 	if RunStatus(w.Status) == Cancelled {
 		return nil

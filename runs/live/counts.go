@@ -14,7 +14,8 @@ ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + excluded.runs,
 	sqlMoveUp = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
 )
 
-// removedRuns is how many runs one transaction removes for a cap: it holds the writer for less than 50 ms.
+// removedRuns is how many runs one transaction removes for a cap. It holds the writer for less than
+// 50 ms.
 const removedRuns = 200
 
 // countIn counts runs that were added to a scope; oldest is the lowest of their keys.
@@ -27,7 +28,7 @@ func countOut(tx *db.Tx, scope, runs int64) error {
 	return err
 }
 
-// dropOldest enforces the cap on runs: those added first go first. It notes how far it looked, so
+// dropOldest enforces the cap on runs, and removes those added first. It stores how far it read, so
 // that a small scope does not read past the runs of large ones each time.
 func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 	var counts struct {

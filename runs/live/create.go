@@ -21,7 +21,7 @@ const (
 	opReserve = "reserve live run"
 )
 
-// CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's.
+// CreateRunWithIDTx is CreateRunWithID inside the caller's transaction.
 func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run RunSnapshot, err error) {
 	err = s.inside(tx, opCreate, id, func(scope int64) error {
 		if run, err = created(tx, id, sessionID, prompt); err != nil {
@@ -40,7 +40,7 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 	return run, err
 }
 
-// ReserveRunWithIDTx is ReserveRunWithID inside a transaction of the caller's.
+// ReserveRunWithIDTx is ReserveRunWithID inside the caller's transaction.
 func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r Reservation, err error) {
 	err = s.inside(tx, opReserve, id, func(scope int64) error {
 		r.Existing, r.Snapshot, err = s.snapshot(&tx.Rx, scope, id)
@@ -75,7 +75,7 @@ func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
 	}, nil
 }
 
-// nowMillis is the transaction's time in Unix milliseconds; 0 before 1970.
+// nowMillis returns the transaction's time in Unix milliseconds; 0 before 1970.
 func nowMillis(rx *db.Rx) uint64 { return uint64(max(0, rx.Now().UnixMilli())) }
 
 // add writes a new run, and enforces the cap on runs.

@@ -3,8 +3,8 @@
 //
 // Every call is durable when it returns. An event takes the next sequence of its run from a counter
 // in the run's row. Sequences are dense, however many callers and processes write to one run, and
-// continue after a restart, a restored file or a cap. Events come back byte for byte, those of later
-// versions too.
+// continue after a restart, a restored file or a cap. Events come back byte for byte, those of
+// later versions too.
 //
 // # Statuses
 //
@@ -22,8 +22,8 @@
 // # Caveats
 //
 // A run has room for 4,294,967,296 events in its life, a file for 2,147,483,646 runs. Times are in
-// milliseconds, and go back when the clock does. Caps belong to a Store, not to the file: all programs
-// that write to one scope should set the same. [Store.ReplaceRecords] and [Store.Records] hold a
-// whole scope in memory; [Store.List] and [Store.EventPage] do not. Paging
-// scans runs whose restored events have sequences that repeat or go back.
+// milliseconds, and go back when the clock does. Caps belong to a Store, not to the file: all
+// programs that write to one scope should set the same. [Store.ReplaceRecords] and [Store.Records]
+// hold a whole scope in memory; [Store.List] and [Store.EventPage] do not. Paging scans runs whose
+// restored events have sequences that repeat or go back.
 package live

@@ -10,15 +10,15 @@ import (
 	"selvedge/internal/usage"
 )
 
-// An Event is one event of an agent: a JSON object whose "type" says which, kept byte for byte. The
-// zero value is no event.
+// An Event is one event of an agent: a JSON object whose "type" names its kind, kept byte for byte.
+// The zero value is no event.
 type Event struct {
 	text  []byte
 	kind  string // the member "type"
 	field string // the prompt of agent_start, the text of agent_end, the message of error
 }
 
-// eventLevels is how many arrays and objects are around an event in a file: the file's array, the
+// eventLevels is how many arrays and objects enclose an event in a file: the file's array, the
 // record, the array of its events and the event's own record.
 const eventLevels = 4
 
@@ -40,14 +40,14 @@ func NewEvent(text []byte) (Event, error) {
 	return e, nil
 }
 
-// Type is the event's "type", as in "agent_start".
+// Type returns the event's "type", such as "agent_start".
 func (e Event) Type() string { return e.kind }
 
-// JSON is the event as it was given. It must not be changed.
+// JSON returns the event as it was given. The caller must not change it.
 func (e Event) JSON() []byte { return e.text }
 
-// Usage is the model usage that a turn_end or an agent_end reports; other events report none. An
-// agent_end is the sum of its turn_ends.
+// Usage returns the model usage that a turn_end or an agent_end reports; it is zero for other
+// events. An agent_end holds the sum of its turn_ends.
 func (e Event) Usage() db.Usage {
 	if e.kind != "turn_end" && e.kind != "agent_end" {
 		return db.Usage{}
@@ -55,7 +55,7 @@ func (e Event) Usage() db.Usage {
 	return usage.Of(e.text)
 }
 
-// MarshalJSON gives the event; json.Marshal compacts and escapes what it gets, JSON doesn't.
+// MarshalJSON returns the event. Unlike JSON, json.Marshal compacts and escapes it.
 func (e Event) MarshalJSON() ([]byte, error) {
 	if e.text == nil {
 		return []byte("null"), nil
@@ -69,19 +69,20 @@ func (e *Event) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// AgentStart begins a run's work: the run is executing, and the prompt is filled in if it was empty.
+// AgentStart returns an event that begins a run's work: the run is executing, and its prompt is set
+// if it was empty.
 func AgentStart(prompt string) Event { return textEvent("agent_start", "prompt", prompt) }
 
-// PlanningStart moves a run to planning.
+// PlanningStart returns an event that moves a run to planning.
 func PlanningStart(prompt string) Event { return textEvent("planning_start", "prompt", prompt) }
 
-// TextDelta is a piece of the model's answer.
+// TextDelta returns an event with a piece of the model's answer.
 func TextDelta(text string) Event { return textEvent("text_delta", "text", text) }
 
-// ErrorEvent fails a run.
+// ErrorEvent returns an event that fails a run.
 func ErrorEvent(message string) Event { return textEvent("error", "message", message) }
 
-// AgentEnd completes a run, with zero usage and no verification.
+// AgentEnd returns an event that completes a run, with zero usage and no verification.
 func AgentEnd(text string) Event {
 	e := textEvent("agent_end", "text", text)
 	e.text = append(e.text[:len(e.text)-1],
@@ -98,7 +99,7 @@ func textEvent(kind, member, value string) Event {
 	return Event{kind: kind, field: value, text: append(serdejson.AppendQuoted(text, value), '}')}
 }
 
-// check reports, as db.ErrInvalid, an event that NewEvent did not make.
+// check returns db.ErrInvalid for an event that NewEvent did not make.
 func (e Event) check() error {
 	switch {
 	case e.text == nil:
@@ -109,9 +110,9 @@ func (e Event) check() error {
 	return nil
 }
 
-// readEvent reads an event that has that many arrays and objects around it; reason says why it
-// can't be one. With arrays the event may be an array, first the type and then the members in
-// order: files may have such events, callers may not.
+// readEvent reads an event that is nested in this many arrays and objects; reason is why it cannot
+// be one. With arrays, the event may be an array of the type and then the members in order: files
+// may have such events, callers may not.
 func readEvent(text []byte, above int, arrays bool) (e Event, reason string) {
 	m, reason := wholeMembers(text, above, arrays)
 	if reason != "" {

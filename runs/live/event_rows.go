@@ -26,7 +26,7 @@ const (
 	LIMIT ` + paging.BoundLimit + `) AS last`
 )
 
-// addEvent writes an event in the run's next place, and counts it in the row, which move then
+// addEvent writes an event at the run's next place, and counts it in the row, which move then
 // writes. A batch of 0 is none. db.ErrInvalid: the run has no sequence left.
 func (w *runRow) addEvent(tx *db.Tx, e *RunEventRecord, batch int64) error {
 	place := w.nextPlace()
@@ -58,8 +58,8 @@ func (w *runRow) placeOf(events []RunEventRecord, i int) int64 {
 	return int64(i)
 }
 
-// skipOldest takes the oldest events out of the counts of a row that is not written yet, while over
-// reports true for what is kept. It returns how many.
+// skipOldest removes the oldest events from the counts of a row that is not written yet, while over
+// reports true for the rest. It returns how many.
 func (w *runRow) skipOldest(events []RunEventRecord, over func(events, bytes int64) bool) (skipped int) {
 	for ; skipped < len(events) && over(w.KeptEvents, w.KeptBytes); skipped++ {
 		w.KeptEvents--
@@ -93,10 +93,10 @@ type eventRow struct {
 	Raw        []byte `db:"raw"`
 }
 
-// place is the lower half of the event's id.
+// place returns the lower half of the event's id.
 func (w *eventRow) place() int64 { return w.ID & int64(maxPlace) }
 
-// weight is roughly how many bytes the event takes.
+// weight returns roughly how many bytes the event takes.
 func (w *eventRow) weight() int { return 64 + len(w.Event) + len(w.Raw) }
 
 func sequenceOf(id int64, sequence *int64) uint64 {
@@ -106,11 +106,11 @@ func sequenceOf(id int64, sequence *int64) uint64 {
 	return uint64(id) & maxPlace
 }
 
-// deeper is how many levels more than a file can hold are read from a row: earlier versions
+// deeper is how many levels more than a file can hold are read from a row, since earlier versions
 // accepted events a few levels too deep to be exported.
 const deeper = 8
 
-// record is the event as it was recorded. db.ErrCorrupt: this program never wrote such a row.
+// record returns the event as it was recorded. db.ErrCorrupt: this program never wrote such a row.
 func (w *eventRow) record() (e RunEventRecord, err error) {
 	var reason string
 	if w.Raw != nil {
@@ -128,13 +128,13 @@ func (w *eventRow) record() (e RunEventRecord, err error) {
 	return e, err
 }
 
-// eachEvent gives the rows of at most limit events, beginning at a place.
+// eachEvent returns the rows of at most limit events, beginning at a place.
 func (w *runRow) eachEvent(rx *db.Rx, place, limit int64) iter.Seq2[*eventRow, error] {
 	return txn.Each(rx.Store(), func(row *eventRow) (*eventRow, error) { return row, nil },
 		sqlEvents, w.first()+place, w.end(), limit)
 }
 
-// events gives at most limit events, beginning at a place.
+// events returns at most limit events, beginning at a place.
 func (w *runRow) events(rx *db.Rx, place, limit int64) ([]RunEventRecord, error) {
 	return selectEvents(rx, sqlEvents, w.first()+place, w.end(), limit)
 }
@@ -154,7 +154,8 @@ func selectEvents(rx *db.Rx, query string, args ...any) ([]RunEventRecord, error
 	return events, nil
 }
 
-// eventsAfter gives at most limit events of a higher sequence; a nil after is before all.
+// eventsAfter returns at most limit events with a higher sequence; a nil after is before all
+// events.
 func (w *runRow) eventsAfter(rx *db.Rx, after *uint64, limit int64) ([]RunEventRecord, error) {
 	switch {
 	case after == nil:
@@ -166,7 +167,7 @@ func (w *runRow) eventsAfter(rx *db.Rx, after *uint64, limit int64) ([]RunEventR
 	case *after < maxInt64:
 		return selectEvents(rx, sqlLater, w.first(), w.end(), int64(*after), limit)
 	}
-	// The column holds all of these as one number.
+	// The column holds all of these sequences as one number.
 	events, err := selectEvents(rx, sqlLater, w.first(), w.end(), int64(maxInt64-1), int64(paging.NoLimit))
 	var later []RunEventRecord
 	for _, e := range events {
@@ -177,7 +178,7 @@ func (w *runRow) eventsAfter(rx *db.Rx, after *uint64, limit int64) ([]RunEventR
 	return later, err
 }
 
-// record reads the run with its events.
+// record returns the run with its events.
 func (w *wholeRow) record(rx *db.Rx) (RunRecord, error) {
 	events, err := w.events(rx, 0, paging.NoLimit)
 	return RunRecord{Snapshot: w.snapshot(), Events: events}, err
@@ -192,8 +193,8 @@ type eventSize struct {
 	Raw        *int64 `db:"raw"`
 }
 
-// trim deletes the oldest events, at most most of them, while over reports true for what is kept;
-// move then writes the row. It deletes a few hundred in one statement.
+// trim deletes the oldest events, at most most of them, while over reports true for the rest; move
+// then writes the row. One statement deletes a few hundred.
 func (w *runRow) trim(tx *db.Tx, most int64, over func(events, bytes int64) bool) error {
 	for gone := int64(0); w.KeptEvents > 0 && gone < most && over(w.KeptEvents, w.KeptBytes); {
 		const some = 512
@@ -227,7 +228,7 @@ func (w *runRow) trim(tx *db.Tx, most int64, over func(events, bytes int64) bool
 	return nil
 }
 
-// findBatch gives the sequence of the first event of a batch that is kept; found is false if none
+// findBatch returns the sequence of the first event of a batch that is kept; found is false if none
 // is. It reads all events of the run, oldest first.
 func (w *runRow) findBatch(rx *db.Rx, batch int64) (first uint64, found bool, err error) {
 	var e eventRow
@@ -235,7 +236,8 @@ func (w *runRow) findBatch(rx *db.Rx, batch int64) (first uint64, found bool, er
 	return sequenceOf(e.ID, e.Sequence), found, err
 }
 
-// lastPlaces gives the place of the first of the last events that are kept; found is false if none is.
+// lastPlaces returns the place of the first of the last events that are kept; found is false if
+// none is.
 func (w *runRow) lastPlaces(rx *db.Rx, events int64) (place int64, found bool, err error) {
 	var first *int64
 	err = rx.Get(&first, sqlLastPlaces, w.first(), w.end(), min(events, paging.NoLimit))

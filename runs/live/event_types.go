@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// The JSON of records and events, as the Rust types that serde reads them into. A line is a type and its
-// members in order; a line that begins with a tab continues the one before. A member is NAME:TYPE, or
-// NAME~TYPE where the type has a default. TYPE? is an Option, TYPE[] a Vec, and (a|b) an enum of words.
+// The JSON of records and events, as the Rust types that serde reads them into. A line is a type
+// and its members in order; a line that begins with a tab continues the one before. A member is
+// NAME:TYPE, or NAME~TYPE where the type has a default. TYPE? is an Option, TYPE[] a Vec, and (a|b)
+// an enum of words.
 
 // objectTypes are the records and what events have in them.
 var objectTypes = parseTypes(nil, `

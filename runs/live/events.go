@@ -12,10 +12,10 @@ import (
 
 const opEvents = "read live events"
 
-// EventsPage returns a page of the events of a run that are kept, in order. Its cursors are those of
-// [Store.Follow], which continues after the last item. If a cap removed events behind the cursor,
-// the first item is a gap. db.ErrNotFound: there is no such run. db.ErrCursorExpired: the cursor's
-// run was removed or replaced.
+// EventsPage returns a page of the events of a run that are kept, in order. Its cursors are those
+// of [Store.Follow], which continues after the last item. If a cap removed events after the
+// cursor, the first item is a gap. db.ErrNotFound: there is no such run. db.ErrCursorExpired: the
+// cursor's run was removed or replaced.
 func (s *Store) EventsPage(ctx context.Context, runID string, at db.At) (page db.Page[Followed], err error) {
 	return stores.Get(ctx, s.db.Read, opEvents,
 		func(rx *db.Rx) (db.Page[Followed], error) { return s.EventsPageTx(rx, runID, at) })

@@ -12,28 +12,29 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Followed is what a follower receives, Of a run id: an event, a new status, or a gap. A new status
-// follows the event that set it; after a mark it comes alone.
+// A Followed is what a follower receives, Of a run id: an event, a new status, or a gap. A new
+// status follows the event that set it; after a mark it comes alone.
 type Followed = db.Followed[string, RunEventRecord]
 
 const opFollow = "follow live runs"
 
-// stream says how live runs are followed. The position of an event is its place plus 1: 0 is before all.
+// stream describes how live runs are followed. The position of an event is its place plus 1; 0 is
+// before all events.
 var stream = stores.Stream[string, RunEventRecord]{
 	Op: opFollow, Name: "live run", Born: string(Created),
 	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch,
 }
 
-// Follow delivers the events of a run behind a cursor, first those that are stored and then new ones
-// of any process, and each new status. Events come in order, none twice, and none is left out
-// without a gap. The cursor is one of Follow, FollowAll, [Store.EventsPage] or [Store.CursorBefore];
-// "" is the beginning. No transaction is open while the caller's loop runs, and nothing is read
-// while the run does not change.
+// Follow delivers the events of a run after a cursor, first those that are stored and then new
+// ones of any process, and each new status. Events come in order, none twice, and none is left out
+// without a gap. The cursor is one of Follow, FollowAll, [Store.EventsPage] or
+// [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's loop runs,
+// and nothing is read while the run does not change.
 //
 // An ended run may continue, so the caller decides when to leave the loop, by [RunStatus.Ended].
 // Otherwise the loop ends with an error: the cause of ctx once that ends, db.ErrClosed,
-// db.ErrNotFound if there is no such run, or db.ErrCursorExpired if the run was removed or replaced.
-// Events that a cap removed before they were read are a gap.
+// db.ErrNotFound if there is no such run, or db.ErrCursorExpired if the run was removed or
+// replaced. Events that a cap removed before they were read are a gap.
 func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Followed, error] {
 	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) {
 		row, at, err := s.placeIn(rx, runID, cursor)
@@ -157,7 +158,7 @@ FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.k
 const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
 	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + paging.BoundLimit
 
-// readStretch reads the events behind a place.
+// readStretch reads the events after a place.
 func readStretch(
 	rx *db.Rx, at stores.Place, room paging.Room,
 ) (got stores.Stretch[string, RunEventRecord], err error) {

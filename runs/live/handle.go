@@ -46,16 +46,16 @@ type RunHandle struct {
 	hook      CancelHook
 }
 
-// NewRunHandle returns a handle of a run, which need not exist; sessionID is for the hook, which may
-// be nil.
+// NewRunHandle returns a handle of a run, which need not exist; sessionID is for the hook, which
+// may be nil.
 func NewRunHandle(id, sessionID string, store *Store, session *Session, hook CancelHook) *RunHandle {
 	return &RunHandle{id: id, sessionID: sessionID, store: store, session: session, hook: hook}
 }
 
-// ID is the run's id.
+// ID returns the run's id.
 func (h *RunHandle) ID() string { return h.id }
 
-// SessionID is the session id given to NewRunHandle.
+// SessionID returns the session id that was given to NewRunHandle.
 func (h *RunHandle) SessionID() string { return h.sessionID }
 
 // Snapshot is Store.Snapshot.
@@ -68,16 +68,16 @@ func (h *RunHandle) Events(ctx context.Context) ([]RunEventRecord, error) {
 	return h.store.Events(ctx, h.id)
 }
 
-// Status is the status of Snapshot.
+// Status returns the status of Snapshot.
 func (h *RunHandle) Status(ctx context.Context) (status RunStatus, found bool, err error) {
 	run, found, err := h.store.Snapshot(ctx, h.id)
 	return run.Status, found, err
 }
 
-// Cancel stops the run if it is its session's current one and can be stopped: it calls the session's
-// function, marks the run cancelled, whatever its status, and calls the hook. It reports whether it
-// did so; a second call does it again. The run need not exist in the store. After an error both
-// functions were called, but the mark may not be stored.
+// Cancel stops the run if it is its session's current one and can be stopped: it calls the
+// session's function, marks the run cancelled, whatever its status, and calls the hook. It reports
+// whether it did so; a second call does it again. The run need not exist in the store. After an
+// error both functions were called, but the mark may not be stored.
 func (h *RunHandle) Cancel(ctx context.Context) (cancelled bool, err error) {
 	stop := h.session.stopOf(h.id)
 	if stop == nil {

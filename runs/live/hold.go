@@ -10,9 +10,9 @@ import (
 	"selvedge/internal/stores"
 )
 
-// A Run is a live run that this process holds by a lease: no other holder can take it, and writes of
-// a stale holder are refused. Marks, such as MarkCancelled, need no lease. Its methods are safe for
-// concurrent use.
+// A Run is a live run that this process holds by a lease: no other holder can take it, and writes
+// of a stale holder are refused. Marks, such as MarkCancelled, need no lease. Its methods are safe
+// for concurrent use.
 type Run struct {
 	store *Store
 	id    string
@@ -27,7 +27,7 @@ type Start struct {
 	Prompt    string // "" until an agent_start fills it in
 }
 
-// leaseKind is the kind of the reservations of live runs. Their name is the run's key.
+// leaseKind is the kind of the leases of live runs. Their name is the run's key.
 const leaseKind = "live run"
 
 const (
@@ -39,17 +39,17 @@ const (
 	opRelease  = "release live run"
 )
 
-// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run;
-// Resume holds one that is free.
+// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a
+// run; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
 	r, err = within(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) })
 	if err == nil {
-		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one is not held
+		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one
 	}
 	return orNone(r, err)
 }
 
-// BeginTx is Begin inside a transaction of the caller's. The run is held once that commits.
+// BeginTx is Begin inside the caller's transaction. The run is held once that commits.
 func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 	if start.ID == "" {
 		start.ID = newID()
@@ -74,7 +74,7 @@ func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
 		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) }))
 }
 
-// ResumeTx is Resume inside a transaction of the caller's. The run is held once that commits.
+// ResumeTx is Resume inside the caller's transaction. The run is held once that commits.
 func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 	return s.hold(tx, opResume, runID)
 }
@@ -137,10 +137,10 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, 
 	return &Run{store: s, id: runID, key: at.Key, lease: lease}, nil
 }
 
-// ID is the run's id.
+// ID returns the run's id.
 func (r *Run) ID() string { return r.id }
 
-// Epoch is the number of the lease: it grows with every holder of the run.
+// Epoch returns the number of the lease, which grows with every holder of the run.
 func (r *Run) Epoch() int64 { return r.lease.Epoch() }
 
 // Keep renews the lease in the background; the context that it returns ends when the lease is lost.
@@ -150,23 +150,23 @@ func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.Canc
 }
 
 // Append records events of the run. db.ErrLeaseLost: this handle no longer holds it, and nothing
-// changed. After an unknown outcome, db.BatchOf gives the number for RepeatAppend.
+// changed. After an unknown outcome, db.BatchOf returns the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 	return r.RepeatAppend(ctx, 0, events...)
 }
 
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was stored
-// after all.
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was
+// committed after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
 	return within(ctx, writing(r.store.db, events), opHeld,
 		func(tx *db.Tx) (Appended, error) { return r.append(tx, batch, events) })
 }
 
-// AppendTx is Append inside a transaction of the caller's.
+// AppendTx is Append inside the caller's transaction.
 func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
 
-// append reports, as db.ErrLeaseLost, that this handle no longer holds the run: another holder has
-// it, or it was removed or replaced. Lock order: the run's row, then the lease's.
+// append returns db.ErrLeaseLost if this handle no longer holds the run: another holder has it, or
+// it was removed or replaced. Lock order: the run's row, then the lease's.
 func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
 	b := Batch{Events: events, Repeat: repeat}
 	err = r.store.inside(tx, opHeld, r.id, func(scope int64) error {
@@ -188,12 +188,13 @@ func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err e
 	return orZero(a, err)
 }
 
-// End records the run's last events, such as AgentEnd, and releases it. db.ErrLeaseLost is as for Append.
+// End records the run's last events, such as AgentEnd, and releases it. db.ErrLeaseLost is as for
+// Append.
 func (r *Run) End(ctx context.Context, events ...Event) error {
 	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
 }
 
-// EndTx is End inside a transaction of the caller's.
+// EndTx is End inside the caller's transaction.
 func (r *Run) EndTx(tx *db.Tx, events ...Event) error {
 	if _, err := r.AppendTx(tx, events...); err != nil {
 		return err
@@ -206,7 +207,7 @@ func (r *Run) Release(ctx context.Context) error {
 	return r.store.db.WriteEnd(ctx, opRelease, r.ReleaseTx)
 }
 
-// ReleaseTx is Release inside a transaction of the caller's.
+// ReleaseTx is Release inside the caller's transaction.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
 	err := tx.Store().Of(r.store.db.Store())
 	if err == nil {
@@ -221,5 +222,5 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 	return err
 }
 
-// sqlOwn notes which process holds a run; NULL means none.
+// sqlOwn sets the process that holds a run; NULL means none.
 const sqlOwn = `UPDATE live_runs SET owner_id = ? WHERE key = ?`

@@ -7,8 +7,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// members are the members of an object as spans of the text, or the elements of an array that
-// stands for an object: serde reads a struct from an array of its fields, too.
+// members holds the members of an object as spans of the text, or the elements of an array that
+// represents an object: serde also reads a struct from an array of its fields.
 type members struct {
 	array  bool
 	keys   [][]byte // quoted, as they stand; nil for an array
@@ -57,8 +57,8 @@ func spanMembers(s *serdejson.Scanner, arrays bool) (*members, string) {
 	}
 }
 
-// takeType reads the type of an event: its member "type", or the first element of an array, which it
-// removes.
+// takeType reads the type of an event: its member "type", or the first element of an array, which
+// it removes.
 func (m *members) takeType() (string, string) {
 	var tag []byte
 	if m.array {
@@ -84,7 +84,7 @@ func (m *members) takeType() (string, string) {
 	return serdejson.Unquote(tag), ""
 }
 
-// find gives the place of a field's value, -1 if it is absent.
+// find returns the index of a field's value, or -1 if it is absent.
 func (m *members) find(fields []field, i int) (at int, reason string) {
 	at = -1
 	if m.array {
@@ -131,7 +131,7 @@ func (m *members) check(fields []field) string {
 	return ""
 }
 
-// value is a member that check has seen; nil where it is absent.
+// value returns the value of a member that check has accepted; nil if it is absent.
 func (m *members) value(fields []field, name string) []byte {
 	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 	if at, _ := m.find(fields, i); at >= 0 {
@@ -140,7 +140,8 @@ func (m *members) value(fields []field, name string) []byte {
 	return nil
 }
 
-// further is a JSON object with the members that are none of these fields; nil when there are none.
+// further returns a JSON object with the members that are none of these fields; nil if there are
+// none.
 func (m *members) further(fields []field) []byte {
 	if m.array {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A shape says which JSON values a Rust type is read from.
+// A shape describes the JSON values that a Rust type is read from.
 type shape struct {
 	sort     sort
 	words    []string // of sortWord
-	empty    bool     // of sortWord: in an object, too, the word may have {} for its value
+	empty    bool     // of sortWord: in an object, the word may also have {} as its value
 	of       *shape   // of sortList
 	fields   []field  // of sortObject
-	nullable bool     // null, and an absent member, are none
+	nullable bool     // null, or an absent member, means none
 }
 
 type sort byte
@@ -38,7 +38,7 @@ type field struct {
 	name    string
 	shape   *shape
 	absent  bool // the member can be missing
-	element bool // and so can, at the end of an array that stands for the object, the element
+	element bool // the element can be missing too, at the end of an array for the object
 }
 
 var basicTypes = map[string]*shape{
@@ -48,8 +48,8 @@ var basicTypes = map[string]*shape{
 	"status": {sort: sortWord, words: statuses},
 }
 
-// read says why serde does not read a value into this type; "" if it does. A scanner has accepted
-// the value.
+// read returns why serde does not read a value into this type; "" if it does. A scanner has
+// accepted the value.
 func (sh *shape) read(text []byte) string {
 	c := text[0]
 	if sh.nullable && c == 'n' {
@@ -119,7 +119,7 @@ func (sh *shape) contents(text []byte) bool {
 	return text[0] == 'n'
 }
 
-// numbers are the types of numbers, and which whole numbers they hold.
+// numbers are the number types and the whole numbers that they hold.
 var numbers = [...]struct {
 	name string
 	hold func(n serdejson.Number) bool

@@ -1,10 +1,11 @@
-// The layout of the old store: runs/SESSION.json, an array of records per session; in later versions
-// v1/sessions/id_BASE64.json, a document with that array in it, and v1/runs/id_BASE64.json.
+// The layout of the old store: runs/SESSION.json, an array of records per session; in later
+// versions v1/sessions/id_BASE64.json, a document with that array in it, and
+// v1/runs/id_BASE64.json.
 //
 // A file is imported record by record: a bad record or a cut file affects no other record, and goes
-// into quarantine with its bytes. Sealed documents are named there. Of records with one id in a
-// file the last is imported, as by the original. An export writes runs/SESSION.json, which all
-// versions read; later ones want the session's own document beside it.
+// into quarantine with its bytes. Sealed documents are listed there. If a file has several records
+// with one id, the last is imported, as by the original. An export writes runs/SESSION.json, which
+// all versions read; later versions also need the session's own document next to it.
 
 package live
 
@@ -29,12 +30,12 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Layout is that of the old store's trees, for package legacy.
+// Layout returns the layout of the old store's trees, for package legacy.
 func Layout() tree.Layout { return layout{} }
 
 type layout struct{}
 
-// Name is "live".
+// Name returns "live".
 func (layout) Name() string { return "live" }
 
 // Recognise accepts the folder given to the old store, if a run in it can be read.
@@ -55,7 +56,7 @@ func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	return fmt.Sprintf("live runs: %d sessions", files), err == nil && readable, err
 }
 
-// holdsRun reports whether a file has a readable run.
+// holdsRun reports whether a file holds a readable run.
 func holdsRun(root tree.Folder, path string) bool {
 	text, err := root.Read(path, maxFile)
 	if err != nil {
@@ -65,7 +66,7 @@ func holdsRun(root tree.Folder, path string) bool {
 	return slices.ContainsFunc(elements, func(e fileElement) bool { return e.Reason == "" })
 }
 
-// Root is the folder that holds runs/ or v1/.
+// Root returns the folder that holds runs/ or v1/.
 func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 	for _, inside := range []string{"runs", "v1/sessions", "v1/runs"} {
 		if _, err := dir.Sub(inside); !errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +82,7 @@ func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 const sessionExtension = ".json"
 
 // Walk calls file for what should hold records: later layouts first, as later versions read them,
-// and files named after the session in them before copies of these.
+// and files that are named after the session in them before copies of these.
 func (layout) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
@@ -152,7 +153,7 @@ func namedAfterSession(root tree.Folder, path, stem string) bool {
 
 var sessionMember = regexp.MustCompile(`"session_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
 
-// sessionOf is the session that a file is named after; in runs/ several ids can share a name.
+// sessionOf returns the session that a file is named after; in runs/ several ids can share a name.
 func sessionOf(path string) (session string, ok bool) {
 	folder, name := filepath.Split(path)
 	stem, ok := strings.CutSuffix(name, sessionExtension)
@@ -164,15 +165,15 @@ func sessionOf(path string) (session string, ok bool) {
 	return string(id), ok && err == nil
 }
 
-// A file is one that was read, to import or to compare it.
+// A file is one that was read, for import or for comparison.
 type file struct {
 	*tree.Tree
 	scope    string // of the file's runs
 	path     string
 	text     []byte
 	sum      []byte
-	reason   string // why it can't be read at all; "" if it can
-	retried  bool   // it is out of quarantine, and nothing of it was imported
+	reason   string // why it cannot be read at all; "" if it can
+	retried  bool   // it comes from quarantine, and nothing of it was imported
 	elements []fileElement
 	damage   *fileDamage
 	lacks    map[string]struct{} // runs that inScope did not find
@@ -192,8 +193,8 @@ func readFile(t *tree.Tree, path string) *file {
 	return f
 }
 
-// inScope sets the scope of the file's runs: the one where they are, or for a session whose run ids
-// another file of the tree has a scope of its own, since a run is found by its id alone.
+// inScope sets the scope of the file's runs. It is the scope where they are. A session whose run
+// ids another file of the tree has gets a scope of its own, since a run is found by its id alone.
 func (f *file) inScope(rx *db.Rx) error {
 	f.lacks = map[string]struct{}{}
 	f.scope = f.Scope
@@ -221,7 +222,7 @@ func (f *file) inScope(rx *db.Rx) error {
 			continue
 		}
 		own := ownScope(f.Scope, session)
-		if ours.Source != f.Source.ID { // another tree's, or an export of what was kept apart
+		if ours.Source != f.Source.ID { // another tree's, or an export of a separate session
 			if _, found, err = findImported(rx, own, e.Record.Snapshot.ID); err != nil {
 				return err
 			} else if !found {
@@ -234,7 +235,7 @@ func (f *file) inScope(rx *db.Rx) error {
 	return nil
 }
 
-// ownScope is the scope of a session that is kept apart.
+// ownScope returns the scope of a session that is kept apart.
 func ownScope(scope, session string) string {
 	if scope != "" {
 		scope += "/"

@@ -60,7 +60,7 @@ func place(t *tree.Tree, runs []placed) []*target {
 			f.runs = append(f.runs, p)
 		}
 	}
-	// Runs that came from files first: a file is theirs.
+	// Runs that came from files go first: the files are theirs.
 	for _, p := range runs {
 		if p.Source == 0 {
 			continue

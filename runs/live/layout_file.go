@@ -15,7 +15,7 @@ type fileElement struct {
 	Offset int    // in the file
 	Level  int    // of indentation if the element begins a line, else -1
 	Record RunRecord
-	Reason string // why it can't be read; "" if it can
+	Reason string // why it cannot be read; "" if it can
 }
 
 // fileDamage is a part of a file that belongs to no element.
@@ -29,9 +29,9 @@ func damaged(text []byte, at int, reason string) *fileDamage {
 	return &fileDamage{at, text[at:], reason}
 }
 
-// parseFile reads the records of a file one by one, so that a bad record affects no other: an array of
-// records, a session's document with run_records in it, or bare records one after the other. The
-// damage is what can't be read, and everything behind it.
+// parseFile reads the records of a file one by one, so that a bad record affects no other. The file
+// is an array of records, a session's document with run_records in it, or bare records one after
+// the other. The damage is what cannot be read, and everything after it.
 func parseFile(text []byte) (elements []fileElement, damage *fileDamage) {
 	at, above := skipBlanks(text, 0), 1
 	switch {
@@ -58,7 +58,8 @@ func parseFile(text []byte) (elements []fileElement, damage *fileDamage) {
 	return elements, nil
 }
 
-// whyUnreadable says why the original reads nothing of a file, and from which byte on; "" if it reads it.
+// whyUnreadable returns why the original reads nothing of a file, and from which byte on; "" if it
+// reads it.
 func whyUnreadable(text []byte) (offset int, reason string) {
 	elements, damage := parseFile(text)
 	for i := range elements {
@@ -80,7 +81,8 @@ func whyUnreadable(text []byte) (offset int, reason string) {
 	return 0, ""
 }
 
-// typeAt is where a record names a type of event; 0 if it escapes the name.
+// typeAt returns the offset at which a record names a type of event; 0 if the record escapes the
+// name.
 func typeAt(record []byte, kind string) int {
 	if at := regexp.MustCompile(`"type"\s*:\s*"` + regexp.QuoteMeta(kind) + `"`).FindIndex(record); at != nil {
 		return at[0]
@@ -107,8 +109,8 @@ func runRecords(text []byte) (at int, ok bool) {
 	}
 }
 
-// readArray reads the array at an offset; end is behind it. Its elements have that many arrays and
-// objects around them.
+// readArray reads the array at an offset; end is the offset after it. Its elements are nested in
+// this many arrays and objects.
 func readArray(text []byte, at, above int) (end int, elements []fileElement, damage *fileDamage) {
 	at++
 	for first := true; ; first = false {
@@ -163,7 +165,8 @@ func readElement(text []byte, at, length, above int) fileElement {
 	return e
 }
 
-// level is the indentation before an offset, in steps of two; -1 if the offset does not begin a line.
+// level returns the indentation before an offset, in steps of two; -1 if the offset does not begin
+// a line.
 func level(text []byte, at int) int {
 	blanks := 0
 	for at > 0 && text[at-1] == ' ' {
@@ -176,8 +179,8 @@ func level(text []byte, at int) int {
 	return blanks / 2
 }
 
-// valueLength finds the end of a value by brackets and quotes alone, so that values that can't be read
-// have an end too.
+// valueLength finds the end of a value by brackets and quotes alone, so that it also finds the end
+// of a value that cannot be read.
 func valueLength(text []byte) (int, bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -248,7 +251,8 @@ func (e *fileElement) regular() bool {
 
 func (d *fileDamage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
 
-// safeName is the original's file name for a session, without the extension. Several ids can share it.
+// safeName returns the original's file name for a session, without the extension. Several ids can
+// share it.
 func safeName(sessionID string) string {
 	one := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
 	return strings.ReplaceAll(one, "..", "_")

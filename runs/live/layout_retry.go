@@ -42,7 +42,7 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) 
 	return &lateRecord{f, q}, e.Reason, nil
 }
 
-// indent is the indentation of a record of several lines, as its last line has it.
+// indent returns the indentation of a record of several lines, as its last line has it.
 func indent(raw []byte) string {
 	last := string(raw[bytes.LastIndexByte(raw, '\n')+1:])
 	if len(last) == len(raw) {
@@ -84,8 +84,8 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	return f.recount(tx, len(e.Record.Events))
 }
 
-// position is the place of the record among those of its file: the free places belong to the records
-// in quarantine, in the order of the file.
+// position returns the place of the record among those of its file: the free places belong to the
+// records in quarantine, in the order of the file.
 func (f *lateRecord) position(rx *db.Rx) (int, error) {
 	var taken []int
 	if err := rx.Select(&taken, sqlPositions, f.Source.ID, []byte(f.path)); err != nil {

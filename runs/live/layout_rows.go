@@ -17,7 +17,7 @@ type origin struct {
 	Position int    `db:"position"`
 }
 
-// An imported run is one that is here, and where it came from.
+// An imported run is a run of the store, and where it came from.
 type imported struct {
 	wholeRow
 	HasTexts bool `db:"told"`
@@ -26,7 +26,7 @@ type imported struct {
 	Stamp  []byte `db:"stamp"`  // as it was imported
 }
 
-// A placed run is one whose record belongs to that place of a tree.
+// A placed run is a run whose record belongs to that place of a tree.
 type placed struct {
 	Key       int64  `db:"key"`
 	SessionID string `db:"session_id"`
@@ -43,7 +43,7 @@ var (
 FROM live_runs AS r LEFT JOIN live_texts AS t ON t.run = r.key LEFT JOIN live_imports AS i ON i.run = r.key
 	WHERE r.scope = ? AND r.run_id = ?`
 	sqlSetPlace = `UPDATE live_imports SET position = ? WHERE run = ?`
-	// A scope includes what came from its trees into scopes of their own.
+	// A scope includes the runs that came from its trees into scopes of their own.
 	sqlInScope = `(r.scope = ?1
 	OR r.scope IN (SELECT o.scope FROM import_sources AS s JOIN live_imports AS l ON l.source = s.id
     JOIN live_runs AS o ON o.key = l.run WHERE s.scope = ?1))`
@@ -112,9 +112,9 @@ func findImported(rx *db.Rx, scopeName, runID string) (i imported, found bool, e
 	return i, found && err == nil, err
 }
 
-// recordText is a run's record for a file: its bytes as they were imported, if it did not change
-// since and this program would write others (verbatim), else compact JSON. found is false for a run
-// that was removed.
+// recordText returns a run's record for a file: its bytes as they were imported, if it has not
+// changed since and this program would write others (verbatim), else compact JSON. found is false
+// for a run that was removed.
 func recordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err error) {
 	row, found, err := wholeByKey(rx, key)
 	if err != nil || !found {
@@ -145,7 +145,7 @@ func wholeByKey(rx *db.Rx, key int64) (*wholeRow, bool, error) {
 	return whole, err == nil, err
 }
 
-// placedRuns gives all runs of the scope, and those that came from its trees into scopes of their
+// placedRuns returns all runs of the scope, and those that came from its trees into scopes of their
 // own, oldest first; then each copy of one of them in a further file.
 func placedRuns(rx *db.Rx, scope int64) (list []placed, err error) {
 	for _, query := range []string{sqlOrigins, sqlCopies} {
@@ -158,7 +158,7 @@ func placedRuns(rx *db.Rx, scope int64) (list []placed, err error) {
 	return list, nil
 }
 
-// addCopy notes a further file that holds a run's record.
+// addCopy stores a further file that holds a run's record.
 func addCopy(tx *db.Tx, key int64, at origin) error {
 	if err := tx.Store().Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
 		return err

@@ -7,10 +7,10 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Title names a run to people. Its group is the scope that it is in.
+// Title returns the name of a run for people. Its group is the scope that it is in.
 func (layout) Title(e tree.Entity) string { return fmt.Sprintf("run %q", e.ID) }
 
-// Things are the runs that a file holds, those too that it holds a copy of.
+// Things returns the runs that a file holds, including those that it holds a copy of.
 func (layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing, err error) {
 	var runs []struct {
 		Key   int64  `db:"key"`
@@ -24,13 +24,13 @@ func (layout) Things(rx *db.Rx, s tree.Source, row *tree.Row) (list []tree.Thing
 	return list, err
 }
 
-// Find looks a run up.
+// Find looks up a run.
 func (layout) Find(rx *db.Rx, _ string, e tree.Entity) (tree.Thing, bool, error) {
 	ours, ok, err := findImported(rx, e.Group, e.ID)
 	return tree.Thing{Entity: e, Row: ours.Key}, ok, err
 }
 
-// Tables are those of a run.
+// Tables returns the tables of a run.
 func (layout) Tables() []tree.Table {
 	return []tree.Table{
 		{

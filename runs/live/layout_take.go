@@ -114,8 +114,8 @@ func (f *file) asItWas(row *tree.Row) bool {
 	return f.reason == "" && row != nil && bytes.Equal(row.PrefixSHA256, f.sum)
 }
 
-// wasUnread reports whether the quarantine says wrongly that an unchanged file can't be read: it
-// could not be read once.
+// wasUnread reports whether an unchanged file that can be read is in quarantine as unreadable,
+// since it could not be read once.
 func (f *file) wasUnread(rx *db.Rx) (bool, error) {
 	if !f.Unread {
 		return false, nil
@@ -161,12 +161,12 @@ type taking struct {
 	*file
 	tx   *db.Tx
 	part *tree.Part
-	kept bool // a run changed in the file and here: ours stays
+	kept bool // a run changed in the file and here, and stays as it is here
 
 	counts tree.Tally // for the ledger
 }
 
-// count counts what was met, in a column of the report and for the ledger.
+// count counts records in a column of the report and for the ledger.
 func (b *taking) count(met tree.Tally, column func(*tree.Count) *int64, suffix string) {
 	b.part.CountAll(met, column)
 	for kind, n := range met {
@@ -218,7 +218,7 @@ func (b *taking) all(row *tree.Row) error {
 	if b.kept && row != nil {
 		return nil // so that the next import reports it again
 	}
-	// live_imports has the places of the runs; this row is the file's.
+	// live_imports holds the places of the runs; this row is that of the file.
 	return b.Source.Put(b.tx, &tree.Row{
 		Path: []byte(f.path), State: tree.StateTaken, EntityID: tree.Shown(f.path), EntityRow: &b.Source.ID,
 		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: b.counts.String(),
@@ -231,7 +231,7 @@ func (b *taking) aside(what string, offset int, reason string, raw []byte) error
 		tree.Finding{Path: b.path, What: what, Offset: int64(offset), Reason: reason, Raw: raw})
 }
 
-// refusedSuffix is how the ledger's counts tell records that are in quarantine.
+// refusedSuffix marks the records in the ledger's counts that are in quarantine.
 const refusedSuffix = "_refused"
 
 // element imports one record of the file, or puts it into quarantine.
@@ -272,7 +272,7 @@ func (b *taking) element(i int) error {
 	if err := b.tx.Select(&copies, sqlCopiesOf, ours.Key); err != nil {
 		return err
 	}
-	for _, path := range copies { // which hold the old record: they count as new
+	for _, path := range copies { // they hold the old record, and count as new
 		if err := b.Source.Forget(b.tx, string(path)); err != nil {
 			return err
 		}
@@ -283,7 +283,8 @@ func (b *taking) element(i int) error {
 	return importRun(b.tx, b.scope, e, from)
 }
 
-// takeEqual imports a record whose run is not here. It reports false if the run is here and differs.
+// takeEqual imports a record whose run is not here. It reports false if the run is here and
+// differs.
 func (b *taking) takeEqual(e *fileElement, ours imported, found bool, from origin) (bool, error) {
 	if !found {
 		b.count(tallyOf(e), tree.New, "")
@@ -299,7 +300,7 @@ func (b *taking) takeEqual(e *fileElement, ours imported, found bool, from origi
 	return true, addCopy(b.tx, ours.Key, from)
 }
 
-// find is findImported, without a query for what inScope did not find.
+// find is findImported, without a query for runs that inScope did not find.
 func (b *taking) find(id string) (imported, bool, error) {
 	if _, lacks := b.lacks[id]; lacks && b.scope == b.Scope {
 		return imported{}, false, nil
@@ -307,7 +308,7 @@ func (b *taking) find(id string) (imported, bool, error) {
 	return findImported(&b.tx.Rx, b.scope, id)
 }
 
-// hasLater is why a record is refused that the original ignores too.
+// hasLater is the reason to refuse a record that the original ignores too.
 const hasLater = "has a later record in the same file, which the original takes"
 
 func refusal(e *fileElement, why string) string {

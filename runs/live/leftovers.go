@@ -10,11 +10,12 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Leftovers are events whose run is not visible: written before their run, or not yet deleted after
-// it. Their runs are in live_leavings, and dropLeftovers deletes them.
+// Leftovers are events whose run is not visible: those written before their run, and those not yet
+// deleted after it. Their runs are in live_leavings, and dropLeftovers deletes them.
 
-// What one transaction writes or deletes, so that it holds the writer for at most 50 ms, the commit
-// included. A run with its texts and numbers takes about as long as eventsOfARun events.
+// The limits of what one transaction writes or deletes, so that it holds the writer for at most 50
+// ms, the commit included. A run with its texts and numbers takes about as long as eventsOfARun
+// events.
 const (
 	eventsAtOnce  = 4000
 	bytesAtOnce   = 4 << 20
@@ -23,13 +24,13 @@ const (
 	eventsOfARun  = 10
 )
 
-// A budget is how many events, and of how many bytes, a transaction may still write or delete.
+// A budget is how many events and how many bytes a transaction may still write or delete.
 type budget struct {
 	Events int64 `db:"events"`
 	Bytes  int64 `db:"bytes"`
 }
 
-// fullBudget is for a transaction that also does something else.
+// fullBudget returns the budget of a transaction that also does something else.
 func fullBudget() budget { return budget{eventsAtOnce, bytesAtOnce} }
 
 // take takes that much from the budget. It reports false, and takes nothing, if there is less.
@@ -44,7 +45,7 @@ func (b *budget) take(events, bytes int64) bool {
 
 const (
 	sqlLeave = `INSERT INTO live_leavings (run, owner_id) VALUES (?, ?)`
-	// By the indexes of the scope, not by the keys of other scopes.
+	// Use the indexes of the scope, not the keys of other scopes.
 	sqlBehind = ` FROM live_runs WHERE scope = ? AND +key > ?`
 	sqlWeigh  = `SELECT count(*) AS runs, coalesce(sum(kept_events), 0) AS events,
 		coalesce(sum(kept_bytes), 0) AS bytes` + sqlBehind
@@ -69,7 +70,7 @@ func (w *runRow) remove(tx *db.Tx, left *budget) error {
 	return w.removeAll(tx)
 }
 
-// removeAll is remove with no budget.
+// removeAll is remove without a budget.
 func (w *runRow) removeAll(tx *db.Tx) error {
 	if _, err := tx.Exec(sqlDropRun, w.Key); err != nil {
 		return err
@@ -103,7 +104,7 @@ type leftover struct {
 	Owner *int64 `db:"owner_id"`
 }
 
-// written reports whether a live process is writing it.
+// written reports whether a live process is writing the run.
 func (l leftover) written(rx *db.Rx) (bool, error) {
 	if l.Owner == nil {
 		return false, nil
@@ -111,7 +112,7 @@ func (l leftover) written(rx *db.Rx) (bool, error) {
 	return rx.Store().OwnerAlive(*l.Owner)
 }
 
-// nextLeftover finds the first run behind a key with events that may be deleted. It skips what live
+// nextLeftover finds the first run after a key with events that may be deleted. It skips what live
 // processes are writing, which may be a row for each of very many runs.
 func nextLeftover(rx *db.Rx, behind int64) (run int64, found bool, err error) {
 	args := []any{behind} // and the owners that are alive
@@ -131,7 +132,7 @@ func nextLeftover(rx *db.Rx, behind int64) (run int64, found bool, err error) {
 	}
 }
 
-// dropLeftovers deletes leftover events, those of other processes too, in short transactions.
+// dropLeftovers deletes leftover events, including those of other processes, in short transactions.
 func (s *Store) dropLeftovers(ctx context.Context) error {
 	for last := int64(0); ; {
 		run, found, err := stores.Find(ctx, s.db.Read, opDelete,
@@ -147,8 +148,8 @@ func (s *Store) dropLeftovers(ctx context.Context) error {
 	}
 }
 
-// dropBehind deletes leftover events of runs with keys behind one, as many as a transaction may. It
-// returns the key at which nextLeftover goes on, past what a live process is writing.
+// dropBehind deletes leftover events of runs with higher keys than behind, as many as a transaction
+// may. It returns the key at which nextLeftover continues, past what a live process is writing.
 func dropBehind(tx *db.Tx, behind int64) (last int64, err error) {
 	for b := (budget{droppedAtOnce, bytesAtOnce}); b.Events > 0 && b.Bytes > 0; {
 		var left leftover

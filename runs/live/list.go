@@ -103,13 +103,14 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	return page, nil
 }
 
-// All returns the runs that pass the filter, in the order of Page: see [paging.All]. A run keeps its
-// place in that order.
+// All returns the runs that pass the filter, in the order of Page: see [paging.All]. A run keeps
+// its place in that order.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, error] {
 	return paging.All(func(at db.At) (db.Page[RunSnapshot], error) { return s.Page(ctx, filter, at) })
 }
 
-// Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a page.
+// Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a
+// page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []string, err error) {
 	return stores.Get(ctx, s.db.Read, opFind,
 		func(rx *db.Rx) ([]string, error) { return s.FindTx(rx, prefix, limit) })
@@ -130,13 +131,13 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err
 	return found, err
 }
 
-// A listPlace is where a list goes on.
+// A listPlace is where a list continues.
 type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
-// list returns the runs behind a place: all of them, or with a room those that fit and one more, if
-// there is one. The number of a scope that was never written is 0; it has no runs.
+// list returns the runs after a place: all of them, or with a room those that fit and one more, if
+// there is one. A scope that was never written has the number 0, and no runs.
 func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.Room) (rows []wholeRow,
 	err error,
 ) {
@@ -179,14 +180,14 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.R
 
 const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + paging.BoundLimit
 
-// conditions are a part of a statement, with its arguments.
+// conditions is a part of a statement, with its arguments.
 type conditions struct {
 	text string
 	args []any
 }
 
-// statements returns the conditions of a filter, one for each status, so that an index gives each its
-// rows in the list's order.
+// statements returns the conditions of a filter, one for each status, so that an index returns the
+// rows of each in the list's order.
 func (f Filter) statements() ([]conditions, error) {
 	where := f.bounds()
 	if len(f.Statuses) == 0 {
@@ -199,7 +200,7 @@ func (f Filter) statements() ([]conditions, error) {
 		}
 		is := " AND r.status = ?"
 		if f.Session != nil {
-			is = " AND r.status || '' = ?" // not by the index of statuses, where one may have most runs of a scope
+			is = " AND r.status || '' = ?" // not by its index: one status may have most runs
 		}
 		list = append(list, conditions{where.text + is, append(slices.Clip(where.args), string(status))})
 	}

@@ -7,7 +7,7 @@ const (
 	opCancel = "mark live run cancelled"
 )
 
-// MarkFailedTx is MarkFailed inside a transaction of the caller's.
+// MarkFailedTx is MarkFailed inside the caller's transaction.
 func (s *Store) MarkFailedTx(tx *db.Tx, runID, message string) (run RunSnapshot, found bool, err error) {
 	return s.mark(tx, opFail, runID, func(row *runRow) error {
 		if err := checkText("error", &message); err != nil || RunStatus(row.Status) == Cancelled {
@@ -21,7 +21,7 @@ func (s *Store) MarkFailedTx(tx *db.Tx, runID, message string) (run RunSnapshot,
 	})
 }
 
-// MarkCancelledTx is MarkCancelled inside a transaction of the caller's.
+// MarkCancelledTx is MarkCancelled inside the caller's transaction.
 func (s *Store) MarkCancelledTx(tx *db.Tx, runID string) (run RunSnapshot, found bool, err error) {
 	return s.mark(tx, opCancel, runID, func(row *runRow) error {
 		row.Status = string(Cancelled)

@@ -11,7 +11,8 @@ import (
 const opPin = "pin live run"
 
 // Pin protects a run from retention until Unpin. Delete and a cap on runs still remove it.
-// db.ErrNotFound: there is no such run. A pin belongs to the id: a later run of that id is pinned too.
+// db.ErrNotFound: there is no such run. A pin belongs to the id: a later run of that id is pinned
+// too.
 func (s *Store) Pin(ctx context.Context, runID string) error {
 	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }

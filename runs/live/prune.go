@@ -23,7 +23,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 	return done, err
 }
 
-// sqlEndedRuns gives the runs that ended before a time, or at it with a lower key, newest first.
+// sqlEndedRuns returns the runs that ended before a time, or at it with a lower key, newest first.
 const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes
 	FROM live_runs
 WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?)

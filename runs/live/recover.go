@@ -53,7 +53,7 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 func release(tx *db.Tx, keys []int64) (released int, err error) {
 	for _, key := range keys {
 		row, found, err := rowByKey(&tx.Rx, key)
-		alive := err == nil && (!found || row.Owner == nil) // nothing is to be released
+		alive := err == nil && (!found || row.Owner == nil) // nothing to release
 		if err == nil && !alive {
 			// A hold that outlives its process leaves the run without an owner.
 			alive, err = tx.Store().OwnerAlive(*row.Owner)

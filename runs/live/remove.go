@@ -15,12 +15,12 @@ const opDelete = "delete live run"
 func (s *Store) Delete(ctx context.Context, runID string) error {
 	err := s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
 	if err == nil {
-		_ = s.dropLeftovers(ctx) // an error would say that the run is still there
+		_ = s.dropLeftovers(ctx) // an error would mean that the run still exists
 	}
 	return err
 }
 
-// DeleteTx is Delete inside a transaction of the caller's. The events of a long run become
+// DeleteTx is Delete inside the caller's transaction. The events of a long run become
 // invisible with its commit; the next removal deletes them.
 func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 	return s.inside(tx, opDelete, runID, func(scope int64) error {

@@ -16,7 +16,7 @@ const (
 	sqlRowsByKey = selectWhole + `WHERE r.scope = ? ORDER BY r.key`
 )
 
-// replace makes a list, in order of creation, the runs of the scope.
+// replace replaces the runs of the scope with a list, in order of creation.
 func (s *Store) replace(ctx context.Context, list []*RunRecord) error {
 	r, err := s.compare(ctx, list)
 	if err == nil && len(r.removed)+len(r.added) > 0 {
@@ -29,16 +29,16 @@ func (s *Store) replace(ctx context.Context, list []*RunRecord) error {
 	return err
 }
 
-// A replacement is what is done to the runs of a scope. All runs behind the last one that is kept are
-// removed, also those that are not listed here.
+// A replacement is a change to the runs of a scope. All runs after the last one that is kept are
+// removed, including those that are not listed here.
 type replacement struct {
 	store   *Store
 	kept    []wholeRow
 	removed []wholeRow
 	added   []newRun
-	owner   int64 // of the keys that are reserved for what is added; 0: none are
-	// how many of the added runs have their keys: a transaction that fails returns its own to whichever
-	// transaction is next
+	owner   int64 // of the keys reserved for the added runs; 0: none are
+	// reserved is how many of the added runs have their keys. A transaction that fails leaves its
+	// own keys to the next one.
 	reserved int
 }
 
@@ -52,7 +52,7 @@ type newRun struct {
 var errChanged = errors.New("a run changed since it was compared")
 
 // compare keeps the runs that equal the first records, in order, so that restoring what is stored
-// is no change, not to followers either.
+// changes nothing, not for followers either.
 func (s *Store) compare(ctx context.Context, list []*RunRecord) (r *replacement, err error) {
 	r = &replacement{store: s}
 	err = s.readScope(ctx, opReplace, func(rx *db.Rx, scope int64) error {
@@ -131,7 +131,7 @@ func (r *replacement) run(ctx context.Context) error {
 		r.abandon(ctx)
 		return err
 	}
-	_ = r.store.dropLeftovers(ctx) // an error would say that nothing was replaced
+	_ = r.store.dropLeftovers(ctx) // an error would mean that nothing was replaced
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (r *replacement) swap(tx *db.Tx) error {
 	return countIn(tx, scope, len(r.added), r.added[0].row.Key)
 }
 
-// unchanged reports, as errChanged, that a run changed since it was compared.
+// unchanged returns errChanged if a run changed since it was compared.
 func unchanged(tx *db.Tx, was *wholeRow) error {
 	now, found, err := wholeByKey(&tx.Rx, was.Key)
 	if err == nil && (!found || !now.same(was)) {
@@ -228,8 +228,8 @@ func unchanged(tx *db.Tx, was *wholeRow) error {
 	return err
 }
 
-// add writes a run: if its events are written, under its reserved key, which this process may have
-// lost.
+// add writes a run. If its events are written, it uses the run's reserved key, which this process
+// may have lost.
 func (r *replacement) add(tx *db.Tx, scope int64, n *newRun) error {
 	if r.owner != 0 {
 		mine, err := tx.Exec(sqlMine, n.row.Key, r.owner)
@@ -249,7 +249,7 @@ func (r *replacement) add(tx *db.Tx, scope int64, n *newRun) error {
 	return err
 }
 
-// abandon gives the written events up for deletion, also after ctx has ended. If that fails, they
+// abandon releases the written events for deletion, even after ctx has ended. If that fails, they
 // are deleted once this process has ended.
 func (r *replacement) abandon(ctx context.Context) {
 	if r.reserved == 0 {
@@ -269,7 +269,8 @@ func (r *replacement) abandon(ctx context.Context) {
 	_ = r.store.dropLeftovers(ctx)
 }
 
-// lastOfEach gives the records in order of creation, and of records with one id the last.
+// lastOfEach returns the records in order of creation; of several records with one id, only the
+// last.
 func lastOfEach(records []RunRecord) []*RunRecord {
 	last := make(map[string]int, len(records))
 	for i := range records {

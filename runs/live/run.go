@@ -44,11 +44,11 @@ type RunSnapshot struct {
 	UpdatedAtMs uint64  // of the last event or mark
 	ResultText  *string // nil: no agent_end counted
 	Error       *string // nil: no error, or an agent_end cleared it
-	// EventCount is the number of events ever recorded and the next event's sequence. Caps remove
-	// events and leave it alone.
+	// EventCount is the number of events ever recorded, and the next event's sequence. Caps remove
+	// events and do not change it.
 	EventCount uint64
-	// Further is a JSON object with the members of a restored snapshot that this version doesn't know;
-	// nil: none.
+	// Further is a JSON object with the members of a restored snapshot that this version does not
+	// know; nil: none.
 	Further []byte
 }
 
@@ -67,9 +67,9 @@ type RunRecord struct {
 	Events   []RunEventRecord
 }
 
-// nextSequence is the run's event_count: at least the recorded count, the number of events, and the
-// last sequence plus one. The recorded count can be too small (an interrupted program) or larger
-// than the events (a program that trimmed them). Nothing follows the largest number.
+// nextSequence returns the run's event_count: at least the recorded count, the number of events,
+// and the last sequence plus one. The recorded count can be too small (an interrupted program) or
+// larger than the events (a program that trimmed them). Nothing follows the largest number.
 func (r *RunRecord) nextSequence() uint64 {
 	count := max(r.Snapshot.EventCount, uint64(len(r.Events)))
 	if n := len(r.Events); n > 0 {
@@ -79,7 +79,8 @@ func (r *RunRecord) nextSequence() uint64 {
 	return count
 }
 
-// ordered reports whether the events can be found by their sequences: they grow, and fit an event's id.
+// ordered reports whether the events can be found by their sequences: these increase, and fit an
+// event's id.
 func (r *RunRecord) ordered() bool {
 	for i := range r.Events {
 		if s := r.Events[i].Sequence; s > maxPlace || i > 0 && s <= r.Events[i-1].Sequence {
@@ -89,7 +90,7 @@ func (r *RunRecord) ordered() bool {
 	return true
 }
 
-// size is the record's length as compact JSON, which a cap on bytes counts.
+// size returns the record's length as compact JSON, which a cap on bytes counts.
 func (e *RunEventRecord) size() int64 {
 	if e.plain() {
 		return plainSize(e.Sequence, e.TimestampMs, len(e.Event.text))
@@ -112,7 +113,7 @@ func digits(n uint64) int {
 	return len(strconv.AppendUint(few[:0], n, 10))
 }
 
-// check reports, as db.ErrInvalid, why a record can't be stored.
+// check returns db.ErrInvalid, with the reason, for a record that cannot be stored.
 func (r *RunRecord) check() error {
 	s := &r.Snapshot
 	err := cmp.Or(txn.CheckID("run", s.ID), txn.CheckID("session", s.SessionID))
@@ -137,7 +138,7 @@ func (r *RunRecord) check() error {
 	return nil
 }
 
-// checkText reports, as db.ErrInvalid, that a text is not UTF-8; nil is none.
+// checkText returns db.ErrInvalid for a text that is not UTF-8; nil is none.
 func checkText(what string, text *string) error {
 	if text != nil && !utf8.ValidString(*text) {
 		return txn.Invalid("make it valid UTF-8", "the %s is not valid UTF-8", what)
@@ -145,7 +146,8 @@ func checkText(what string, text *string) error {
 	return nil
 }
 
-// checkFurther checks the members of an object that has that many arrays and objects around it in a file.
+// checkFurther checks the members of an object that is nested in this many arrays and objects in a
+// file.
 func checkFurther(text []byte, above int) error {
 	if text == nil {
 		return nil

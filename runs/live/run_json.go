@@ -19,7 +19,8 @@ var (
 	recordFields   = objectTypes["record"].fields
 )
 
-// appendJSON appends the snapshot as compact JSON: absent texts are left out, further members come last.
+// appendJSON appends the snapshot as compact JSON: absent texts are omitted, further members come
+// last.
 func (s RunSnapshot) appendJSON(dst []byte) []byte {
 	dst = serdejson.AppendQuoted(append(dst, `{"id":`...), s.ID)
 	dst = serdejson.AppendQuoted(append(dst, `,"session_id":`...), s.SessionID)
@@ -58,7 +59,7 @@ func (r RunRecord) appendJSON(dst []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendFurther closes an object, after the members of another.
+// appendFurther appends further members after those of an object, and closes the object.
 func appendFurther(dst, further []byte) []byte {
 	if len(further) > len("{}") {
 		dst = append(append(dst, ','), further[1:len(further)-1]...)
@@ -66,16 +67,17 @@ func appendFurther(dst, further []byte) []byte {
 	return append(dst, '}')
 }
 
-// MarshalJSON is appendJSON.
+// MarshalJSON returns the snapshot as compact JSON.
 func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.appendJSON(nil), nil }
 
-// MarshalJSON is appendJSON.
+// MarshalJSON returns the record as compact JSON, with the event as it was given.
 func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.appendJSON(nil), nil }
 
-// MarshalJSON is appendJSON.
+// MarshalJSON returns the run and its events as compact JSON.
 func (r RunRecord) MarshalJSON() ([]byte, error) { return r.appendJSON(nil), nil }
 
-// UnmarshalJSON reads a snapshot; db.ErrInvalid says what is wrong. The count of events is taken as it is.
+// UnmarshalJSON reads a snapshot. It returns db.ErrInvalid with the reason if it cannot. The count
+// of events is taken as it is.
 func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
 	m, reason := wholeMembers(text, 0, true)
 	if reason == "" {
@@ -84,7 +86,8 @@ func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
 	return unreadable("run snapshot", reason)
 }
 
-// UnmarshalJSON reads the record of an event, also of an unknown type; db.ErrInvalid says what is wrong.
+// UnmarshalJSON reads the record of an event, also of an unknown type. It returns db.ErrInvalid
+// with the reason if it cannot.
 func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
 	m, reason := wholeMembers(text, 0, true)
 	if reason == "" {
@@ -93,7 +96,7 @@ func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
 	return unreadable("event record", reason)
 }
 
-// UnmarshalJSON reads a run and its events; db.ErrInvalid says what is wrong.
+// UnmarshalJSON reads a run and its events. It returns db.ErrInvalid with the reason if it cannot.
 func (r *RunRecord) UnmarshalJSON(text []byte) error {
 	record, reason := readRecord(text, 1, false)
 	if reason == "" {
@@ -109,8 +112,8 @@ func unreadable(what, reason string) error {
 	return fmt.Errorf("%w: the %s can't be read: %s", db.ErrInvalid, what, reason)
 }
 
-// readRecord reads one element of a session's file, which has that many arrays and objects around
-// it. arrays says whether an event may be an array.
+// readRecord reads one element of a session's file, which is nested in this many arrays and
+// objects. arrays is true if an event may be an array.
 func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string) {
 	m, reason := wholeMembers(text, above, true)
 	if reason != "" {
@@ -134,7 +137,7 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 	return r, ""
 }
 
-// elementsOf gives the elements of an array that a scanner has accepted.
+// elementsOf returns the elements of an array that a scanner has accepted.
 func elementsOf(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		s := serdejson.NewScanner(array)
@@ -151,8 +154,8 @@ func elementsOf(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// wholeMembers reads a text that is one object, or with arrays an array that stands for one, and has
-// that many arrays and objects around it.
+// wholeMembers reads a text that is one object, or with arrays an array that represents one, nested
+// in this many arrays and objects.
 func wholeMembers(text []byte, above int, arrays bool) (*members, string) {
 	if !utf8.Valid(text) {
 		return nil, "it is not valid UTF-8"
@@ -206,14 +209,15 @@ func (m *members) eventRecord(above int, arrays bool) (e RunEventRecord, reason 
 	return e, reason
 }
 
-// appendCompact writes a JSON text that a scanner has accepted without the blanks between its parts.
+// appendCompact writes a JSON text that a scanner has accepted without the blanks between its
+// parts.
 func appendCompact(dst, text []byte) []byte {
 	buffer := bytes.NewBuffer(dst)
 	_ = json.Compact(buffer, text)
 	return buffer.Bytes()
 }
 
-// appendIndented writes a JSON text as serde_json's pretty printer does, at a level of its own.
+// appendIndented writes a JSON text as serde_json's pretty printer does, at a level of indentation.
 func appendIndented(dst, text []byte, level int) []byte {
 	buffer := bytes.NewBuffer(dst)
 	_ = json.Indent(buffer, text, strings.Repeat("  ", level), "  ") // a scanner has accepted it

@@ -19,7 +19,7 @@ const (
 )
 
 // A runRow is a run's row. The texts are in a row of their own: every event writes this row, and
-// few events write those.
+// few events write the texts.
 type runRow struct {
 	Key             int64   `db:"key"`
 	Scope           int64   `db:"scope"`
@@ -38,7 +38,7 @@ type runRow struct {
 	FirstPlace      int64   `db:"first_place"`
 	Owner           *int64  `db:"owner_id"` // process that holds the run; not covered by the checksum
 
-	indexed string // the status that the row has in the file, and its index
+	indexed string // the status of the row in the file and in its index
 }
 
 type runTexts struct {
@@ -48,7 +48,7 @@ type runTexts struct {
 	Further    []byte  `db:"further"`
 }
 
-// weight is roughly how many bytes a run with these texts takes in a list.
+// weight returns roughly how many bytes a run with these texts takes in a list.
 func (t *runTexts) weight() int {
 	n := 200 + len(t.Prompt) + len(t.Further)
 	for _, text := range []*string{t.ResultText, t.Error} {
@@ -86,7 +86,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	setMoved = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?,
 	kept_bytes = ?, places = ?, first_place = ?, checksum = ?`
 	sqlMoveRow = `UPDATE live_runs SET ` + setMoved + ` WHERE key = ?`
-	// the only one that writes the index of statuses
+	// the only statement that writes the index of statuses
 	sqlMoveStatus = `UPDATE live_runs SET ` + setMoved + `, status = ? WHERE key = ?`
 	sqlSetTexts   = `UPDATE live_texts SET prompt = ?, result_text = ?, error = ?, checksum = ? WHERE run = ?`
 )
@@ -132,13 +132,13 @@ func (w *runRow) noTexts() error {
 	return fmt.Errorf("%w: live run %q has no texts", db.ErrCorrupt, w.RunID)
 }
 
-// whole reads the texts.
+// whole returns the row with its texts.
 func (w *runRow) whole(rx *db.Rx) (*wholeRow, error) {
 	t, err := w.texts(rx)
 	return &wholeRow{*w, t}, err
 }
 
-// rowOf is the row of a run that is stored with its events.
+// rowOf returns the row of a run that is stored with its events.
 func rowOf(scope int64, r *RunRecord) *wholeRow {
 	s := &r.Snapshot
 	w := &wholeRow{
@@ -161,7 +161,7 @@ func rowOf(scope int64, r *RunRecord) *wholeRow {
 	return w
 }
 
-// same reports whether two rows are equal but for their keys and owners.
+// same reports whether two rows are equal except for their keys and owners.
 func (w *wholeRow) same(other *wholeRow) bool {
 	return reflect.DeepEqual(w.runRow.columns(), other.runRow.columns()) &&
 		reflect.DeepEqual(w.runTexts, other.runTexts)
@@ -175,7 +175,7 @@ func (w *wholeRow) snapshot() RunSnapshot {
 	}
 }
 
-// count is the number of events ever recorded, and the next one's sequence.
+// count returns the number of events ever recorded, which is the next one's sequence.
 func (w *runRow) count() uint64 { return exact(uint64(w.EventCount), w.EventCountExact) }
 
 func (w *runRow) setCount(n uint64) {
@@ -187,7 +187,7 @@ func (w *runRow) setCount(n uint64) {
 
 func (w *runRow) setUpdated(ms uint64) { w.UpdatedAt, w.UpdatedAtMs = timeColumn(ms) }
 
-// nextPlace is the lower half of the next event's id.
+// nextPlace returns the lower half of the next event's id.
 func (w *runRow) nextPlace() int64 {
 	if w.Places != nil {
 		return *w.Places
@@ -199,7 +199,7 @@ func (w *runRow) nextPlace() int64 {
 func (w *runRow) first() int64 { return w.Key << placeBits }
 func (w *runRow) end() int64   { return (w.Key + 1) << placeBits }
 
-// columns are the values of a row's columns from scope to first_place.
+// columns returns the values of a row's columns from scope to first_place.
 func (w *runRow) columns() []any {
 	return []any{
 		w.Scope, w.RunID, w.SessionID, w.Status, w.CreatedAt, w.CreatedAtMs, w.UpdatedAt, w.UpdatedAtMs,
@@ -224,7 +224,7 @@ func (w *wholeRow) add(tx *db.Tx) error {
 	return w.addTexts(tx)
 }
 
-// addAs is add for a row that has its key.
+// addAs is add for a row that has its key already.
 func (w *wholeRow) addAs(tx *db.Tx) error {
 	columns := w.runRow.columns()
 	if err := tx.Store().Queue(sqlAddRowAs, append(columns, txn.Checksum(columns...), w.Key)...); err != nil {
@@ -272,8 +272,8 @@ func (w *runRow) changeTexts(tx *db.Tx, change func(*runTexts)) error {
 	return tx.Store().Queue(sqlSetTexts, columns[1], columns[2], columns[3], txn.Checksum(columns...), w.Key)
 }
 
-// timeColumn is a time in milliseconds as a column in nanoseconds, and in decimal where the column
-// can't hold it.
+// timeColumn returns a time in milliseconds as a column in nanoseconds, and in decimal if the
+// column cannot hold it.
 func timeColumn(ms uint64) (nanos int64, text *string) {
 	if ms > maxMillis {
 		return math.MaxInt64, decimal(ms)
@@ -283,7 +283,7 @@ func timeColumn(ms uint64) (nanos int64, text *string) {
 
 func timeValue(nanos int64, text *string) uint64 { return exact(uint64(nanos/1_000_000), text) }
 
-// exact is a column's number, or the decimal one that the column can't hold.
+// exact returns a column's number, or the decimal one that the column cannot hold.
 func exact(column uint64, text *string) uint64 {
 	if text != nil {
 		if n, err := strconv.ParseUint(*text, 10, 64); err == nil {

@@ -10,28 +10,29 @@ import (
 	"selvedge/internal/txn"
 )
 
-// The calls of the original session store, with its names and meaning. A run that does not exist is
-// found false, and no error. New programs should use the calls that each names.
+// The calls of the original session store, with its names and meaning. For a run that does not
+// exist, found is false and there is no error. New programs should use the calls that each comment
+// names.
 
 // CreateRun adds a run under a new id, "run-" and a UUID.
 func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSnapshot, error) {
 	return s.CreateRunWithID(ctx, newID(), sessionID, prompt)
 }
 
-// CreateRunWithID adds a run under an id of the caller's. It replaces a run of that id and its
-// events; [Store.ReserveRunWithID] does not.
+// CreateRunWithID adds a run under the caller's id. It replaces a run of that id and its events;
+// [Store.ReserveRunWithID] does not.
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot,
 	err error,
 ) {
 	run, err = within(ctx, s.db.Write, opCreate,
 		func(tx *db.Tx) (RunSnapshot, error) { return s.CreateRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil {
-		_ = s.dropLeftovers(ctx) // an error would say that the run was not created
+		_ = s.dropLeftovers(ctx) // an error would mean that the run was not created
 	}
 	return run, err
 }
 
-// ReserveRunWithID adds a run under an id of the caller's unless it exists, so that a start can be
+// ReserveRunWithID adds a run under the caller's id unless it exists, so that a start can be
 // repeated safely. Of concurrent callers, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
 	err error,
@@ -39,7 +40,7 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 	r, err = within(ctx, s.db.Write, opReserve,
 		func(tx *db.Tx) (Reservation, error) { return s.ReserveRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil && !r.Existing {
-		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error would say that this one was not added
+		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one
 	}
 	return r, err
 }
@@ -112,9 +113,9 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 	return events, err
 }
 
-// List returns all runs of the scope in order of creation, read in one transaction. Runs of the same
-// millisecond are in the order in which they were added. [Store.Page] and [Store.All] read long
-// lists in parts.
+// List returns all runs of the scope in order of creation, read in one transaction. Runs of the
+// same millisecond are in the order in which they were added. [Store.Page] and [Store.All] read
+// long lists in parts.
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	var rows []wholeRow
 	err := s.readScope(ctx, opList, func(rx *db.Rx, scope int64) (err error) {
@@ -128,8 +129,8 @@ func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	return runs, err
 }
 
-// Records returns all runs of the scope with the events that are kept, in the order of List, read in
-// one transaction.
+// Records returns all runs of the scope with the events that are kept, in the order of List, read
+// in one transaction.
 func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 	err = s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) error {
 		records = nil
@@ -154,13 +155,13 @@ type RunEventPage struct {
 	Events                  []RunEventRecord
 	FirstAvailableSequence  *uint64 // of the oldest event that is kept; nil: none is
 	LatestSequenceExclusive uint64  // the run's event count
-	NextAfterSequence       *uint64 // of the last event in the page, else the sequence that was given
+	NextAfterSequence       *uint64 // of the last event in the page, else the given sequence
 	RetentionGap            bool    // events at the beginning of the page were removed
 	HasMore                 bool
 }
 
-// EventPage returns at most limit events after a sequence, nil for the beginning; found is false for
-// a run that does not exist. A limit of 0 returns no events, but the rest of the page. Its cost
+// EventPage returns at most limit events after a sequence, nil for the beginning; found is false
+// for a run that does not exist. A limit of 0 returns no events, but the rest of the page. Its cost
 // depends on the page alone.
 //
 // db.ErrInvalid: the limit is negative.
@@ -220,8 +221,8 @@ func pageOf(rx *db.Rx, w *runRow, after *uint64, limit int64) (page RunEventPage
 // sequence: the largest of the recorded count, its last sequence plus 1, and the number of its
 // events. Caps apply: runs created first are removed first.
 //
-// Readers see all of the old runs or all of the new ones: it is one transaction, except for many
-// events, which are written before it and deleted after it in short transactions, and are invisible
+// Readers see all of the old runs or all of the new ones: it is one transaction, except that many
+// events are written before it and deleted after it in short transactions, and are invisible
 // meanwhile. It holds the writer for about 40 µs per run, however many events these have
 // (docs/decisions/0016). After an error nothing has changed.
 //

@@ -7,7 +7,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Store keeps the live runs of one scope. Its methods are safe for concurrent use, by many processes too.
+// A Store keeps the live runs of one scope. Its methods are safe for concurrent use, also by
+// several processes.
 type Store struct {
 	db    *db.DB
 	scope string
@@ -15,30 +16,32 @@ type Store struct {
 	lease db.LeaseTerms
 }
 
-// Options are the choices of NewStore. The zero value is the default: no caps.
+// Options configure NewStore. The zero value is the default: no caps.
 type Options struct {
-	// Scope is the name of the scope: ids are unique in it, and calls on the whole store stay within it.
-	// "" is the default scope.
+	// Scope is the name of the scope: ids are unique in it, and calls on the whole store stay
+	// within it. "" is the default scope.
 	Scope string
-	// MaxRuns bounds the runs of the scope; nil is no bound. Adding a run removes those added first,
-	// whatever their status, at most 200 of them.
+	// MaxRuns bounds the runs of the scope; nil is no bound. Adding a run removes those added
+	// first, whatever their status, at most 200 of them.
 	MaxRuns *uint64
 	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their
-	// records as compact JSON; nil is no bound. Adding an event removes the oldest until both bounds
-	// hold. An event larger than the bytes is removed at once, but counts and sets the status.
+	// records as compact JSON; nil is no bound. Adding an event removes the oldest until both
+	// bounds hold. An event larger than the bytes is removed at once, but counts and sets the
+	// status.
 	//
-	// One call removes at most 4,000 events, so that none holds the writer for long; where a cap is far
-	// below what is kept, it takes several calls.
+	// One call removes at most 4,000 events, so that none holds the writer for long; where a cap is
+	// far below what is kept, it takes several calls.
 	MaxEventsPerRun     *uint64
 	MaxEventBytesPerRun *uint64
-	// Lease are the terms of Begin and Resume. The zero value holds a run as long as this process lives.
+	// Lease holds the terms of Begin and Resume. The zero value holds a run as long as this process
+	// lives.
 	Lease db.LeaseTerms
 }
 
-// caps are the largest numbers; nil is none.
+// caps holds the largest numbers that are allowed; nil is no cap.
 type caps struct{ runs, events, bytes *uint64 }
 
-// over is by how much n exceeds a cap.
+// over returns by how much n exceeds a cap.
 func over(limit *uint64, n int64) int64 {
 	if limit == nil || n <= 0 || uint64(n) <= *limit {
 		return 0
@@ -51,7 +54,8 @@ func (c *caps) full(events, bytes int64) bool {
 	return over(c.events, events) > 0 || over(c.bytes, bytes) > 0
 }
 
-// NewStore returns the store of a scope. It reads and writes nothing; the first run creates the scope.
+// NewStore returns the store of a scope. It reads and writes nothing; the first run creates the
+// scope.
 func NewStore(d *db.DB, o Options) *Store {
 	return &Store{
 		db: d, scope: o.Scope,
@@ -59,8 +63,8 @@ func NewStore(d *db.DB, o Options) *Store {
 	}
 }
 
-// lookup runs fn in a read transaction of the caller's. It does not call fn if nothing was ever
-// written to the scope.
+// lookup runs fn in the caller's read transaction. It does not call fn if nothing was ever written
+// to the scope.
 func (s *Store) lookup(rx *db.Rx, why, runID string, fn func(scope int64) error) error {
 	if err := checkID(why, runID); err != nil {
 		return err
@@ -81,7 +85,7 @@ func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
 	return rx.Store().Scope(s.scope)
 }
 
-// inside runs fn in a write transaction of the caller's.
+// inside runs fn in the caller's write transaction.
 func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error) error {
 	err := checkID(why, runID)
 	if err == nil {
@@ -99,7 +103,7 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 // A writer is one of the calls of [db.DB] that write.
 type writer func(ctx context.Context, why string, fn func(*db.Tx) error) error
 
-// within returns what fn gives in a transaction of in, also with an error.
+// within returns what fn returns in a transaction of in, also with an error.
 func within[T any](ctx context.Context, in writer, why string, fn func(*db.Tx) (T, error)) (v T, err error) {
 	err = in(ctx, why, func(tx *db.Tx) error {
 		v, err = fn(tx)
@@ -108,8 +112,8 @@ func within[T any](ctx context.Context, in writer, why string, fn func(*db.Tx) (
 	return v, err
 }
 
-// writing is how events are written. Ends alone are written on a full disk too, so that a holder can
-// release its run.
+// writing returns the call that writes events. Ends alone are written on a full disk too, so that a
+// holder can release its run.
 func writing(d *db.DB, events []Event) writer {
 	for i := range events {
 		if kind := events[i].kind; kind != "agent_end" && kind != "error" {
@@ -153,7 +157,7 @@ func (s *Store) readScope(ctx context.Context, why string, fn func(rx *db.Rx, sc
 	})
 }
 
-// checkID reports, as db.ErrInvalid, an id that no run can have.
+// checkID returns db.ErrInvalid for an id that no run can have.
 func checkID(why, runID string) error {
 	if err := txn.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
