@@ -274,7 +274,7 @@ func dropLines(tx *db.Tx) (more bool, err error) {
 }
 
 // One statement removes at most linesAtOnce records, and at most bytesAtOnce bytes besides the
-// first record. If the sizes are not known, it removes unweighedAtOnce records.
+// first record. If the sizes are not known, it removes at most unweighedAtOnce records.
 const (
 	linesAtOnce     = 1 << 12
 	unweighedAtOnce = 1 << 6

@@ -55,7 +55,7 @@ func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	return dst
 }
 
-// appendText appends before, which precedes a text, and the quoted text.
+// appendText appends before, and then the quoted text.
 func appendText(dst []byte, before, text string) []byte {
 	return serdejson.AppendQuoted(append(dst, before...), text)
 }

@@ -291,7 +291,7 @@ func (b *batch) target() (*tree.Row, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case state == tree.StateShared, state == tree.StateRefused && b.Alone: // what had its id was gone before
+	case state == tree.StateShared, state == tree.StateRefused && b.Alone: // its conflict was gone
 		return nil, moved(c.Entity)
 	case state == tree.StateRefused:
 		b.part.Files.Refused++

@@ -99,7 +99,7 @@ func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
 	now, err := parseRetention(text)
 	if err != nil {
 		if limits == DefaultRetention() {
-			return text, nil // for which the original uses these
+			return text, nil // the original then uses its defaults
 		}
 		return nil, fmt.Errorf("can't be understood, and so not be changed: %w", err)
 	}

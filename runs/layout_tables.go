@@ -45,7 +45,8 @@ func (layout) Tables() []tree.Table {
 			Marks:   []string{"batch", "recorded_at"},
 			Forms:   []string{"raw"},
 			Explains: func(column string, _, ours map[string]any, alike bool) bool {
-				return alike && column == "exact" || column == "bytes" && ours["bytes"] == nil // from before it was kept
+				// A row from before bytes were stored has none.
+				return alike && column == "exact" || column == "bytes" && ours["bytes"] == nil
 			},
 			Kind: func(row map[string]any) string {
 				raw, _ := row["raw"].([]byte)

@@ -34,7 +34,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 		return errors.Join(rx.Get(&ended, sqlCountEnded, scope), rx.Get(&others, sqlCountOthers, scope))
 	})
 	var cancelled []stores.Ended
-	if err == nil && others > ended { // or their cancellation is pending
+	if err == nil && others > ended { // the others are cancelled, or a cancellation is pending
 		cancelled, err = s.cancelled(ctx)
 	}
 	var excess []stores.Ended

@@ -21,7 +21,7 @@ const (
 	StatusIncomplete RunStatus = "incomplete"  // ended without one, as crashed runs do
 	// Two statuses that only Unknown records set.
 	StatusCancelled           RunStatus = "cancelled"            // ended by a cancellation
-	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, and no end was written
+	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, no end was written
 )
 
 var statuses = split("in_progress completed incomplete cancelled cancellation_pending")

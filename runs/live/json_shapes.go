@@ -22,7 +22,7 @@ type sort byte
 
 const (
 	sortText  sort = iota
-	sortWord       // one of words, or an object with the word as its only name and null for its value
+	sortWord       // one of words, or an object with the word as its only name and null as value
 	sortFlag       // true or false
 	sortUsize      // 64 bits
 	sortI64

@@ -36,7 +36,7 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) 
 	}
 	e := &f.elements[0]
 	e.Offset = int(q.ByteOffset)
-	if e.Reason == "" && q.Reason == refusal(e, hasLater) { // even if the later one was removed here
+	if e.Reason == "" && q.Reason == refusal(e, hasLater) { // even if the later one was removed
 		return nil, q.Reason, nil
 	}
 	return &lateRecord{f, q}, e.Reason, nil

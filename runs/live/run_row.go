@@ -36,7 +36,7 @@ type runRow struct {
 	KeptBytes       int64   `db:"kept_bytes"`
 	Places          *int64  `db:"places"`
 	FirstPlace      int64   `db:"first_place"`
-	Owner           *int64  `db:"owner_id"` // process that holds the run; not covered by the checksum
+	Owner           *int64  `db:"owner_id"` // process that holds the run; not in the checksum
 
 	indexed string // the status of the row in the file and in its index
 }
