@@ -327,7 +327,9 @@ func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error
 	if s.aside.lacks(spot{path, offset, what}) {
 		return nil
 	}
-	return tx.Store().Queue(sqlReleaseOne, s.ID, []byte(path), offset, what)
+	// Not queued: Exec also drops prefetched answers, in which the finding still is.
+	_, err := tx.Exec(sqlReleaseOne, s.ID, []byte(path), offset, what)
+	return err
 }
 
 // ReleaseReadable is Release for a file that is in quarantine because it could not be read.
