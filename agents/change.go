@@ -45,7 +45,7 @@ func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
 	return r.changeTx(tx, opStatus, id, func(_ int64, s *stored) error { return end(tx, s, status) })
 }
 
-// end sets the status, and the time of the end as UpdateStatus says.
+// end sets the status, and the time of the end as UpdateStatus does.
 func end(tx *db.Tx, s *stored, status Status) error {
 	e := s.Entry
 	e.Status, e.CompletedAt = status, nil
@@ -71,8 +71,8 @@ func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e E
 	return e, ok, err
 }
 
-// change stores what update makes of the entry, under the id that it has then; under a lease, if that
-// is not over by then.
+// change runs update on the entry and stores the result, under the id that update left it with. If
+// under is set and that lease is over by then, it is an error.
 func change(tx *db.Tx, scope int64, s *stored, update func(*Entry), under *Lease) (Entry, error) {
 	e := s.Entry
 	e.ContextQueries = slices.Clone(e.ContextQueries) // s keeps what the rows hold
@@ -100,7 +100,7 @@ func (r *Registry) LogContextQueryTx(tx *db.Tx, id string, q ContextQuery) error
 	return r.logQuery(tx, id, q, func() error { return nil })
 }
 
-// logQuery adds a query if that may be, which is asked once the entry is locked.
+// logQuery adds a query unless may, called once the entry is locked, returns an error.
 func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() error) error {
 	return r.writeTx(tx, opLogQuery, id, func(scope int64) error {
 		err := checkID(id)
@@ -122,12 +122,12 @@ func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() err
 const (
 	sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ?
 		AND put_aside_at IS NULL`
-	// sqlTouch has a serialisable transaction that rewrites the queries notice that there is one more.
+	// sqlTouch makes a concurrent serializable transaction that rewrites the queries see the new one.
 	sqlTouch = `UPDATE agents SET changes = changes WHERE id = ?`
 )
 
-// addQuery reads neither the entry nor its queries, however many there are; only where a document
-// is kept must it be brought up to date.
+// addQuery reads neither the entry nor its queries, however many there are. Only a kept document
+// must be brought up to date.
 func addQuery(tx *db.Tx, scope int64, id string, w *stored, q ContextQuery) error {
 	if q.QueriedAt.IsZero() && q.exact == "" {
 		q.QueriedAt = tx.Now()

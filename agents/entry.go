@@ -23,9 +23,9 @@ var statuses = []Status{Active, Abandoned, Complete, Merged}
 
 // An Entry is one agent session in the registry. Nil pointers are values that are not known.
 //
-// An entry that was read remembers what its fields can't say: keys that a later program added,
-// comments and order of the document it was imported from, second 60. Copying the value keeps that
-// memory, and Save writes it back.
+// An entry that was read also keeps what its fields can't hold: keys that a later program added,
+// the comments and order of the document it was imported from, and second 60. A copy of the value
+// keeps them too, and Save writes them back.
 type Entry struct {
 	SessionID            string         `db:"session_id"`              // [a-z0-9-]+, the entry's key
 	ClientInstanceID     *string        `db:"client_instance_id"`      // of the client that runs the session
@@ -35,7 +35,7 @@ type Entry struct {
 	HeddleSessionID      *string        `db:"heddle_session_id"`
 	ThreadID             *string        `db:"thread_id"`
 	Thread               string         `db:"thread"`        // the line of work that this agent writes to
-	PID                  *uint32        `db:"pid"`           // whose death ends the session; nil: not known
+	PID                  *uint32        `db:"pid"`           // its death ends the session; nil: not known
 	BootID               *string        `db:"boot_id"`       // see CurrentBootID; nil counts as the current one
 	LivenessPath         *string        `db:"liveness_path"` // a note; the file is never read
 	HeartbeatAt          *time.Time     `json:"heartbeat_at"`
@@ -64,12 +64,12 @@ type Entry struct {
 	kept kept
 }
 
-// kept is what an entry remembers beside its fields.
+// kept is what an entry holds beside its fields.
 type kept struct {
-	exact map[string]string // text of each time whose second is 60, by the field's name; see chrono.Parse
-	// TOML document that the entry came from, where encoding the fields gives another
+	exact map[string]string // text of times with second 60, by field name; see chrono.Parse
+	// TOML document that the entry came from, if encoding the fields yields another
 	document []byte
-	// SessionID that the document belongs to; the document may say another, see under
+	// SessionID that the document belongs to; the document may have another, see under
 	documentOf string
 	yearOne    bool    // the start was read, and is the zero time
 	pid        *uint32 // process that was read
@@ -113,7 +113,8 @@ type ActorChainNode struct {
 	Harness              *string `json:"harness,omitempty"`
 }
 
-// wasRead makes the entry one that was read: its pid belongs to the namespace ns, and a zero start is meant.
+// wasRead marks the entry as read: its pid belongs to the namespace ns, and a zero start is a
+// value.
 func (e *Entry) wasRead(ns *int64) {
 	e.kept.pid, e.kept.pidNS, e.kept.yearOne = nil, nil, e.StartedAt.IsZero()
 	if e.PID != nil {
@@ -122,7 +123,7 @@ func (e *Entry) wasRead(ns *int64) {
 	}
 }
 
-// pidNS is the namespace of the entry's pid: that of the program that gave it.
+// pidNS is the namespace of the entry's pid: that of the program that set it.
 func (e *Entry) pidNS() *int64 {
 	switch {
 	case e.PID == nil:

@@ -24,8 +24,8 @@ type field struct {
 }
 
 // fieldsOf returns the fields of an *Entry, *UsageSummary or *ContextQuery in the order of the
-// original's struct, which is that of its JSON. All that reads or writes whole records goes by it. A
-// field's name is its tag json, or where it has none the name of its column.
+// original's struct, which is that of its JSON. All code that reads or writes whole records uses
+// it. A field's name is its json tag, or the name of its column if it has none.
 func fieldsOf(record any) (list []field) {
 	v := reflect.ValueOf(record).Elem()
 	for i := range v.NumField() {
@@ -100,11 +100,12 @@ func (e *Entry) keepExact(name, text string) {
 	e.kept.exact[name] = text
 }
 
-// Equal reports whether two entries say the same: all fields, times as instants, and second 60.
+// Equal reports whether two entries are the same in all fields. Times are compared as instants, and
+// second 60 counts.
 func (e Entry) Equal(other Entry) bool { return string(e.encode()) == string(other.encode()) }
 
-// under gives the entry the id of the file that it stands in, where the document says another. The
-// document stays as it is for as long as nothing else of the record changes.
+// under returns the entry with the id of its file, which may differ from that of its document. The
+// document stays as it is until something else in the entry changes.
 func (e Entry) under(id string) Entry {
 	if e.kept.document == nil {
 		e.kept.document = e.encode()
@@ -113,8 +114,8 @@ func (e Entry) under(id string) Entry {
 	return e
 }
 
-// A configError speaks as the registry's old program does of a wrong argument, and is one of the db
-// package's sentinels.
+// A configError reports a wrong argument in the words of the old registry. It unwraps to a sentinel
+// of package db.
 type configError struct {
 	Text string
 	Hint string // what a person can do about it
@@ -123,10 +124,10 @@ type configError struct {
 
 func (e *configError) Error() string { return "configuration error: " + e.Text }
 
-// Unwrap gives the sentinel.
+// Unwrap returns the sentinel.
 func (e *configError) Unwrap() error { return e.Is }
 
-// invalid is a configError that is a db.ErrInvalid.
+// invalid returns a configError that is a db.ErrInvalid.
 func invalid(hint, format string, args ...any) error {
 	return &configError{Text: fmt.Sprintf(format, args...), Hint: hint, Is: db.ErrInvalid}
 }
@@ -160,7 +161,7 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// check refuses what is none of the four states.
+// check refuses anything but the four states.
 func (s Status) check(id string) error {
 	if !slices.Contains(statuses, s) {
 		return invalid("give active, abandoned, complete or merged",

@@ -10,7 +10,7 @@ import (
 )
 
 // MarshalJSON writes the members in the order of the fields, without those that are nil. Keys that
-// a later program added are only in TOML.
+// a later program added appear only in TOML.
 func (e Entry) MarshalJSON() ([]byte, error) { return marshalFields(fieldsOf(&e), e.timeText) }
 
 // MarshalJSON writes the members in the order of the fields, without those that are nil.
@@ -22,7 +22,7 @@ func marshalFields(fields []field, text timeWriter) (dst []byte, err error) {
 		value := f.value(text)
 		number, isFloat := value.(float32)
 		wide := float64(number)
-		if value == nil || math.IsNaN(wide) || math.IsInf(wide, 0) { // JSON has no word for the latter two
+		if value == nil || math.IsNaN(wide) || math.IsInf(wide, 0) { // JSON can't express these
 			continue
 		}
 		if len(dst) > 1 {
@@ -48,8 +48,9 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Missing and null are the same, unknown members
-// are ignored, and session_id, thread, base_state, started_at and status must be there.
+// UnmarshalJSON reads what MarshalJSON writes. A missing member is the same as null, and unknown
+// members are ignored. The members session_id, thread, base_state, started_at and status are
+// required.
 func (e *Entry) UnmarshalJSON(data []byte) error {
 	v, err := valueOfJSON(data)
 	if err == nil && v.kind != unstable.Table {
@@ -73,7 +74,7 @@ func (q *ContextQuery) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// valueOfJSON gives a value as one of TOML, which fields are set from.
+// valueOfJSON converts a JSON value to a TOML value, from which fields are set.
 func valueOfJSON(raw json.RawMessage) (*tomlValue, error) {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -112,5 +113,5 @@ func tomlOf(value any) *tomlValue {
 		}
 		return v
 	}
-	return &tomlValue{} // null is of no kind that TOML has
+	return &tomlValue{} // TOML has no null
 }

@@ -33,10 +33,10 @@ ORDER BY started_at DESC, session_id LIMIT ?`
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
-// FindActiveByHeddleSessionID gives the active entry of that session, the newest start where there
-// are several, whether its agent lives or not. As the other FindActive calls and
-// ActorChainForSession, it puts stale entries aside. In a transaction, PageTx with a Filter does the
-// same and puts nothing aside.
+// FindActiveByHeddleSessionID returns the active entry of that session, whether its agent is alive
+// or not. If there are several, it is the one with the newest start. Like the other FindActive
+// calls and ActorChainForSession, it puts stale entries aside. In a transaction, PageTx with a
+// Filter does the same and puts nothing aside.
 func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, id string) (Entry, bool, error) {
 	return r.newest(ctx, "find agent by session", sqlByHeddleSession, id)
 }
@@ -55,7 +55,7 @@ func (r *Registry) newest(ctx context.Context, why, query, key string) (Entry, b
 	return r.one(ctx, r.look, why, query, key)
 }
 
-// one gives the first entry of a query of the scope and the key.
+// one returns the first entry of a query with the scope and the key as arguments.
 func (r *Registry) one(ctx context.Context, in func(context.Context, string, func(*db.Rx) error) error,
 	why, query, key string,
 ) (Entry, bool, error) {
@@ -70,9 +70,9 @@ func (r *Registry) one(ctx context.Context, in func(context.Context, string, fun
 
 const opChain = "find actor chain"
 
-// FindActiveByPath gives the active entry whose worktree is worktreeRoot, the newest start where
-// there are several. Both paths are resolved through links; one that does not exist is compared as
-// it is written.
+// FindActiveByPath returns the active entry with the worktree worktreeRoot; if there are several,
+// the one with the newest start. Links in both paths are resolved; a path that does not exist is
+// compared as written.
 func (r *Registry) FindActiveByPath(ctx context.Context, worktreeRoot string) (Entry, bool, error) {
 	return r.atPath(ctx, "find agent by path", worktreeRoot, nil)
 }
@@ -91,8 +91,8 @@ type pathOf struct {
 	Instance  *string `db:"native_instance_key"`
 }
 
-// pathsAtOnce is how many paths are read before they are resolved, outside any transaction: they
-// may lie on a file system that hangs.
+// pathsAtOnce is how many paths are read before they are resolved. They are resolved outside any
+// transaction, because they may lie on a file system that hangs.
 const pathsAtOnce = 1000
 
 func (r *Registry) atPath(ctx context.Context, why, root string, key *string) (e Entry, ok bool, err error) {
@@ -125,23 +125,23 @@ func (r *Registry) atPath(ctx context.Context, why, root string, key *string) (e
 	}
 }
 
-// A resolver follows the links of many paths, of which most lie in few folders: those are resolved
-// once, and those with many are read as a whole.
+// A resolver follows the links of many paths. Most of them lie in few folders: each folder is
+// resolved once, and one with many paths is read as a whole.
 type resolver struct {
 	folders map[string]*folder // by absolute path, with the slash behind it
 }
 
 type folder struct {
-	resolved string // "" for one that is not there
+	resolved string // "" for one that does not exist
 	asked    int    // how many names were asked for
 	names    map[string]fs.DirEntry
 }
 
-// listedFrom is the number of names from which on a folder is read as a whole: one reading costs as
-// much as some dozens of questions.
+// listedFrom is the number of names from which on a folder is read as a whole: reading it costs as
+// much as looking up some dozens of names.
 const listedFrom = 50
 
-// entry tells whether a folder has the name, and whether it is a link.
+// entry reports whether a folder has the name, and whether it is a link.
 func (f *folder) entry(name string) (there, link bool) {
 	if f.asked++; f.asked == listedFrom {
 		if list, err := os.ReadDir(f.resolved); err == nil {
@@ -159,7 +159,7 @@ func (f *folder) entry(name string) (there, link bool) {
 	return err == nil, err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// resolve gives the path without links where it exists. Where it does not, paths are compared
+// resolve returns the path without links if it exists. Paths that do not exist are compared
 // component by component, so that doubled and trailing slashes do not count, while ".." does.
 func (r resolver) resolve(path string) string {
 	absolute := path
@@ -207,10 +207,10 @@ func (r resolver) follow(absolute string) (resolved string, ok bool) {
 	return resolved, err == nil
 }
 
-// ActorChainForSession gives the actors from the first one down to the entry with the id, each the
-// parent of the next by its native keys. Ended entries count. Where several have a key the oldest
-// is the parent; a parent that is missing, or in the chain already, ends it. An unknown id has an
-// empty chain.
+// ActorChainForSession returns the actors from the first one down to the entry with the id, each
+// the parent of the next by its native keys. Ended entries count. If several entries have a key,
+// the oldest is the parent. A parent that is missing, or in the chain already, ends the chain. An
+// unknown id has an empty chain.
 func (r *Registry) ActorChainForSession(ctx context.Context, id string) ([]ActorChainNode, error) {
 	return stores.Get(ctx, r.look, opChain, func(rx *db.Rx) ([]ActorChainNode, error) {
 		return r.ActorChainForSessionTx(rx, id)

@@ -20,12 +20,13 @@ type Change struct {
 }
 
 // A Followed is what a follower of agents receives: the state of an agent after its entry was
-// written, then its new status if it has one, or that an agent left the registry.
+// written, then its new status if it has one, or the report that the agent left the registry.
 type Followed = db.Followed[string, Change]
 
 const opFollow = "follow agents"
 
-// stream is how agents are followed. Positions count the writes of an entry, of which the last one is kept.
+// stream is how agents are followed. Positions count the writes of an entry; only the last one is
+// kept.
 var stream = stores.Stream[string, Change]{
 	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", End: entryEnd,
 	Read: readChange,
@@ -34,8 +35,9 @@ var stream = stores.Stream[string, Change]{
 // Follow reports the state of an agent, and again after each write of its entry, by any process:
 // when it was saved or updated, got another status, or reserved or released its thread. It reports
 // states, not events: of several writes between two polls, the last one. Heartbeats under a lease
-// and logged queries are not writes. The death of an agent is reported once a call abandons it, such
-// as Recover. The cursor is one of Follow, FollowAll or [Registry.CursorBefore]; "" is the beginning.
+// and logged queries are not writes. The death of an agent is reported once a call abandons it,
+// such as Recover. The cursor is one of Follow, FollowAll or [Registry.CursorBefore]; "" is the
+// beginning.
 //
 // It ends when the caller leaves the loop, or with an error: the cause of ctx once that ends,
 // db.ErrClosed, db.ErrNotFound for a missing agent, or db.ErrCursorExpired when the agent left the
@@ -47,10 +49,10 @@ func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Foll
 	})
 }
 
-// FollowAll reports what Follow does, of all agents that pass the filter, from this call on. Once
-// an agent has passed, it is followed until it leaves the registry, which is a gap with Gone. Each
-// item has the cursor of its own agent, for [Registry.Follow]. The loop may be run once; it ends as
-// that of Follow does.
+// FollowAll is Follow for all agents that pass the filter, from this call on. Once an agent has
+// passed, it is followed until it leaves the registry, which is reported as a gap with Gone. Each
+// item has the cursor of its own agent, for [Registry.Follow]. The loop may be run once, and ends
+// like that of Follow.
 //
 // After a commit it polls all agents of the scope, at most a fifth of the time, and once for all
 // followers with this filter. An agent that came and went between two polls is not reported.
@@ -60,7 +62,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
 	}
 	query := fmt.Sprintf(sqlHeads, where)
-	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q takes large integers for one rune
+	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q prints an integer as a rune
 	return stores.FollowAll(ctx, r.db, stream, key,
 		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
 			scope, ok, err := rx.Store().Scope(r.scope)
@@ -73,7 +75,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 }
 
 // CursorBefore returns the cursor before an agent's present state; for 0 writes, the one behind it.
-// db.ErrNotFound: there is no such agent. db.ErrInvalid: writes is negative.
+// A missing agent is db.ErrNotFound; negative writes are db.ErrInvalid.
 func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (string, error) {
 	return stores.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
 		return r.CursorBeforeTx(rx, id, writes)
@@ -96,7 +98,7 @@ func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, e
 	return stream.Cursor(rx, at), named(opFollow, id, err)
 }
 
-// placeOf is the place in an agent's stream that a cursor points at; "" is the beginning.
+// placeOf returns the place in an agent's stream that a cursor points at; "" is the beginning.
 func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at stores.Place, err error) {
 	if err := checkID(id); err != nil {
 		return at, err

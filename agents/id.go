@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// GenerateID makes an id that no other agent has: "agent-" and twenty characters of a to z and 2 to 7,
-// 96 random bits.
+// GenerateID makes an id that no other agent has: "agent-" and twenty characters of a to z and 2 to
+// 7, 96 random bits.
 func GenerateID() string {
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand

@@ -1,10 +1,10 @@
 // The layout of the old registry: agents/SESSION.toml, one entry in each file.
 //
-// A file becomes the entry that it says it is, if that is the entry of its file name; else the
-// entry of its file name. If the name can't be an id, the file becomes the entry that it says it
-// is, unless the tree has another file for that. An export gives such files the names and bytes
-// that they had. A file that the original can't read goes into quarantine and blocks nothing.
-// Entries that were put aside are not exported: the original had deleted them.
+// The file name is the id of the entry, whatever id the document has. If the name can't be an id,
+// the id in the document counts, unless the tree has another file for that id. An export writes
+// such files with their original names and bytes. A file that the original can't read goes into
+// quarantine and blocks nothing. Entries that were put aside are not exported: the original had
+// deleted them.
 
 package agents
 
@@ -52,8 +52,8 @@ const (
 	lockFile       = ".lock"
 )
 
-// isParent reports whether a folder called agents/ holds another agents/ and no entry: then it is not
-// the registry's.
+// isParent reports whether a folder called agents/ holds another agents/ and no entry. Such a
+// folder is not the registry's.
 func isParent(dir tree.Folder) bool {
 	if _, err := dir.Sub("agents"); err != nil {
 		return false

@@ -50,7 +50,7 @@ func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int6
 	if err != nil {
 		return 0, err
 	}
-	columns, err := entry.columns(scope, nil) // nobody knows when it was recorded
+	columns, err := entry.columns(scope, nil) // the time of recording is not known
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,8 @@ func (entryStore) Remove(tx *db.Tx, row int64) error {
 	return err
 }
 
-// Untouched reports whether an entry was neither written since it was added nor given a thread.
+// Untouched reports whether an entry was not written since it was added, and has reserved no
+// thread.
 func (entryStore) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
 	_, err = rx.Find(&untouched, sqlUntouched, row)
 	return untouched, err

@@ -2,7 +2,7 @@ package agents
 
 import "selvedge/internal/tree"
 
-// Beside gives the registry's lock file.
+// Beside returns the registry's lock file.
 func (kind) Beside(t *tree.Tree) ([]tree.Kept, error) {
 	return []tree.Kept{{Folder: t.Folder, Path: lockFile}}, nil
 }

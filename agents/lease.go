@@ -11,8 +11,8 @@ import (
 )
 
 // A Lease is a reservation with an end: by its time, by Release, by a change of the agent's status,
-// and, unless it is detached, with its process. See [db.Handle] for what all leases do. Its epochs
-// grow with every reservation, of any thread.
+// and, unless it is detached, with its process. See [db.Handle] for what all leases do. Epochs grow
+// with every reservation, of any thread.
 type Lease struct {
 	*db.Handle
 	registry   *Registry
@@ -24,7 +24,7 @@ type Lease struct {
 // SessionID is the id of the entry that holds the thread.
 func (l *Lease) SessionID() string { return l.id }
 
-// Thread is what is held.
+// Thread is the thread that the lease holds.
 func (l *Lease) Thread() string { return l.thread }
 
 // handle completes a lease with the columns that were granted or read in rx.
@@ -38,9 +38,9 @@ func (l *Lease) handle(rx *db.Rx, c txn.LeaseColumns) *Lease {
 
 const opLease = "lease thread"
 
-// TryLeaseThread is TryReserveThread with a lease, whose terms need a TTL. A detached lease is for
-// programs that reserve a thread for another one and leave; the death of the entry's own process
-// ends it too, if that is known. The lease is nil if another agent has the thread.
+// TryLeaseThread is TryReserveThread with a lease. Its terms need a TTL. A detached lease is for
+// programs that reserve a thread for another program and exit. It also ends with the entry's
+// process, if the pid is known. The lease is nil if another agent has the thread.
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms,
 	build Builder,
 ) (*Lease, ReserveOutcome, error) {
@@ -51,7 +51,8 @@ func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.Lease
 }
 
 // TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed.
-// What it puts aside and abandons stays so where build fails and the caller commits all the same.
+// If build fails and the caller commits nevertheless, the entries that it put aside or abandoned
+// stay so.
 func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease,
 	ReserveOutcome, error,
 ) {
@@ -60,8 +61,8 @@ func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, b
 	return a.lease, a.outcome, err
 }
 
-// Reattach returns the handle of a lease that was made before: one of this process, when the outcome
-// was unknown, or a detached one of any process. Any other, and one that is over, is
+// Reattach returns the handle of an existing lease: one of this process, after an unknown outcome,
+// or a detached one of any process. For any other lease, and one that is over, the error is
 // db.ErrLeaseLost. A process that has closed the file has released what it held.
 func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (*Lease, error) {
 	return stores.Get(ctx, r.db.Read, opReattach, func(rx *db.Rx) (*Lease, error) {
@@ -93,8 +94,8 @@ FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
-// held gives the lease as its row has it where it holds, and db.ErrLeaseLost where it doesn't. The
-// clock is asked after the row.
+// held returns the columns of the lease if it holds, else db.ErrLeaseLost. The clock is read after
+// the row.
 func (l *Lease) held(rx *db.Rx, op string, clock func() db.BootTime) (txn.LeaseColumns, error) {
 	var w stored
 	holds := false
@@ -111,7 +112,7 @@ func (l *Lease) held(rx *db.Rx, op string, clock func() db.BootTime) (txn.LeaseC
 	return w.LeaseColumns, err
 }
 
-// heldBy reports whether the lease holds by what a row says.
+// heldBy reports whether the lease holds, judged by a row.
 func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 	if w.Epoch == nil || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil || l.grant.Undone() {
 		return false, nil
@@ -123,8 +124,8 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 	return judged == Alive, err
 }
 
-// lockReservation locks the row of a thread's reservation. A call that takes the thread away deletes
-// that row.
+// lockReservation locks the row of a thread's reservation. A call that takes the thread away
+// deletes that row.
 func (r *Registry) lockReservation(tx *db.Tx, thread string, lock func(string, ...any) error) error {
 	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
@@ -140,8 +141,8 @@ func (l *Lease) lock(tx *db.Tx, lock func(query string, args ...any) error) erro
 	return l.registry.lockReservation(tx, l.thread, lock)
 }
 
-// own is held behind a lock of the reservation, so that no renewal comes between. The clock is read
-// once the row is locked.
+// own locks the reservation and then checks that the lease holds, so that no renewal comes between.
+// The clock is read once the row is locked.
 func (l *Lease) own(tx *db.Tx, op string) error {
 	err := l.lock(tx, tx.Store().Lock)
 	if err == nil {
@@ -191,7 +192,7 @@ func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
 	return e, err
 }
 
-// LogContextQuery is the registry's, under the lease.
+// LogContextQuery is [Registry.LogContextQuery] under the lease.
 func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
 	return l.registry.db.WriteLocked(ctx, opLogQuery,
 		func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })

@@ -12,7 +12,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Filter says which entries a list shows. The zero value is all of them; set fields must all agree.
+// A Filter selects the entries of a list. The zero value selects all; the set fields must all
+// match.
 type Filter struct {
 	// Statuses are those to show; none means any.
 	Statuses []Status
@@ -33,8 +34,9 @@ const (
 	listName = "agents"
 )
 
-// Page gives a page of the entries that pass the filter, the newest start first; entries that
-// started at the same nanosecond go by id. Stale entries are left out, and nothing is put aside.
+// Page returns a page of the entries that pass the filter, the newest start first; entries that
+// started at the same nanosecond are in the order of their ids. Stale entries are left out, and
+// nothing is put aside.
 func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (db.Page[Entry], error) {
 	return stores.Get(ctx, r.db.Read, opList, func(rx *db.Rx) (db.Page[Entry], error) {
 		return r.PageTx(rx, f, at)
@@ -49,13 +51,13 @@ func (r *Registry) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], e
 	return page, nil
 }
 
-// All gives the entries that pass the filter one by one, in the order of Page: see [paging.All].
+// All iterates over the entries that pass the filter, in the order of Page: see [paging.All].
 func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	return paging.All(func(at db.At) (db.Page[Entry], error) { return r.Page(ctx, f, at) })
 }
 
-// Get gives the entry with the id, and puts nothing aside. ErrNotFound: there is none, or it is
-// stale.
+// Get returns the entry with the id, and puts nothing aside. A missing or stale entry is
+// ErrNotFound.
 func (r *Registry) Get(ctx context.Context, id string) (Entry, error) {
 	return stores.Get(ctx, r.db.Read, opGet, func(rx *db.Rx) (Entry, error) { return r.GetTx(rx, id) })
 }
@@ -72,8 +74,8 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 	return e, err
 }
 
-// Find gives the ids that begin with prefix, in byte order, stale ones left out; at most limit of
-// them, with the rules of a page.
+// Find returns the ids that begin with prefix, in byte order, without stale entries; at most limit
+// of them, with the rules of a page.
 func (r *Registry) Find(ctx context.Context, prefix string, limit int) ([]string, error) {
 	return stores.Get(ctx, r.db.Read, opFind, func(rx *db.Rx) ([]string, error) {
 		return r.FindTx(rx, prefix, limit)
@@ -159,7 +161,7 @@ func (e *Entry) size() int {
 	return size
 }
 
-// where gives the conditions of the filter, each with AND before it.
+// where returns the conditions of the filter, each with AND before it.
 func (f Filter) where() (text string, args []any, err error) {
 	text = sqlPageSince
 	since := db.Nanos(time.Time{})
@@ -179,7 +181,7 @@ func (f Filter) where() (text string, args []any, err error) {
 		{"a.client_instance_id", f.ClientInstanceID},
 		{"a.native_actor_key", f.NativeActorKey},
 	} {
-		if v := is.value; v != nil { // a bare ? of Same stands three times
+		if v := is.value; v != nil { // a bare ? of Same appears three times
 			text, args = text+` AND `+paging.Same(is.column, "?"), append(args, *v, *v, *v)
 		}
 	}
@@ -187,7 +189,7 @@ func (f Filter) where() (text string, args []any, err error) {
 		text += sqlPageActive
 	} else if len(f.Statuses) > 0 {
 		text += sqlPageStatus
-		for i := range 4 { // one statement for any number of them, of which there are four
+		for i := range 4 { // one statement for any number of statuses; there are four
 			status := f.Statuses[min(i, len(f.Statuses)-1)]
 			if !slices.Contains(statuses, status) {
 				return "", nil, invalid("ask for active, abandoned, complete or merged", "%q is no status of an agent",
@@ -199,8 +201,8 @@ func (f Filter) where() (text string, args []any, err error) {
 	return text, args, nil
 }
 
-// A place is where a list ended: what comes behind it started earlier, or at the same time with a
-// greater id. The entry need not be there any more.
+// A place is where a list ended: the entries after it started earlier, or at the same time with a
+// greater id. The entry of the place itself may be gone.
 type place struct {
 	startedAt int64
 	id        string

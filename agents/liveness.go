@@ -10,7 +10,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Liveness is what can be said about the process behind an entry.
+// Liveness is the state of the process behind an entry, as far as it is known.
 type Liveness string
 
 // The three answers. Only Dead ends a reservation; Unknown holds it like Alive.
@@ -20,11 +20,11 @@ const (
 	Unknown Liveness = "unknown"
 )
 
-// LivenessFor judges an entry by its pid and boot id: an entry that is not active is Dead; without
-// a pid it is Unknown, and so it is where the pid was given in another pid namespace, as another
-// container's; it is Dead when no process has the pid, or when its boot id and the machine's are
-// known and differ; else it is Alive. A pid that another process got since counts as alive: a lease
-// tells better, see Lease.
+// LivenessFor judges an entry by its pid and boot id. An entry that is not active is Dead. One
+// without a pid is Unknown, and so is one with a pid of another pid namespace, such as another
+// container's. It is Dead if no process has the pid, or if its boot id and the machine's are known
+// and differ; else it is Alive. A pid that another process got since counts as alive; a lease is
+// more precise, see Lease.
 func LivenessFor(e Entry) Liveness { return judgePID(e.Status, e.PID, e.pidNS(), e.BootID) }
 
 func judgePID(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness {
@@ -43,7 +43,8 @@ func judgePID(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness
 	return Alive
 }
 
-// processAlive asks the system. What it does not let us signal is alive; so is a zombie.
+// processAlive reports whether the system has a process with the pid. One that we may not signal is
+// alive; so is a zombie.
 func processAlive(pid uint32) bool {
 	if pid == 0 || pid > math.MaxInt32 {
 		return false
@@ -52,7 +53,7 @@ func processAlive(pid uint32) bool {
 }
 
 // CurrentBootID identifies the machine's present start in an entry's BootID, in the spelling of
-// older programs; nil where the system does not say.
+// older programs; nil if the system has none.
 func CurrentBootID() *string {
 	boot := currentBoot()
 	if boot == "" {
@@ -61,11 +62,10 @@ func CurrentBootID() *string {
 	return &boot
 }
 
-// liveness judges a row: by its lease where it has one, else as LivenessFor; but of a database that
-// other machines use too a pid counts only where the entry says that it is of this machine's
-// present start. What is dead is so for ever. Under a lease that is tied to a process its time and
-// that process's lock decide alone; the entry's pid is a hint, and ends no more than a detached
-// lease.
+// liveness judges a row by its lease, or without one as LivenessFor does. In a database that other
+// machines use too, a pid counts only if the entry has the boot id of this machine's present start.
+// Dead is final. For a lease that is tied to a process, only its time and that process's lock
+// decide; the entry's pid can end only a detached lease.
 func liveness(rx *db.Rx, w *stored) (Liveness, error) {
 	judged := judgePID(w.Status, w.PID, w.PIDNS, w.BootID)
 	if boot := CurrentBootID(); !rx.Store().OneMachine() && w.Status == Active &&
@@ -89,8 +89,8 @@ func liveness(rx *db.Rx, w *stored) (Liveness, error) {
 	return Dead, nil
 }
 
-// reused reports whether the pid of a detached lease's entry, which has one, belongs to another
-// process than when the lease was made.
+// reused reports whether the pid of a detached lease's entry belongs to another process than when
+// the lease was made. The entry must have a pid.
 func reused(w *stored) bool {
 	if w.LeasePIDBorn == nil {
 		return false

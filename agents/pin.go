@@ -14,9 +14,9 @@ UNION ALL SELECT session_id FROM agents WHERE scope = ?1 AND session_id = ?2 AND
 LIMIT 1`
 )
 
-// Pin keeps the entries of an agent, whatever the limits of retention say, until Unpin: also those that
-// were put aside, and later ones of the same id. Delete still removes an entry. db.ErrNotFound: there is
-// none.
+// Pin exempts the entries of an agent from retention until Unpin, including those that were put
+// aside and later ones of the same id. Delete still removes an entry. If there is no entry, the
+// error is db.ErrNotFound.
 func (r *Registry) Pin(ctx context.Context, id string) error {
 	return r.db.Write(ctx, opPin, func(tx *db.Tx) error { return r.PinTx(tx, id) })
 }
@@ -32,7 +32,7 @@ func (r *Registry) PinTx(tx *db.Tx, id string) error {
 	return tx.Store().Pin(r.scope, txn.Pinned{Store: txn.StoreAgents, ID: id})
 }
 
-// Unpin takes the pin of an agent away; one without is fine.
+// Unpin removes the pin of an agent. An agent without a pin is no error.
 func (r *Registry) Unpin(ctx context.Context, id string) error {
 	return r.db.Reclaim(ctx, "unpin agent", func(tx *db.Tx) error { return r.UnpinTx(tx, id) })
 }

@@ -17,7 +17,7 @@ FROM agents a WHERE a.scope = ?1 AND a.status <> 'active' AND coalesce(a.complet
 	AND (coalesce(a.completed_at, a.started_at), a.id) < (?3, ?4)`
 	newestEnded = `
 ORDER BY coalesce(a.completed_at, a.started_at) DESC, a.id DESC LIMIT ?5`
-	// Two lists, each in the order of its index, and no longer than what is asked for.
+	// Two lists, each in the order of its index, and no longer than the limit.
 	sqlEndedAside = sqlEnded + ` AND a.put_aside_at IS NOT NULL` + newestEnded
 	sqlEndedThere = sqlEnded + ` AND a.put_aside_at IS NULL` + newestEnded
 	sqlAllEnded   = `SELECT * FROM (` + sqlEndedAside + `) AS aside
@@ -29,9 +29,10 @@ ORDER BY ended_at DESC, key DESC LIMIT ?5`
 )
 
 // Prune removes the agents that have left the registry, seven days after their end, and that the
-// policy does not keep: by the time of their end, by thread, and by what their entries hold, about.
-// It takes those that no call put aside yet like those that one did; all others stay. It works in
-// short transactions, and what it removed before an error stays removed; run again, it goes on.
+// policy does not retain. The policy applies to the time of their end, per thread, and to the
+// approximate size of their entries. Agents of that age count whether or not a call has put them
+// aside; all others stay. Prune works in short transactions. What it removed before an error stays
+// removed; another call continues.
 func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, r.db, stores.Pruning{
 		Op: "prune agents", Store: txn.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded,

@@ -21,7 +21,7 @@ var (
 	a.pid_ns, r.epoch, r.pid_born_at, ` + sqlLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id
 WHERE a.scope = ?1 AND a.status = 'active'`
-	// By start: what began together lies together.
+	// By start, because entries that started together are stored together.
 	sqlJudgeAll = sqlJudged + ` AND a.put_aside_at IS NULL AND a.started_at <= ?
 	AND (a.started_at < ? OR a.session_id > ?)
 ORDER BY a.started_at DESC, a.session_id LIMIT ?`
@@ -30,7 +30,7 @@ ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
 
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and
-// counts them. It works in short transactions: what was abandoned before an error stays so.
+// counts them. It works in short transactions: entries abandoned before an error stay abandoned.
 func (r *Registry) ReapDead(ctx context.Context) (int, error) {
 	return r.reap(ctx, "reap dead agents", byStart, liveness)
 }
@@ -45,8 +45,8 @@ func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, e
 
 // Recover abandons the active entries whose agents are certainly dead, and counts them: those whose
 // lease is over, and those without a lease whose process is known to be gone. It is safe at any
-// time, from any process. An entry whose pid can't be judged from here is left alone, such as one
-// that was imported: ReapDead takes a pid that no process has for a dead one.
+// time, from any process. It leaves alone an entry with a pid that can't be judged from here, such
+// as an imported one; ReapDead takes such an agent for dead if no process has the pid.
 func (r *Registry) Recover(ctx context.Context) (int, error) {
 	return r.reap(ctx, "recover agents", byStart, certainly)
 }
@@ -56,10 +56,10 @@ func byStart(rx *db.Rx, scope int64, after place) (rows []stored, err error) {
 	return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 }
 
-// A judge says whether an agent lives.
+// A judge returns the liveness of an agent.
 type judge func(*db.Rx, *stored) (Liveness, error)
 
-// certainly is liveness that knows nothing of a pid whose namespace was not recorded.
+// certainly is liveness, but Unknown for a pid without a recorded namespace.
 func certainly(rx *db.Rx, s *stored) (Liveness, error) {
 	if own := txn.PIDNamespace(); s.TTL == nil && own != nil && s.PIDNS == nil {
 		return Unknown, nil

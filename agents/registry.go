@@ -12,7 +12,7 @@ import (
 
 // Options are the choices of NewRegistry. The zero value is the default.
 type Options struct {
-	// Scope is the part of the file that the registry keeps to; "" is the default scope.
+	// Scope is the part of the file that the registry uses; "" is the default scope.
 	Scope string
 }
 
@@ -24,7 +24,7 @@ type Registry struct {
 	newID func() string
 }
 
-// NewRegistry gives the registry of a scope of d. It writes nothing.
+// NewRegistry returns the registry of a scope of d. It writes nothing.
 func NewRegistry(d *db.DB, o Options) *Registry {
 	return &Registry{db: d, scope: o.Scope, newID: GenerateID}
 }
@@ -68,7 +68,7 @@ func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error)
 	return named(why, id, err)
 }
 
-// findTx is readTx for a function that reports whether there is what it looks for; if not,
+// findTx is readTx for a function that reports whether it found its row; if not, the error is
 // ErrNotFound.
 func (r *Registry) findTx(rx *db.Rx, why, id string, fn func(scope int64) (bool, error)) error {
 	found := false
@@ -114,7 +114,7 @@ func (r *Registry) write(ctx context.Context, why, id string, fn func(tx *db.Tx,
 	})
 }
 
-// look is a read that puts aside the stale entries that it finds.
+// look runs fn in a read transaction, and puts aside the stale entries that it finds.
 func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) error) error {
 	met := false
 	err := r.db.Read(ctx, why, func(rx *db.Rx) error {
@@ -133,7 +133,8 @@ func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) erro
 	return r.putAsideRest(ctx, why, met)
 }
 
-// asideAtOnce is how many entries one transaction puts aside, so that other writers don't wait long.
+// asideAtOnce is how many entries one transaction puts aside, so that other writers don't wait
+// long.
 const asideAtOnce = 500
 
 // putAside takes stale entries out of the registry; their rows stay until Prune. more reports
@@ -150,7 +151,7 @@ func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	return n == asideAtOnce, err
 }
 
-// putAsideRest goes on for as long as there is more.
+// putAsideRest puts stale entries aside for as long as there are more.
 func (r *Registry) putAsideRest(ctx context.Context, why string, more bool) error {
 	for more {
 		err := r.write(ctx, why, "", func(tx *db.Tx, scope int64) (err error) {
@@ -164,7 +165,7 @@ func (r *Registry) putAsideRest(ctx context.Context, why string, more bool) erro
 	return nil
 }
 
-// named says in an error which agent it is about.
+// named adds the agent's id to an error.
 func named(why, id string, err error) error {
 	if id == "" {
 		return db.About(err, why, "", "", hintFor)
@@ -172,7 +173,7 @@ func named(why, id string, err error) error {
 	return db.About(err, why, "agent", id, hintFor)
 }
 
-// hintFor says what a person can do about an error that comes without a hint.
+// hintFor returns what a person can do about an error that has no hint of its own.
 func hintFor(err error) string {
 	if wrong, ok := errors.AsType[*configError](err); ok {
 		return wrong.Hint
@@ -218,8 +219,8 @@ func save(tx *db.Tx, scope int64, e *Entry) error {
 // the next read.
 const mostTaken = 100
 
-// lockedEntry gives the entry with its row locked. A call that changes an entry, or what belongs to
-// it, locks or changes that row first.
+// lockedEntry returns the entry with its row locked. A call that changes an entry, or what belongs
+// to it, locks or changes that row first.
 func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 	if tx.Store().SingleWriter() {
 		return findEntry(&tx.Rx, sqlBySession, scope, id)
@@ -239,7 +240,8 @@ const (
 	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ? AND heartbeat_at = ?`
 )
 
-// replace gives the stored record new contents, which must have been checked; its id stays.
+// replace overwrites the stored record with new contents, which must have been checked; its id
+// stays.
 func replace(tx *db.Tx, s *stored, e *Entry) error {
 	over, err := isOver(tx, s)
 	if err != nil {
@@ -261,9 +263,9 @@ func isOver(tx *db.Tx, s *stored) (bool, error) {
 	return judged == Dead, err
 }
 
-// rewrite is replace for a lease that was judged. A reservation lives as long as its agent is
-// active on the thread. A lease that is over ends with the change, whatever that is: no new pid
-// brings it back.
+// rewrite is replace for an entry with a lease that was judged. A reservation lasts as long as its
+// agent is active on the thread. A lease that is over ends with any change: no new pid brings it
+// back.
 func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 	if err := s.rewrite(tx, e); err != nil || s.Epoch == nil {
 		return err
@@ -272,7 +274,7 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 		_, err := tx.Exec(sqlEndReservation, *s.Epoch)
 		return err
 	}
-	if s.LeaseBeatAt != nil { // what was read had it, so what is written has it
+	if s.LeaseBeatAt != nil { // the row that was read had it, so the new one has it
 		if _, err := tx.Exec(sqlForgetBeat, *s.Epoch, *s.LeaseBeatAt); err != nil {
 			return err
 		}
@@ -280,12 +282,12 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 	if s.TTL == nil || s.Owner != nil || e.PID == nil || s.PID != nil && *s.PID == *e.PID {
 		return nil
 	}
-	_, err := tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // another process than the lease was made for
+	_, err := tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // not the process of the lease
 	return err
 }
 
-// relock locks the lease that an entry has, which may have been renewed since it was read, and
-// reads the clock behind that.
+// relock locks the lease of an entry, which may have been renewed since it was read, and then reads
+// the clock.
 func relock(tx *db.Tx, s *stored) error {
 	if tx.Store().SingleWriter() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/stores"
 )
 
-// A Reservation tells which agent has a thread.
+// A Reservation names the agent that has reserved a thread.
 type Reservation struct {
 	Thread string
 	Holder Entry
@@ -20,11 +20,11 @@ type Reservation struct {
 
 const opReservation = "look up reservation"
 
-// Reservation tells which agent has reserved the thread; ok is false if none has. An agent that is
-// active on a thread without having reserved it (see Save) is not named here, but holds it against
-// TryReserveThread all the same.
+// Reservation returns the agent that has reserved the thread; ok is false if none has. An agent
+// that is active on a thread without having reserved it (see Save) is not named here, but holds it
+// against TryReserveThread all the same.
 //
-// What it calls Dead stays so. A lease that a read finds over is judged again in a write, because a
+// A result of Dead is final. A lease that a read finds over is judged again in a write, because a
 // timely heartbeat may not be committed yet. A read-only handle can't do that.
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
 	look := func(rx *db.Rx) (Reservation, bool, error) { return r.ReservationTx(rx, thread) }
@@ -40,8 +40,8 @@ func (r *Registry) Reservation(ctx context.Context, thread string) (held Reserva
 	})
 }
 
-// ReservationTx is Reservation inside a transaction. In a read, a lease that is Dead may be alive
-// again in a later one.
+// ReservationTx is Reservation inside a transaction. In a read transaction, Dead is not final: the
+// lease may be Alive in a later one.
 func (r *Registry) ReservationTx(rx *db.Rx, thread string) (held Reservation, ok bool, err error) {
 	err = r.readTx(rx, opReservation, "", func(scope int64) error {
 		s, err := findEntry(rx, sqlHolder, scope, thread)

@@ -22,13 +22,13 @@ type ReserveOutcome struct {
 	LiveOwner *Entry `json:"live_owner,omitempty"` // another agent, unchanged, has it
 }
 
-// A ReservedError says that another agent has a thread. It is a db.ErrConflict.
+// A ReservedError reports that another agent has a thread. It is a db.ErrConflict.
 type ReservedError struct {
 	Thread string
 	Owner  Entry
 }
 
-// Error is the text that programs of the old registry know.
+// Error returns the text that programs of the old registry know.
 func (e *ReservedError) Error() string {
 	return fmt.Sprintf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use "+
 		"`heddle thread show %[1]s` "+
@@ -40,25 +40,25 @@ func (e *ReservedError) Unwrap() error { return db.ErrConflict }
 
 const opReserve = "reserve thread"
 
-// TryReserveThreadTx is TryReserveThread inside a transaction. What it puts aside and abandons
-// stays so where build fails and the caller commits all the same.
+// TryReserveThreadTx is TryReserveThread inside a transaction. If build fails and the caller
+// commits nevertheless, the entries that it put aside or abandoned stay so.
 func (r *Registry) TryReserveThreadTx(tx *db.Tx, thread string, build Builder) (ReserveOutcome, error) {
 	a, err := r.attempt(tx, opReserve, thread, nil, build)
 	a, err = a.end(opReserve, err)
 	return a.outcome, err
 }
 
-// An attempt is what became of one at a thread, or of a search for an entry.
+// An attempt is the outcome of an attempt at a thread, or of a search for an entry.
 type attempt struct {
 	outcome ReserveOutcome
 	lease   *Lease
 	entry   Entry // found, or created
 	created bool
-	failed  error // of the caller's functions: what was done before them is kept
+	failed  error // of the caller's functions: the changes before them are kept
 	more    bool  // there are more stale entries to put aside
 }
 
-// end gives the attempt, or its error.
+// end returns the attempt, or its error.
 func (a attempt) end(why string, err error) (attempt, error) {
 	if err == nil && a.failed != nil {
 		err = named(why, "", a.failed)
@@ -69,7 +69,8 @@ func (a attempt) end(why string, err error) (attempt, error) {
 	return a, nil
 }
 
-// try commits an attempt also if the caller's functions failed, and puts aside what is left.
+// try commits an attempt even if the caller's functions failed, and puts the remaining stale
+// entries aside.
 func (r *Registry) try(ctx context.Context, why string, do func(*db.Tx) (attempt, error)) (attempt, error) {
 	a, err := stores.Get(ctx, r.db.Write, why, do)
 	if a, err = a.end(why, err); err == nil {
@@ -117,12 +118,12 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 
 var (
 	errUndone = errors.New("undone")
-	// errTaken: the thread's row is there already. It can't happen where there is one writer at a time.
+	// errTaken: the thread's row exists already. It can't happen with a single writer at a time.
 	errTaken = errors.New("the thread was reserved meanwhile")
 )
 
-// inSavepoint keeps what was done before fn when fn fails, and fn's error apart from those that end
-// the transaction.
+// inSavepoint keeps the changes made before fn if fn fails. It returns fn's error apart from those
+// that end the transaction.
 func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 	err = tx.Savepoint(func() error {
 		if failed = fn(); failed != nil {
@@ -136,7 +137,7 @@ func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 	return nil, err
 }
 
-// liveOwner abandons dead agents of the thread until it meets one that is not.
+// liveOwner abandons the dead agents of the thread until it finds one that is not dead.
 func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, error) {
 	active, err := findEntries(&tx.Rx, sqlOnThread, scope, thread)
 	if err != nil {
@@ -170,7 +171,7 @@ func (r *Registry) CreateGeneratedEntryTx(tx *db.Tx, build Builder) (e Entry, er
 	return e, err
 }
 
-// build adds what the builder makes for an unused id.
+// build adds the entry that the builder makes for an unused id.
 func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, error) {
 	id, err := r.freeID(tx, scope)
 	if err != nil {
@@ -206,7 +207,7 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 	}
 }
 
-// claim makes the thread's own row. An entry that its builder made for another thread, or as ended,
+// claim adds the thread's row. An entry that its builder made for another thread, or as ended,
 // holds nothing.
 func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64,
 	o *db.LeaseTerms,

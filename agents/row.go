@@ -15,8 +15,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A stored entry is one as the file holds it, with what agent_reservations says of it. Its columns
-// that need no conversion are fields of Entry; complete sets the others.
+// A stored entry is an entry as the file holds it, with its columns of agent_reservations. The
+// columns that need no conversion are fields of Entry; complete sets the others.
 type stored struct {
 	Entry
 	ID         int64    `db:"id"`
@@ -55,9 +55,9 @@ const entryColumns = `thread, status, started_at, completed_at, pid, boot_id, he
 	`probe_confidence, attach_reason, exact, document, pid_ns, recorded_at`
 
 var (
-	// sqlRow reads entries a and their reservations r; what follows it selects and orders them.
-	// PostgreSQL may answer EXISTS for all agents at once, from all queries that there are; the LIMIT
-	// makes it look for each.
+	// sqlRow reads entries a and their reservations r; the SQL after it selects and orders them.
+	// PostgreSQL may evaluate EXISTS for all agents at once, from all queries in the table; the LIMIT
+	// makes it look them up agent by agent.
 	sqlRow = `SELECT a.id, a.scope, a.session_id, a.` + strings.ReplaceAll(entryColumns, ", ", ", a.") + `,
 	a.changes,
 	coalesce((SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id LIMIT 1), 0) AS queried,
@@ -77,9 +77,9 @@ FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 const sqlLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns,
 	r.lease_wall_until`
 
-// columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. What a
-// column can't hold goes into exact as text. The last value is the checksum of the others, with
-// scope and session_id before them: see migrations.Checksums.
+// columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. A value
+// that its column can't hold goes into exact as text. The last value is the checksum of the others,
+// with scope and session_id before them: see migrations.Checksums.
 func (e *Entry) columns(scope int64, recordedAt *int64) ([]any, error) {
 	x, u := exactValues{}, &e.UsageSummary
 	var precedence, exact *string
@@ -101,7 +101,7 @@ func (e *Entry) columns(scope int64, recordedAt *int64) ([]any, error) {
 	if err == nil && len(x) > 0 {
 		exact, err = jsonText(x)
 	}
-	var document any // NULL, and not an empty one, where there is none
+	var document any // NULL, and not an empty one, if there is none
 	if e.kept.document != nil {
 		document = e.TOML()
 	}
@@ -115,7 +115,7 @@ func jsonText(v any) (*string, error) {
 	return &s, err
 }
 
-// convert sets the fields of the entry whose columns have another form.
+// convert sets the fields of the entry that are stored in another form.
 func (s *stored) convert() error {
 	e := &s.Entry
 	e.StartedAt, e.CompletedAt = db.Time(s.Started), timeOf(s.Completed)
@@ -168,7 +168,8 @@ func (x exactValues) time(e *Entry, name string, t *time.Time) *int64 {
 	return converted(t, db.Nanos)
 }
 
-// exactTime is the text of a time that an INTEGER of nanoseconds can't hold; nil for one that it can.
+// exactTime is the text of a time that an INTEGER of nanoseconds can't hold; nil for one that it
+// can.
 func exactTime(t time.Time, exact string) *string {
 	text := chrono.Text(t, exact)
 	if text == exact || !db.Time(db.Nanos(t)).Equal(t) {

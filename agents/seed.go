@@ -7,20 +7,20 @@ import (
 	"selvedge/internal/stores"
 )
 
-// The calls of the registry that this package took over, under their names and with their
-// behaviour: docs/parity.md lists them. They are thin; where the grammar of all stores has a better
-// call, they name it. The other calls of the old registry, which need no other form, are ReapDead,
-// the FindActive calls and ActorChainForSession.
+// The calls of the old registry, under their names and with their behaviour: docs/parity.md lists
+// them. They are thin; if the grammar of all stores has a better call, they name it. The other
+// calls of the old registry, which need no other form, are ReapDead, the FindActive calls and
+// ActorChainForSession.
 
 // Save stores an entry, and replaces one with the same id. It checks neither whether another agent
-// is active on the thread, nor which program wrote the entry before. An entry without a start begins
-// now.
+// is active on the thread, nor which program wrote the entry before. An entry without a start
+// begins now.
 func (r *Registry) Save(ctx context.Context, e Entry) error {
 	return r.db.Write(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
 }
 
-// Load gives the entry with the id; ok is false when there is none. An entry that ended seven days
-// ago or earlier is put aside in this call: no later one sees it. [Registry.Get] puts none aside.
+// Load returns the entry with the id; ok is false if there is none. An entry that ended seven days
+// ago or earlier is put aside by this call: no later call sees it. [Registry.Get] puts none aside.
 func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err error) {
 	old := false
 	err = r.db.Read(ctx, opLoad, func(rx *db.Rx) error {
@@ -57,8 +57,8 @@ func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error)
 	return e, ok, old, err
 }
 
-// List gives all entries, the newest start first, from one snapshot. Stale ones are put aside, as
-// by Load. Lists that may be long are read in parts with [Registry.Page] and [Registry.All].
+// List returns all entries, the newest start first, from one snapshot. It puts stale ones aside, as
+// Load does. Read lists that may be long in parts, with [Registry.Page] or [Registry.All].
 func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
 	return stores.Get(ctx, r.look, opList, func(rx *db.Rx) (list []Entry, err error) {
 		list = []Entry{}
@@ -79,8 +79,8 @@ func (r *Registry) Delete(ctx context.Context, id string) error {
 	return r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, id) })
 }
 
-// UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A
-// missing entry is no error. It can bring back a stale entry that no call has put aside yet.
+// UpdateStatus sets an entry's status and the time of its end: now, or none for Active. A missing
+// entry is no error. UpdateStatus can bring back a stale entry that no call has put aside yet.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
 	write := r.db.WriteEnd
 	if status == Active {
@@ -89,29 +89,30 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 	return write(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
 }
 
-// UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is
-// none. If update changes the id, the entry with the old id stays as it was, and one with the new
-// id is saved. update runs inside the transaction, as a Builder does. Heartbeats of programs
-// without a lease are such updates, of HeartbeatAt and LastProgressAt.
+// UpdateEntry calls update with the entry and stores the result; ok is false if there is no entry.
+// If update changes the id, the entry with the old id stays as it was, and one with the new id is
+// saved. update runs inside the transaction, as a Builder does. Programs without a lease use
+// UpdateEntry for heartbeats, to set HeartbeatAt and LastProgressAt.
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (Entry, bool, error) {
 	return stores.Find(ctx, r.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
 		return r.UpdateEntryTx(tx, id, update)
 	})
 }
 
-// LogContextQuery adds a query to an active entry. For an entry that is not active, or missing,
-// nothing is done. A query without a time is of now.
+// LogContextQuery adds a query to an active entry. If the entry is missing or not active, it does
+// nothing. The time of a query defaults to now.
 func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuery) error {
 	return r.db.WriteLocked(ctx, opLogQuery, func(tx *db.Tx) error { return r.LogContextQueryTx(tx, id, q) })
 }
 
-// TryReserveThread gives the thread to a new agent, unless one that is active on it lives, or may
-// live (see LivenessFor and Lease): that one is the answer, and build is not called. Those that are
-// met before it, by id, and are dead are abandoned; that stays so when build fails. An id of
-// build's own that another agent has is a db.ErrConflict, and nothing is built.
+// TryReserveThread reserves the thread for a new agent, which build makes. If an agent that is
+// active on the thread is alive, or may be (see LivenessFor and Lease), that agent is the result,
+// and build is not called. Dead agents that come before it in the order of ids are abandoned; they
+// stay so even if build fails. If build chooses an id that another agent has, the error is
+// db.ErrConflict, and nothing is added.
 //
-// However many processes try at once, one gets the thread and the others learn its agent.
-// [Registry.TryLeaseThread] gives a reservation that ends by itself.
+// However many processes try at once, one gets the thread and the others receive its agent's entry.
+// [Registry.TryLeaseThread] makes a reservation that ends by itself.
 func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome,
 	error,
 ) {
@@ -121,7 +122,7 @@ func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Bu
 	return a.outcome, err
 }
 
-// CreateGeneratedEntryForThread is TryReserveThread with another owner as an error, a
+// CreateGeneratedEntryForThread is TryReserveThread, but another owner is an error, a
 // *ReservedError.
 func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry,
 	error,
@@ -140,17 +141,18 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 	return *out.Reserved, nil
 }
 
-// CreateGeneratedEntry adds what build makes for a new id, whichever agent has its thread.
+// CreateGeneratedEntry adds the entry that build makes for a new id, even if another agent has its
+// thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
 	return stores.Get(ctx, r.db.Write, opCreate, func(tx *db.Tx) (Entry, error) {
 		return r.CreateGeneratedEntryTx(tx, build)
 	})
 }
 
-// FindOrCreateActiveEntry gives update the first active entry, by id, that matches, and stores what
-// it makes of it, whether the agent lives or not. If none matches, what build makes for a new
-// id is added, and created is true. Stale entries are put aside, also when build fails. The three
-// functions run inside the transaction, as a Builder does.
+// FindOrCreateActiveEntry calls update with the first active entry, in the order of ids, that
+// matches, and stores the result, whether the agent is alive or not. If none matches, it adds the
+// entry that build makes for a new id, and created is true. Stale entries are put aside, even if
+// build fails. The three functions run inside the transaction, as a Builder does.
 func (r *Registry) FindOrCreateActiveEntry(
 	ctx context.Context, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, err error) {

@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// findEntry gives the one entry of a query that begins with sqlRow; nil if there is none.
+// findEntry returns the one entry of a query that begins with sqlRow; nil if there is none.
 func findEntry(rx *db.Rx, query string, args ...any) (*stored, error) {
 	var s stored
 	if ok, err := rx.Find(&s, query, args...); err != nil || !ok {
@@ -26,7 +26,7 @@ func findOne(rx *db.Rx, query string, args ...any) (e Entry, ok bool, err error)
 	return s.Entry, true, nil
 }
 
-// findEntries gives all entries of a query that begins with sqlRow.
+// findEntries returns all entries of a query that begins with sqlRow.
 func findEntries(rx *db.Rx, query string, args ...any) (all []stored, err error) {
 	err = rx.Select(&all, query, args...)
 	for i := 0; i < len(all) && err == nil; i++ {
@@ -44,8 +44,8 @@ func (s *stored) complete(rx *db.Rx) error {
 	return err
 }
 
-// insertEntry adds a new entry, which must have been checked, and gives the number of its row; ok
-// is false when its id is taken.
+// insertEntry adds a new entry, which must have been checked, and returns the number of its row; ok
+// is false if its id is taken.
 func insertEntry(tx *db.Tx, scope int64, e *Entry) (id int64, ok bool, err error) {
 	now := db.Nanos(tx.Now())
 	columns, err := e.columns(scope, &now)
@@ -58,7 +58,8 @@ func insertEntry(tx *db.Tx, scope int64, e *Entry) (id int64, ok bool, err error
 	return id, true, appendQueries(tx, id, 0, e.ContextQueries)
 }
 
-// rewrite gives the stored entry new contents, which must have been checked; its id stays.
+// rewrite overwrites the stored entry with new contents, which must have been checked; its id
+// stays.
 func (s *stored) rewrite(tx *db.Tx, e *Entry) error {
 	columns, err := e.columns(s.Scope, s.RecordedAt)
 	if err == nil {
@@ -103,7 +104,7 @@ func readQueries(rx *db.Rx, agent int64) ([]ContextQuery, error) {
 	return list, nil
 }
 
-// appendQueries adds queries from the given position on.
+// appendQueries adds queries from position from on.
 func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error {
 	for i, q := range list {
 		columns := []any{
@@ -117,7 +118,7 @@ func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error 
 	return nil
 }
 
-// replaceQueries writes only what was added, where the old ones are still in front.
+// replaceQueries writes only the added queries if the list still begins with the old ones.
 func replaceQueries(tx *db.Tx, agent int64, old, now []ContextQuery) error {
 	if len(old) <= len(now) && slices.EqualFunc(old, now[:len(old)], ContextQuery.equal) {
 		return appendQueries(tx, agent, len(old), now[len(old):])

@@ -14,8 +14,8 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// DecodeTOML reads an entry from a file of the old registry. Unknown keys are kept, and TOML writes
-// them again. The error says in which line the text is no entry, and why.
+// DecodeTOML reads an entry from a file of the old registry. Unknown keys are kept, and
+// [Entry.TOML] writes them back. The error names the line and the reason.
 func DecodeTOML(data []byte) (Entry, error) {
 	root, err := parseDocument(data)
 	if err != nil {
@@ -32,8 +32,8 @@ func DecodeTOML(data []byte) (Entry, error) {
 	return e, nil
 }
 
-// fill sets the fields that the table has. A string, a time or a status that may not be nil must be
-// there. keep gets the text of times that a time.Time can't hold.
+// fill sets the fields that the table has. A string, a time or a status that may not be nil is
+// required. keep receives the text of times that a time.Time can't hold.
 func fill(t *tomlTable, fields []field, keep func(name, text string)) error {
 	for _, f := range fields {
 		v := t.values[f.name]
@@ -151,8 +151,8 @@ func (v *tomlValue) asFloat32() (float32, error) {
 	return f, nil
 }
 
-// parseFloat32 goes by way of a float64, as the original does it: only what is too large for that
-// is an error.
+// parseFloat32 converts through a float64, as the original does: only a value too large for that is
+// an error.
 func parseFloat32(text string) (float32, error) {
 	if strings.TrimLeft(text, "+-") == "nan" { // ParseFloat takes no sign before it
 		return float32(math.NaN()), nil
@@ -188,7 +188,8 @@ func listOf[T any](v *tomlValue, one func(*tomlValue) (T, error)) (list []T, err
 	return list, nil
 }
 
-// asStatus takes the word, and also the table that serde allows in its place: [status] with one empty member.
+// asStatus accepts the word, and also the table that serde allows instead: [status] with one empty
+// member.
 func (v *tomlValue) asStatus() (Status, error) {
 	word := v.text
 	switch {
@@ -248,7 +249,7 @@ func (v *tomlValue) asQuery() (q ContextQuery, err error) {
 		err = v.inOrder(fields, keep)
 	}
 	if err == nil && q.QueriedAt.IsZero() {
-		q.exact = chrono.Format(q.QueriedAt) // was given, and so is not now
+		q.exact = chrono.Format(q.QueriedAt) // present, so it does not default to now
 	}
 	return q, err
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A decodeError says why a document is no agent entry, in the words of the old registry where it has some.
+// A decodeError reports why a document is no agent entry, in the words of the old registry if it
+// has any.
 type decodeError struct {
 	Line   int    // from 1; 0 where the reason is about the whole document
 	Reason string // such as "missing field `status`"
@@ -24,10 +25,9 @@ func (e *decodeError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
 }
 
-// A tomlTable is a table of a document with its keys in the order of their coming. The parser of
-// go-toml gives the syntax; the tables are put together here, because go-toml's own decoder has no
-// integers above int64, matches keys without regard to case, and forgets the keys that it is not
-// asked for.
+// A tomlTable is a table of a document, with its keys in the order of the document. go-toml parses
+// the syntax; the tables are built here, because go-toml's own decoder has no integers above int64,
+// ignores the case of keys, and drops unknown keys.
 type tomlTable struct {
 	keys   []string
 	values map[string]*tomlValue
@@ -44,8 +44,8 @@ const (
 	byValue                // a = {…}: closed
 )
 
-// A tomlValue is a value; kind tells which of the others is set. Array is also the kind of an array
-// of tables.
+// A tomlValue is a value; kind decides which of the other fields is set. Array is also the kind of
+// an array of tables.
 type tomlValue struct {
 	kind  unstable.Kind
 	line  int
@@ -130,7 +130,7 @@ func keyOf(it unstable.Iterator) []string {
 
 const duplicateKey = "duplicate key"
 
-// walk goes down the path of a header or, byDots, of a key, making what is missing.
+// walk follows the path of a header or, byDots, of a key, and makes the tables that are missing.
 func (b *documentBuilder) walk(at *tomlTable, path []string, made madeBy) (*tomlTable, error) {
 	for _, key := range path {
 		v := at.values[key]
@@ -198,7 +198,7 @@ func (b *documentBuilder) keyValue(at *tomlTable, path []string, n *unstable.Nod
 func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
 	v := &tomlValue{kind: n.Kind, line: b.line, text: string(n.Data)}
 	switch n.Kind {
-	case unstable.Float: // the original looks at each number, also at those of keys that it does not know
+	case unstable.Float: // the original checks each number, also those of keys that it does not know
 		if _, err := parseFloat32(strings.ReplaceAll(v.text, "_", "")); err != nil {
 			return nil, b.fail("floating-point number overflowed")
 		}
@@ -226,7 +226,7 @@ func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
 	return v, nil
 }
 
-// fits128 reports whether an integer has a place in Rust's i128 or u128.
+// fits128 reports whether an integer fits in Rust's i128 or u128.
 func fits128(text string) bool {
 	if len(text) < len("0x00000000000000000000000000000000") { // the shortest spelling of 128 bits
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// TOML returns the entry as a file of the old registry: the document that it came from while the
-// fields say the same, and else a new one, with unknown keys behind the others of their table.
+// TOML returns the entry as a file of the old registry: the document that it came from if the
+// fields still agree with it, else a new one, with unknown keys after the others of their table.
 func (e Entry) TOML() []byte {
 	if e.kept.document == nil {
 		return e.encode()
@@ -26,7 +26,7 @@ func (e Entry) TOML() []byte {
 	}
 	root, err := parseDocument(e.kept.document)
 	if err != nil {
-		return e.encode() // no document of ours can be unreadable; what the fields say is right
+		return e.encode() // no document of ours can be unreadable; the fields are right
 	}
 	return e.encodeWith(root)
 }
@@ -53,7 +53,7 @@ func appendFields(dst []byte, fields []field, text timeWriter, from *tomlTable) 
 	return appendUnknown(dst, from, fields)
 }
 
-// tableAt is the table at key, or the i-th table of the array there; nil where there is none.
+// tableAt returns the table at key, or the i-th table of the array at key; nil if there is none.
 func (t *tomlTable) tableAt(key string, i int) *tomlTable {
 	if t == nil || t.values[key] == nil {
 		return nil
@@ -68,7 +68,7 @@ func (t *tomlTable) tableAt(key string, i int) *tomlTable {
 	return v.table
 }
 
-// appendField writes a key with its value. What has a table of its own is left out.
+// appendField writes a key with its value. A value with a table of its own is left out.
 func appendField(dst []byte, f field, text timeWriter) []byte {
 	start := len(dst)
 	dst = append(append(dst, f.name...), " = "...)
@@ -106,8 +106,8 @@ func appendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendUnknown writes the keys of from that fields do not name. Tables are written as inline ones:
-// the same value, and no header that would take the keys behind it along.
+// appendUnknown writes the keys of from that fields do not name. Tables are written inline: the
+// value is the same, and no header captures the keys after it.
 func appendUnknown(dst []byte, from *tomlTable, fields []field) []byte {
 	if from == nil {
 		return dst
@@ -189,7 +189,7 @@ func appendBasic(dst []byte, s string, quotes int) []byte {
 }
 
 // appendEscaped writes the inside of a basic string. quotes is how many double quotes may stand in
-// a row unescaped; where it is not 0 the string is a multi-line one.
+// a row unescaped; if it is not 0, the string is a multi-line one.
 func appendEscaped(dst []byte, s string, quotes int) []byte {
 	short := map[byte]string{'\b': `\b`, '\t': `\t`, '\f': `\f`, '\r': `\r`, '\\': `\\`}
 	row := 0
@@ -219,7 +219,7 @@ func appendEscaped(dst []byte, s string, quotes int) []byte {
 	return dst
 }
 
-// longestRun is how many c stand in a row, up to three.
+// longestRun returns how many c stand in a row, up to three.
 func longestRun(s, c string) (n int) {
 	for n < 3 && strings.Contains(s, strings.Repeat(c, n+1)) {
 		n++
@@ -227,7 +227,8 @@ func longestRun(s, c string) (n int) {
 	return n
 }
 
-// floatText is f as the original writes it: positional, in the shortest digits that give the same float32.
+// floatText returns f as the original writes it: positional, in the shortest digits that parse as
+// the same float32.
 func floatText(f float32) string {
 	wide := float64(f)
 	switch {
