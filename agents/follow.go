@@ -62,7 +62,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
 	}
 	query := fmt.Sprintf(sqlHeads, where)
-	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q prints an integer as a rune
+	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q makes large ints one rune
 	return stores.FollowAll(ctx, r.db, stream, key,
 		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
 			scope, ok, err := rx.Store().Scope(r.scope)

@@ -11,11 +11,10 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Claim is a run that this process has taken to resume it. It holds until it is completed,
-// released or removed, until its time is over if Options.ClaimTTL gives one, until the process is
-// gone or has closed the file, until RecoverOrphaned of this process, and until the run's next
-// pause is claimed. See [db.Handle] for what all leases do. Its epochs grow with every claim on the
-// run.
+// A Claim is a run that this process has taken to resume it. It ends when it is completed, released
+// or removed, when its Options.ClaimTTL is over, when the process exits or closes the file, when
+// this process calls RecoverOrphaned, and when the run's next pause is claimed. See [db.Handle] for
+// what all leases do. Epochs grow with every claim on the run.
 type Claim struct {
 	*db.Handle
 	store     *Store
@@ -44,13 +43,13 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 	return p, nil
 }
 
-// Claim takes the run that waits under the id, for this process to resume it. ok is false when none
+// Claim takes the run that waits under the id, for this process to resume it. ok is false if none
 // waits: there is no such run, or another call was faster. Of any number of calls, in any number of
-// processes, one gets it. An older claim on the run, from before it paused again, ends with that.
+// processes, one gets it. That ends an older claim on the run, from before it paused again.
 //
-// A run whose document can't be read is ErrCorrupt, each time, and stays where it is. So does an
-// imported run that the old program continued after it was changed here: that is ErrConflict until
-// an operator decides with migrate imports resolve.
+// For a run with an unreadable document, Claim always returns ErrCorrupt, and the run stays. An
+// imported run that the old program continued after it was changed here stays too: the error is
+// ErrConflict until an operator decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
 	return stores.Find(ctx, s.db.WriteLocked, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
 		return s.claimBy(tx, runID, tx.Store().ExecAndCommit)
@@ -67,7 +66,8 @@ const (
 const (
 	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints'
 		AND entity_id = c.run_id AND decided_at IS NULL)`
-	// A call that claims, takes a claim away, or decides against one, locks or changes the rows of the run.
+	// A call that claims, removes a claim, or decides against one, locks or changes the rows of the
+	// run.
 	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
 	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
 	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes,
@@ -77,9 +77,9 @@ const (
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	sqlStillPaused = `SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`
-	// The claim: a state flips, in a row that the document is not part of. Two rows in one state
-	// violate UNIQUE. A row that came after the lock is not locked: it is claimed as it was found, or
-	// not.
+	// A claim changes the state, in a row that does not hold the document. Two rows in one state
+	// violate UNIQUE. A row that was added after the lock is not locked: it is claimed only if it is
+	// unchanged since it was read.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?,
     changes = changes + 1
@@ -89,28 +89,29 @@ WHERE id = ? AND state = 'paused' AND changes = ?`
 // paused is a waiting run as Claim needs it.
 type paused struct {
 	stored
-	Next      int64   `db:"next_epoch"` // the epoch behind that of the last claim on the row
+	Next      int64   `db:"next_epoch"` // the epoch after that of the last claim on the row
 	Drawn     int64   `db:"drawn"`
 	Changes   int64   `db:"changes"`
 	Older     *int64  `db:"older"`     // row of the claim that ends with this one
 	Contested *string `db:"contested"` // what the old program did to the run since it was imported
 }
 
-// findPaused draws what tells a claim from one that was undone.
+// findPaused returns the query for the waiting run. The query also draws the number that
+// distinguishes a claim from one that was undone.
 func findPaused(tx *db.Tx) string {
 	return fmt.Sprintf(sqlFindPaused, tx.Store().Drawing("checkpoints", "id"))
 }
 
-// claimBits are the lower bits of an epoch: they number the claims on a row. Those above are the
-// row's number.
+// claimBits is the number of lower bits of an epoch, which number the claims on a row. The bits
+// above them are the row's number.
 const claimBits = 24
 
 // claimsOfRow is the greatest number of a claim on a row.
 const claimsOfRow = 1<<claimBits - 1
 
-// epoch is that of the next claim on the row. It is no less than the number that was drawn, counted
-// from the row's own on, so that one that was undone is not given again. What is drawn later than
-// eight million numbers behind the row's begins again.
+// epoch returns the epoch of the next claim on the row. Its lower bits are at least the distance
+// from the row's number to the drawn number, so that the epoch of an undone claim is not used
+// again. The distance wraps around after about eight million.
 func (p *paused) epoch() int64 {
 	return max(p.Next, p.ID<<claimBits+max(p.Drawn-p.ID, 0)%(claimsOfRow/2))
 }
@@ -120,12 +121,12 @@ func (s *Store) ClaimTx(tx *db.Tx, runID string) (claim *Claim, ok bool, err err
 	return s.claimBy(tx, runID, tx.Exec)
 }
 
-// A change is how the change is made that may be the only one of the transaction.
+// A change executes a statement that may be the only change of the transaction.
 type change = func(query string, args ...any) (int64, error)
 
 func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok bool, err error) {
 	err = s.look(&tx.Rx, opClaim, runID, func(scope int64) error {
-		for found := true; found && claim == nil && err == nil; { // until no other call changed what was found
+		for found := true; found && claim == nil && err == nil; { // until no other call interferes
 			claim, found, err = s.claim(tx, scope, runID, only)
 		}
 		return err
@@ -133,7 +134,8 @@ func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok 
 	return claim, err == nil && claim != nil, err
 }
 
-// claim takes the run where one is found. It gives none of one that was changed meanwhile.
+// claim claims the waiting run, if there is one. If the run was changed meanwhile, ok is true and c
+// is nil.
 func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
 	if err := tx.Store().Lock(sqlLockRun, scope, runID); err != nil {
 		return nil, false, err
@@ -156,7 +158,8 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, true, err
 	}
 	if found.Older != nil {
-		// It ends for a pause that stays: one that came behind the lock may be removed again.
+		// The older claim ends only for a pause that stays: one added after the lock may be removed
+		// again.
 		ok, err := tx.Store().FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes)
 		if err != nil || !ok {
 			return nil, true, err
@@ -208,8 +211,8 @@ const (
 FROM checkpoints AS c WHERE state = 'claimed'`
 	sqlClaimOf = sqlClaims + ` AND scope = ? AND run_id = ?`
 
-	// asJudged takes away nothing but the claim that was looked at: neither a later one nor one that
-	// was renewed since.
+	// asJudged matches only the claim that was examined: neither a later one nor one that was renewed
+	// since.
 	asJudged = ` WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ?
 		AND lease_until IS NOT DISTINCT FROM ?`
 	sqlEndClaim = `DELETE FROM checkpoints` + asJudged
@@ -220,12 +223,12 @@ FROM checkpoints AS c WHERE state = 'claimed'`
 		lease_wall_until = ?` + asJudged
 )
 
-// end ends the claim for good, and keeps that it was.
+// end ends the claim for good, and records it in the history.
 func (c *claimed) end(tx *db.Tx, ending Ending, d Decision) (bool, error) {
 	return end(tx, c.ID, ending, d, sqlEndClaim, c.ID, c.Epoch, c.Until)
 }
 
-// rearm has the run wait again, as it does already where it paused again meanwhile.
+// rearm makes the run wait again. If it paused again meanwhile, it waits already.
 func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	if c.PausedAgain {
 		return c.end(tx, Superseded, Decision{})
@@ -234,8 +237,8 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	return n > 0, err
 }
 
-// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked
-// after the row.
+// held returns the claim's row if the claim holds, else ErrLeaseLost. The clock is read after the
+// row.
 func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
 	holds := false
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
@@ -264,9 +267,9 @@ func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
 	return err
 }
 
-// under runs fn on the claim's row where the claim holds; fn reports whether it found the row
-// unchanged. No other call can renew it any more, so its end is judged by the clock as it stands once
-// the rows of the run are locked. An answer that the claim was over, given meanwhile, stays right.
+// under runs fn on the claim's row if the claim holds; fn reports whether it found the row
+// unchanged. The rows of the run are locked, and the clock is read after that: no other call can
+// renew the claim any more, so one that was reported over stays over.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
 		return tx.Store().Lock(sqlLockRun, scope, c.runID)
@@ -294,15 +297,16 @@ func (c *Claim) lost() error {
 	}
 }
 
-// Complete says that the run was resumed to its next pause or its end: the claim is gone for good,
-// and is in the history. What the run saved meanwhile waits on. A claim that has ended is
-// ErrLeaseLost: one that was taken away, or completed before, or whose time is over.
+// Complete ends the claim because the run was resumed to its next pause or its end. The claim moves
+// to the history. A pause that the run saved meanwhile still waits. If the claim has ended already,
+// the error is ErrLeaseLost: it was taken away, completed before, or its time is over.
 func (c *Claim) Complete(ctx context.Context) error { return c.Decide(ctx, Decision{}) }
 
-// CompleteTx is Complete inside a transaction: what else that holds is undone when the claim is lost.
+// CompleteTx is Complete inside a transaction. If the claim is lost, return the error, so that the
+// transaction is rolled back.
 func (c *Claim) CompleteTx(tx *db.Tx) error { return c.DecideTx(tx, Decision{}) }
 
-// Decide is Complete that says what was decided, for the history.
+// Decide is Complete with the decision, for the history.
 func (c *Claim) Decide(ctx context.Context, d Decision) error {
 	return c.store.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
 }
@@ -312,7 +316,7 @@ func (c *Claim) DecideTx(tx *db.Tx, d Decision) error {
 	return c.under(tx, opComplete, func(row *claimed) (bool, error) { return row.end(tx, Completed, d) })
 }
 
-// Release ends the claim without having resumed the run, which waits again.
+// Release ends the claim without a resume: the run waits again.
 func (c *Claim) Release(ctx context.Context) error {
 	return c.store.db.WriteEnd(ctx, opRelease, c.ReleaseTx)
 }
@@ -322,9 +326,9 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 	return c.under(tx, opRelease, func(row *claimed) (bool, error) { return row.rearm(tx) })
 }
 
-// Reattach returns the handle of a claim that this process made when the outcome was unknown. Any
-// other, and one that has ended, is ErrLeaseLost. A process that has closed the file has released
-// what it held.
+// Reattach returns the handle of a claim that this process made, after an unknown outcome. For any
+// other claim, and one that has ended, the error is ErrLeaseLost. A process that has closed the
+// file has released what it held.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Claim, error) {
 	return stores.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (*Claim, error) {
 		return s.ReattachTx(rx, runID, epoch)

@@ -9,8 +9,8 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// Decode reads a document. It refuses what no program of the store could read: a required member
-// that is missing, a kind of stage or result that only later versions have, a member twice, 128
+// Decode reads a document. It refuses documents that no program of the store could read: those with
+// a required member missing, a kind of stage or result of later versions, a repeated member, or 128
 // levels and more.
 func Decode(document []byte) (*PausedWorkflow, error) {
 	text, err := codec.Plain(document)

@@ -29,7 +29,7 @@ func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
 }
 
 // SaveDocument is Save for a document that was written elsewhere. It is kept byte for byte. runID
-// is the run's name in this store, whatever the document says; a document that can't be read is
+// is the run's name in this store, even if the document has another. An unreadable document is
 // ErrInvalid.
 func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte) error {
 	r, err := readable(runID, document)
@@ -48,7 +48,7 @@ func (s *Store) SaveDocumentTx(tx *db.Tx, runID string, document []byte) error {
 	return failed(opSave, runID, err)
 }
 
-// readable is the row of a document that can be read.
+// readable returns the row of a document, or an error if it can't be read.
 func readable(runID string, document []byte) (row, error) {
 	if err := checkID(runID); err != nil {
 		return row{}, err
@@ -85,8 +85,8 @@ func (s *Store) LoadTx(rx *db.Rx, runID string) (p *PausedWorkflow, ok bool, err
 	return p, true, nil
 }
 
-// LoadDocument gives the document of the run that waits under the id, byte for byte; ok is false
-// when none does. One that can't be read is ErrCorrupt.
+// LoadDocument returns the document of the run that waits under the id, byte for byte; ok is false
+// if none does. An unreadable document is ErrCorrupt.
 func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte, ok bool, err error) {
 	return stores.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) ([]byte, bool, error) {
 		return s.LoadDocumentTx(rx, runID)
@@ -110,9 +110,9 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 	return document, ok, err
 }
 
-// DocumentTx gives the document of one checkpoint, paused or claimed, byte for byte, also one that
-// can't be read. A Ref without a state means the one that waits, or else the claimed one.
-// ErrNotFound: there is none.
+// DocumentTx returns the document of one checkpoint, paused or claimed, byte for byte, even if it
+// is unreadable. A Ref without a state means the waiting checkpoint if there is one, else the
+// claimed one. A missing checkpoint is ErrNotFound.
 func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
 	err = s.find(rx, opLoad, ref.RunID, func(scope int64) (bool, error) {
 		inState, err := ref.State.condition()
@@ -131,8 +131,8 @@ const (
 	AND state IN ('paused', 'claimed')`
 )
 
-// Delete removes a checkpoint, claimed or not; the claim is lost then. Without a state it removes
-// all that the run has. ErrNotFound: there is none.
+// Delete removes a checkpoint, claimed or not; its claim is lost. Without a state in ref, it
+// removes both checkpoints of the run. If there is none, the error is ErrNotFound.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
 	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
 }

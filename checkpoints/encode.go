@@ -18,8 +18,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// encode writes p pretty, two blanks a level, members in the order of the fields and keys of maps
-// in byte order. Free-form values come back byte for byte, so they stay as they are.
+// encode writes p with an indent of two blanks a level, members in the order of the fields, and
+// keys of maps in byte order. Free-form values are copied byte for byte.
 func encode(p *PausedWorkflow) ([]byte, error) {
 	w := &writer{exact: p.createdAtText}
 	w.value(reflect.ValueOf(p).Elem())
@@ -29,7 +29,7 @@ func encode(p *PausedWorkflow) ([]byte, error) {
 	return w.out, codec.Check(w.out)
 }
 
-// A writer writes a document. After the first error it goes on and the result is of no use.
+// A writer writes a document. After the first error it continues, but the result is invalid.
 type writer struct {
 	out   []byte
 	depth int
@@ -38,7 +38,7 @@ type writer struct {
 	err   error
 }
 
-// value writes a value of the types that a PausedWorkflow has.
+// value writes a value of any type in a PausedWorkflow.
 func (w *writer) value(v reflect.Value) {
 	switch value := v.Interface().(type) {
 	case json.RawMessage:
@@ -160,14 +160,14 @@ func (w *writer) raw(value json.RawMessage) {
 	w.out = append(w.out, bytes.TrimSpace(value)...)
 }
 
-// deepest is the level from which on values keep their own line breaks: unknown members may be nested
-// to any depth, and the blanks before a line grow with it, as do the calls on the stack.
+// deepest is the level from which on values keep their own line breaks. Unknown members may be
+// nested to any depth, and the indent and the stack grow with it.
 const deepest = 128
 
-// pretty writes a document that was accepted with its own tokens and this writer's line breaks.
+// pretty writes an accepted document with its own tokens and this writer's line breaks.
 func (w *writer) pretty(value []byte) { w.prettyAt(value, serdejson.NewSkimmer(value), structured) }
 
-// prettyAt writes the part of text before which s stands.
+// prettyAt writes the value of text at which s is positioned.
 func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 	c := s.Peek()
 	if c != '{' && c != '[' || of == freeForm || w.depth >= deepest {
@@ -186,5 +186,5 @@ func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 		}
 		w.prettyAt(text, s, inner)
 	}
-	w.close(c + 2) // in ASCII the closing character stands two behind the opening one
+	w.close(c + 2) // in ASCII the closing character is the opening one plus two
 }

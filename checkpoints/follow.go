@@ -11,22 +11,22 @@ import (
 )
 
 // A Followed is what a follower of checkpoints receives, by run: a checkpoint after it was saved,
-// claimed or released, then its new state if it has one, or that it is gone.
+// claimed or released, then its new state if that changed, or the report that it is gone.
 type Followed = db.Followed[string, Summary]
 
 const opFollow = "follow checkpoints"
 
-// stream is how checkpoints are followed. Positions count the changes of a row, of which the last
-// one is kept.
+// stream is how checkpoints are followed. Positions count the changes of a row; only the last one
+// is kept.
 var stream = stores.Stream[string, Summary]{
 	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: rowEnd,
 	Read: readChange,
 }
 
-// Follow reports a checkpoint, and again whenever it was saved, claimed or released, by any process.
-// It reports states, not events: of several changes between two polls, the last one. The cursor is
-// one of Follow, FollowAll or [Store.CursorBefore], and then says which checkpoint of the run it is,
-// whatever the state in ref; "" is the beginning.
+// Follow reports a checkpoint, and again whenever it was saved, claimed or released, by any
+// process. It reports states, not events: of several changes between two polls, the last one. The
+// cursor is one of Follow, FollowAll or [Store.CursorBefore], and selects the checkpoint of the
+// run, regardless of the state in ref; "" is the beginning.
 //
 // It ends when the caller leaves the loop, or with an error: the cause of ctx once that ends,
 // db.ErrClosed, db.ErrNotFound for a missing checkpoint, or db.ErrCursorExpired when it is gone:
@@ -38,13 +38,14 @@ func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Fo
 	})
 }
 
-// FollowAll reports what Follow does, of all checkpoints that pass the filter, from this call on.
-// Once a checkpoint has passed, it is followed until it is completed or removed, which is a gap with
-// Gone. Each item has the cursor of its own checkpoint, for [Store.Follow]. The loop may be run
-// once; it ends as that of Follow does.
+// FollowAll is Follow for all checkpoints that pass the filter, from this call on. Once a
+// checkpoint has passed, it is followed until it is completed or removed, which is reported as a
+// gap with Gone. Each item has the cursor of its own checkpoint, for [Store.Follow]. The loop may
+// be run once, and ends like that of Follow.
 //
 // After a commit it polls all checkpoints of the scope, at most a fifth of the time, and once for
-// all followers with this filter. A checkpoint that came and went between two polls is not reported.
+// all followers with this filter. A checkpoint that came and went between two polls is not
+// reported.
 func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
@@ -63,8 +64,8 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 		}})
 }
 
-// CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one behind
-// it. db.ErrNotFound: there is none. db.ErrInvalid: changes is negative.
+// CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one
+// behind it. A missing checkpoint is db.ErrNotFound; negative changes are db.ErrInvalid.
 func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (string, error) {
 	return stores.Get(ctx, s.db.Read, opFollow, func(rx *db.Rx) (string, error) {
 		return s.CursorBeforeTx(rx, ref, changes)
@@ -86,7 +87,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string
 	return stream.Cursor(rx, at), nil
 }
 
-// placeOf is the place in a checkpoint's stream that a cursor points at; "" is the beginning.
+// placeOf returns the place in a checkpoint's stream that a cursor points at; "" is the beginning.
 func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
@@ -137,7 +138,7 @@ func rowEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 	return end, found, err
 }
 
-// readChange reads a checkpoint if it changed behind the place.
+// readChange reads a checkpoint if it changed after the place.
 func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Summary], err error) {
 	var row summaryRow
 	found, err := rx.Find(&row, sqlByKey, at.Key)

@@ -11,30 +11,30 @@ import (
 	"selvedge/internal/txn"
 )
 
-// An Ending is how a claim came to be over.
+// An Ending is how a claim ended.
 type Ending string
 
 // The endings that the history has. A claim that was released, recovered or removed is not in it.
 const (
-	Completed Ending = "completed" // its holder said that the run was resumed to its next pause or its end
-	// its holder did not, but the run had paused again, and that pause was claimed or waits
+	Completed Ending = "completed" // the run was resumed to its next pause or its end
+	// the claim was not completed, but the run had paused again; that pause was claimed or waits
 	Superseded Ending = "superseded"
 )
 
-// A Decision is what a person said to a run that waited, in the caller's words. The zero value is
-// none.
+// A Decision is a person's answer to a waiting run, in the caller's words. The zero value is no
+// decision.
 type Decision struct {
 	Decision string // such as "approved"
 	By       string // the person
 }
 
-// A Past is a claim that is over. It stays in the history until [Store.Prune] takes it.
+// A Past is a claim that has ended. It stays in the history until [Store.Prune] removes it.
 type Past struct {
 	ID     int64 // number of the entry; grows
 	RunID  string
 	Ending Ending
 	Decision
-	// PausedStageID, Prompt and PausedAt are out of the document; empty where it could not be read.
+	// PausedStageID, Prompt and PausedAt are from the document; empty if it could not be read.
 	PausedStageID string
 	Prompt        string
 	PausedAt      time.Time
@@ -45,7 +45,7 @@ type Past struct {
 	Program       string // of that process
 }
 
-// A HistoryFilter says which part of the history is wanted. The zero value is all of it.
+// A HistoryFilter selects a part of the history. The zero value selects all of it.
 type HistoryFilter struct {
 	RunID string // "" means every run
 }
@@ -56,14 +56,14 @@ const (
 	historyName = "checkpoint history"
 )
 
-// HistoryPage gives a page of the claims that are over, the last first.
+// HistoryPage returns a page of the claims that have ended, the last first.
 func (s *Store) HistoryPage(ctx context.Context, f HistoryFilter, at db.At) (db.Page[Past], error) {
 	return stores.Get(ctx, s.db.Read, opHistory, func(rx *db.Rx) (db.Page[Past], error) {
 		return s.HistoryPageTx(rx, f, at)
 	})
 }
 
-// History gives the claims that are over one by one, in the order of HistoryPage: see [paging.All].
+// History iterates over the claims that have ended, in the order of HistoryPage: see [paging.All].
 func (s *Store) History(ctx context.Context, f HistoryFilter) iter.Seq2[Past, error] {
 	return paging.All(func(at db.At) (db.Page[Past], error) { return s.HistoryPage(ctx, f, at) })
 }
@@ -127,7 +127,7 @@ type pastRow struct {
 	CompletedAt int64 `db:"completed_at"`
 }
 
-// pastClaim is what of a claim goes into the history.
+// pastClaim holds the columns of a claim that go into the history.
 type pastClaim struct {
 	Scope int64 `db:"scope"`
 	pause
@@ -158,8 +158,8 @@ FROM checkpoints AS c WHERE id = ? AND state = 'claimed'`
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// end removes the row of a claim with the statement that is given, and keeps in the history that
-// there was one. ok is false where the statement found nothing to remove.
+// end removes the row of a claim with the statement remove, and adds the claim to the history. ok
+// is false if the statement removed nothing.
 func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...any) (ok bool, err error) {
 	var c pastClaim
 	if ok, err := tx.Find(&c, sqlPastClaim, id); err != nil || !ok {
@@ -177,7 +177,7 @@ func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...
 	return true, err
 }
 
-// said is NULL for "".
+// said returns text, or NULL for "".
 func said(text string) *string {
 	if text == "" {
 		return nil

@@ -1,8 +1,9 @@
-// The layout of the old checkpoint store: RUN.json for a paused run, RUN.inflight for a claimed one.
-// The file's name is the run's id, whatever the document says.
+// The layout of the old checkpoint store: RUN.json for a paused run, RUN.inflight for a claimed
+// one. The file's name is the run's id, even if the document has another.
 //
 // A document that the original can't read is imported all the same, since the original lists it. It
-// also goes into quarantine. An imported claim has no owner: RecoverOrphaned makes it claimable again.
+// also goes into quarantine. An imported claim has no owner: RecoverOrphaned makes it claimable
+// again.
 
 package checkpoints
 
@@ -43,7 +44,7 @@ func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 // extensions are those of the documents in each state.
 var extensions = map[State]string{Paused: ".json", Claimed: ".inflight"}
 
-// checkpointAt is what the file of that name holds.
+// checkpointAt returns the checkpoint in the file of that name.
 func checkpointAt(name string) tree.Entity {
 	for state, extension := range extensions {
 		if id, ok := strings.CutSuffix(name, extension); ok {
@@ -54,7 +55,7 @@ func checkpointAt(name string) tree.Entity {
 }
 
 // Walk follows the original: the extension decides, and a name that is only an extension has none.
-// The original reads such a file for the run "", so it is imported if there is a document in it.
+// The original reads such a file for the run "", so it is imported if it holds a document.
 func (k kind) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
@@ -82,7 +83,7 @@ func (kind) Identities(path string, _ any, _ func(path string) bool) []tree.Enti
 
 func (kind) Own(path string, _ any) tree.Entity { return checkpointAt(path) }
 
-// Forms are the two files of a run. Those of the run "" may not be checkpoints: each is on its own.
+// Forms are the two files of a run. Those of the run "" may not be checkpoints: each stands alone.
 func (kind) Forms(path string) []string {
 	run := checkpointAt(path).ID
 	if run == "" {

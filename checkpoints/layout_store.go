@@ -6,8 +6,8 @@ import (
 )
 
 // A table is the documents of one scope, as an import and an export need them. The number of a
-// document is twice the id of its row, plus 1 if it is claimed: a claim, or a recovery, gives it
-// another number.
+// document is twice the id of its row, plus 1 if it is claimed: a claim or a recovery changes the
+// number.
 type table struct{ scope string }
 
 func numberOf(id int64, state State) int64 {

@@ -2,7 +2,7 @@ package checkpoints
 
 import "selvedge/internal/tree"
 
-// Beside is nothing.
+// Beside returns nothing.
 func (kind) Beside(*tree.Tree) ([]tree.Kept, error) { return nil, nil }
 
 // Tables are the tables of a checkpoint. The lowest bit of its number is its state.

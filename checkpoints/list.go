@@ -14,10 +14,10 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A State is where a checkpoint stands.
+// A State is the state of a checkpoint.
 type State string
 
-// The states. A run may have a checkpoint in each at a time.
+// The states. A run may have one checkpoint in each state at the same time.
 const (
 	Paused  State = "paused"  // waits, and can be claimed
 	Claimed State = "claimed" // a process resumes the run
@@ -27,8 +27,8 @@ const (
 type Summary struct {
 	RunID string
 	State State
-	// PausedStageID, Prompt and CreatedAt are out of the document: the stage that the run waits at,
-	// what the person is asked, and since when. Empty if Problem is set.
+	// PausedStageID, Prompt and CreatedAt are from the document: the stage that the run waits at, the
+	// question to the person, and when the run paused. Empty if Problem is set.
 	PausedStageID string
 	Prompt        string
 	CreatedAt     time.Time
@@ -36,16 +36,16 @@ type Summary struct {
 	Size          int64     // bytes of the document
 	Problem       string    // why the document can't be read; "" if it can
 	Claim         *Holder   // the process that resumes the run; nil while it waits
-	// Contested says what the old program did to the run since it was imported: a claim is ErrConflict
-	// until an operator decides which version counts; "" if there is nothing to decide.
+	// Contested describes what the old program did to the run since it was imported. Claims return
+	// ErrConflict until an operator decides which version counts. "" if there is nothing to decide.
 	Contested string
 
-	createdAtText string // as it was written, where CreatedAt can't hold it (second 60)
+	createdAtText string // as it was written, if CreatedAt can't hold it (second 60)
 }
 
-// MarshalJSON gives the fields that lists have: run_id, paused_stage_id, prompt, created_at, and
-// contested where it says anything. The three in the middle are null where the document can't be
-// read.
+// MarshalJSON writes the members that lists have: run_id, paused_stage_id, prompt, created_at, and
+// contested unless it is empty. paused_stage_id, prompt and created_at are null if the document
+// can't be read.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	out := serdejson.AppendQuoted([]byte(`{"run_id":`), s.RunID)
 	if s.Problem != "" {
@@ -70,18 +70,18 @@ type Holder struct {
 	Program   string        // of the process
 	Alive     bool          // the process still runs
 	TTL       time.Duration // how long the claim lasts without a renewal; 0: as long as the process
-	Expired   bool          // that has passed: recovery takes it
+	Expired   bool          // the TTL has passed: recovery takes the claim
 }
 
-// A Ref names a checkpoint: a run, and which of the two that it may have.
+// A Ref names a checkpoint: the run, and which of its two possible checkpoints.
 type Ref struct {
 	RunID string `db:"run_id"`
-	// State is the checkpoint's. "" is the one that waits where there is one, else the claimed one;
-	// for Delete, both.
+	// State selects the checkpoint. "" is the waiting one if there is one, else the claimed one; for
+	// Delete, both.
 	State State `db:"state"`
 }
 
-// A Filter says which checkpoints a list shows. The zero value is all of them.
+// A Filter selects the checkpoints of a list. The zero value selects all of them.
 type Filter struct {
 	State State // "" means both
 }
@@ -94,8 +94,8 @@ const (
 	listName = "checkpoints"
 )
 
-// Page gives a page of the checkpoints that pass the filter, in the order of run ids; a run's
-// claimed one comes before its waiting one.
+// Page returns a page of the checkpoints that pass the filter, in the order of run ids; a run's
+// claimed checkpoint comes before its waiting one.
 func (s *Store) Page(ctx context.Context, f Filter, at db.At) (db.Page[Summary], error) {
 	return stores.Get(ctx, s.db.Read, opList, func(rx *db.Rx) (db.Page[Summary], error) {
 		return s.PageTx(rx, f, at)
@@ -108,13 +108,14 @@ func (s *Store) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], er
 	return page, failed(opList, "", err)
 }
 
-// All gives the checkpoints that pass the filter one by one, in the order of Page: see
-// [paging.All]. A claim moves one.
+// All iterates over the checkpoints that pass the filter, in the order of Page: see [paging.All]. A
+// claim moves a checkpoint in that order.
 func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Summary, error] {
 	return paging.All(func(at db.At) (db.Page[Summary], error) { return s.Page(ctx, f, at) })
 }
 
-// Get gives one checkpoint, without its document: see [Store.LoadDocument]. ErrNotFound: there is none.
+// Get returns one checkpoint, without its document: see [Store.LoadDocument]. A missing one is
+// ErrNotFound.
 func (s *Store) Get(ctx context.Context, ref Ref) (Summary, error) {
 	return stores.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (Summary, error) { return s.GetTx(rx, ref) })
 }
@@ -136,8 +137,8 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 	return summary, err
 }
 
-// Find gives the checkpoints of runs whose id begins with prefix, in the order of Page; at most
-// limit of them, with the rules of a page.
+// Find returns the checkpoints of the runs with ids that begin with prefix, in the order of Page;
+// at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) ([]Ref, error) {
 	return stores.Get(ctx, s.db.Read, opFind, func(rx *db.Rx) ([]Ref, error) {
 		return s.FindTx(rx, prefix, limit)
@@ -182,7 +183,7 @@ type summaryRow struct {
 	Contested *string `db:"contested"`
 }
 
-// condition spells the state out: only so is the index of the claims taken.
+// condition writes the state as a literal: a partial index is not used for a parameter.
 func (s State) condition() (string, error) {
 	switch s {
 	case "":

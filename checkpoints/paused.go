@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A PausedWorkflow is a run that waits at an approval stage, with all that is needed to resume it.
-// Its zero value is not ready: RunID, CreatedAt and the workflow are the caller's.
+// A PausedWorkflow is a run that waits at an approval stage, with everything needed to resume it.
+// Its zero value can't be used: the caller sets RunID, CreatedAt and the workflow.
 //
-// One that was read remembers its document. As long as nothing in it is changed it is saved as
-// those very bytes; unknown members of the document survive a change elsewhere.
+// A value that was read keeps its document. If nothing in it was changed, exactly those bytes are
+// saved; unknown members of the document survive a change elsewhere.
 type PausedWorkflow struct {
 	RunID         string          `json:"run_id"`
 	Workflow      Workflow        `json:"workflow"`        // the whole definition
@@ -29,8 +29,8 @@ type PausedWorkflow struct {
 	PriorDurationMS float64   `json:"prior_duration_ms"`
 	CreatedAt       time.Time `json:"created_at"` // when the run paused
 
-	createdAtText string // CreatedAt as the document has it, where a time.Time can't hold it (second 60)
-	document      []byte // what it was read from
+	createdAtText string // CreatedAt as in the document, if a time.Time can't hold it (second 60)
+	document      []byte // that it was read from
 }
 
 // A Workflow is a graph of stages.
@@ -41,7 +41,7 @@ type Workflow struct {
 	Goal   *string `json:"goal,omitempty"` // nil: none was set
 	Stages []Stage `json:"stages"`
 	Edges  []Edge  `json:"edges"`
-	// stages that a run may execute; 100 where a document says nothing
+	// stages that a run may execute; 100 if the document has none
 	MaxIterations uint32                     `json:"max_iterations"`
 	Metadata      map[string]json.RawMessage `json:"metadata"`
 }
@@ -50,7 +50,8 @@ type Workflow struct {
 type Stage struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// an object whose "type" is pattern, proposal, sub_workflow, approval, loop_until, for_each or dedup
+	// an object whose "type" is pattern, proposal, sub_workflow, approval, loop_until, for_each or
+	// dedup
 	Step json.RawMessage `json:"step"`
 	// an object whose "type" is proposal or stage_ref; nil: none
 	Compensation json.RawMessage            `json:"compensation,omitempty"`
@@ -69,7 +70,7 @@ type Edge struct {
 // A Precondition is a test of a key of the state.
 type Precondition struct {
 	Key         string          `json:"key"`
-	Operator    string          `json:"operator"` // "eq" where a document says nothing
+	Operator    string          `json:"operator"` // "eq" if the document has none
 	Value       json.RawMessage `json:"value"`    // any JSON; nil: null
 	Description string          `json:"description"`
 }
@@ -78,13 +79,13 @@ type Precondition struct {
 type ApprovalField struct {
 	Name  string `json:"name"` // key in the answer
 	Label string `json:"label"`
-	// text, textarea, options, bool or number; "text" where a document says nothing
+	// text, textarea, options, bool or number; "text" if the document has none
 	FieldType string   `json:"field_type"`
 	Options   []string `json:"options,omitempty"` // of the type options
 	Required  bool     `json:"required"`
 }
 
-// A StageResult is what came of a stage.
+// A StageResult is the result of a stage.
 type StageResult struct {
 	StageID   string      `json:"stage_id"`
 	StageName string      `json:"stage_name"`
@@ -99,7 +100,7 @@ type StageResult struct {
 // StageStatus is how a stage ended.
 type StageStatus string
 
-// The ends of a stage.
+// The statuses of a stage.
 const (
 	StageSucceeded   StageStatus = "succeeded"
 	StageFailed      StageStatus = "failed"
@@ -107,9 +108,9 @@ const (
 	StageCompensated StageStatus = "compensated"
 )
 
-// Document is p as it is saved: the bytes that it was read from while they still say the same, else
-// a new writing of it, with the members that only the document has. A value that could not be read
-// back is an error.
+// Document returns p as it is saved: the bytes that it was read from if p was not changed, else a
+// new encoding, which includes the members that only the document has. A value that could not be
+// read back is an error.
 func (p *PausedWorkflow) Document() ([]byte, error) {
 	if p.document == nil {
 		return encode(p)
@@ -124,7 +125,7 @@ func (p *PausedWorkflow) Document() ([]byte, error) {
 	return rewrite(p.document, before, p)
 }
 
-// MarshalJSON gives the document.
+// MarshalJSON returns the document.
 func (p *PausedWorkflow) MarshalJSON() ([]byte, error) { return p.Document() }
 
 // UnmarshalJSON is Decode.

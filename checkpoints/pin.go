@@ -13,8 +13,8 @@ const (
 UNION ALL SELECT run_id FROM checkpoint_history WHERE scope = ?1 AND run_id = ?2 LIMIT 1`
 )
 
-// Pin keeps the history of a run, past and future, whatever the limits of retention say, until Unpin.
-// db.ErrNotFound: the run has neither a checkpoint nor a history.
+// Pin exempts the history of a run, past and future, from retention until Unpin. If the run has
+// neither a checkpoint nor a history, the error is db.ErrNotFound.
 func (s *Store) Pin(ctx context.Context, runID string) error {
 	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }
@@ -30,7 +30,7 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 	return tx.Store().Pin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID})
 }
 
-// Unpin takes the pin of a run away; one without is fine.
+// Unpin removes the pin of a run. A run without a pin is no error.
 func (s *Store) Unpin(ctx context.Context, runID string) error {
 	return s.db.Reclaim(ctx, "unpin checkpoint", func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// sqlOpen is true of an entry whose run is open. It looks at the tables of other stores: a run
-	// that goes on may need what was decided, whichever store says that it does.
+	// sqlOpen is true for an entry of an open run. It reads the tables of other stores too: a run that
+	// is open in any store may need the decision.
 	sqlOpen = `(EXISTS (SELECT 1 FROM checkpoints AS c WHERE c.scope = h.scope AND c.run_id = h.run_id)
     OR EXISTS (SELECT 1 FROM runs AS r WHERE r.scope = h.scope AND r.run_id = h.run_id AND r.ended_at IS NULL)
     OR EXISTS (SELECT 1 FROM live_runs AS l WHERE l.scope = h.scope AND l.run_id = h.run_id
@@ -24,11 +24,11 @@ FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?)
 	sqlPrune = `DELETE FROM checkpoint_history AS h WHERE id = ? AND NOT ` + sqlOpen
 )
 
-// Prune removes the claims of the history that the policy does not keep: by the time at which they
-// were over, by run, and by what their entries hold, about. What waits or is claimed always stays.
-// So does the history of a run that is open, in any store of the scope, and of a run that is
-// pinned. Prune works in short transactions, and what it removed before an error stays removed; run
-// again, it goes on.
+// Prune removes the claims of the history that the policy does not retain. The policy applies to
+// the time at which they ended, per run, and to the approximate size of their entries. Waiting and
+// claimed runs always stay. So does the history of a run that is pinned, or open in any store of
+// the scope. Prune works in short transactions. What it removed before an error stays removed;
+// another call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune checkpoints", Store: txn.StoreCheckpoints, Scope: s.scope, Ended: endedClaims,

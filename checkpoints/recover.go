@@ -20,26 +20,25 @@ const (
 	sqlClaimsBehind = sqlClaims + ` AND scope = ? AND run_id > ? ORDER BY run_id LIMIT ?`
 )
 
-// Recover makes runs wait again whose claims are over, because the process is gone (killed, crashed,
-// on a machine that was restarted) or the time has passed, and counts them. It is safe at any time,
-// from any process: claims of living processes stay, those of this process too, whichever handle
-// made them. So do imported claims, because the program that made them may still run: see
-// [Store.RecoverOrphaned].
+// Recover makes runs wait again if their claims are over, and counts them. A claim is over if its
+// process is gone (killed, crashed, on a machine that was restarted) or its time has passed.
+// Recover is safe at any time, from any process: claims of living processes stay, those of this
+// process too, whichever handle made them. So do imported claims, because the program that made
+// them may still run: see [Store.RecoverOrphaned].
 //
-// A claim on a run that has paused again meanwhile is dropped and not counted. One whose document
-// can't be read waits again, where List and Load show it, and is not counted either, because it
-// can't be claimed. Recover works in short transactions: what was recovered before an error stays
-// so.
+// A claim on a run that has paused again meanwhile is dropped and not counted. A run with an
+// unreadable document waits again, visible to List and Load, but is not counted either, because it
+// can't be claimed. Recover works in short transactions: runs recovered before an error stay so.
 func (s *Store) Recover(ctx context.Context) (rearmed int, err error) { return s.recover(ctx, isOver) }
 
-// RecoverOrphaned is the call of the old store, for a program that starts: besides what
-// [Store.Recover] takes, it takes this process's own claims, also those in use, and imported ones.
+// RecoverOrphaned is the call of the old store, for a program that starts. Besides the claims that
+// [Store.Recover] takes, it takes this process's own claims, even those in use, and imported ones.
 // Claims of other living processes stay.
 func (s *Store) RecoverOrphaned(ctx context.Context) (rearmed int, err error) {
 	return s.recover(ctx, isOrphaned)
 }
 
-// A judge says whether a claim may be taken from its holder.
+// A judge reports whether a claim may be taken from its holder.
 type judge func(*db.Rx, *claimed) (bool, error)
 
 func isOver(rx *db.Rx, c *claimed) (bool, error) {
@@ -88,7 +87,7 @@ func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error
 	}.Run(ctx, nil)
 }
 
-// recoverOne lets a run wait again if its claim may be taken, and reports whether that counts.
+// recoverOne makes a run wait again if its claim may be taken, and reports whether to count it.
 func (s *Store) recoverOne(tx *db.Tx, runID string, free judge) (counts bool, err error) {
 	err = s.look(&tx.Rx, opRecover, "", func(scope int64) error {
 		var c claimed

@@ -8,8 +8,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// rewrite writes a workflow that was read from a document and then changed: what did not change
-// keeps its text, and members that only the document has stay in their places.
+// rewrite writes a workflow that was read from a document and then changed: unchanged values keep
+// their text, and members that only the document has stay in their places.
 func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	was, err := encode(before)
 	if err != nil {
@@ -28,7 +28,7 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	return w.out, codec.Check(w.out)
 }
 
-// A form is how much of a value is the document's own.
+// A form is how much of the structure of a value is known.
 type form int
 
 const (
@@ -51,7 +51,8 @@ func (f form) member(name string) form {
 	return structured
 }
 
-// overlay carries the change from was to is over to text, which says what was says and perhaps more.
+// overlay applies the change from was to is to text, which holds the values of was and perhaps
+// more.
 func overlay(text, was, is []byte, of form) []byte {
 	if bytes.Equal(was, is) {
 		return text
@@ -90,7 +91,7 @@ func partsOf(text []byte) parts {
 	return p
 }
 
-// find gives the last member of that name, which is the one that counts.
+// find returns the last member of that name, which is the one that counts.
 func (p parts) find(key string) ([]byte, bool) {
 	for i, name := range slices.Backward(p.keys) {
 		if name == key {

@@ -86,7 +86,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
 
-// put writes a row and its document, and replaces what the run has in that state. A row that is
+// put writes a row and its document, and replaces the run's checkpoint in that state. A row that is
 // written as claimed has no owner.
 func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
 	// Serialize saves of a run before the row is numbered: the epochs of claims grow with the numbers.
@@ -99,7 +99,7 @@ func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
 	return id, err
 }
 
-// add is put with a given number, for a run that has nothing in that state.
+// add is put with the number id, for a run that has no checkpoint in that state.
 func (r row) add(tx *db.Tx, id, scope int64, text []byte) error {
 	if err := tx.Store().Queue(sqlAdd, append(r.columns(scope), id)...); err != nil {
 		return err
@@ -137,7 +137,7 @@ const sqlStored = `SELECT c.id, c.checksum, c.problem, d.document
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = ?`
 
-// A stored document comes with what was known of it when it was written.
+// A stored document has the checksum and the problem that were recorded when it was written.
 type stored struct {
 	ID       int64   `db:"id"`
 	Checksum int64   `db:"checksum"`
@@ -145,8 +145,8 @@ type stored struct {
 	Document []byte  `db:"document"`
 }
 
-// refusal is why the document can't be read; nil if it can. Documents are checked when they are
-// written; only one that was edited since is checked again.
+// refusal returns why the document can't be read; nil if it can. Documents are checked when they
+// are written; only one that was edited since is checked again.
 func (f stored) refusal() error {
 	switch {
 	case checksum(f.Document) != f.Checksum:
@@ -157,7 +157,7 @@ func (f stored) refusal() error {
 	return nil
 }
 
-// created is when the run paused, by its document; the zero time if that can't be read.
+// created returns when the run paused, by its document; the zero time if that can't be read.
 func (p *pause) created() time.Time {
 	if p.CreatedAtText != nil {
 		if at, _, err := chrono.Parse(*p.CreatedAtText); err == nil {

@@ -7,14 +7,13 @@ import (
 	"selvedge/internal/stores"
 )
 
-// The calls of the store that this package took over, under their names and with their behaviour:
-// docs/parity.md lists them. They are thin; where the grammar of all stores has a better call, they
-// name it. The other calls of the old store, which need no other form, are Claim and
-// RecoverOrphaned.
+// The calls of the old store, under their names and with their behaviour: docs/parity.md lists
+// them. They are thin; if the grammar of all stores has a better call, they name it. The other
+// calls of the old store, which need no other form, are Claim and RecoverOrphaned.
 
-// Save stores a paused run: it waits from then on and can be claimed. One that waits already is
-// replaced; a claim on the run stays as it is, so that a resumed run can pause again. A run without
-// CreatedAt pauses now.
+// Save stores a paused run, which then waits and can be claimed. It replaces a checkpoint of the
+// run that waits already. A claim on the run stays, so that a resumed run can pause again.
+// CreatedAt defaults to now.
 func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	if p.CreatedAt.IsZero() {
 		return s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.SaveTx(tx, p) })
@@ -26,8 +25,8 @@ func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	return s.SaveDocument(ctx, p.RunID, document)
 }
 
-// Load gives the run that waits under the id; ok is false when none does, claimed ones included.
-// One whose document can't be read is ErrCorrupt.
+// Load returns the run that waits under the id; ok is false if none waits or it is only claimed. An
+// unreadable document is ErrCorrupt.
 func (s *Store) Load(ctx context.Context, runID string) (*PausedWorkflow, bool, error) {
 	return stores.Find(ctx, s.db.Read, opLoad, func(rx *db.Rx) (*PausedWorkflow, bool, error) {
 		return s.LoadTx(rx, runID)
@@ -59,8 +58,8 @@ func (s *Store) RemoveTx(tx *db.Tx, runID string) error {
 
 const sqlList = `SELECT run_id FROM checkpoints WHERE scope = ? AND state = 'paused' ORDER BY run_id`
 
-// List gives the ids of the runs that wait, in byte order; those whose document can't be read are
-// among them. Lists that may be long are read in parts with [Store.Page] and [Store.All].
+// List returns the ids of the runs that wait, in byte order, including those with an unreadable
+// document. Read lists that may be long in parts, with [Store.Page] or [Store.All].
 func (s *Store) List(ctx context.Context) ([]string, error) {
 	return stores.Get(ctx, s.db.Read, opList, func(rx *db.Rx) ([]string, error) {
 		ids := []string{}

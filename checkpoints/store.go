@@ -12,7 +12,7 @@ import (
 
 // Options are the choices of NewStore. The zero value is the default.
 type Options struct {
-	// Scope is the part of the file that the store keeps to; "" is the default scope.
+	// Scope is the part of the file that the store uses; "" is the default scope.
 	Scope string
 	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a
 	// process that still lives. 0 means that only the death of its process frees a claim.
@@ -27,7 +27,7 @@ type Store struct {
 	ttl   time.Duration
 }
 
-// NewStore gives the store of a scope. It reads and writes nothing.
+// NewStore returns the store of a scope. It reads and writes nothing.
 func NewStore(d *db.DB, o Options) *Store {
 	return &Store{db: d, scope: o.Scope, ttl: max(0, o.ClaimTTL)}
 }
@@ -45,7 +45,8 @@ func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) er
 	return failed(op, runID, err)
 }
 
-// find is look for a function that reports whether there is what it looks for; if not, ErrNotFound.
+// find is look for a function that reports whether it found its row; if not, the error is
+// ErrNotFound.
 func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, error)) error {
 	found := false
 	err := s.look(rx, op, runID, func(scope int64) (err error) {
@@ -76,7 +77,7 @@ func invalid(err error) error { return fmt.Errorf("%w: the document: %w", db.Err
 
 func corrupt(err error) error { return fmt.Errorf("%w: the document: %w", db.ErrCorrupt, err) }
 
-// failed names the run in an error that doesn't yet.
+// failed adds the run's id to an error without one.
 func failed(op, runID string, err error) error {
 	if runID == "" {
 		return db.About(err, op, "", "", hintFor)
@@ -84,7 +85,7 @@ func failed(op, runID string, err error) error {
 	return db.About(err, op, "checkpoint", runID, hintFor)
 }
 
-// hintFor says what a person can do about an error that comes without a hint.
+// hintFor returns what a person can do about an error that has no hint of its own.
 func hintFor(err error) string {
 	var document *codec.Error
 	switch {

@@ -8,9 +8,9 @@ import "selvedge/internal/serdejson"
 type Error = serdejson.DecodeError
 
 // Canonical returns the value that the original reads from a document, in compact form with keys in
-// byte order: defaults filled in, unknown members removed, times in UTC. The original can't tell two
-// documents with the same canonical form apart. Ids and times that it makes up at each load (of a
-// proposal that lacks them) are left out.
+// byte order: defaults filled in, unknown members removed, times in UTC. The original can't tell
+// two documents with the same canonical form apart. Ids and times that the original generates at
+// each load, for a proposal without them, are left out.
 func Canonical(document []byte) ([]byte, error) {
 	out, err := (&reader{document: document}).read()
 	if err != nil {
@@ -19,8 +19,8 @@ func Canonical(document []byte) ([]byte, error) {
 	return serdejson.AppendCanonical(nil, out), nil
 }
 
-// Plain is Canonical for encoding/json: free-form values keep their text, and members whose absence
-// Go's zero value says are left out.
+// Plain is Canonical for encoding/json: free-form values keep their text, and members are left out
+// if Go's zero value stands for their absence.
 func Plain(document []byte) ([]byte, error) {
 	return (&reader{document: document, plain: true}).read()
 }

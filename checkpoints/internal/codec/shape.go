@@ -12,27 +12,28 @@ import (
 )
 
 // How the original's library (serde, with derived readers) turns JSON into its types. A shape reads
-// one type: it says what the original would say about a value that does not fit and, on request,
-// writes the value as the original would, with defaults filled in and unknown members gone. The
-// types themselves are in types.go.
+// one type. For a value that does not fit, it reports the original's error. On request it writes
+// the value as the original would, with defaults filled in and unknown members removed. The types
+// themselves are in types.go.
 
-// A shape reads a value where the reader stands; false means that it did not fit, and the reader knows why.
+// A shape reads a value at the reader's position. False means that the value did not fit; the
+// reader has the reason.
 type shape func(r *reader) bool
 
 // A reader reads a document by shapes.
 type reader struct {
 	s *serdejson.Scanner
-	// out gets the value; nothing is written while check is set.
+	// out receives the value; nothing is written while check is set.
 	out   []byte
 	check bool
-	// plain keeps tagged enums as they are, and leaves out what Go's zero value says.
+	// plain keeps tagged enums as they are, and leaves out members that Go's zero value stands for.
 	plain    bool
 	document []byte
 	// loose is set inside a tagged enum, whose members the original holds in memory before it reads
-	// them: what is wrong there has no position of its own and gets that of the struct or list around
-	// the enum.
+	// them: an error in them has no position of its own and gets that of the struct or list around the
+	// enum.
 	loose  bool
-	reason string // what is wrong, while it has no position yet
+	reason string // of an error that has no position yet
 }
 
 func (r *reader) fail(format string, args ...any) bool {
@@ -43,8 +44,8 @@ func (r *reader) fail(format string, args ...any) bool {
 	return false
 }
 
-// settle gives what went wrong inside an object or array a position. The original first looks for
-// its end, and steps over that or, in an array, over a comma and blanks.
+// settle adds the position to an error inside an object or array. The original first looks for the
+// end, and steps over that or, in an array, over a comma and blanks.
 func (r *reader) settle(end byte) bool {
 	if r.loose || r.s.Reason() != "" {
 		return false
@@ -65,7 +66,8 @@ func (r *reader) write(text string) {
 	}
 }
 
-// mismatch reports a value of another kind than expected. Of an array or object nothing is consumed.
+// mismatch reports a value of another kind than expected. It consumes nothing of an array or
+// object.
 func (r *reader) mismatch(expected string) bool {
 	c := r.s.Peek()
 	text := []byte{c}
@@ -98,8 +100,8 @@ var scalars = map[string]shape{
 	}),
 }
 
-// scalar is a value whose first character is one of those in first, any if that is empty; value says
-// what the original makes of it.
+// scalar is a value that begins with one of the characters of first, or with any if first is empty;
+// value converts it as the original does.
 func scalar(first, expected string, value func(text []byte) (string, error)) shape {
 	return func(r *reader) bool {
 		if first != "" && strings.IndexByte(first, r.s.Peek()) < 0 {
@@ -118,7 +120,7 @@ func scalar(first, expected string, value func(text []byte) (string, error)) sha
 	}
 }
 
-// unit is null, of which nothing is written.
+// unit is null; nothing is written for it.
 var unit = scalar("n", "unit", func([]byte) (string, error) { return "", nil })
 
 func asItIs(text []byte) (string, error) { return string(text), nil }
@@ -183,7 +185,7 @@ func word(words []string) shape {
 	}
 }
 
-// variant reads one of the words, and gives its place.
+// variant reads one of the words, and returns its index.
 func (r *reader) variant(words []string) (int, bool) {
 	quoted, ok := r.s.Value()
 	if !ok {
@@ -192,7 +194,7 @@ func (r *reader) variant(words []string) (int, bool) {
 	return r.find(words, quoted)
 }
 
-// find gives the place of a word.
+// find returns the index of a word.
 func (r *reader) find(words []string, quoted []byte) (int, bool) {
 	at := place(words, quoted)
 	if at < 0 {
@@ -201,7 +203,7 @@ func (r *reader) find(words []string, quoted []byte) (int, bool) {
 	return at, true
 }
 
-// place is the place of a name, or -1.
+// place returns the index of a name, or -1.
 func place(names []string, quoted []byte) int {
 	return slices.IndexFunc(names, func(name string) bool { return serdejson.KeyIs(quoted, name) })
 }

@@ -40,7 +40,7 @@ func (st *structure) readMembers(r *reader) bool {
 	return r.s.Reason() == "" && st.finish(r, got)
 }
 
-// member reads a value and gives what would be written.
+// member reads a value and returns what would be written.
 func (r *reader) member(of shape) ([]byte, bool) {
 	before := r.out
 	r.out = []byte{}
@@ -50,8 +50,8 @@ func (r *reader) member(of shape) ([]byte, bool) {
 	return value, ok
 }
 
-// readElements reads the members in order of declaration: the original takes a list for a struct. It
-// stands behind the bracket or, in a tagged enum, behind the tag.
+// readElements reads the members in order of declaration: the original takes a list for a struct.
+// The reader is positioned after the bracket or, in a tagged enum, after the tag.
 func (st *structure) readElements(r *reader, first bool) bool {
 	got := make([][]byte, len(st.fields))
 	more := true
@@ -81,7 +81,7 @@ func (st *structure) readElements(r *reader, first bool) bool {
 	return st.finish(r, got)
 }
 
-// tooMany reports what stands in a list behind the members that were read.
+// tooMany reports the error of a list with more elements than the members that were read.
 func (r *reader) tooMany(read int) bool {
 	if r.loose {
 		n := read
@@ -101,8 +101,8 @@ func (r *reader) tooMany(read int) bool {
 	return r.s.FailIn("a list", "trailing characters")
 }
 
-// finish looks for what is missing and writes the rest. The members are by place: nil is absent, and
-// an empty one was only checked.
+// finish checks for missing members and writes the others. got has the members by index: nil is
+// absent, and an empty one was only checked.
 func (st *structure) finish(r *reader, got [][]byte) bool {
 	for i, f := range st.fields {
 		if got[i] == nil && f.mark == "" {
@@ -164,8 +164,8 @@ func (st *structure) readTagged(r *reader, open byte) bool {
 	return ok
 }
 
-// readTag reads an enum to its end, and gives the place of its variant. The variant's members begin
-// at start: with the object, or behind the tag, which is the first element of an array.
+// readTag reads an enum to its end, and returns the index of its variant. The variant's members
+// begin at start: with the object, or after the tag, which is the first element of an array.
 func (st *structure) readTag(r *reader, open byte) (start, tag int, ok bool) {
 	start, tag = r.s.Pos(), -1
 	for key := range r.s.Elements() {
@@ -178,7 +178,7 @@ func (st *structure) readTag(r *reader, open byte) (start, tag int, ok bool) {
 			return 0, 0, r.settle('}')
 		default:
 			if tag, ok = st.variant(r); !ok {
-				return 0, 0, r.settle(open + 2) // in ASCII the closing character stands two behind the opening one
+				return 0, 0, r.settle(open + 2) // in ASCII the closing character is the opening one plus two
 			}
 			if open == '[' {
 				start = r.s.Pos()
@@ -191,7 +191,7 @@ func (st *structure) readTag(r *reader, open byte) (start, tag int, ok bool) {
 	return start, tag, ok
 }
 
-// variant reads the tag. Held in memory it may be a number too, which counts variants.
+// variant reads the tag. In memory (loose) it may also be a number, the index of the variant.
 func (st *structure) variant(r *reader) (int, bool) {
 	c := r.s.Peek()
 	if c == '"' {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// types are the types of the original's document (car-workflow 0.27.0), which decide what can be read.
-// Later versions add stage kinds and result kinds; a document with one of those is kept, and answered
-// with ErrCorrupt as by the version we follow.
+// types are the types of the original's document (car-workflow 0.27.0), which decide what can be
+// read. Later versions add stage kinds and result kinds; a document with one of those is kept, and
+// is ErrCorrupt, as for the version that we follow.
 //
-// A paragraph is a struct or an enum, named as error texts call it; its last word is its name here. A
-// struct has members, "NAME... TYPE", separated by semicolons. Most must be there. What follows the
-// type says what an absent one stands for:
+// A paragraph is a struct or an enum, named as error texts call it; its last word is its name here.
+// A struct has members, "NAME... TYPE", separated by semicolons. Most are required. A mark after
+// the type defines what an absent one stands for:
 //
 //	= JSON  this value
 //	~ JSON  this value, and the original leaves the member out when it has it
@@ -135,11 +135,11 @@ struct CompensationResult: for_stage_id text; status succeeded|failed|skipped|co
 	error text? ~ null
 `
 
-const marks = "=~@!" // that can follow a type
+const marks = "=~@!" // after a type
 
 var pausedWorkflow = parseTypes()["PausedWorkflow"]
 
-// A structure is a struct of the original, or an enum whose variant stands in a member "type" beside
+// A structure is a struct of the original, or an enum with the variant in a member "type" beside
 // the variant's own members.
 type structure struct {
 	name     string   // as error texts call it
@@ -151,7 +151,7 @@ type structure struct {
 // A field is a member of a struct.
 type field struct {
 	of      shape
-	mark    string // see types; "" if the member must be there
+	mark    string // see types; "" if the member is required
 	missing string // the JSON that an absent one stands for
 }
 
