@@ -16,10 +16,10 @@ import (
 	"selvedge/workers"
 )
 
-// Examine is db.DB.Check, counts the rows without a checksum, and compares what is derived: a run
-// that says something else than its trace, and a checkpoint that says something else than its
-// document, are problems of the check "derived". That is left out of a file whose pages are damaged,
-// or that has another schema than this program's.
+// Examine is db.DB.Check, and also counts the rows with and without a checksum and compares derived
+// values: a run that differs from its trace, and a checkpoint that differs from its document, are
+// problems of the check "derived". It does not compare them in a file with damaged pages or with
+// another schema than this program's.
 func Examine(ctx context.Context, d *db.DB) (Examination, error) {
 	x, err := examine(ctx, d)
 	if err != nil || slices.ContainsFunc(x.Problems,
@@ -36,9 +36,9 @@ func Examine(ctx context.Context, d *db.DB) (Examination, error) {
 	})
 }
 
-// Check is Examine, and has every store read all that it keeps, in every scope: documents, records
-// and entries that can't be read as what they should be are problems of the check "deep". It takes
-// as long as reading the file through the stores.
+// Check is Examine, and also reads all data of every store, in every scope: unreadable documents,
+// records and entries are problems of the check "deep". It takes as long as reading the file
+// through the stores.
 func Check(ctx context.Context, d *db.DB) (Examination, error) {
 	x, err := examine(ctx, d)
 	if err != nil {
@@ -46,7 +46,7 @@ func Check(ctx context.Context, d *db.DB) (Examination, error) {
 	}
 	far, rows := begin(ctx, d, "read"), int64(0)
 	if far.at.Total > 0 {
-		stats, _ := d.Stats(ctx) // empty where rows can't be counted
+		stats, _ := d.Stats(ctx) // empty if rows can't be counted
 		for _, t := range stats.Tables {
 			rows += t.Rows
 		}
@@ -59,7 +59,7 @@ func Check(ctx context.Context, d *db.DB) (Examination, error) {
 	}))
 }
 
-// inEveryScope adds to x what is found in each scope.
+// inEveryScope adds the problems of each scope to x.
 func inEveryScope(ctx context.Context, d *db.DB, x *Examination, look func(c *deep, scope string)) error {
 	scopes, err := scopesOf(ctx, d)
 	if err != nil {
@@ -78,11 +78,11 @@ type deep struct {
 	d     *db.DB
 	found []db.Problem
 	err   error
-	far   *far  // nil: nobody is told
+	far   *far  // nil: no progress is reported
 	each  int64 // bytes of the file that a row stands for
 }
 
-// failed keeps an error as a problem where it tells of damage.
+// failed records an error: as a problem if it is damage, else as the error of the check.
 func (c *deep) failed(err error) {
 	switch {
 	case err == nil || c.err != nil:
@@ -116,17 +116,17 @@ func (c *deep) runs(scope string) {
 	c.derivedRuns(scope)
 }
 
-// sqlFrame gives what of a run's trace is no turn.
+// sqlFrame selects the records of a run's trace other than turns.
 const sqlFrame = `SELECT kind, raw FROM run_records WHERE id > CAST(?1 AS BIGINT) << 24
 	AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND kind IN ('started', 'ended', 'unknown') ORDER BY id`
 
-// derivedRuns compares runs with their traces, of which it reads no turn.
+// derivedRuns compares runs with their traces, without reading the turns.
 func (c *deep) derivedRuns(scope string) {
 	s := runs.NewStore(c.d, runs.Options{Scope: scope})
 	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) {
 		var said frame
 		err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
-			if r, err = s.GetTx(rx, r.Ref); err == nil { // once more: both of one moment
+			if r, err = s.GetTx(rx, r.Ref); err == nil { // again, for one snapshot of both
 				said, err = frameOf(rx, scope, r.Ref)
 			}
 			return err
@@ -169,7 +169,7 @@ func frameOf(rx *db.Rx, scope string, ref runs.RunRef) (said frame, err error) {
 	return said, err
 }
 
-// A frame is what a trace says of its run.
+// A frame holds the facts about a run in its trace.
 type frame struct {
 	started *runs.Started
 	ended   *runs.Ended
@@ -192,12 +192,13 @@ func (c *deep) compareRun(r runs.RunSummary, said frame) {
 	}
 }
 
-// derived adds a problem of the check that compares what rows say with what they say it of.
+// derived adds a problem of the check "derived".
 func (c *deep) derived(format string, args ...any) {
 	c.found = append(c.found, db.Problem{Check: "derived", Detail: fmt.Sprintf(format, args...)})
 }
 
-// endsAs reports whether a run ends as the last end in its trace says; nil: there is none.
+// endsAs reports whether the end of a run agrees with the last end in its trace; nil: there is
+// none.
 func endsAs(r runs.RunSummary, ended *runs.Ended) bool {
 	if ended == nil || r.EndedAt == nil {
 		return ended == nil && r.EndedAt == nil
@@ -221,18 +222,18 @@ func (c *deep) agents(scope string) {
 func (c *deep) checkpoints(scope string) {
 	s := checkpoints.NewStore(c.d, checkpoints.Options{Scope: scope})
 	read(c, s.All(c.ctx, checkpoints.Filter{}), func(p checkpoints.Summary) {
-		if p.Problem == "" { // else it is known, and was from the first
+		if p.Problem == "" { // else the problem is known since the document was written
 			c.checkpoint(s, p)
 		}
 	})
 }
 
-// checkpoint compares what a list shows of a run that waits, or is claimed, with its document.
+// checkpoint compares the listed values of a waiting or claimed run with its document.
 func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 	ref := checkpoints.Ref{RunID: listed.RunID, State: listed.State}
 	var text []byte
 	err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
-		if listed, err = s.GetTx(rx, ref); err == nil { // both of one moment
+		if listed, err = s.GetTx(rx, ref); err == nil { // one snapshot of both
 			text, err = s.DocumentTx(rx, ref)
 		}
 		return err

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// An eraser puts a mark over what a pattern finds, or with nil over everything, and leaves every
-// text as long as it was: sizes of rows, and the running totals of traces, stay true.
+// An eraser overwrites every match of a pattern, or everything if the pattern is nil, with a mark
+// of the same length, so that the sizes of rows and the running totals of traces stay correct.
 type eraser struct{ pattern *regexp.Regexp }
 
 const redactedMark = "[redacted]"
@@ -26,10 +26,10 @@ func mark(length int) []byte {
 	return text
 }
 
-// A place is where something stands in a text, from its first byte to behind its last.
+// A place is a range of bytes in a text, from its first byte to the one after its last.
 type place struct{ from, to int }
 
-// joined gives the places in their order, as one where they meet.
+// joined returns the places in order, with overlapping ones joined.
 func joined(places []place) (list []place) {
 	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.from, b.from) })
 	for _, p := range places {
@@ -42,7 +42,7 @@ func joined(places []place) (list []place) {
 	return list
 }
 
-// marked gives a text with a mark over each place, and how many there are of them that were not there before.
+// marked returns a text with a mark over each place, and the number of marks that are new.
 func marked(text []byte, places []place) (out []byte, n int64) {
 	out = text
 	for _, p := range joined(places) {
@@ -59,7 +59,7 @@ func marked(text []byte, places []place) (out []byte, n int64) {
 	return out, n
 }
 
-// plain gives a text with marks over what stands there as it is.
+// plain returns a text with marks over the matches, without reading escapes.
 func (e eraser) plain(text []byte) ([]byte, int64) {
 	places := []place{{0, len(text)}}
 	if e.pattern != nil {
@@ -71,13 +71,13 @@ func (e eraser) plain(text []byte) ([]byte, int64) {
 	return marked(text, places)
 }
 
-// mostDeep is how often escapes are read of what they stand for. JSON in JSON doubles them each
-// time, and so ends long before; only a text that is made for it has more, as \u005cu005cu005c, and
-// each time is one through all of it.
+// mostDeep bounds the rounds of unescaping. JSON in JSON doubles its escapes at each level, and so
+// ends long before; only a crafted text, such as \u005cu005cu005c, has more levels, and each round
+// reads all of it.
 const mostDeep = 64
 
-// text does it to a text that may hold JSON, or a piece of a program, in which a pattern stands
-// behind escapes: tools are often called with JSON in a string, and that may hold JSON in a string.
+// text erases in a text that may hold JSON or source code, in which escapes may hide a match: tools
+// are often called with JSON in a string, and that may hold JSON in a string.
 func (e eraser) text(text []byte) ([]byte, int64) {
 	if e.pattern == nil {
 		return e.plain(text)
@@ -85,9 +85,9 @@ func (e eraser) text(text []byte) ([]byte, int64) {
 	return marked(text, e.through(text, nil))
 }
 
-// through finds the pattern in what is said, which from leads back to a text, and in what its
-// escapes stand for. A place in the text comes again for each escape that was taken away around it:
-// with what the pattern finds then it is one.
+// through returns the matches of the pattern in said, and in said after each round of unescaping,
+// as places in the original text; from maps the bytes of said to that text. The same place can
+// appear once per round; joined merges the repeats.
 func (e eraser) through(said []byte, from []int) (places []place) {
 	for deep := 0; ; deep++ {
 		for _, p := range e.pattern.FindAllIndex(said, -1) {
@@ -100,7 +100,7 @@ func (e eraser) through(said []byte, from []int) (places []place) {
 	}
 }
 
-// origin is where a byte that is said stands in the text.
+// origin returns the position in the original text of a byte of the unescaped one.
 func origin(from []int, at int) int {
 	if from == nil {
 		return at
@@ -108,8 +108,8 @@ func origin(from []int, at int) int {
 	return from[at]
 }
 
-// unescaped gives a text with what its escapes stand for, once, and where each of its bytes, and
-// its end, is in the text that from leads to; nil leads to the text itself.
+// unescaped undoes one level of escapes in a text. It also returns the position of each byte, and
+// of the end, in the original text that from maps to; nil maps to the text itself.
 func unescaped(text []byte, from []int) (said []byte, at []int) {
 	for i := 0; i < len(text); {
 		piece, size := text[i:i+1], 1
@@ -125,8 +125,8 @@ func unescaped(text []byte, from []int) (said []byte, at []int) {
 	return said, append(at, origin(from, len(text)))
 }
 
-// escape reads the escape that a text begins with, of JSON or as \x2d in a program, and gives its
-// length. A backslash before anything else, or at the end, goes.
+// escape reads the escape that a text begins with, of JSON or like \x2d in source code, and returns
+// its length. A backslash before anything else, or at the end, is dropped.
 func escape(text []byte) (piece []byte, size int) {
 	number := func(digits []byte, most int) (rune, bool) {
 		n, err := strconv.ParseUint(string(digits[:min(most, len(digits))]), 16, 32)
@@ -157,16 +157,16 @@ func escape(text []byte) (piece []byte, size int) {
 	return text[1:2], 2
 }
 
-// keptMembers are the members of JSON whose texts are the program's own words, ids or times, which
-// stay where all else is erased.
+// keptMembers are the members of JSON with the program's own words, ids or times. They stay when
+// everything else is erased.
 var keptMembers = []string{
 	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref",
 	"start", "from", "to", "timestamp", "output_key", "failure_behavior", "record_version", "version",
 	"workflow_id",
 }
 
-// wordOfStage is one more in the document of a workflow: the word for how the agents of a stage
-// work together, without which it can't be read.
+// wordOfStage is another kept member, in the document of a workflow: the word for how the agents of
+// a stage work together. The document can't be read without it.
 const wordOfStage = "pattern"
 
 func keptMember(name string) bool {
@@ -174,9 +174,9 @@ func keptMember(name string) bool {
 		strings.HasSuffix(name, "_at") || strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
 }
 
-// toolMembers are the members of JSON, and the columns, that hold what tools were given and gave
-// back, and stateMembers those of the document of a workflow that hold any JSON; its outputs and
-// results are of stages, and have types. In these nothing is the program's own.
+// toolMembers are the members of JSON, and the columns, with the input and output of tools.
+// stateMembers are the members of the document of a workflow that hold any JSON; its outputs and
+// results belong to stages, and have types. Nothing in these members is the program's own.
 var (
 	toolMembers  = []string{"parameters", "output", "args", "arguments", "input", "result"}
 	stateMembers = []string{
@@ -185,9 +185,9 @@ var (
 	}
 )
 
-// json does it to the strings of JSON, and to its numbers where there is a pattern, or nothing is
-// the program's own. It is the text of a column of that name. Text that is no JSON, a torn line
-// say, is gone over as JSON as far as it goes, and then as text.
+// json erases in the strings of JSON, and in its numbers if there is a pattern or nothing around
+// them is the program's own. column is the name of the column that holds text. With a pattern,
+// invalid JSON, such as a torn line, is treated as JSON as far as possible, and then as text.
 func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	if e.pattern == nil && !json.Valid(text) {
 		return e.plain(text)
@@ -201,7 +201,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 		n++
 	}
 	type value struct {
-		member string // it is in, and so are the elements of a list
+		member string // that holds it, also for the elements of a list
 		bare   bool   // nothing of it is kept
 	}
 	bare := toolMembers
@@ -232,7 +232,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 			around = append(around, in)
 			i++
 		case c == '}' || c == ']':
-			if len(around) > 0 { // a torn line may end what it did not begin
+			if len(around) > 0 { // a torn line may close more than it opened
 				in, around = around[len(around)-1], around[:len(around)-1]
 			}
 			i++
@@ -256,7 +256,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	return out, n
 }
 
-// literalEnd is the place behind the string that begins at i.
+// literalEnd returns the position after the string that begins at i.
 func literalEnd(text []byte, i int) int {
 	for j := i + 1; j < len(text); j++ {
 		switch text[j] {
@@ -269,10 +269,10 @@ func literalEnd(text []byte, i int) int {
 	return len(text)
 }
 
-// literal erases in a string of JSON. A mark is as long as what the string says there, so that it
-// is that of the column which holds the same without escapes; all else stays as it is written, and
-// where the string becomes shorter blanks are behind it. Where it can't be read its bytes are a
-// text.
+// literal erases in a string of JSON. A mark is as long as the unescaped match, so that it equals
+// the mark in a column that holds the same text without escapes. The rest stays as it is written; a
+// string that becomes shorter is padded with blanks after it. An unreadable string is erased as
+// plain text.
 func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
 	if json.Unmarshal(literal, new(string)) != nil {
 		piece, n := e.plain(literal)
@@ -298,7 +298,7 @@ func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
 	return append(erased, bytes.Repeat([]byte(" "), len(literal)-len(erased))...), ok
 }
 
-// asText has U+FFFD for each byte that is no UTF-8, as a reader of JSON has.
+// asText replaces each byte that is not valid UTF-8 with U+FFFD, as a reader of JSON does.
 func asText(said []byte, from []int) (text []byte, at []int) {
 	if utf8.Valid(said) {
 		return said, from

@@ -23,8 +23,8 @@ type Migration struct {
 	Version int64
 	Name    string // of its file
 	Applied bool
-	SQL     string // the statements that bring it in
-	DownSQL string // the statements that take it away
+	SQL     string // the statements that apply it
+	DownSQL string // the statements that undo it
 }
 
 // Migrations lists the program's schema versions, and which of them a file with this schema has; or
@@ -61,11 +61,11 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 
 // A Migrated is the result of a migration.
 type Migrated struct {
-	From, To int64 // schema versions; From is 0 for a file that was made
+	From, To int64 // schema versions; From is 0 for a new file
 	// Backup is the path of the checked copy that was made before rows were removed or rewritten; ""
 	// if none was made. Only the copy of the last such migration is kept.
 	Backup string
-	Tables []TableMigrated // that were there and have more or fewer rows now
+	Tables []TableMigrated // that existed before and have more or fewer rows now
 }
 
 // TableMigrated is the number of rows of a table before and after; After is -1 if the table is
@@ -99,8 +99,8 @@ func Migrate(ctx context.Context, path string, o db.Options) (done Migrated, err
 	return migrated(m), err
 }
 
-// Rehearse does to a copy beside the file what Migrate would do, checks the copy and removes it.
-// Backup is the path that Migrate would use.
+// Rehearse migrates a copy beside the file as Migrate would, checks the copy and removes it. Backup
+// is the path that Migrate would use.
 func Rehearse(ctx context.Context, path string, o db.Options) (Migrated, error) {
 	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there " +
 		"too, or nothing"
@@ -112,8 +112,8 @@ func Rehearse(ctx context.Context, path string, o db.Options) (Migrated, error) 
 	return migrated(m), err
 }
 
-// inFile runs fn, which needs the file for itself. what and hint make the error for the address of
-// a server.
+// inFile runs fn, which needs the file exclusively. For the address of a server it returns an error
+// with what and hint.
 func inFile(ctx context.Context, path string, o db.Options, what, hint string,
 	fn func(engine.ClosedFile) error,
 ) error {

@@ -15,16 +15,16 @@ import (
 type Moved struct {
 	From, To string       // path of the file, or address of the server without its secrets
 	Already  bool         // it was complete before the call
-	Tables   []MovedTable // by name; none where it was complete before
+	Tables   []MovedTable // by name; none if it was complete before
 	Rows     int64        // of all tables
-	SHA256   string       // of all rows of From, in hex; docs/moving.md says of what
+	SHA256   string       // of all rows of From, in hex; see docs/moving.md
 	ToSHA256 string       // of all rows of To
 	Differs  []MoveDifference
-	Left     []string // tables of From that are no part of the schema: they stay where they are
+	Left     []string // tables of From that are not part of the schema: they are not copied
 	Stores   []StoreMoved
 }
 
-// A MovedTable is what became of the rows of a table.
+// A MovedTable counts the rows of a table.
 type MovedTable struct {
 	Table   string
 	Read    int64 // rows of From
@@ -57,7 +57,7 @@ type MoveDifference struct {
 // every Write return ErrMoved with the target's name; reading continues. to must be empty or
 // missing, and can't be opened until it is complete.
 //
-// A Move that was interrupted, in whatever way, continues when it is called again; AbandonMove
+// A Move that was interrupted, even by a crash, continues when it is called again; AbandonMove
 // undoes it. At the end every row is compared; a difference is ErrConflict and listed in Differs.
 // Then from is marked as moved, for good, and to is opened. At no moment do both accept work.
 func Move(ctx context.Context, from, to string, o db.Options) (moved Moved, err error) {
@@ -109,17 +109,17 @@ func movedOf(r moving.Report) Moved {
 // Abandoned is the result of AbandonMove.
 type Abandoned struct {
 	From  string // the database that takes work again
-	To    string // where its rows were under way to
-	Swept bool   // what was there of them is gone
+	To    string // the target of the move
+	Swept bool   // the rows copied to To were removed
 }
 
 // AbandonMove undoes a Move whose target is not open yet: from accepts work again. With to, it also
 // removes what was copied there. With "" it examines the target that from names and leaves its
-// contents there; that database can't be opened until a move from the same source to it, or
-// AbandonMove with its address. A target that already accepts work is ErrMoved: move back instead.
-// That may be so even if from does not say it: a server that failed over, or a copy in its place,
-// has lost the end of the move. A target that can't be asked is an error; AbandonMoveToLost does
-// not ask. Once from is marked as moved, only AbandonMove with to releases it.
+// contents; that database can't be opened until a move from the same source to it, or AbandonMove
+// with its address. A target that already accepts work is ErrMoved: move back instead. That is
+// possible even if from is not marked as moved: a server that failed over, or a copy of the file,
+// has lost the end of the move. An unreachable target is an error; AbandonMoveToLost does not check
+// it. Once from is marked as moved, only AbandonMove with to releases it.
 func AbandonMove(ctx context.Context, from, to string, o db.Options) (a Abandoned, err error) {
 	o = withClockRead(o)
 	source, err := openMovable(ctx, from, o, mustExist)
@@ -141,7 +141,7 @@ func AbandonMove(ctx context.Context, from, to string, o db.Options) (a Abandone
 		case failed == nil:
 			defer func() { err = errors.Join(err, named("abandon the move", opened.Close())) }()
 			target = opened.Movable
-		case how == moving.LookThere && errors.Is(failed, db.ErrNotFound): // then nothing takes the work there
+		case how == moving.LookThere && errors.Is(failed, db.ErrNotFound): // then it accepts no work
 		case how == moving.LookThere:
 			return a, &db.Error{
 				Op:   "abandon the move",
@@ -155,8 +155,8 @@ func AbandonMove(ctx context.Context, from, to string, o db.Options) (a Abandone
 	return abandon(ctx, source, target, how, o)
 }
 
-// AbandonMoveToLost is AbandonMove for a target that is lost for good: it does not ask the target.
-// If the target accepts work after all, there are then two databases that do.
+// AbandonMoveToLost is AbandonMove for a target that is lost for good: it does not check the
+// target. If the target accepts work after all, there are then two databases that do.
 func AbandonMoveToLost(ctx context.Context, from string, o db.Options) (a Abandoned, err error) {
 	o = withClockRead(o)
 	source, err := openMovable(ctx, from, o, mustExist)

@@ -9,7 +9,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Pinned is an item that no limit removes.
+// A Pinned is an item that is exempt from retention.
 type Pinned struct {
 	Store string
 	ID    string

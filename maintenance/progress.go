@@ -7,14 +7,15 @@ import (
 	"selvedge/internal/engine"
 )
 
-// far is how far a step is, which reads the file through the stores or the tables.
+// far is the progress of a step that reads the file through the stores or the tables.
 type far struct {
-	tell func(engine.Progress) // nil where nobody listens
+	tell func(engine.Progress) // nil without a listener
 	at   engine.Progress
 }
 
-// begin begins a step whose end is all that the file holds. Where somebody waits and that can't be
-// read the end isn't known: of a damaged file the step itself says more.
+// begin begins a step. Its total is the size of the used pages of the file, if there is a listener
+// and the size can be read. For a damaged file the total is unknown; the step itself reports the
+// damage.
 func begin(ctx context.Context, d *db.DB, step string) *far {
 	f := &far{engine.Telling(ctx), engine.Progress{Step: step}}
 	if f.tell == nil {
@@ -27,7 +28,7 @@ func begin(ctx context.Context, d *db.DB, step string) *far {
 	return f
 }
 
-// more tells that so many bytes more are done; nil tells nobody.
+// more adds bytes to the progress and reports it; a nil far does nothing.
 func (f *far) more(bytes int64) {
 	if f != nil && f.tell != nil {
 		f.at.Done = min(f.at.Done+bytes, f.at.Total)

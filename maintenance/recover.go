@@ -8,25 +8,25 @@ import (
 	"selvedge/db"
 )
 
-// A Recovery says what Recover did in one scope.
+// A Recovery counts what Recover did in one scope.
 type Recovery struct {
 	Scope        string
-	Checkpoints  int // claims of the dead: their runs wait again
+	Checkpoints  int // claims of dead processes: their runs wait again
 	Runs         int // traces that were held
 	Live         int // live runs that were held
-	Agents       int // agents that were active and are abandoned now: an agent is its process
-	Reservations int // those that were over; that of a run goes with it, and is not counted
+	Agents       int // active agents that are abandoned now, because their process is dead
+	Reservations int // that were over; that of a run goes with the run, and is not counted
 }
 
-// Recover gives back, in every store and every scope, what only the dead held: it is Recover of
+// Recover frees, in every store and every scope, what dead processes held. It calls Recover of
 // checkpoints, runs, live runs and agents, and RecoverReservations. It ends no run: the next holder
-// resumes it. It is safe at any time, from anywhere: what a process that lives or is stopped holds
-// stays, this one's too, whichever handle took it. Workers hold nothing that dies with a process. A
-// program calls it when it starts, and when it finds that something is held.
+// resumes it. It is safe at any time, from any process: what living or stopped processes hold
+// stays, this process included, whichever handle took it. Workers hold nothing that dies with a
+// process. Call Recover when a program starts, and when something is found held.
 //
-// It gives the scopes in which there was something to do. What can't be recovered keeps nobody from
-// what can: the error then joins all that were met. It works in short transactions, and what it did
-// before an error stays done.
+// It returns the scopes in which it did something. An error in one store does not stop the others:
+// the errors are joined. Recover works in short transactions; what it did before an error stays
+// done.
 func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
 	scopes, err := scopesOf(ctx, d)
 	for _, scope := range scopes {

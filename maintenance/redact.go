@@ -19,31 +19,31 @@ import (
 	"selvedge/runs/live"
 )
 
-// A Redaction says what is to be erased. Pattern, or one of Run and Agent, is set.
+// A Redaction selects what to erase. Pattern, or one of Run and Agent, must be set.
 type Redaction struct {
-	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON,
-	// without its escapes, those of JSON in a string too. It is not found in base64, percent-encoding
-	// or UTF-16, nor where its pieces are in several records. nil is all that people and models wrote
-	// into the rows of Run and Agent; ids, times, statuses, names of members, and numbers outside of
-	// what tools were given and gave back, and of the state of a workflow, stay.
+	// Pattern is what to erase wherever it matches: in texts, and in every unescaped string and number
+	// of JSON, including JSON in a string. It does not match in base64, percent-encoding or UTF-16, or
+	// across records. nil erases everything that people and models wrote into the rows of Run and
+	// Agent. Ids, times, statuses and names of members stay, and so do numbers outside of the input
+	// and output of tools and the state of a workflow.
 	Pattern *regexp.Regexp
-	// Scope is where Run and Agent are. A Pattern alone goes over the whole file.
+	// Scope is the scope of Run and Agent. A Pattern alone applies to the whole file.
 	Scope string
-	// Run narrows it to what belongs to a run, its trace, its live run, its checkpoint and its
-	// quarantine, and Agent to what belongs to an agent: its entry, its traces, the live runs of its
-	// session, the checkpoints of both, and its quarantine; "" does not. With both it is what belongs
-	// to both.
+	// Run limits the redaction to a run: its trace, its live run, its checkpoint and its quarantine.
+	// Agent limits it to an agent: its entry, its traces, the live runs of its session, the
+	// checkpoints of both, and its quarantine. "" is no limit. With both, only what belongs to both is
+	// erased.
 	Run, Agent string
 }
 
-// Redacted is what a redaction touches.
+// Redacted is the result of a redaction.
 type Redacted struct {
-	Tables []RedactedTable // in which there is something, by name
-	// Backups are copies beside the file that older versions of it were kept in. They are not touched.
+	Tables []RedactedTable // with at least one row, by name
+	// Backups are the copies of older versions of the file beside it. They are not changed.
 	Backups []string
 }
 
-// Rows is the number of rows that it touches.
+// Rows is the number of rows that are changed.
 func (r Redacted) Rows() (n int64) {
 	for _, t := range r.Tables {
 		n += t.Rows
@@ -59,7 +59,7 @@ func (r Redacted) Kept() (n int64) {
 	return n
 }
 
-// A RedactedTable says what a redaction touches in a table.
+// A RedactedTable is the result of a redaction in one table.
 type RedactedTable struct {
 	Table  string `json:"table"`  // its name
 	Rows   int64  `json:"rows"`   // that are touched
@@ -68,20 +68,20 @@ type RedactedTable struct {
 	Kept int64 `json:"kept"`
 }
 
-// PlanRedaction says what Redact would touch.
+// PlanRedaction returns what Redact would change.
 func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
 	done, err := r.each(ctx, d, "look", func(*redactedTable, [][]any) error { return nil })
 	return done, db.Heard(ctx, err)
 }
 
-// Redact erases it everywhere in the file: in columns, raw bytes, documents and the quarantine, and
-// then, by DB.Scrub, in free pages and the -wal. "[redacted]", or stars if that is too long, replaces
-// it over the same number of bytes, so that sizes and places stay true; checksums are computed again.
-// Programs that have the file open go on; what they have read they have. Redact can be stopped and
-// called again at any point; called again it finds nothing.
+// Redact erases everywhere in the file: in columns, raw bytes, documents and the quarantine, and
+// then, by Scrub, in free pages and the -wal. A mark of the same number of bytes replaces each
+// match: "[redacted]", or stars if that is too long. So sizes and positions stay correct; checksums
+// are computed again. Programs that have the file open continue, and keep what they have read.
+// Redact can be stopped at any point and called again; a call after a complete one finds nothing.
 //
-// What is written meanwhile may hold it again. Trees that were imported still hold it, and verify
-// names the difference.
+// Writes during the call may add matches again. Imported trees still hold the erased text, and
+// verify reports the difference.
 func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
 	done, err = r.each(ctx, d, "erase", func(t *redactedTable, keys [][]any) error {
@@ -103,8 +103,7 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 	if err != nil {
 		return done, err
 	}
-	// What is left of a run that was deleted may be there still. A policy that asks for nothing prunes
-	// nothing else.
+	// Remains of deleted runs may still be in the file. Prune with an empty policy removes only them.
 	for _, s := range []pruner{runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})} {
 		if _, err := s.Prune(ctx, db.Policy{}); err != nil {
 			return done, err
@@ -115,7 +114,7 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 
 const (
 	redactGroup = 50       // rows in a transaction
-	redactRows  = 500      // rows looked at in one
+	redactRows  = 500      // rows read in a transaction
 	redactBytes = 16 << 20 // of them, at most
 )
 
@@ -133,7 +132,7 @@ func (r Redaction) check() error {
 	return &db.Error{Op: "redact", Hint: hint, Err: fmt.Errorf("%w: %s", db.ErrInvalid, why)}
 }
 
-// each goes over the tables, and visits each with the keys of the rows in which something was found.
+// each calls visit for each table with the keys of the rows that have a match.
 func (r Redaction) each(
 	ctx context.Context, d *db.DB, step string, visit func(*redactedTable, [][]any) error,
 ) (done Redacted, err error) {
@@ -183,7 +182,7 @@ type redactedTable struct {
 	far     *far
 }
 
-// table is nil where nothing of the table is touched.
+// table returns nil if the redaction does not apply to the table.
 func (r Redaction) table(texts migrations.Texts, scope int64) *redactedTable {
 	t := &redactedTable{Texts: texts, eraser: eraser{r.Pattern}}
 	for _, narrow := range []struct{ id, where string }{{r.Run, texts.Run}, {r.Agent, texts.Agent}} {
@@ -208,7 +207,7 @@ func (r Redaction) table(texts migrations.Texts, scope int64) *redactedTable {
 	return t
 }
 
-// checksumOf is nil where a table has no checksums.
+// checksumOf returns nil if a table has no checksums.
 func checksumOf(table string) *migrations.Checksum {
 	for i, sum := range migrations.Checksums {
 		if sum.Table == table {
@@ -224,7 +223,7 @@ type textRow map[string]any
 func (t *redactedTable) sql(where ...string) string {
 	list := make([]string, 0, 2*len(t.columns))
 	for _, name := range t.columns {
-		list = append(list, name, name+" IS NULL") // an empty BLOB comes out as NULL does
+		list = append(list, name, name+" IS NULL") // an empty BLOB scans like NULL
 	}
 	query := "SELECT " + strings.Join(list, ", ") + " FROM " + t.Table
 	if len(where) > 0 {
@@ -236,7 +235,7 @@ func (t *redactedTable) sql(where ...string) string {
 	return query
 }
 
-// rows are those of a query, see sql.
+// rows returns the rows of a query made by sql.
 func (t *redactedTable) rows(query iter.Seq2[*db.Row, error]) iter.Seq2[textRow, error] {
 	return func(yield func(textRow, error) bool) {
 		for row, err := range query {
@@ -273,7 +272,7 @@ func (t *redactedTable) keyed(op string) string {
 		strings.TrimSuffix(strings.Repeat("?, ", len(t.Key)), ", ") + ")"
 }
 
-// find reads the table in pieces, none of which keeps the WAL for long.
+// find reads the table in short transactions, so that none holds the WAL for long.
 func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable, keys [][]any, err error) {
 	found.Table = t.Table
 	var after []any
@@ -282,7 +281,7 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 		if after != nil {
 			where, args = append(where, t.keyed(">")), append(args, after...)
 		}
-		var rows []textRow // the pieces of the text that is being put together
+		var rows []textRow // the pieces of the current text
 		text := func() {
 			changed, places := t.change(rows)
 			found.Places += places
@@ -290,7 +289,7 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 				if len(changed[i]) > 0 {
 					found.Rows++
 					keys = append(keys, t.key(rows[i]))
-					if t.Pieces { // erase comes to all pieces by one
+					if t.Pieces { // one key is enough: erase changes all pieces
 						found.Rows += int64(len(rows)) - 1
 						break
 					}
@@ -336,14 +335,14 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 	return found, keys, err
 }
 
-// named reports whether the pattern is in what names the row.
+// named reports whether the pattern matches in a name of the row.
 func (t *redactedTable) named(r textRow) bool {
 	found := func(name string) bool { return t.eraser.pattern.Match(bytesOf(r[name])) }
 	return t.eraser.pattern != nil && slices.ContainsFunc(t.Names, found)
 }
 
-// change gives the columns of a row, or of the pieces of one text, that become others, and the
-// places in them.
+// change returns the changed columns of a row, or of the pieces of one text, and the number of
+// places.
 func (t *redactedTable) change(rows []textRow) (changed []textRow, places int64) {
 	changed = make([]textRow, len(rows))
 	for i := range rows {
@@ -393,7 +392,8 @@ func bytesOf(value any) []byte {
 	return nil
 }
 
-// erase changes the row of a key, or the text that a piece of that key belongs to, and its checksum.
+// erase changes the row of a key, or the text that a piece of that key belongs to, and its
+// checksum.
 func (t *redactedTable) erase(tx *db.Tx, key []any) error {
 	where, args := t.keyed("="), key
 	if t.Pieces {
@@ -442,7 +442,7 @@ func (t *redactedTable) write(tx *db.Tx, r, changed textRow) error {
 	return nil
 }
 
-// rereadCheckpoint has a checkpoint agree with its document: its checksum of that is of the old one.
+// rereadCheckpoint updates the checksum of the document in its checkpoint.
 func rereadCheckpoint(tx *db.Tx, document textRow) error {
 	sum := checksumOf("checkpoints")
 	t := &redactedTable{Texts: migrations.Texts{Table: "checkpoints", Key: []string{"id"}}, sum: sum}
@@ -457,7 +457,7 @@ func rereadCheckpoint(tx *db.Tx, document textRow) error {
 	return nil
 }
 
-// backupsOf are the copies that commands keep beside the file.
+// backupsOf returns the copies that commands keep beside the file.
 func backupsOf(d *db.DB) (found []string, err error) {
 	if d.Path() == ":memory:" || engine.IsAddress(d.Path()) {
 		return nil, nil
@@ -472,7 +472,7 @@ func backupsOf(d *db.DB) (found []string, err error) {
 	return found, nil
 }
 
-// globbed keeps Glob from reading anything into a path.
+// globbed escapes a path for Glob.
 func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

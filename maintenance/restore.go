@@ -10,7 +10,7 @@ import (
 // A Restored is the result of Restore.
 type Restored struct {
 	Path   string // the file, absolute
-	Kept   string // where the file is now that was there before; "" where there was none
+	Kept   string // the new path of the old file; "" if there was none
 	Schema int64  // of the file: that of the backup
 }
 

@@ -13,18 +13,18 @@ import (
 	"selvedge/runs"
 )
 
-// An Origin says where the limits of a store come from.
+// An Origin is the origin of the limits of a store.
 type Origin string
 
 // The origins.
 const (
-	// nobody has said anything: runs are kept as the old program did, and of the others everything
+	// no limits were set: runs are kept as in the old program, and the other stores keep everything
 	ByDefault Origin = "default"
 	Imported  Origin = "imported" // from the config.toml of a tree
 	Set       Origin = "set"      // a person or program has set them
 )
 
-// A StoreRetention is how long a store of a scope keeps what has ended.
+// A StoreRetention is the retention of a store of a scope, for items that have ended.
 type StoreRetention struct {
 	Store  string
 	Policy db.Policy // its limits
@@ -49,7 +49,7 @@ func (r StoreRetention) Limited() bool {
 	return r.Policy.Age != 0 || r.Policy.Count != 0 || r.Policy.Bytes != 0
 }
 
-// Retention gives what is in force for the stores of a scope, in the order of Stores.
+// Retention returns the retention in force for the stores of a scope, in the order of Stores.
 func Retention(ctx context.Context, d *db.DB, scope string) (list []StoreRetention, err error) {
 	for _, store := range Stores() {
 		one := StoreRetention{Store: store, Origin: ByDefault}
@@ -89,29 +89,28 @@ func ResetRetention(ctx context.Context, d *db.DB, scope, store string) error {
 	})
 }
 
-// PruneOptions are the choices of Prune. The zero value takes what the retention of the default
-// scope does not keep.
+// PruneOptions are the choices of Prune. The zero value applies the retention of the default scope.
 type PruneOptions struct {
 	Scope  string
 	Stores []string // which stores are pruned; none means all
-	// the limits for each of them; nil: those in force. What it says besides its limits does not count
+	// the limits for each of them; nil: those in force. Other fields of the policy are ignored
 	Policy *db.Policy
 	DryRun bool // counts and removes nothing
-	// Each is called for each thing that went, or would go; nil is nobody.
+	// Each, if not nil, is called for each item that was removed, or would be.
 	Each func(store string, gone db.Gone)
 }
 
-// A StorePruned is what Prune did to a store.
+// A StorePruned is the result of Prune for one store.
 type StorePruned struct {
 	StoreRetention
 	db.Pruned
 }
 
-// Prune removes from the stores of a scope what their retention does not keep: ended runs and live
-// runs, ended workers, agents that have left the registry, claims that are over. What waits, lives,
-// is held or is pinned stays. A store without limits is not looked at. It works in short
-// transactions, and what it removed before an error stays removed; run again, it goes on. What
-// keeps one store from being pruned keeps no other.
+// Prune removes the items of a scope that their store's retention does not keep: ended runs and
+// live runs, ended workers, agents that have left the registry, claims that are over. Items that
+// wait, live, are held or are pinned stay. Prune skips a store without limits. It works in short
+// transactions. What it removed before an error stays removed; another call continues. An error in
+// one store does not stop the others.
 func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
 	inForce, err := Retention(ctx, d, o.Scope)
@@ -119,7 +118,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		return nil, err
 	}
 	var removed *far
-	// somebody waits: how much it will be is a look that takes a small part of the time
+	// For a listener, count first what will be removed; that takes a small part of the time.
 	if engine.Telling(ctx) != nil && !o.DryRun {
 		removed = plan(ctx, d, o)
 	}
@@ -155,8 +154,8 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	return done, err
 }
 
-// plan begins the step of a Prune, whose end is what it would remove now. What can't be pruned says
-// so when it is to be.
+// plan begins the progress of a Prune. The total is what a dry run would remove now; errors are
+// left to the actual run.
 func plan(ctx context.Context, d *db.DB, o PruneOptions) *far {
 	o.DryRun, o.Each = true, nil
 	would, _ := Prune(ctx, d, o)

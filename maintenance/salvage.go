@@ -11,7 +11,7 @@ import (
 	"selvedge/runs"
 )
 
-// SalvageOptions says what Salvage keeps. The zero value keeps what is whole.
+// SalvageOptions selects what Salvage keeps. The zero value keeps only intact rows.
 type SalvageOptions struct {
 	// KeepSuspect also keeps rows whose checksum does not match. They come without a checksum.
 	KeepSuspect bool
@@ -21,14 +21,14 @@ type SalvageOptions struct {
 type Salvaged struct {
 	Schema   int64 // schema version of the damaged file; the new one has this program's
 	Pages    int   // of the damaged file
-	Damaged  int   // of them pages that lead to others, or hold rows, and can't be read
+	Damaged  int   // unreadable pages of these that lead to others, or hold rows
 	Tables   []SalvagedTable
 	Notes    []string        // what else is lost, for people
-	Problems []db.Problem    // what Check says of the new file
+	Problems []db.Problem    // that Check finds in the new file
 	Stores   []StoreSalvaged // by name
 }
 
-// SalvagedTable is what became of the rows of a table.
+// A SalvagedTable counts the rows of a table.
 type SalvagedTable struct {
 	Table   string
 	Taken   int64 // rows in the new file
@@ -46,24 +46,25 @@ type StoreSalvaged struct {
 	// user's own
 	Store string `json:"store"`
 	Taken int64  `json:"taken"` // rows in the new file
-	// rows that were read and have no place there; they are in its table salvage_leftovers, with the reason
+	// rows that were read and have no place there; they are in its table salvage_leftovers, with the
+	// reason
 	Aside int64 `json:"aside"`
-	// rows that could not be read; null: nobody can count them, since a page that may have held some is
-	// damaged
+	// rows that could not be read; null: nobody can count them, since a page that may have held some
+	// is damaged
 	Lost   *int64          `json:"lost"`
 	Tables []SalvagedTable `json:"-"`
 }
 
 // Salvage reads the damaged file at from page by page, with the commits in its WAL, and copies
-// every whole row into a new file at to. Damage to one page costs no rows of other pages: neither
+// every intact row into a new file at to. Damage to one page costs no rows of other pages: neither
 // indexes nor interior pages are needed. Rows that refer to lost rows, break a constraint, or fail
 // their checksum go into the table salvage_leftovers of the new file as SQL text, each with its
-// reason. A run whose row is lost is recreated from its trace or events, if those are left. Counts
-// are corrected, and gaps closed where positions must be dense. The new file has a new generation,
-// so older cursors have expired.
+// reason. A run with a lost row is recreated from its trace or events, if those remain. Counts are
+// corrected, and gaps closed where positions must be dense. The new file has a new generation, so
+// older cursors have expired.
 //
-// Every run is made to say what is left of its trace, so that Check finds nothing in the new file,
-// and a salvage of that changes nothing.
+// The row of every run is made to agree with the rest of its trace, so that Check finds no problem
+// in the new file, and a salvage of that file changes nothing.
 //
 // Salvage does not change the damaged file, which must not be open anywhere (ErrBusy). An existing
 // file at to is ErrConflict.
@@ -98,7 +99,8 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (s Salvaged
 	return s, errors.Join(err, db.About(ended(ctx, failed), "salvage", "file", from, nil))
 }
 
-// finish has every store say in the new file what is left, and reads the whole file.
+// finish derives the rows of runs and checkpoints in the new file from their traces and documents,
+// and checks the whole file.
 func finish(ctx context.Context, path string) (notes []string, problems []db.Problem, err error) {
 	d, err := db.Open(ctx, path, db.Options{MustExist: true})
 	if err != nil {
@@ -115,7 +117,7 @@ func finish(ctx context.Context, path string) (notes []string, problems []db.Pro
 	return notes, x.Problems, err
 }
 
-// sum adds two counts, of which nil is one that nobody knows.
+// sum adds two counts; nil is an unknown count.
 func sum(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"selvedge/db"
 )
 
-// A ScopeSize is how much a scope keeps.
+// A ScopeSize is the number and size of the items of a scope.
 type ScopeSize struct {
 	Name        string `json:"name"`        // of the scope; empty is the default one
 	Runs        int64  `json:"runs"`        // run traces
@@ -18,8 +18,8 @@ type ScopeSize struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// The stores keep what their things hold with them, but for transcripts, agents, and runs that
-// began before schema 10.
+// The stores record the sizes of their items, except for transcripts, agents, and runs that began
+// before schema 10.
 const (
 	sqlScopeSize = `SELECT s.name,
     (SELECT count(*) FROM runs AS r WHERE r.scope = s.id) AS runs,
@@ -45,8 +45,8 @@ FROM scopes AS s WHERE s.id = ?`
 	sqlScopeIDs = `SELECT id FROM scopes ORDER BY name`
 )
 
-// Scopes gives every scope of the file with what it keeps, by name. It counts, so it takes as long
-// as there are things.
+// Scopes returns every scope of the file with its numbers and size, by name. It counts rows, so its
+// cost grows with their number.
 func Scopes(ctx context.Context, d *db.DB) (list []ScopeSize, err error) {
 	const op = "list scopes"
 	var ids []int64

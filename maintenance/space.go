@@ -23,7 +23,7 @@ func on(ctx context.Context, d *db.DB, op string, fn func(engine.Engine) error) 
 	return db.Heard(ctx, named(op, err))
 }
 
-// named adds what was done to an error of an engine.
+// named adds the operation to an error of an engine.
 func named(op string, err error) error { return db.About(err, op, "", "", nil) }
 
 // A Compacted is the result of Compact.

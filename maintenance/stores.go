@@ -14,23 +14,24 @@ import (
 	"selvedge/workers"
 )
 
-// A store is what work across all stores asks of one.
+// A store is one store, as the work across all stores needs it.
 type store struct {
 	name   string   // see Stores
 	tables []string // how the names of its tables begin
 	open   func(d *db.DB, scope string) any
-	// recovered is where what Recover gave back is counted; nil: nothing there dies with a process.
+	// recovered returns the counter for what Recover freed; nil: nothing in the store dies with a
+	// process.
 	recovered func(*Recovery) *int
-	// read reads all that it keeps.
+	// read reads all data of a scope.
 	read func(c *deep, scope string)
 }
 
-// A pruner is what open gives of a store. Those with recovered have Recover, too.
+// A pruner is the value that open returns for a store. Stores with recovered also have Recover.
 type pruner interface {
 	Prune(context.Context, db.Policy) (db.Pruned, error)
 }
 
-// all are the stores that there are, in the order in which they are recovered.
+// all are the stores, in the order in which they are recovered.
 var all = []store{
 	{
 		name: StoreCheckpoints, tables: []string{"checkpoint"}, read: (*deep).checkpoints,
@@ -58,7 +59,7 @@ var all = []store{
 	},
 }
 
-// others are the tables that are no store's.
+// others are the tables that belong to no store.
 var others = []store{
 	{name: "imports", tables: []string{"import", "quarantine"}},
 	{
@@ -69,7 +70,7 @@ var others = []store{
 	{name: "file", tables: []string{"retention", "scopes", "owners", "moves"}},
 }
 
-// reservations are those of a scope.
+// reservations are the reservations of a scope.
 type reservations struct {
 	d     *db.DB
 	scope string
@@ -79,7 +80,7 @@ func (r reservations) Recover(ctx context.Context) (int, error) {
 	return r.d.RecoverReservations(ctx, db.ReservationFilter{Scope: r.scope})
 }
 
-// storeOf is the store that a table belongs to, or user for one of the user's own.
+// storeOf returns the store that a table belongs to, or user for a user's own table.
 func storeOf(table string) string {
 	name := "user"
 	for _, s := range slices.Concat(all, others) {

@@ -28,7 +28,7 @@ var (
 
 func structureFor[T any]() *structure { return structureOf(reflect.TypeFor[T]()) }
 
-// decode reads a whole text. The error is a *serdejson.DecodeError, as for all that follow.
+// decode reads a whole text. The error is a *serdejson.DecodeError, as for all functions below.
 func decode[T any](st *structure, text []byte) (T, error) {
 	var value T
 	if err := st.parse(text, reflect.ValueOf(&value).Elem()); err != nil {
@@ -46,12 +46,12 @@ func into[T any](st *structure, text []byte, value *T) error {
 	return err
 }
 
-// asSerde turns what encoding/json writes into what the old program's library writes. A byte that is no
-// UTF-8 stays one.
+// asSerde turns what encoding/json writes into what the old program's library writes. A byte that
+// is not valid UTF-8 stays as it is.
 var asSerde = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2029", `\ufffd`, "\xff")
 
-// encode writes the members in order, without blanks, with the fewest escapes, and leaves out what is
-// absent.
+// encode writes the members in order, without blanks, with the fewest escapes, and leaves out what
+// is absent.
 func encode(value any) []byte {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
@@ -60,10 +60,10 @@ func encode(value any) []byte {
 	return []byte(asSerde.Replace(strings.TrimSuffix(text.String(), "\n")))
 }
 
-// A selfDecoder is a tagged enum in Rust, whose kind decides on its other members.
+// A selfDecoder is a tagged enum in Rust: its kind determines its other members.
 type selfDecoder interface{ decodeJSON(text []byte) error }
 
-// A field is a field of a structure. Of a list it describes the elements.
+// A field is a field of a structure. For a list it describes the elements.
 type field struct {
 	shape
 	index    int  // in the Go struct
@@ -74,8 +74,8 @@ type field struct {
 	largest  uint64
 }
 
-// structureOf derives a structure from a Go struct. The tag serde gives the words that a string may
-// be, or the Rust type of a number (u64 if it is not said).
+// structureOf derives a structure from a Go struct. The tag serde lists the words that a string may
+// be, or names the Rust type of a number (default u64).
 func structureOf(t reflect.Type) *structure {
 	first := min(1, len(t.Name()))
 	st := &structure{name: "struct " + strings.ToUpper(t.Name()[:first]) + t.Name()[first:]}
@@ -131,7 +131,7 @@ func (st *structure) decodeInto(text []byte, v reflect.Value) error {
 	return st.set(st.read(text), v)
 }
 
-// set gives the fields of a struct the values of a text.
+// set sets the fields of a struct to the values of a text.
 func (st *structure) set(values values, v reflect.Value) error {
 	for i := range st.fields {
 		st.fields[i].set(&values, i, v.Field(st.fields[i].index))

@@ -5,14 +5,14 @@
 //	ack, err := r.SendInput(ctx, w.WorkerRef, workers.UserInput("begin with the linter"))
 //	for item, err := range r.Follow(ctx, cursor) { … }
 //
-// A runtime is in a file, where any number of processes share it, or in memory ([NewMemory]). The calls
-// are the same. [Runtimes] are the runtimes of a scope.
+// A runtime is in a file, where any number of processes share it, or in memory ([NewMemory]). The
+// calls are the same. [Runtimes] are the runtimes of a scope.
 //
-// Each call is one transaction: a worker, its transcript and the log never disagree, even after a kill.
-// The ids of workers, events and diagnostics, and the sequences of transcripts, come from stored
-// counters; they grow by one and are never given twice. The first end of a worker stays. The cost of an
-// input does not depend on what is stored. A cursor neither skips nor repeats, across restarts, and
-// reports when its events were removed.
+// Each call is one transaction: a worker, its transcript and the log never disagree, even after a
+// kill. The ids of workers, events and diagnostics, and the sequences of transcripts, come from
+// stored counters; they grow by one and are never reused. The first end of a worker is final. The
+// cost of an input does not depend on what is stored. A cursor neither skips nor repeats, across
+// restarts, and reports when its events were removed.
 //
 // A refused call returns a [*RuntimeError], which wraps a sentinel of package db.
 //

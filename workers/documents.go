@@ -37,7 +37,7 @@ type runtimeSnapshot struct {
 	diagnosed [][]byte // the diagnostics as they are in the document; nil: encode them
 }
 
-// readRuntimeSnapshot reads a runtime.json. wrong says why the old program refuses one that can be
+// readRuntimeSnapshot reads a runtime.json. wrong is why the old program refuses one that can be
 // read; "" if it accepts it.
 func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err error) {
 	if s, err = decode[runtimeSnapshot](runtimeJSON, text); err != nil {
@@ -88,7 +88,7 @@ type workerSnapshot struct {
 	LastEventID            uint64              `json:"last_event_id"`
 }
 
-// readWorkerSnapshot reads a worker.json. wrong says why the old program refuses one that can be
+// readWorkerSnapshot reads a worker.json. wrong is why the old program refuses one that can be
 // read; "" if it accepts it.
 func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error) {
 	if s, err = decode[workerSnapshot](workerJSON, text); err != nil {
@@ -106,7 +106,7 @@ func (s *workerSnapshot) members() []byte {
 }
 
 // pretty formats a document as the old program does: two blanks a level, a line feed at the end. A
-// document that is nested deeper than json.Indent goes stays as it is.
+// document that is nested too deeply for json.Indent stays as it is.
 func pretty(members []byte) []byte {
 	var out bytes.Buffer
 	if err := json.Indent(&out, members, "", "  "); err != nil {
@@ -128,9 +128,9 @@ func (st *structure) merged(members, earlier []byte) []byte {
 	return pretty(members)
 }
 
-// ParseRecord reads a document or a line of the old program's files, as strictly as that program. The
-// record is a pointer to a struct whose tags name the members, such as a *RuntimeEvent. Unlike the old
-// program it reads events of unknown kinds.
+// ParseRecord reads a document or a line of the old program's files, as strictly as that program.
+// The record is a pointer to a struct whose tags name the members, such as a *RuntimeEvent. Unlike
+// the old program it reads events of unknown kinds.
 func ParseRecord(text []byte, record any) error {
 	v := reflect.ValueOf(record).Elem()
 	return structureOf(v.Type()).parse(text, v)

@@ -24,7 +24,7 @@ const (
 	kindStoreCorrupt   = "StoreCorrupt"
 )
 
-// Error says what was refused.
+// Error describes the refusal.
 func (e *RuntimeError) Error() string { return e.text }
 
 // Unwrap returns the sentinel of the kind, with a hint if a person can act.
@@ -66,7 +66,7 @@ func corrupted(what string, err error) error {
 	return refusal(kindStoreCorrupt, "runtime store %s found corrupt data: %v", what, corrupt(err))
 }
 
-// corrupt is the error about a row that this program does not write so.
+// corrupt returns the error about a row that this program would not write.
 func corrupt(err error) error { return fmt.Errorf("%w: %w", db.ErrCorrupt, err) }
 
 // refused returns a RuntimeError as it is, without the operation that db names around every error.
@@ -85,7 +85,7 @@ func call[X, T any](ctx context.Context, run func(context.Context, string, func(
 	return answer, refused(err)
 }
 
-// bind and bind2 are do with its arguments behind the transaction.
+// bind and bind2 fix the arguments of do after the transaction.
 func bind[X, A, T any](do func(X, A) (T, error), a A) func(X) (T, error) {
 	return func(x X) (T, error) { return do(x, a) }
 }

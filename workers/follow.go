@@ -23,9 +23,9 @@ var stream = stores.Stream[RuntimeID, RuntimeEvent]{
 	Read: readStretch,
 }
 
-// Follow delivers the events behind a cursor and each new status of the runtime: first what is
-// there, then what comes, from any process. Events come in the order of the log. None comes twice,
-// and none is left out without a gap. The cursor is one of Follow, [Runtimes.FollowAll],
+// Follow delivers the events after a cursor and each new status of the runtime: first the existing
+// ones, then new ones, from any process. Events come in the order of the log. None comes twice, and
+// none is left out without a gap. The cursor is one of Follow, [Runtimes.FollowAll],
 // [Runtime.EventsPage] or [Runtime.CursorBefore]; "" is the beginning. No transaction is open while
 // the caller's loop runs, and nothing is read while the runtime does not change.
 //
@@ -39,7 +39,7 @@ func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed,
 }
 
 // CursorBefore returns the cursor before the last events of the log, at most that many; for 0, the
-// cursor at its end. db.ErrInvalid: events is negative.
+// cursor at its end. Negative events are db.ErrInvalid.
 func (r *Runtime) CursorBefore(ctx context.Context, events int64) (string, error) {
 	return call(ctx, r.db.Read, opFollow, bind(r.CursorBeforeTx, events))
 }
@@ -65,8 +65,9 @@ func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
 
 const opEvents = "read events"
 
-// EventsPage returns a page of the log, in its order. The runtime's limits do not apply. Its cursors
-// are those of [Runtime.Follow]. If events behind the cursor were pruned, the first item is a gap.
+// EventsPage returns a page of the log, in its order. The runtime's limits do not apply. Its
+// cursors are those of [Runtime.Follow]. If events behind the cursor were pruned, the first item is
+// a gap.
 func (r *Runtime) EventsPage(ctx context.Context, at db.At) (db.Page[Followed], error) {
 	return call(ctx, r.db.Read, opEvents, bind(r.EventsPageTx, at))
 }
@@ -83,7 +84,7 @@ func (r *Runtime) EventsPageTx(rx *db.Rx, at db.At) (page db.Page[Followed], err
 	return stream.Page(rx, place, at)
 }
 
-// EachEvent iterates over the events of the log, page by page, and over those that come meanwhile. No
+// EachEvent iterates over the events of the log, page by page, and over those added meanwhile. No
 // transaction is open while the caller's loop runs. An error ends the iteration.
 // db.ErrCursorExpired: events that were not read yet were pruned, or the runtime was removed.
 func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] {
@@ -139,7 +140,7 @@ func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 	return stores.Place{Key: key, Seen: row.NextPosition - 1, Status: string(row.Status)}, true, nil
 }
 
-// readStretch reads the events behind a place.
+// readStretch reads the events after a place.
 func readStretch(
 	rx *db.Rx, at stores.Place, room paging.Room,
 ) (got stores.Stretch[RuntimeID, RuntimeEvent], err error) {

@@ -15,7 +15,8 @@ func NewRuntimeID(value string) (id RuntimeID, ok bool) {
 	return RuntimeID(value), strings.TrimSpace(value) != ""
 }
 
-// generatedRuntimeID is a UUIDv7 behind a prefix: processes that share a file must not use the same.
+// generatedRuntimeID is a UUIDv7 behind a prefix: processes that share a file must not use the
+// same.
 func generatedRuntimeID() RuntimeID {
 	return RuntimeID("runtime-mem-" + uuid.Must(uuid.NewV7()).String())
 }

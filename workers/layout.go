@@ -1,16 +1,16 @@
 // The layout of the old runtime: runtimes/ID/ with runtime.json, events.jsonl and, for each worker,
 // workers/ID/ with worker.json and transcript.jsonl. Each ID is "id-" and the id's bytes in hex.
 //
-// Trees of later versions are imported as far as their data fits. They keep runtimes/, or the folder
-// is the one runtime, which then has the name of its folder. A diagnostic, import.later_version, lists
-// what is missing and what was added. Documents are kept unchanged. Files with no counterpart here go
-// into quarantine completely.
+// Trees of later versions are imported as far as their data fits. They keep runtimes/, or the
+// folder is the one runtime, which then has the name of its folder. A diagnostic,
+// import.later_version, lists what is missing and what was added. Documents are kept unchanged.
+// Files with no counterpart here go into quarantine completely.
 //
 // A runtime is imported as a whole, in one transaction. The original refuses a runtime in which
-// anything is missing or torn. Here the readable part is imported. Each fault is a diagnostic of the
-// worker or the runtime, and a row of the quarantine with the bytes. A worker without its snapshot
-// gets its status from the events. Counters become those of the snapshots, or what follows the highest
-// number seen, whichever is more.
+// anything is missing or torn. Here the readable part is imported. Each fault is a diagnostic of
+// the worker or the runtime, and a row of the quarantine with the bytes. A worker without its
+// snapshot gets its status from the events. Counters become those of the snapshots, or one more
+// than the highest number seen, whichever is greater.
 
 package workers
 
@@ -24,7 +24,7 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Layout is that of the old runtime's trees, for package legacy.
+// Layout is the layout of the old runtime's trees, for package legacy.
 func Layout() tree.Layout { return layout{} }
 
 type layout struct{}
@@ -32,8 +32,8 @@ type layout struct{}
 // Name is "workers".
 func (layout) Name() string { return "workers" }
 
-// Recognise accepts the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime, if
-// it has a readable runtime.json.
+// Recognise accepts the folder that holds runtimes/, runtimes/ itself, or a folder that is a
+// runtime, if it has a readable runtime.json.
 func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, alone, err := findRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {

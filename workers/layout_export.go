@@ -12,8 +12,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Export writes dir/runtimes/ID/. The original opens what it writes, also of runtimes that came from
-// folders which it refuses. Lines with words of later versions, which it refuses too, are written
+// Export writes dir/runtimes/ID/. The original can open the exported folders, even of runtimes from
+// folders that it refuses. Lines with words of later versions, which it also refuses, are written
 // unchanged.
 func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	t.Root = filepath.Join(t.Root, runtimesFolder)
@@ -103,7 +103,7 @@ func (x *exporter) write(kind string, records int, path string, text []byte) err
 	return err
 }
 
-// ReadBack reads a runtime as the original does, which accepts all of it or nothing.
+// ReadBack reads a runtime as the original does: the original accepts all of it or nothing.
 func (layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
 	id, _ := nameID(path)
 	got := readRuntime(root, path, reader{runtimeID: RuntimeID(id), strict: true})
@@ -130,8 +130,9 @@ func (layout) ReadBack(root tree.Folder, path string, say func(file string, line
 	return nil
 }
 
-// GivesBack accepts the files of later versions, which the original ignores, beside a worker that was
-// written. Any other file, and a folder with only such a file, would make it refuse the runtime.
+// GivesBack accepts the files of later versions, which the original ignores, beside a worker that
+// was written. Any other file, and a folder with only such a file, would make it refuse the
+// runtime.
 func (layout) GivesBack(written tree.Folder, path string) bool {
 	name := filepath.Base(path)
 	return (name == observationsFile || name == metadataFile) && written.IsFolder(filepath.Dir(path))

@@ -8,8 +8,8 @@ import (
 	"selvedge/internal/paging"
 )
 
-// A runtimeFiles is a runtime as files of the original: ours, or what could be read of a folder. Lines
-// have no line feeds.
+// A runtimeFiles is a runtime as files of the original: ours, or the readable part of a folder.
+// Lines have no line feeds.
 type runtimeFiles struct {
 	id       RuntimeID
 	snapshot []byte   // runtime.json; nil if it is missing or can't be read
@@ -19,7 +19,7 @@ type runtimeFiles struct {
 	given []byte // of ours: the runtime.json of the import, if it still holds and differs from snapshot
 
 	// Of a folder:
-	faults  []fault          // why the original refuses it, and what a later version wrote differently
+	faults  []fault          // for which the original refuses it, and differences of later versions
 	runtime *runtimeSnapshot // what snapshot says
 	log     []RuntimeEvent   // what events say
 }
@@ -44,8 +44,8 @@ const (
 	sqlLastEventAt = `SELECT recorded_at FROM worker_events WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 )
 
-// files returns a runtime as files of the original: what was imported and has not changed since as it
-// came, all else in the original's encoding.
+// files returns a runtime as files of the original: imported records that have not changed since in
+// their original bytes, all others in the original's encoding.
 func (w *runtimeRow) files(rx *db.Rx) (out runtimeFiles, err error) {
 	var given []byte
 	if _, err := rx.Find(&given, sqlDocument, w.Key); err != nil {
@@ -83,15 +83,15 @@ func (w *runtimeRow) files(rx *db.Rx) (out runtimeFiles, err error) {
 	return out, err
 }
 
-// touched reports whether an imported runtime was changed: a change leaves an event with a time, or
-// removes events.
+// touched reports whether an imported runtime was changed: every change adds an event with a time,
+// or removes events.
 func (w *runtimeRow) touched(rx *db.Rx) (bool, error) {
 	var at *int64
 	ok, err := rx.Find(&at, sqlLastEventAt, w.Key<<logBits, (w.Key+1)<<logBits)
 	return w.FirstPosition > 1 || ok && at != nil, err
 }
 
-// document is the runtime.json: the given one as long as it says everything.
+// document returns the runtime.json: the given one as long as it is complete.
 func (s *runtimeSnapshot) document(given []byte, touched bool) ([]byte, error) {
 	if given == nil {
 		return pretty(s.members()), nil
@@ -160,7 +160,7 @@ func sound(document []byte, ref WorkerRef) bool {
 	return err == nil && wrong == "" && s.WorkerRef == ref
 }
 
-// document is the worker.json, with the request as it was given.
+// document returns the worker.json, with the request as it was given.
 func (s *workerSnapshot) document(given []byte) ([]byte, error) {
 	if given == nil {
 		return pretty(s.members()), nil

@@ -13,7 +13,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// The only way in that keeps ids, counters and order as they are given.
+// Only an import keeps ids, counters and order as they are in its source.
 
 // A fault is something that was missing, could not be read, or is of a later version. It becomes a
 // diagnostic.
@@ -33,8 +33,8 @@ const (
 	sqlAddWorkerDocument = `INSERT INTO worker_documents (worker, document, checksum) VALUES (?, ?, ?)`
 )
 
-// importRuntime inserts a runtime and returns its row. Its counters become those of the snapshots, or
-// what follows the highest number seen, whichever is more. The order of the lines is kept.
+// importRuntime inserts a runtime and returns its row. Its counters become those of the snapshots,
+// or one more than the highest number seen, whichever is greater. The order of the lines is kept.
 func importRuntime(tx *db.Tx, scopeName string, files *runtimeFiles) (*runtimeRow, error) {
 	p, err := newImporting(files)
 	if err != nil {
@@ -61,7 +61,7 @@ func importRuntime(tx *db.Tx, scopeName string, files *runtimeFiles) (*runtimeRo
 	return &p.row, nil
 }
 
-// An importing is an import under way.
+// An importing is an import in progress.
 type importing struct {
 	*runtimeFiles
 	row     runtimeRow
@@ -97,7 +97,7 @@ func newImporting(files *runtimeFiles) (*importing, error) {
 	return p, nil
 }
 
-// beyond is a counter that has seen id.
+// beyond returns a counter that is past id.
 func beyond(counter, id uint64) uint64 {
 	if id+1 == 0 { // the last number that there is
 		return id
@@ -105,7 +105,7 @@ func beyond(counter, id uint64) uint64 {
 	return max(counter, id+1)
 }
 
-// completeWorker completes the snapshot of a worker; what it doesn't say is taken from the log.
+// completeWorker completes the snapshot of a worker with values from the log.
 func (p *importing) completeWorker(w *workerFiles) error {
 	if err := txn.CheckID("worker", string(w.id)); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (p *importing) guess(s *workerSnapshot) {
 	}
 }
 
-// numberOf is the sequence in an id that generatedWorkerID made.
+// numberOf returns the sequence in an id from generatedWorkerID.
 func numberOf(id WorkerID) (uint64, bool) {
 	digits, ok := strings.CutPrefix(string(id), "worker-")
 	n, err := strconv.ParseUint(digits, 16, 64)
@@ -185,10 +185,11 @@ func (p *importing) addWorkers(tx *db.Tx) error {
 	return nil
 }
 
-// unlessSame returns NULL if the columns give the line back.
+// unlessSame returns NULL if the columns reproduce the line.
 func unlessSame(line, encoded []byte) any { return given(!bytes.Equal(line, encoded), line) }
 
-// keyOf is the row of a worker of this runtime. known is false if the row does not give the ref back.
+// keyOf returns the key of a worker of this runtime. known is false if the ref can't be restored
+// from the key.
 func (p *importing) keyOf(ref *WorkerRef) (key *int64, known bool) {
 	if ref == nil {
 		return nil, true
@@ -200,8 +201,8 @@ func (p *importing) keyOf(ref *WorkerRef) (key *int64, known bool) {
 	return &k, true
 }
 
-// addEvents gives each event its place in the log: its id, as long as the ids grow and are not too
-// high; else the next one.
+// addEvents inserts the events. The place of an event in the log is its id, as long as the ids grow
+// and are not too high; else the next place.
 func (p *importing) addEvents(tx *db.Tx) error {
 	inOrder, last := true, int64(0)
 	for i, e := range p.log {
@@ -245,7 +246,7 @@ func (p *importing) addDiagnostics(tx *db.Tx) error {
 		}
 	}
 	for _, f := range p.faults {
-		if p.told(f) { // the folder is an export of what an import made of one with this fault
+		if p.told(f) { // the folder is an export of an imported folder with this fault
 			continue
 		}
 		var worker *int64

@@ -19,8 +19,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Some later versions of the worker runtime keep the folder runtimes/. In others the folder itself is
-// the one runtime, and the names of workers' folders are their plain ids. They are recognised by
+// Some later versions of the worker runtime keep the folder runtimes/. In others the folder itself
+// is the one runtime, and the names of workers' folders are their plain ids. They are recognised by
 // structure: schema_version stays 1 through several of them.
 
 // The files of later versions with no counterpart here: observations of a worker instead of its
@@ -44,7 +44,7 @@ func isAlone(dir tree.Folder) bool {
 	return err == nil && info.IsDir() || saidIn(dir, "backend") != nil
 }
 
-// saidIn returns a text that the runtime.json of dir has as a member, if it can be read.
+// saidIn returns a text member of the runtime.json of dir, if it can be read.
 func saidIn(dir tree.Folder, name string) (said *string) {
 	var members map[string]json.RawMessage
 	text, err := dir.Read(runtimeFile, maxRuntimeFile)
@@ -54,8 +54,8 @@ func saidIn(dir tree.Folder, name string) (said *string) {
 	return said
 }
 
-// aloneID is the id of a runtime that is alone in its folder: from its runtime.json, or else from the
-// name of the folder.
+// aloneID is the id of a runtime that is alone in its folder: from its runtime.json, or else from
+// the name of the folder.
 func aloneID(root tree.Folder) string {
 	base := root.Base()
 	decoded, _ := nameID(base)
@@ -71,8 +71,8 @@ func aloneID(root tree.Folder) string {
 	return "runtime"
 }
 
-// leftBehind reports files in runtimes/ of a folder that is one runtime: a later version that took the
-// folder over moved one runtime up, and does not read the others.
+// leftBehind reports files in runtimes/ of a folder that is one runtime: a later version that
+// converted the folder moved one runtime up, and does not read the others.
 func leftBehind(root tree.Folder) (f tree.Finding, ok bool) {
 	at := filepath.Join(root.Path(), runtimesFolder)
 	err := filepath.WalkDir(at, func(_ string, entry fs.DirEntry, err error) error {
@@ -117,7 +117,7 @@ func merged(names, more []string) []string {
 	return names
 }
 
-// later says what a later version wrote differently; "" if the original can read the runtime.
+// later describes the differences of a later version; "" if the original can read the runtime.
 func (r *runtimeReader) later() string {
 	lines := len(r.gaps.event.missing) + len(r.gaps.entry.missing)
 	if len(r.gaps.runtime.missing)+len(r.gaps.worker.missing)+lines+len(r.kinds)+len(r.setAside) == 0 {
@@ -152,7 +152,8 @@ func (r *runtimeReader) later() string {
 	return tree.Shown(layout + ": " + strings.Join(parts, "; "))
 }
 
-// aside puts the files of later versions that have no counterpart into quarantine, except empty ones.
+// aside puts the files of later versions without a counterpart here into quarantine, except empty
+// ones.
 func (r *runtimeReader) aside(folder string, worker WorkerID) {
 	for _, name := range []string{observationsFile, metadataFile} {
 		path := folder + "/" + name

@@ -55,7 +55,8 @@ type content struct {
 	sum      []byte // hash of everything that was read
 }
 
-// A runtimeReader reads one runtime's folder. Faults of the folder are noted, not returned as errors.
+// A runtimeReader reads one runtime's folder. Faults of the folder are noted, not returned as
+// errors.
 type runtimeReader struct {
 	root tree.Folder
 	tree *content
@@ -98,7 +99,7 @@ const maxRuntimeFile = 512 << 20
 
 var newline = []byte{'\n'}
 
-// read reads a file of the runtime; reason says why it can't be read.
+// read reads a file of the runtime; reason is why it can't be read.
 func (r *runtimeReader) read(path string) (text []byte, reason string) {
 	text, err := r.root.Read(path, maxRuntimeFile)
 	switch {
@@ -116,8 +117,8 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 	return text, reason
 }
 
-// fault notes a reason for which the original refuses the runtime: as a diagnostic of the runtime or
-// worker, and in quarantine.
+// fault notes a reason for which the original refuses the runtime: as a diagnostic of the runtime
+// or worker, and in quarantine.
 func (r *runtimeReader) fault(worker *WorkerID, code string, f tree.Finding) {
 	// A file that could not be read has no bytes in the sum. Without this line the folder would seem
 	// unchanged once the file can be read.
@@ -196,8 +197,8 @@ func (r *runtimeReader) events() {
 	})
 }
 
-// lines returns the lines of a log that can be read. look says what is wrong with a line, and whether
-// to drop it.
+// lines returns the lines of a log that can be read. look returns what is wrong with a line, and
+// whether to drop it.
 func (r *runtimeReader) lines(path string, worker *WorkerID, kind string,
 	look func(line []byte) (wrong string, drop bool, err error),
 ) (list [][]byte) {
@@ -238,9 +239,9 @@ func (r *runtimeReader) lines(path string, worker *WorkerID, kind string,
 	return list
 }
 
-// workers reads the folders of the workers. Folders with the name of their worker come first, so that
-// they win over copies. Then come those with the name of another worker, then all others. If a later
-// version owns the folder, names as that version gives them come before older ones.
+// workers reads the folders of the workers. Folders with the name of their worker come first, so
+// that they win over copies. Then come those with the name of another worker, then all others. If a
+// later version owns the folder, names as that version gives them come before older ones.
 func (r *runtimeReader) workers() {
 	path := r.tree.path + "/" + workersFolder
 	var named, others []string
@@ -360,8 +361,8 @@ func (r *runtimeReader) transcript(path string, w *workerFiles) {
 	})
 }
 
-// workerSnapshot reads worker.json and finds its worker: the one that it names, as for the original,
-// or that of the folder if it names two. A finding without a what is none.
+// workerSnapshot reads worker.json and finds its worker: the one that it names, as for the
+// original, or that of the folder if it names two. A finding with an empty What is no finding.
 func (r *runtimeReader) workerSnapshot(folder, name string) (w workerFiles, gap gap, f tree.Finding) {
 	path := folder + "/" + workerFile
 	byName, named := r.named(name)

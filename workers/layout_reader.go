@@ -8,23 +8,23 @@ import (
 )
 
 // Files of later versions are recognised by their structure: schema_version stays 1 through several
-// of them. What such a version leaves out is filled in, then the original's own reader reads on.
-// What it adds stays in the document as it came.
+// of them. Members that such a version leaves out are filled in, then the original's own reader
+// continues. Members that it adds stay in the document unchanged.
 
 // A reader reads the files of one runtime, as the original or a later version wrote them.
 type reader struct {
-	runtimeID RuntimeID // of the files; references of later versions don't give it
-	// later tells that the runtime.json was, or would have been, a later version's: references in
-	// lines may leave the runtime out, and workers may be numbers.
+	runtimeID RuntimeID // of the files; references of later versions don't name it
+	// later is true if the runtime.json is, or would have been, a later version's: references in lines
+	// may leave the runtime out, and workers may be numbers.
 	later bool
-	// alone tells that the folder holds this one runtime, as in later versions. Every reference then
+	// alone is true if the folder holds only this runtime, as in later versions. Every reference then
 	// means this runtime, whatever it names.
 	alone bool
-	// strict tells that only what the original wrote is accepted.
+	// strict accepts only what the original wrote.
 	strict bool
 }
 
-// A gap tells where a document of a later version and the original's differ. Members of members are
+// A gap lists where a document of a later version and the original's differ. Members of members are
 // written a.b.
 type gap struct {
 	missing []string // the original needs them; they are absent or unknown to it, and are filled in
@@ -253,7 +253,7 @@ func (o *object) set(name string, value []byte) {
 	}
 }
 
-// replace sets a member that is there.
+// replace sets an existing member.
 func (o *object) replace(name, value string) {
 	if o.has(name) {
 		o.set(name, []byte(value))

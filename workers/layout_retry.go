@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Retry imports a runtime again from its folder: the row of the quarantine has only a piece of it.
+// Retry imports a runtime again from its folder: the row of the quarantine holds only a part of it.
 func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p tree.Piece, reason string,
 	err error,
 ) {

@@ -9,8 +9,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// A piece is a runtime's folder that is being imported, or an entry of runtimes/ that is no runtime: a
-// stray, which is one finding.
+// A piece is a runtime's folder that is being imported, or an entry of runtimes/ that is no
+// runtime: a stray, which is one finding.
 type piece struct {
 	*tree.Tree
 	*content
@@ -32,7 +32,8 @@ func (t *piece) Held() int {
 	return int(t.bytes)
 }
 
-// Progress is all of its files; none of a stray, as only the files of runtimes are counted in advance.
+// Progress counts all of its files, and none for a stray, as only the files of runtimes are counted
+// in advance.
 func (t *piece) Progress() (files, bytes int64) { return t.files, t.bytes }
 
 // Prefetch announces the queries of Known or Take.
@@ -154,7 +155,7 @@ func (t *piece) Take(tx *db.Tx, part *tree.Part) error {
 	return t.refuse(tx, part)
 }
 
-// replace imports a runtime again whose folder has changed, and which has not changed here.
+// replace imports a runtime again if its folder has changed and it has not changed here.
 func (t *piece) replace(tx *db.Tx, row *tree.Row, here *runtimeRow, part *tree.Part) error {
 	ours, err := here.files(&tx.Rx)
 	if err != nil {
@@ -198,8 +199,8 @@ func (t *piece) putAway(tx *db.Tx, part *tree.Part, which func(*tree.Finding) bo
 	return nil
 }
 
-// refuse leaves a runtime in its folder if another one has its id here. A row of the quarantine names
-// it.
+// refuse leaves a runtime in its folder if another one has its id here. A row of the quarantine
+// names it.
 func (t *piece) refuse(tx *db.Tx, part *tree.Part) error {
 	part.Files.Refused += t.files
 	part.CountAll(t.records, tree.Quarantine)
@@ -215,8 +216,8 @@ func (t *piece) refuse(tx *db.Tx, part *tree.Part) error {
 	return t.note(tx, tree.StateRefused, nil)
 }
 
-// note writes the runtime's row of the ledger; row is nil if the runtime was refused. The bytes are in
-// many files and do not count as consumed; the hash covers them.
+// note writes the runtime's row of the ledger; row is nil if the runtime was refused. The bytes are
+// in many files and do not count as consumed; the hash covers them.
 func (t *piece) note(tx *db.Tx, state string, row *runtimeRow) error {
 	noted := &tree.Row{
 		Path: []byte(t.path), State: state, EntityGroup: string(t.id), Size: t.bytes,

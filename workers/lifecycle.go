@@ -13,7 +13,7 @@ type ending struct {
 	op     string
 	status WorkerStatus
 	kind   RuntimeEventKind
-	reason string // without one of the caller's
+	reason string // default, if the caller has none
 }
 
 var (
@@ -90,7 +90,7 @@ func (r *Runtime) StopRuntimeTx(tx *db.Tx) (event uint64, err error) {
 	return event, row.save(tx)
 }
 
-// lastBefore is the id before the next one; 0 if none was given.
+// lastBefore returns the id before the next one; 0 if none was used yet.
 func lastBefore(next int64) uint64 {
 	if next == 0 {
 		return 0

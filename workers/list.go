@@ -11,7 +11,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A WorkerFilter says which workers a list shows. The zero value is all of them.
+// A WorkerFilter selects the workers of a list. The zero value selects all of them.
 type WorkerFilter struct {
 	// Status is the one to show; "" is any.
 	Status WorkerStatus
@@ -26,7 +26,7 @@ const (
 	listName = "workers" // in cursors
 )
 
-// Get describes a worker, without its transcript. db.ErrNotFound: there is no such worker.
+// Get describes a worker, without its transcript. A missing worker is db.ErrNotFound.
 func (r *Runtime) Get(ctx context.Context, worker WorkerRef) (WorkerDetail, error) {
 	return call(ctx, r.db.Read, opGet, bind(r.GetTx, worker))
 }
@@ -51,8 +51,8 @@ func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err e
 	return row.detail(r.id, request), nil
 }
 
-// Page returns a page of the workers that pass the filter, in the order of their ids, as docs/CLI.md
-// promises. An index finds those that run; the others are filtered.
+// Page returns a page of the workers that pass the filter, in the order of their ids, as
+// docs/CLI.md promises. An index finds those that run; the others are filtered.
 func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (db.Page[WorkerSummary], error) {
 	return call(ctx, r.db.Read, opList, bind2(r.PageTx, filter, at))
 }
@@ -94,7 +94,7 @@ func (r *Runtime) All(ctx context.Context, filter WorkerFilter) iter.Seq2[Worker
 	return paging.All(func(at db.At) (db.Page[WorkerSummary], error) { return r.Page(ctx, filter, at) })
 }
 
-// list returns at most limit workers behind an id; nil is the beginning.
+// list returns at most limit workers after an id; nil is the beginning.
 func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string,
 	limit int64,
 ) (iter.Seq2[WorkerSummary, error], error) {
@@ -151,8 +151,8 @@ func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef
 	return found, err
 }
 
-// Delete removes a worker with its transcript. Its events and diagnostics stay, without its name.
-// db.ErrNotFound: there is no such worker.
+// Delete removes a worker with its transcript. Its events and diagnostics stay, without its name. A
+// missing worker is db.ErrNotFound.
 func (r *Runtime) Delete(ctx context.Context, worker WorkerRef) error {
 	return refused(r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
 }

@@ -13,7 +13,7 @@ const (
 	Cancelled = "cancelled"
 )
 
-// RuntimeLimits bound what one call gives.
+// RuntimeLimits bound the results of one call.
 type RuntimeLimits struct {
 	// MaxTranscriptProjectionItems is the largest limit of a TranscriptQuery.
 	MaxTranscriptProjectionItems uint64 `json:"max_transcript_projection_items" serde:"usize"`
@@ -83,8 +83,8 @@ type WorkerDetail struct {
 	LastEventID           uint64              `json:"last_event_id"`
 }
 
-// WorkerLifecycleAck is the answer to StopWorker and CancelWorker: the status of the worker, and the
-// last event that it caused.
+// WorkerLifecycleAck is the answer to StopWorker and CancelWorker: the status of the worker, and
+// the last event that it caused.
 type WorkerLifecycleAck struct {
 	WorkerRef WorkerRef    `json:"worker_ref"`
 	Status    WorkerStatus `json:"status"`

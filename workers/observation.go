@@ -37,7 +37,7 @@ type TranscriptProjection struct {
 	NextStart  *uint64           `json:"next_start"` // nil when nothing is left
 }
 
-// RuntimeEventKind says what happened: runtime_started, runtime_stopped, worker_created,
+// A RuntimeEventKind is the kind of an event: runtime_started, runtime_stopped, worker_created,
 // worker_input_accepted, worker_stopped or worker_cancelled. An imported log may hold other words.
 type RuntimeEventKind string
 
@@ -55,7 +55,7 @@ var eventKinds = []string{
 	runtimeStarted, runtimeStopped, workerCreated, workerInputAccepted, workerStopped, workerCancelled,
 }
 
-// wrong says why the old program refuses the kind; "" if it accepts it.
+// wrong returns why the old program refuses the kind; "" if it accepts it.
 func (k RuntimeEventKind) wrong() string {
 	if slices.Contains(eventKinds, string(k)) {
 		return ""
@@ -103,7 +103,7 @@ type EventSubscription struct {
 	Mode      string      `json:"mode"` // poll_only: the caller calls ReadEvents
 }
 
-// A RuntimeDiagnostic is something worth knowing about a runtime or one of its workers.
+// A RuntimeDiagnostic is a notice about a runtime or one of its workers.
 type RuntimeDiagnostic struct {
 	ID        uint64     `json:"id"` // from 1
 	Severity  string     `json:"severity" serde:"info|warning|error"`

@@ -9,8 +9,8 @@ import (
 
 const opPin = "pin worker"
 
-// Pin protects a worker from retention until Unpin. Delete removes it all the same.
-// db.ErrNotFound: there is no such worker.
+// Pin exempts a worker from retention until Unpin. Delete still removes it. A missing worker is
+// db.ErrNotFound.
 func (s *Runtimes) Pin(ctx context.Context, worker WorkerRef) error {
 	return refused(s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, worker) }))
 }

@@ -10,11 +10,12 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Prune removes the workers that have ended and that the policy does not keep, with their
-// transcripts: by the time of their end, by runtime, and by the bytes of their transcripts in the
-// scope. The policy pins by the ids of workers; workers that Pin pinned stay too. Imported workers
-// that had ended before have no time, and count as the oldest. It works in short transactions; what
-// it removed before an error stays removed. [Runtime.PruneEvents] prunes logs.
+// Prune removes the workers that have ended and that the policy does not retain, with their
+// transcripts. The policy applies to the time of their end, per runtime, and to the bytes of their
+// transcripts in the scope. The policy pins by the ids of workers; workers pinned by Pin stay too.
+// Workers that had ended before their import have no time, and count as the oldest. Prune works in
+// short transactions; what it removed before an error stays removed. [Runtime.PruneEvents] prunes
+// logs.
 func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune workers", Store: txn.StoreWorkers, Scope: s.scope, Ended: endedWorkers, Weigh: weighWorker,
@@ -47,9 +48,9 @@ const pruneBatch = 500
 
 const opPrune = "prune events"
 
-// PruneEvents removes the events before the cursor, a few hundred in a transaction, and returns their
-// number. Ids are not given again. A cursor before the first event that is left is then
-// db.ErrCursorExpired to ReadEvents, and a gap to a follower. Transcripts stay.
+// PruneEvents removes the events before the cursor, a few hundred in a transaction, and returns
+// their number. Ids are not reused. For a cursor before the first remaining event, ReadEvents then
+// returns db.ErrCursorExpired, and a follower receives a gap. Transcripts stay.
 func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed int64, err error) {
 	if err := r.ensureOwnCursor(before); err != nil {
 		return 0, err

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// CreateWorkerRequest says what a worker is for and what it wants. Intent and Profile have
-// meaningful zero values: an assistant with the runtime's default profile.
+// A CreateWorkerRequest describes the purpose of a worker and what it needs. Intent and Profile
+// have meaningful zero values: an assistant with the runtime's default profile.
 type CreateWorkerRequest struct {
 	Intent                WorkerIntent        `json:"intent"`
 	Profile               ProfileSelector     `json:"profile"`
@@ -29,7 +29,7 @@ func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
 	return into(requestJSON, text, request)
 }
 
-// A WorkerIntent says what a worker is for. The zero value is an assistant without a purpose.
+// A WorkerIntent is the purpose of a worker. The zero value is an assistant without a purpose.
 type WorkerIntent struct {
 	Kind      string  `json:"kind"`              // assistant, task or role; "" is assistant
 	Objective string  `json:"objective"`         // of a task; must not be blank

@@ -10,8 +10,8 @@ import (
 )
 
 // A Runtime is a set of workers with their transcripts, one log of events and one list of
-// diagnostics. Its methods are safe for concurrent use. Processes that open the same file, scope and
-// id share one runtime.
+// diagnostics. Its methods are safe for concurrent use. Processes that open the same file, scope
+// and id share one runtime.
 type Runtime struct {
 	db      *db.DB
 	private bool // the database is the runtime's own
@@ -23,8 +23,8 @@ type Runtime struct {
 
 const opOpen = "open runtime"
 
-// Open opens the runtime of a scope and id, or creates it: then its first event is runtime_started.
-// An existing runtime keeps its name and limits. Any number of programs may have it open.
+// Open opens the runtime of a scope and id, or creates it with a first event runtime_started. An
+// existing runtime keeps its name and limits. Any number of programs may have it open.
 func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err != nil {
@@ -47,7 +47,8 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 	return r, nil
 }
 
-// OpenTx is Open inside a transaction of the caller's, which must commit before others see the runtime.
+// OpenTx is Open inside a transaction of the caller's, which must commit before others see the
+// runtime.
 func OpenTx(tx *db.Tx, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err == nil {
@@ -90,7 +91,7 @@ func (r *Runtime) Close() error {
 // RuntimeID is the id of the runtime, as in every WorkerRef.
 func (r *Runtime) RuntimeID() RuntimeID { return r.id }
 
-// find reports whether the runtime is there, and takes its limits over.
+// find reports whether the runtime exists, and reads its limits.
 func (r *Runtime) find(rx *db.Rx, scope string) (bool, error) {
 	row, found, err := findRuntime(rx, scope, r.id)
 	r.key, r.limits = row.Key, row.limits()
@@ -155,7 +156,7 @@ func (r *Runtime) row(rx *db.Rx, op string) (*runtimeRow, error) {
 	return row, err
 }
 
-// lockedRow locks the runtime's row and reads it, before a change of what belongs to the runtime.
+// lockedRow locks the runtime's row and reads it, before a change to the runtime.
 func (r *Runtime) lockedRow(tx *db.Tx, op string) (*runtimeRow, error) {
 	if err := r.lock(tx); err != nil {
 		return nil, err
@@ -163,8 +164,8 @@ func (r *Runtime) lockedRow(tx *db.Tx, op string) (*runtimeRow, error) {
 	return r.row(&tx.Rx, op)
 }
 
-// lock locks the runtime's row. A change of anything that belongs to a runtime locks or changes its row
-// first.
+// lock locks the runtime's row. A change of anything that belongs to a runtime locks or changes its
+// row first.
 func (r *Runtime) lock(tx *db.Tx) error {
 	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
@@ -202,8 +203,8 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 	return refusal("WrongRuntimeCursor", "cursor belongs to runtime %s, not runtime %s", c.RuntimeID, r.id)
 }
 
-// both locks the runtime's row, and reads it and a worker's. It does not look at the runtime that the
-// ref names. w is nil if there is no such worker.
+// both locks the runtime's row, and reads it and a worker's. It ignores the runtime that the ref
+// names. w is nil if there is no such worker.
 func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *runtimeRow, w *workerRow, err error) {
 	if err := r.lock(tx); err != nil {
 		return nil, nil, err

@@ -10,7 +10,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// The ids of events, diagnostics and entries carry their owner's number above their place.
+// The ids of events, diagnostics and entries hold their owner's number in the bits above their
+// place.
 const (
 	logBits     = 40
 	entryBits   = 24
@@ -109,7 +110,7 @@ func (w *runtimeRow) save(tx *db.Tx) error {
 	return tx.Store().Queue(sqlSaveRuntime, append(w.columns()[unchanging:], w.checksum(), w.Key)...)
 }
 
-// saveLog is save when only an event came. It also works for a row from runtimeAndWorker.
+// saveLog is save when only an event was added. It also works for a row from runtimeAndWorker.
 func (w *runtimeRow) saveLog(tx *db.Tx) error {
 	return tx.Store().Queue(sqlSaveLog, w.NextEventID, w.NextPosition, w.Key)
 }
@@ -142,7 +143,7 @@ const (
 )
 
 // push writes an event under the next id. save then writes the counters: they are in the runtime's
-// row, so that no id is given twice even if events are removed.
+// row, so that no id is reused even if events are removed.
 func (w *runtimeRow) push(tx *db.Tx, worker *int64, kind RuntimeEventKind, message string) (uint64, error) {
 	id := uint64(w.NextEventID)
 	if w.NextPosition > maxPosition || id == math.MaxUint64 {
@@ -172,7 +173,7 @@ func given(held bool, value any) any {
 	return value
 }
 
-// unless returns NULL if a number is its place.
+// unless returns n, or NULL if it equals its place.
 func unless(place int64, n uint64) any { return given(uint64(place) != n, int64(n)) }
 
 // diagnose writes a diagnostic under the next id. save then writes the counters.
@@ -254,8 +255,8 @@ func (e *eventRow) worker(runtime RuntimeID) *WorkerRef {
 	return &WorkerRef{runtime, *e.WorkerID}
 }
 
-// event is the record. The worker of an imported event may be one that is not of this runtime; only
-// the text names it then.
+// event returns the record. The worker of an imported event may not belong to this runtime; then
+// only the text names it.
 func (e *eventRow) event(runtime RuntimeID) (RuntimeEvent, error) {
 	told := RuntimeEvent{
 		ID: e.number(), Kind: RuntimeEventKind(e.Kind), Message: e.Message, WorkerRef: e.worker(runtime),
@@ -322,8 +323,8 @@ const (
 		LIMIT ` + paging.BoundLimit + `)`
 )
 
-// shrink removes a part of a runtime that is about to be removed, about most rows: its workers, then
-// its events, then its diagnostics. more is true while any remain.
+// shrink removes a part of a runtime that is about to be removed, about most rows: its workers,
+// then its events, then its diagnostics. more is true while any remain.
 func (w *runtimeRow) shrink(tx *db.Tx, most int64) (more bool, err error) {
 	left := most
 	for left > 0 {

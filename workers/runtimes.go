@@ -16,10 +16,11 @@ type Runtimes struct {
 	scope string
 }
 
-// NewRuntimes returns the runtimes of a scope; "" is the default scope. It reads and writes nothing.
+// NewRuntimes returns the runtimes of a scope; "" is the default scope. It reads and writes
+// nothing.
 func NewRuntimes(d *db.DB, scope string) *Runtimes { return &Runtimes{db: d, scope: scope} }
 
-// A RuntimeFilter says which runtimes a list shows. The zero value is all of them.
+// A RuntimeFilter selects the runtimes of a list. The zero value selects all of them.
 type RuntimeFilter struct {
 	// Status is the one to show; "" is any.
 	Status RuntimeStatus
@@ -51,7 +52,7 @@ const (
 	runtimesName = "runtimes" // in cursors
 )
 
-// Get describes a runtime. db.ErrNotFound: there is none with that id.
+// Get describes a runtime. A missing one is db.ErrNotFound.
 func (s *Runtimes) Get(ctx context.Context, id RuntimeID) (RuntimeSummary, error) {
 	return call(ctx, s.db.Read, opGetRuntime, bind(s.GetTx, id))
 }
@@ -95,8 +96,8 @@ func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*runtimeRow, error)
 	return row, err
 }
 
-// Page returns a page of the runtimes that pass the filter, in the order of their ids, as docs/CLI.md
-// promises.
+// Page returns a page of the runtimes that pass the filter, in the order of their ids, as
+// docs/CLI.md promises.
 func (s *Runtimes) Page(ctx context.Context, f RuntimeFilter, at db.At) (db.Page[RuntimeSummary], error) {
 	return call(ctx, s.db.Read, opListRuntimes, bind2(s.PageTx, f, at))
 }
@@ -135,15 +136,15 @@ func (s *Runtimes) PageTx(rx *db.Rx, f RuntimeFilter, at db.At) (page db.Page[Ru
 		})
 }
 
-// named says in an error which call failed.
+// named adds the call that failed to an error.
 func named(op string, err *error) {
 	if *err != nil {
 		*err = &db.Error{Op: op, Hint: db.Hint(*err), Err: *err}
 	}
 }
 
-// behindCursor returns the id that a cursor of a list points behind, or nil for a list's beginning.
-// A list belongs to an owner, the number of its scope or runtime.
+// behindCursor returns the id before the position of a list's cursor, or nil for the list's
+// beginning. A list belongs to an owner, the number of its scope or runtime.
 func behindCursor(rx *db.Rx, list, cursor string, owner int64) (*string, error) {
 	if cursor == "" {
 		return nil, nil
@@ -195,12 +196,12 @@ func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeI
 	return found, err
 }
 
-// FollowAll delivers what comes, from this call on, to the logs of the runtimes that pass the filter:
-// their events, each new status, and gaps where events were pruned or a runtime was removed. A
-// runtime that passes later is followed from then on; a new runtime from its beginning. The events of
-// a log come in its order, none twice and none left out without a gap; the logs come in any order.
-// Each item has the cursor of its own runtime, for [Runtime.Follow]. The loop may be run once; it
-// ends as that of Follow does.
+// FollowAll delivers what is added, from this call on, to the logs of the runtimes that pass the
+// filter: their events, each new status, and gaps where events were pruned or a runtime was
+// removed. A runtime that passes later is followed from then on; a new runtime from its beginning.
+// The events of a log come in its order, none twice and none left out without a gap; the logs come
+// in any order. Each item has the cursor of its own runtime, for [Runtime.Follow]. The loop may be
+// run once; it ends as that of Follow does.
 func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq2[Followed, error] {
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
@@ -221,8 +222,8 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 		}})
 }
 
-// Of returns the runtime whose log a cursor points into. db.ErrInvalid: it is no such cursor.
-// db.ErrCursorExpired: the runtime was removed.
+// Of returns the runtime whose log a cursor points into. Any other cursor is db.ErrInvalid; a
+// removed runtime is db.ErrCursorExpired.
 func (s *Runtimes) Of(ctx context.Context, cursor string) (RuntimeID, error) {
 	return call(ctx, s.db.Read, opFollow, bind(s.OfTx, cursor))
 }
@@ -250,8 +251,8 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 }
 
 // Delete removes a runtime with its workers, its log and its diagnostics. It removes a few thousand
-// rows in a transaction, so that none holds the writer for long, and the runtime itself in the last.
-// db.ErrNotFound: there is none with that id.
+// rows in a transaction, so that none holds the writer for long, and the runtime itself in the
+// last. A missing runtime is db.ErrNotFound.
 func (s *Runtimes) Delete(ctx context.Context, id RuntimeID) error {
 	for more := true; more; {
 		err := s.db.Reclaim(ctx, opDeleteRuntime, func(tx *db.Tx) error {

@@ -14,7 +14,8 @@ import (
 // NewMemory creates a runtime in memory, under a new id, which lasts until it is closed.
 func NewMemory(ctx context.Context) (*Runtime, error) { return WithOptions(ctx, RuntimeOptions{}) }
 
-// WithOptions creates a runtime in memory, which lasts until it is closed. [Open] also takes a file.
+// WithOptions creates a runtime in memory, which lasts until it is closed. [Open] also takes a
+// file.
 func WithOptions(ctx context.Context, options RuntimeOptions) (*Runtime, error) {
 	d, err := db.Open(ctx, ":memory:", db.Options{})
 	if err != nil {
@@ -44,27 +45,27 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s.Status, err
 }
 
-// CreateWorker creates a worker. A diagnostic notes a worker without a configuration bundle, and one
-// without capabilities. Refused are a task with a blank objective, a capability with a blank name,
-// and any worker once the runtime is stopped.
+// CreateWorker creates a worker. A diagnostic notes a worker without a configuration bundle, and
+// one without capabilities. It refuses a task with a blank objective, a capability with a blank
+// name, and any worker once the runtime is stopped.
 func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (WorkerDetail, error) {
 	return call(ctx, r.db.WriteLocked, opCreate, bind(r.CreateWorkerTx, request))
 }
 
-// SendInput appends an input to the worker's transcript and an event to the log, in one transaction.
-// Its cost depends neither on the number of workers nor on the length of the transcript. Refused are,
-// in this order: any input once the runtime is stopped, a blank one, a worker of another runtime, a
-// missing worker, and one that does not run. [Runtime.RepeatInput] repeats an input whose outcome is
-// unknown.
+// SendInput appends an input to the worker's transcript and an event to the log, in one
+// transaction. Its cost depends neither on the number of workers nor on the length of the
+// transcript. It refuses, in this order: any input once the runtime is stopped, a blank one, a
+// worker of another runtime, a missing worker, and one that does not run. [Runtime.RepeatInput]
+// repeats an input with an unknown outcome.
 func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerInput) (WorkerInteractionAck,
 	error,
 ) {
 	return r.RepeatInput(ctx, worker, input, 0)
 }
 
-// StopWorker stops a worker. A nil reason is "worker stopped". A worker that has ended already stays
-// unchanged, and the answer has its status. Refused are, in this order: any worker once the runtime is
-// stopped, a worker of another runtime, and a missing one.
+// StopWorker stops a worker. A nil reason is "worker stopped". A worker that has ended already
+// stays unchanged, and the answer has its status. It refuses, in this order: any worker once the
+// runtime is stopped, a worker of another runtime, and a missing one.
 func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
@@ -78,9 +79,9 @@ func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef, reason *st
 	return call(ctx, r.db.WriteEnd, cancelling.op, bind2(r.CancelWorkerTx, worker, reason))
 }
 
-// StopRuntime stops the runtime for good, and every worker that runs, without events of their own. The
-// runtime can still be read. The answer is the id of the last event, also if the runtime was stopped
-// before.
+// StopRuntime stops the runtime for good, and every running worker, without separate events. The
+// runtime can still be read. StopRuntime returns the id of the last event, even if the runtime was
+// stopped before.
 func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
 	return call(ctx, r.db.WriteEnd, opStopRuntime, r.StopRuntimeTx)
 }
@@ -166,7 +167,7 @@ func (r *Runtime) EventCursorFromStart(ctx context.Context) (EventCursor, error)
 	return c, nil
 }
 
-// EventCursorNow points behind the last event.
+// EventCursorNow points after the last event.
 func (r *Runtime) EventCursorNow(ctx context.Context) (EventCursor, error) {
 	row, err := r.readRow(ctx, "find last event")
 	if err != nil {
@@ -188,10 +189,10 @@ func (r *Runtime) SubscribeEvents(cursor EventCursor) (EventSubscription, error)
 	return EventSubscription{RuntimeID: r.id, Cursor: cursor, Mode: "poll_only"}, nil
 }
 
-// ReadEvents returns at most limit events from the cursor on, and the cursor behind them. A limit of 0
-// returns none, but tells whether there are more. db.ErrCursorExpired: events from the cursor on were
-// pruned; continue from EventCursorFromStart. [Runtime.EventsPage] returns pages of any log, and never
-// skips or repeats.
+// ReadEvents returns at most limit events from the cursor on, and the cursor behind them. A limit
+// of 0 returns none, but reports whether there are more. If events from the cursor on were pruned,
+// the error is db.ErrCursorExpired; continue from EventCursorFromStart. [Runtime.EventsPage]
+// returns pages of any log, and never skips or repeats.
 func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint64) (batch RuntimeEventBatch,
 	err error,
 ) {
@@ -204,8 +205,8 @@ func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint
 	return call(ctx, r.db.Read, opEvents, bind2(r.readEvents, cursor, limit))
 }
 
-// readEvents reads from the cursor's place on. In an imported log whose ids repeat or go back it reads
-// from the beginning, the events that are not below the cursor's id.
+// readEvents reads from the cursor's place on. In an imported log with ids that repeat or go back,
+// it reads from the beginning the events with ids not below the cursor's.
 func (r *Runtime) readEvents(rx *db.Rx, cursor EventCursor, limit uint64) (RuntimeEventBatch, error) {
 	batch := RuntimeEventBatch{RuntimeID: r.id, Cursor: cursor, Events: []RuntimeEvent{}}
 	row, err := r.row(rx, opEvents)
@@ -250,8 +251,8 @@ func (r *Runtime) readEvents(rx *db.Rx, cursor EventCursor, limit uint64) (Runti
 	return batch, nil
 }
 
-// placeOf is where in the log the cursor points. placed is false if the ids of the log give no place;
-// then the place is at or behind position.
+// placeOf returns the place in the log that the cursor points at. placed is false if the ids of the
+// log don't determine it; then the place is at or after position.
 func placeOf(row *runtimeRow, c EventCursor) (position uint64, placed bool) {
 	switch {
 	case c.Position > 0:

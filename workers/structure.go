@@ -7,8 +7,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A structure is a struct as the old program's derived reader sees it: an object, or an array of its
-// fields in order.
+// A structure is a struct as the old program's derived reader sees it: an object, or an array of
+// its fields in order.
 type structure struct {
 	name     string   // in error texts
 	names    []string // of the fields, in order of declaration
@@ -16,7 +16,7 @@ type structure struct {
 	required int // an array must have at least this many elements
 }
 
-// A shape is that of a field: a structure, a list of them, or any value.
+// A shape is the shape of a field: a structure, a list of them, or any value.
 type shape struct {
 	of   *structure
 	list bool
@@ -77,7 +77,7 @@ func (sh shape) skip(s *serdejson.Scanner) bool {
 	}
 }
 
-// at is the place of the field with that key; -1 if there is none.
+// at returns the index of the field with that key; -1 if there is none.
 func (st *structure) at(key []byte) int {
 	return slices.IndexFunc(st.names, func(name string) bool { return serdejson.KeyIs(key, name) })
 }
@@ -205,8 +205,8 @@ func variant(text []byte, words []string) (string, error) {
 	return word, serdejson.Errorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(words))
 }
 
-// tagged reads an enum with its variant in a member "kind", or first in an array. With an error about
-// an unknown variant it also returns the word.
+// tagged reads an enum with its variant in a member "kind", or first in an array. With an error
+// about an unknown variant it also returns the word.
 func tagged(text []byte, enum string, words []string) (word string, rest []member, array bool, err error) {
 	if text[0] != '{' && text[0] != '[' {
 		return "", nil, false, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s",

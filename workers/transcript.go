@@ -15,9 +15,9 @@ const (
 	transcriptName = "transcript" // in cursors
 )
 
-// Transcript iterates over a worker's transcript, page by page, and over entries that come meanwhile.
-// No transaction is open while the caller's loop runs. An error ends the iteration. db.ErrNotFound:
-// there is no such worker.
+// Transcript iterates over a worker's transcript, page by page, and over entries added meanwhile.
+// No transaction is open while the caller's loop runs. An error ends the iteration. A missing
+// worker is db.ErrNotFound.
 func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[TranscriptEntry, error] {
 	return paging.All(func(at db.At) (db.Page[TranscriptEntry], error) {
 		return r.TranscriptPage(ctx, worker, at)
@@ -25,8 +25,7 @@ func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[Tr
 }
 
 // TranscriptPage returns a page of a worker's transcript, oldest first. The runtime's limits do not
-// apply. db.ErrNotFound: there is no such worker. db.ErrCursorExpired: the worker of the cursor was
-// removed.
+// apply. A missing worker is db.ErrNotFound; a cursor of a removed worker is db.ErrCursorExpired.
 func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At) (db.Page[TranscriptEntry],
 	error,
 ) {
@@ -67,7 +66,7 @@ func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page 
 	return page, err
 }
 
-// notOf is the error about a cursor of another worker, or of one that was removed.
+// notOf returns the error about a cursor of another worker, or of a removed one.
 func (r *Runtime) notOf(rx *db.Rx, key int64, cursor string) error {
 	_, other, err := find[workerRow](rx, sqlByKey, key)
 	switch {

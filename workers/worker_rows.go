@@ -12,7 +12,7 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A workerRow is a worker's row: what an input changes.
+// A workerRow holds the columns of a worker's row that an input changes.
 type workerRow struct {
 	Key           int64        `db:"key"`
 	Runtime       int64        `db:"runtime"`
@@ -37,12 +37,13 @@ const (
 	sqlAddWorker  = `INSERT INTO workers (` + workerName + `, ` + workerColumns + `, checksum, key)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	setWorker = `UPDATE workers SET (` + workerColumns + `, checksum`
-	// Only an end writes the status, so that an input leaves its index alone.
+	// Only the end of a worker writes the status, so that an input does not touch its index.
 	sqlSaveWorker = setWorker + `) = (?, ?, ?, ?, ?, ?, ?) WHERE key = ?`
 	sqlEndWorker  = setWorker + `, status) = (?, ?, ?, ?, ?, ?, ?, ?) WHERE key = ?`
 	sqlDropWorker = `DELETE FROM workers WHERE key = ?`
 
-	// All that an input depends on, in one query. The worker's key is 0 if there is no such worker.
+	// sqlRuntimeAndWorker reads everything that an input depends on, in one query. The worker's key is
+	// 0 if there is no such worker.
 	sqlRuntimeAndWorker = `
 SELECT r.status AS runtime_status, r.next_event_id, r.next_event_position, coalesce(w.key, 0) AS key,
 	r.key AS runtime, coalesce(w.worker_id, '') AS worker_id, coalesce(w.status, '') AS status,
@@ -53,8 +54,9 @@ FROM worker_runtimes AS r LEFT JOIN workers AS w ON w.runtime = r.key AND w.work
 WHERE r.key = ?`
 )
 
-// runtimeAndWorker reads a worker's row, and of the runtime's row the status and what an event
-// changes. w is nil if there is no such worker, found is false if there is no such runtime.
+// runtimeAndWorker reads a worker's row, and the status and the columns that an event changes from
+// the runtime's row. w is nil if there is no such worker, found is false if there is no such
+// runtime.
 func runtimeAndWorker(rx *db.Rx, runtime int64, id WorkerID) (*runtimeRow, *workerRow, bool, error) {
 	var row struct {
 		RuntimeStatus RuntimeStatus `db:"runtime_status"`
@@ -264,7 +266,7 @@ type entryRow struct {
 	Raw      []byte `db:"raw"`
 }
 
-// eachEntry returns at most limit of the rows behind a place of the transcript.
+// eachEntry returns at most limit of the rows after a place of the transcript.
 func (w *workerRow) eachEntry(rx *db.Rx, behind, limit int64) iter.Seq2[*entryRow, error] {
 	base := w.Key << entryBits
 	return txn.Each(rx.Store(), same[entryRow], sqlEntries, base|behind, base|maxEntries, limit)
@@ -293,8 +295,9 @@ func (e *entryRow) entry(worker WorkerRef) TranscriptEntry {
 	}
 }
 
-// removePart removes a worker, or if its transcript is longer than most, that many of its last entries.
-// It returns the number of rows that it removed, entries only if the worker remains.
+// removePart removes a worker or, if its transcript has more than most entries, the last most of
+// them. It returns the number of rows that it removed; these are only entries if the worker
+// remains.
 func (w *runtimeRow) removePart(tx *db.Tx, worker *workerRow, most int64) (rows int64, err error) {
 	if worker.TranscriptLen <= most {
 		return 1 + worker.TranscriptLen, w.removeWorker(tx, worker)
@@ -308,8 +311,8 @@ func (w *runtimeRow) removePart(tx *db.Tx, worker *workerRow, most int64) (rows 
 }
 
 const (
-	// sqlEndedWorkers selects the workers of a scope that ended before a time, or then and with a lower
-	// key, the newest end first. One whose end is not known ended at 0.
+	// sqlEndedWorkers selects the workers of a scope that ended before a time, or at that time with a
+	// lower key, the newest end first. An unknown end counts as 0.
 	sqlEndedWorkers = `
 SELECT w.key, w.worker_id AS id, r.runtime_id AS owner, r.runtime_id AS of,
 	coalesce(w.ended_at, 0) AS ended_at
