@@ -17,12 +17,13 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Panic is what Read and Write panic with if their function panicked, or one given to
-// Tx.AfterCommit. The function may have run on another goroutine, so the stack is kept here.
+// Panic is the value with which Read and Write panic if their function, or one passed to
+// Tx.AfterCommit, panicked. The function may have run on another goroutine, so Panic holds its
+// stack.
 type Panic struct {
 	Value     any    // what the function panicked with
-	Stack     []byte // where
-	Committed bool   // it was a function of Tx.AfterCommit: what Write did stays done
+	Stack     []byte // of that goroutine
+	Committed bool   // it was a function of Tx.AfterCommit: the changes of Write are committed
 }
 
 // Error returns the value and the stack.
@@ -62,7 +63,7 @@ type call struct {
 
 	why           string
 	queued, began time.Time
-	observed      *observed // nil where nobody observes
+	observed      *observed // nil without an observer
 }
 
 type observed struct {
@@ -78,13 +79,14 @@ func (d *DB) call(ctx context.Context, why string, writes bool) *call {
 	return c
 }
 
-// A transaction is one run's, with its two sides. A read uses the half of each.
+// A transaction is the transaction of one run, with its two sides. A read uses the read half of
+// each.
 type transaction struct {
 	tx    Tx
 	store txn.Tx
 }
 
-// runWrite is what the engine runs, perhaps more than once.
+// runWrite is the function that the engine runs, perhaps more than once.
 func (c *call) runWrite(x engine.Tx) error {
 	t := c.begin()
 	c.db.work.waited(c.began.Sub(c.queued))
@@ -134,7 +136,7 @@ func (c *call) end(out callback.Outcome) error {
 	return err
 }
 
-// left reports to the observer a call whose function ended the calling goroutine.
+// left reports a call to the observer when its function ended the calling goroutine.
 func (c *call) left() {
 	if c.observed != nil && !c.observed.told {
 		_ = c.tell(errGoexit)
@@ -165,9 +167,9 @@ var batches = func() *atomic.Int64 {
 	return n
 }()
 
-// Batch is a number that no other Write has, the same for every run of its function. Stores write
-// it into the rows that they append, so that a call with an unknown outcome can be repeated: see
-// BatchOf.
+// Batch returns a number that no other Write has, the same for every run of its function. Stores
+// write it into the rows that they append, so that a call with an unknown outcome can be repeated:
+// see BatchOf.
 func (tx *Tx) Batch() int64 {
 	tx.call.numbering.Lock()
 	defer tx.call.numbering.Unlock()

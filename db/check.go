@@ -6,14 +6,14 @@ import "context"
 type Problem struct {
 	Check  string // "integrity", "schema", "versions", "foreign keys", "checksums", or the name of an invariant
 	Detail string
-	Table  string // the table, where it is about one row
+	Table  string // the table, if the problem is in one row
 	Row    string // that row's key; several columns of a key stand in brackets
 }
 
 // Check reads the whole file and reports at most 100 problems of each kind: SQLite's
 // integrity_check; tables, indexes, triggers and views of the schema that are missing or differ
 // from what this program creates; foreign keys; the invariants of the schema; and rows that don't
-// match their checksum. No problems and no error mean that the file is whole.
+// match their checksum. No problems and no error mean that the file is intact.
 //
 // It reads on a connection of its own, so that it delays no Read, and ends with ctx's cause. Each
 // part is a snapshot of its own; the longest is the integrity check's, which reads every page.

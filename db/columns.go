@@ -6,9 +6,9 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Nanos is t in Unix nanoseconds, the unit of every time column, clamped to the range of an int64.
-// time.Time.UnixNano overflows silently outside that range.
+// Nanos returns t in Unix nanoseconds, the unit of every time column, clamped to the range of an
+// int64. time.Time.UnixNano overflows silently outside that range.
 func Nanos(t time.Time) int64 { return txn.Nanos(t) }
 
-// Time is the UTC time of a time column.
+// Time returns the UTC time of a time column.
 func Time(nanos int64) time.Time { return txn.Time(nanos) }

@@ -26,12 +26,12 @@ type DB struct {
 // Path is the file's absolute path, links resolved, or ":memory:".
 func (d *DB) Path() string { return d.store.Path }
 
-// Store returns what the stores of this module need of the handle: see package internal/txn.
+// Store returns the handle's interface for the stores of this module: see package internal/txn.
 func (d *DB) Store() *txn.Handle { return &d.store }
 
-// Close waits for the calls that were taken, refuses new ones with ErrClosed and closes the file.
-// Claims of this process that are still open can be taken over by others from then on. A second
-// Close returns what the first did.
+// Close refuses new calls with ErrClosed, waits for those in progress and closes the file. After
+// that, other processes can take over the open claims of this process. A second Close returns the
+// result of the first.
 func (d *DB) Close() error { return d.Shutdown(context.Background()) }
 
 // Shutdown is Close with a time limit. If ctx ends first, Shutdown interrupts the statements of the
@@ -68,8 +68,8 @@ func (d *DB) Shutdown(ctx context.Context) error {
 // Changes returns a channel that receives a value after a commit to the file: at once for a commit
 // of this process, a moment later for one of another process or program. Commits while a value is
 // pending share it, and a value may come without a commit; but every commit that ends after Changes
-// returned is followed by a value. So: call Changes, read what there is, and read again after each
-// value.
+// returned is followed by a value. So: call Changes, read the current state, and read again after
+// each value.
 //
 // The channel is closed when ctx ends or the file is closed, and when a server's database is moved:
 // Changes then returns ErrMoved. A file without watchers is not watched; with one, an idle file is

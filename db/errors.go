@@ -27,9 +27,9 @@ var (
 	// BatchOf, or look for the change. On a server it means that no primary answered, and the handle
 	// continues to work. From Backup and Restore: the file has its name, which a power cut may undo.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
-	// ErrCursorExpired: retention removed what the cursor points at.
+	// ErrCursorExpired: retention removed the items that the cursor points at.
 	ErrCursorExpired = engine.ErrCursorExpired
-	// ErrCorrupt: stored data can't be read as what it should be.
+	// ErrCorrupt: stored data can't be read.
 	ErrCorrupt = engine.ErrCorrupt
 	// ErrFull: the disk, or the quota, is full. Nothing was changed.
 	ErrFull = engine.ErrFull
@@ -66,10 +66,10 @@ type Error struct {
 	// fail
 	Code int
 	Hint string // what a person can do about it; may be empty
-	// with ErrBusy, the pids of the processes that hold what was waited for; none if the system
-	// doesn't tell, nor for a server's locks: see Health
+	// with ErrBusy, the pids of the processes that hold the lock; none if the system doesn't report
+	// them, nor for a server's locks: see Health
 	HeldBy []int
-	Err    error // the cause, which wraps a sentinel where one fits
+	Err    error // the cause, which wraps a sentinel if one fits
 }
 
 // Error names the operation, the item and the cause.
@@ -177,7 +177,7 @@ func About(err error, op, entity, id string, hint func(error) string) error {
 	return &about
 }
 
-// heldBy are the processes that hold what was waited for, according to err.
+// heldBy returns the pids of the processes that hold the lock, according to err.
 func heldBy(err error) []int {
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
 		return f.HeldBy

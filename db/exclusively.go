@@ -9,9 +9,9 @@ import (
 	"selvedge/internal/sqlite"
 )
 
-// Exclusively is for package maintenance, which has what needs a database for itself: Migrate,
-// Compact, Restore. It calls fn with the database at path, which no handle may have open, with the
-// settings of o.
+// Exclusively calls fn with the database at path, which no handle may have open, with the settings
+// of o. It is for the calls of package maintenance that need a database exclusively: Migrate,
+// Compact, Restore.
 func Exclusively(ctx context.Context, path string, o Options, fn func(engine.Closed) error) (err error) {
 	defer func() { err = Heard(ctx, err) }()
 	if err := errors.Join(o.check(path), engine.Readable(path)); err != nil {

@@ -11,9 +11,9 @@ import (
 	"selvedge/internal/callback"
 )
 
-// guarded runs a user's function that gets no transaction: an observer, or one that reports
-// progress or waits. Its panic becomes an error, and its calls of the handle that owns the
-// callbacks fail at once.
+// guarded runs a user's function that receives no transaction: an observer, or one for progress or
+// waits. Its panic becomes an error, and its calls of the handle that owns the callbacks fail at
+// once.
 func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) {
 	callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
 		if out.Panicked {
@@ -23,7 +23,7 @@ func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) 
 	return err
 }
 
-// apart is guarded on a goroutine of its own, for functions that may call runtime.Goexit: that
+// apart is guarded on a separate goroutine, for functions that may call runtime.Goexit, which
 // becomes an error too.
 func apart(callbacks *callback.Callbacks, what string, fn func()) error {
 	err := fmt.Errorf("the function given to %s left by runtime.Goexit", what)
@@ -40,14 +40,14 @@ func apart(callbacks *callback.Callbacks, what string, fn func()) error {
 // first failure it is not called again, and the call returns its error.
 type listener struct {
 	what  string
-	outer *listener // of the context that this one's was made of
+	outer *listener // of the parent context
 	mu    sync.Mutex
 	err   error
 }
 
 type listenerKey struct{}
 
-// listening is set once there has been a listener: until then no call looks for one.
+// listening is set with the first listener: until then no call looks for one.
 var listening atomic.Bool
 
 func withListener(ctx context.Context, what string) (context.Context, *listener) {

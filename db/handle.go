@@ -9,7 +9,8 @@ import (
 
 // A Leased is a lease that a store keeps in a table of its own, as its Handle needs it.
 type Leased struct {
-	// Noun names the calls of the handle in errors and to Options.Observe: "claim" makes "renew claim".
+	// Noun names the calls of the handle in errors and to Options.Observe: "claim" makes "renew
+	// claim".
 	Noun  string
 	Epoch int64
 	// Lock locks the row of the lease with lock, which is Tx.Lock or Tx.Hold.
@@ -19,14 +20,14 @@ type Leased struct {
 	Held func(rx *Rx, op string, clock func() BootTime) (txn.LeaseColumns, error)
 	// Renew stores the time of now with exec if the row still has that of was; if not, ErrLeaseLost.
 	Renew func(tx *Tx, exec func(query string, args ...any) (int64, error), was, now txn.LeaseColumns) error
-	// Named says in an error what the lease is of.
+	// Named adds the leased item to an error.
 	Named func(op string, err error) error
 }
 
-// A Handle is what the holder of a lease has: the handles of stores embed it. The lease holds until
-// it is released or taken away, until its TTL has passed since the last renewal, and, unless it is
-// detached, until this process ends or closes the file. A lease that has ended stays ended: every
-// later call returns ErrLeaseLost and changes nothing, even while nobody else holds the thing.
+// A Handle represents a held lease: the handles of stores embed it. The lease ends when it is
+// released or taken away, when its TTL has passed since the last renewal, and, unless it is
+// detached, when this process ends or closes the file. A lease that has ended stays ended: every
+// later call returns ErrLeaseLost and changes nothing, even if no other holder has the item.
 //
 // A holder that may be paused should do its work in the transaction of Hold or HoldTx, where a
 // stale holder can write nothing. For work outside the file, pass the epoch along.
@@ -34,7 +35,7 @@ type Handle struct {
 	db    *DB
 	lease Leased
 	ttl   time.Duration // 0: none
-	until BootTime      // its end as it was when the handle was made, on this process's clock
+	until BootTime      // its end when the handle was made, on this process's clock
 }
 
 // NewHandle returns the handle of a lease with the columns that were granted or read in rx.
@@ -46,12 +47,12 @@ func (d *DB) NewHandle(rx *txn.Rx, of Leased, c txn.LeaseColumns) *Handle {
 	return h
 }
 
-// Epoch is the number of the lease. It grows with every lease of the same thing, and one that was
-// rolled back is not given again.
+// Epoch is the number of the lease. It grows with every lease of the same item, and the number of a
+// lease that was rolled back is not reused.
 func (h *Handle) Epoch() int64 { return h.lease.Epoch }
 
-// HoldTx returns ErrLeaseLost if the lease does not hold in tx. If it holds, nobody can take it
-// away before tx ends.
+// HoldTx returns ErrLeaseLost if the lease does not hold in tx. If it holds, no other call can take
+// it away before tx ends.
 func (h *Handle) HoldTx(tx *Tx) error {
 	op := "hold " + h.lease.Noun
 	err := h.lease.Lock(tx, tx.in.Hold)
@@ -82,8 +83,8 @@ func (h *Handle) Renew(ctx context.Context) error {
 // RenewTx is Renew in the caller's transaction.
 func (h *Handle) RenewTx(tx *Tx) error { return h.renew(tx, tx.Exec) }
 
-// renew judges the lease by the clock as it stands once the row is locked. An answer that the lease
-// was over, given meanwhile, stays right.
+// renew judges the lease by the clock after the row is locked. So a lease that was reported over
+// before stays over.
 func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, error)) error {
 	op := "renew " + h.lease.Noun
 	err := h.lease.Lock(tx, tx.in.Lock)
@@ -104,8 +105,8 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 // that moment, without waiting for the call in progress. Closing the file ends it with ErrClosed.
 //
 // stop ends the renewals and returns when they have ended. The lease then runs out by itself;
-// Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew" with the noun of
-// the lease: "renew reservation".
+// Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew" with the
+// noun of the lease: "renew reservation".
 func (h *Handle) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return h.db.keepLease(ctx, renewal{
 		TTL: h.ttl, Until: h.until, Renew: h.Renew,

@@ -15,15 +15,15 @@ import (
 // outside.
 const keepLook = time.Minute
 
-// keepRetry is the pause after a renewal that failed for the moment.
+// keepRetry is the pause after a renewal with a temporary error.
 const keepRetry = 50 * time.Millisecond
 
-// A renewal says how a lease is renewed.
+// A renewal describes how a lease is renewed.
 type renewal struct {
 	TTL   time.Duration               // of the lease; 0: none
 	Until BootTime                    // its end as it was granted; see txn.Rx.LeaseEnd
-	Renew func(context.Context) error // starts the TTL anew; ErrLeaseLost ends the keeping
-	Named func(error) error           // says in an error what the lease is of
+	Renew func(context.Context) error // restarts the TTL; ErrLeaseLost ends the renewals
+	Named func(error) error           // adds the leased item to an error
 }
 
 func (d *DB) keepLease(ctx context.Context, r renewal) (kept context.Context, stop context.CancelFunc) {
@@ -76,7 +76,7 @@ func (k *keeper) run() {
 		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed), isPanic(err):
 			k.cancel(err)
 			return
-		default: // a full disk, a busy writer: it may pass before the lease does
+		default: // a full disk, a busy writer: may end before the lease does
 			next = min(pause, keepRetry)
 		}
 	}
@@ -88,8 +88,8 @@ var errDied = fmt.Errorf("%w: this process did not reach the server in time, and
 
 var errKeptTooLate = fmt.Errorf("%w: it could not be renewed before its end", ErrLeaseLost)
 
-// renew gives up at the lease's end. A Write that has begun may go on; the context handed out ends
-// before it.
+// renew stops trying at the lease's end. A Write that has begun may continue; the context returned
+// by Keep ends before it.
 func (k *keeper) renew(until BootTime) error {
 	ctx, cancel := context.WithTimeoutCause(k.ctx, k.left(until), errKeptTooLate)
 	defer cancel()

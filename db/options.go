@@ -55,19 +55,19 @@ type Options struct {
 	// LockTimeout bounds the wait for other handles when a migration, or a replacement of the file,
 	// needs it exclusively; 0 means 10 s. Writers wait as long as their own contexts allow.
 	LockTimeout time.Duration
-	// Now is the clock; nil means time.Now. All rows of a transaction get the same reading.
+	// Now is the clock; nil means time.Now. All rows of a transaction have the same reading.
 	Now func() time.Time
 	// BootTime is the clock of leases; nil means the machine's for a file, and for a
 	// server the server's, as this process estimates it. A transaction reads it at most once.
 	BootTime func() BootTime
 	// Observe, if not nil, is called for every transaction after it ended, on its caller's goroutine:
-	// also for one that never began because its wait ended, and for one whose function panicked (Err
-	// is the *Panic) or called runtime.Goexit. Calls of the same handle from Observe are ErrInvalid at
-	// once. If Observe panics, the observed call returns a *Panic; what that call did stays done.
+	// also for one that never began because its wait ended, and for one with a function that panicked
+	// (Err is the *Panic) or called runtime.Goexit. Calls of the same handle from Observe are
+	// ErrInvalid at once. If Observe panics, the observed call returns a *Panic; its changes stay.
 	Observe func(Observation)
 
 	readersUnsaid bool // Readers is the default
-	forMove       bool // it is opened to move its rows, or rows into it: one that is shut too
+	forMove       bool // opened to move rows from or to it, even if the database is closed to writers
 
 	// ladder replaces the program's schema versions; tests only.
 	ladder *sqlite.Ladder
@@ -79,14 +79,14 @@ type BootTime = machine.BootTime
 
 // Observation is what Options.Observe receives.
 type Observation struct {
-	Context context.Context // the caller's, for what travels in it: a trace, a request's id
-	Why     string          // as given to Read or Write
+	Context context.Context // the caller's, with its values: a trace, a request's id
+	Why     string          // as passed to Read or Write
 	Write   bool            // Write, not Read
 	Wait    time.Duration   // until the function began
-	Run     time.Duration   // the function and, for Write, its commit, with what those ran who shared it
-	Group   int             // callers who shared the commit, this one among them; 0 where nothing was committed
+	Run     time.Duration   // the function and, for Write, its commit and the functions that shared it
+	Group   int             // callers that shared the commit, including this one; 0 without a commit
 	Commit  time.Duration   // of Run, the commit alone: the disk
-	Err     error           // what the caller got; nil means done
+	Err     error           // that the call returned; nil means success
 }
 
 func (o Options) check(path string) error {

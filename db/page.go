@@ -3,7 +3,7 @@ package db
 import "selvedge/internal/paging"
 
 const (
-	// DefaultLimit is the number of items of a page whose At sets no limit.
+	// DefaultLimit is the number of items of a page if At sets no limit.
 	DefaultLimit = paging.DefaultLimit
 	// MaxLimit is the largest limit of a page. A page also ends at 1 MiB, with one item at least.
 	MaxLimit = paging.MaxLimit
@@ -21,7 +21,7 @@ type At struct {
 // A Page is a part of a list, from one snapshot.
 type Page[T any] struct {
 	Items []T
-	// Next is the cursor of the next page, for At.After; "" if there is none. It stays valid whatever
-	// happens to the items: the next page begins where this one ended.
+	// Next is the cursor of the next page, for At.After; "" if there is none. It stays valid if items
+	// are changed or removed: the next page begins where this one ended.
 	Next string
 }

@@ -66,26 +66,26 @@ func (d *DB) read(
 //
 // An error means that nothing was changed, with one exception. If a commit fails, Write makes sure
 // that it did not happen before it returns; if the disk does not even allow that, the error is
-// ErrOutcomeUnknown. The handle then refuses every call; BatchOf returns what makes a repeat safe
-// after the file was reopened.
+// ErrOutcomeUnknown. The handle then refuses every call; BatchOf returns the number that makes a
+// repeat safe after the file was reopened.
 func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.Write)
 }
 
-// WriteLocked is Write for a function that only touches rows which it first locks with Tx.Lock, and
-// what belongs to them: an operation on one run, one claim, one lease. On a server it does not lose
-// against others and so does not run again for them: it waits for the rows, and then reads the
-// latest committed state. What it reads without a lock may change before it commits. fn may run
-// again for the other reasons of Write: a lost connection, a deadlock, a key that was inserted
-// meanwhile. In a file it is Write.
+// WriteLocked is Write for a function that only touches rows that it first locks with Tx.Lock, and
+// rows that belong to these: an operation on one run, one claim, one lease. On a server it does not
+// conflict with other transactions, and so does not run again because of them: it waits for the
+// rows, and then reads the latest committed state. What it reads without a lock may change before
+// it commits. fn may run again for the other reasons of Write: a lost connection, a deadlock, a key
+// that was inserted meanwhile. In a file it is Write.
 func (d *DB) WriteLocked(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.WriteLocked)
 }
 
-// WriteEnd is WriteLocked for a function that ends something, which can be removed only once it has
-// ended: a run, a claim, a lease. It works on a full disk, using the first half of the reserve that
-// is kept for Reclaim. It returns ErrFull if the function adds more than 256 KiB to the file: the
-// rest of the reserve is for deletions.
+// WriteEnd is WriteLocked for a function that ends an item that can be removed only after its end:
+// a run, a claim, a lease. It works on a full disk, using the first half of the reserve that is
+// kept for Reclaim. It returns ErrFull if the function adds more than 256 KiB to the file: the rest
+// of the reserve is for deletions.
 func (d *DB) WriteEnd(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.WriteEnd)
 }

@@ -27,18 +27,18 @@ type ReserveOptions struct {
 	LeaseTerms
 	// Scope is the name of the scope that the reservation belongs to; "" is the default scope.
 	Scope string
-	// Note tells people what the reservation is for.
+	// Note is the purpose of the reservation, for people.
 	Note string
 }
 
 // A Lease is the reservation of a named resource that has one holder at a time: a port, a worktree,
-// a path. Its [Handle] says how long it holds. Every later reservation in the file, of any kind and
+// a path. See [Handle] for how long it holds. Every later reservation in the file, of any kind and
 // name, has a greater epoch.
 type Lease struct {
 	*Handle
 	scope string
 	id    int64              // of the scope
-	row   txn.ReservationRow // as it was reserved; renewals change its times
+	row   txn.ReservationRow // at the reservation; renewals change its times
 	grant *txn.Grant
 }
 
@@ -204,9 +204,9 @@ func (l *Lease) makeWay(tx *txn.Tx) (free bool, err error) {
 	return true, tx.ForgetDeadOwners()
 }
 
-// Reattach returns the handle of an existing reservation: one that this process made when the
-// outcome was unknown, or a detached one of any process. Any other reservation, and one that is
-// over, is ErrLeaseLost. A process that has closed the file has released what it held.
+// Reattach returns the handle of an existing reservation: one of this process, after an unknown
+// outcome, or a detached one of any process. For any other reservation, and one that is over, the
+// error is ErrLeaseLost. A process that has closed the file has released what it held.
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := newLease(scope, kind, name)
 	l.row.Epoch = epoch
@@ -325,9 +325,9 @@ type Reservation struct {
 	Kind       string
 	Name       string
 	Epoch      int64
-	Note       string        // what the holder wants it for; may be empty
+	Note       string        // purpose of the reservation; may be empty
 	ReservedAt time.Time     // UTC
-	RenewedAt  time.Time     // UTC; as ReservedAt when it never was
+	RenewedAt  time.Time     // UTC; ReservedAt if it was never renewed
 	TTL        time.Duration // from each renewal; 0: as long as its process lives
 	Detached   bool          // it outlives its process
 	PID        int           // of its process, in the process's own namespace; 0: detached
@@ -352,8 +352,8 @@ func judged(rx *txn.Rx, row *txn.ReservationRow, scope string) (Reservation, err
 // LeaseState is the state of a lease.
 type LeaseState string
 
-// The states of a lease. One that is unknown counts as held: its time is not over, and its process
-// can't be asked.
+// The states of a lease. An unknown lease counts as held: its time is not over, and its process
+// can't be examined.
 const (
 	LeaseHeld    = LeaseState(txn.LeaseHeld)
 	LeaseUnknown = LeaseState(txn.LeaseUnknown)
@@ -376,8 +376,8 @@ const (
 		`WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + paging.BoundLimit
 )
 
-// Reservations lists reservations by kind and name, including those that are over and not taken
-// since.
+// Reservations lists reservations by kind and name, including those that are over and have no new
+// holder.
 func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page Page[Reservation],
 	err error,
 ) {
@@ -452,7 +452,8 @@ const (
 const recoverBatch = 200
 
 // RecoverReservations removes the reservations that pass the filter and are over, and returns how
-// many there were. They blocked nobody: this only tidies up. It is safe to call at any time.
+// many there were. Such reservations block no caller: this only tidies up. It is safe to call at
+// any time.
 func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (removed int, err error) {
 	from := int64(0)
 	for more := true; more && err == nil; {
@@ -507,9 +508,9 @@ func recoverReservations(tx *txn.Tx, f ReservationFilter, from int64) (removed i
 	return removed, last, len(rows) == recoverBatch, err
 }
 
-// ReleaseReservation ends another holder's reservation; that holder's lease is lost. It is for a
-// person who knows that the holder is not coming back. The epoch, as listed, ensures that the right
-// reservation is released. If nothing is reserved, or the epoch differs, it returns ErrNotFound.
+// ReleaseReservation ends another holder's reservation; that holder's lease is lost. Use it only if
+// the holder is known not to return. The epoch, as listed, ensures that the right reservation is
+// released. If nothing is reserved, or the epoch differs, it returns ErrNotFound.
 func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, epoch int64) error {
 	const op = "release reservation"
 	return d.WriteEnd(ctx, op, func(tx *Tx) error {

@@ -14,13 +14,13 @@ type Stats struct {
 	Schema    int64  // schema version of the file
 	MinReader int64  // lowest schema version of a program that may read it
 	MinWriter int64  // lowest schema version of a program that may write it
-	Engine    string // what keeps it, with its version, as in "SQLite 3.53.4" or "PostgreSQL 15.14"
+	Engine    string // with its version, as in "SQLite 3.53.4" or "PostgreSQL 15.14"
 	CreatedAt time.Time
 	FileBytes int64 // size of the file; 0 in memory
 	WALBytes  int64 // size of the -wal file, which stays allocated while the file is in use
 	PageSize  int64 // bytes
 	Pages     int64
-	FreePages int64 // freed by deletions, taken again by what is written next; the file keeps them
+	FreePages int64 // freed by deletions and reused by later writes; the file keeps them
 	Tables    []TableStats
 	Work      Work // of this handle
 }
@@ -28,9 +28,9 @@ type Stats struct {
 // Work is what a handle has done since it was opened, and its current state: the source of a
 // program's metrics.
 type Work struct {
-	Writes      int64         // calls of Write and Reclaim whose work was committed
-	Commits     int64         // in so many commits
-	Waited      time.Duration // in all, by the functions given to Write, until they began
+	Writes      int64         // committed calls of Write and Reclaim
+	Commits     int64         // commits of these calls
+	Waited      time.Duration // total wait of the functions passed to Write, until they began
 	LongestWait time.Duration
 
 	// Checkpoints counts how often a commit that found 16 MB in the WAL moved it into the file, as far
@@ -43,16 +43,16 @@ type Work struct {
 	WALRestarts       int64
 	WALRestartsFailed int64
 
-	OldestRead    string        // why of the read that has been going on for longest; "" when there is none
-	OldestReadFor time.Duration // how long
+	OldestRead    string        // why of the longest read in progress; "" if there is none
+	OldestReadFor time.Duration // how long it has been in progress
 
 	Followers int // streams that are followed, and lists of them
-	// followers, inside their loops, that have something left to read
+	// followers, inside their loops, that have items to read
 	CatchingUp int
-	// how long the furthest behind has had that; 0 if none has
+	// how long the one furthest behind has had some; 0 if none has
 	LongestBehind time.Duration
 
-	PrunedBytes int64 // that Prune of all stores removed, about; GC of runs weighs nothing, and counts nothing
+	PrunedBytes int64 // removed by Prune of all stores, about; GC of runs is not counted
 }
 
 // Work returns the counters without touching the file: cheap enough for every scrape.
@@ -93,10 +93,10 @@ type TableStats struct {
 
 // Schema is the schema version of a file, and the programs it admits.
 type Schema struct {
-	Version   int64 // 0 in a file that has none yet
+	Version   int64 // 0 in a file without a schema
 	MinReader int64 // lowest schema version of a program that may read it
-	MinWriter int64 // lowest schema version of a program that may write it; math.MaxInt64 where Moved is true
-	Moved     bool  // its rows are elsewhere, or under way there or here: nobody may write it
+	MinWriter int64 // lowest schema version of a program that may write it; math.MaxInt64 if Moved
+	Moved     bool  // its rows were moved, or a move is in progress: it can't be written
 }
 
 // Schema reads the schema version of the file.
@@ -127,24 +127,24 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	return s, wrap("stats", err)
 }
 
-// Health is the current state of the file, and what keeps callers waiting.
+// Health is the current state of the file, with the calls that block others.
 type Health struct {
-	Writing string // why of the call that has this handle's writer; "" when it is idle
+	Writing string // why of the call that has this handle's writer; "" if it is idle
 	Waiting int    // calls of this handle that wait for the writer
-	// process ids of the others that hold it; nil if nobody waits, or the system doesn't tell
+	// process ids of the others that hold it; nil if no call waits, or the system doesn't report them
 	HeldBy []int
 
 	// why of this handle's oldest read; "" if there is none. The WAL grows while it runs
 	LongestRead    string
-	LongestReadFor time.Duration // how long it has been going on
-	// process ids of others that are reading; nil if the system doesn't tell
+	LongestReadFor time.Duration // how long it has been in progress
+	// process ids of others that are reading; nil if the system doesn't report them
 	Readers []int
 
 	FileBytes int64
 	WALBytes  int64 // size of the -wal file: at most 64 MB unless a read takes longer than 5 s
 	PageSize  int64 // bytes
 	Pages     int64
-	FreePages int64 // what deletions freed; it goes back to the disk within a minute
+	FreePages int64 // freed by deletions; returned to the disk within a minute
 	DiskFree  int64 // bytes
 	// Full: a deletion had to use the reserve of the full disk. Until there is room again, Write
 	// returns ErrFull, and only Reclaim works.
@@ -166,32 +166,32 @@ type ServerHealth struct {
 	// is none
 	Oldest          ServerSession
 	Connections     int       // to all databases
-	MostConnections int       // that there may be, but for those of administrators
+	MostConnections int       // limit, without those reserved for administrators
 	Awaited         string    // synchronous_standby_names; "": a commit waits for no standby
-	AwaitedThere    bool      // one of them streams; where none does every commit waits until one comes
-	CommitsWaiting  int       // commits that wait for one at the moment
+	AwaitedThere    bool      // one of them streams; if none does, every commit waits for one
+	CommitsWaiting  int       // commits that wait for a standby now
 	Standbys        []Standby // that are connected
 	// transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
 	IDsSpent int64
-	Slots    []Slot // replication slots that nobody uses: they keep WAL until they are dropped
+	Slots    []Slot // unused replication slots: they keep WAL until they are dropped
 	// the WAL file that archive_command failed on last and still fails on; "": none
 	ArchiveFails string
 }
 
 // A ServerSession is a connection of any program to a server.
 type ServerSession struct {
-	PID     int    // of the server's process; 0: a transaction that was prepared
-	Program string // application_name; of a prepared transaction its name
+	PID     int    // of the server's process; 0: a prepared transaction
+	Program string // application_name; for a prepared transaction its name
 	User    string
-	State   string        // active, idle in transaction and the like; "" where it is not to be seen
-	For     time.Duration // for how long its transaction is open; 0 where it is not to be seen
+	State   string        // active, idle in transaction and the like; "" if not visible
+	For     time.Duration // how long its transaction has been open; 0 if not visible
 }
 
 // A LockWait is a session that waits for a lock.
 type LockWait struct {
 	ServerSession
 	Waited time.Duration
-	HeldBy []ServerSession // who has it, or comes before
+	HeldBy []ServerSession // that hold the lock, or are ahead in its queue
 }
 
 // A Standby is a standby of a server.

@@ -42,8 +42,8 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 	return rx.in.Select(dest, query, args...)
 }
 
-// Query reads rows one by one. The rows are closed when the loop over them ends, in whatever way;
-// each row is valid until the next one. An error ends the loop.
+// Query reads rows one by one. The rows are closed when the loop over them ends, even early; each
+// row is valid until the next one. An error ends the loop.
 func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		for row, err := range rx.in.Query(query, args...) {
@@ -74,6 +74,6 @@ func (tx *Tx) Savepoint(fn func() error) error { return tx.in.Savepoint(fn) }
 
 // AfterCommit runs fn once the transaction is committed, before Write returns; not if it is undone.
 // fn must be short and must not use the database (an error at once). If fn panics or calls
-// runtime.Goexit, so does this Write, and no other: the commit stays done, the other functions
-// given to AfterCommit still run, and the *Panic has Committed set.
+// runtime.Goexit, so does this Write, and no other: the transaction stays committed, the other
+// functions passed to AfterCommit still run, and the *Panic has Committed set.
 func (tx *Tx) AfterCommit(fn func()) { tx.in.AfterCommit(fn) }

@@ -1,9 +1,9 @@
 package db
 
-// Usage is what a model used for one record, and what that cost, in the terms of OpenTelemetry's
-// semantic conventions for generative AI (2026). Nil means not counted; 0 means none.
+// Usage is the token usage and cost of one record, in the terms of OpenTelemetry's semantic
+// conventions for generative AI (2026). Nil means not counted; 0 means none.
 //
-// It is what the record itself reports. Some records are totals of others: an agent_end of its
+// It is as reported by the record itself. Some records are totals of others: an agent_end of its
 // turn_ends, an agent of its runs. To add up without counting twice, use the rows of the view
 // v_usage, which have the same names.
 type Usage struct {
@@ -11,7 +11,7 @@ type Usage struct {
 	RequestModel  *string // model that was asked for
 	ResponseModel *string // model that answered
 
-	InputTokens           *uint64 // tokens read, those from a cache and those written to one included
+	InputTokens           *uint64 // tokens read, including those read from or written to a cache
 	CacheReadInputTokens  *uint64 // of these, read from a cache
 	CacheWriteInputTokens *uint64 // of these, written to a cache
 	OutputTokens          *uint64 // tokens answered
