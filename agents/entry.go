@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/usage"
 )
 
-// A Status is where an agent stands.
+// A Status is the state of an agent.
 type Status string
 
 // The states of an agent. Every change between them is allowed.
@@ -28,15 +28,15 @@ var statuses = []Status{Active, Abandoned, Complete, Merged}
 // keeps them too, and Save writes them back.
 type Entry struct {
 	SessionID            string         `db:"session_id"`              // [a-z0-9-]+, the entry's key
-	ClientInstanceID     *string        `db:"client_instance_id"`      // of the client that runs the session
-	NativeActorKey       *string        `db:"native_actor_key"`        // the harness's own name for this actor
-	NativeParentActorKey *string        `db:"native_parent_actor_key"` // and for the actor that started it
+	ClientInstanceID     *string        `db:"client_instance_id"`      // client of the session
+	NativeActorKey       *string        `db:"native_actor_key"`        // actor's name in the harness
+	NativeParentActorKey *string        `db:"native_parent_actor_key"` // that of its starter
 	NativeInstanceKey    *string        `db:"native_instance_key"`
 	HeddleSessionID      *string        `db:"heddle_session_id"`
 	ThreadID             *string        `db:"thread_id"`
-	Thread               string         `db:"thread"`        // the line of work that this agent writes to
-	PID                  *uint32        `db:"pid"`           // its death ends the session; nil: not known
-	BootID               *string        `db:"boot_id"`       // see CurrentBootID; nil counts as the current one
+	Thread               string         `db:"thread"`        // line of work that the agent writes to
+	PID                  *uint32        `db:"pid"`           // its death ends the session; nil: unknown
+	BootID               *string        `db:"boot_id"`       // see CurrentBootID; nil: the current one
 	LivenessPath         *string        `db:"liveness_path"` // a note; the file is never read
 	HeartbeatAt          *time.Time     `json:"heartbeat_at"`
 	AnchorState          *string        `db:"anchor_state"`
@@ -98,7 +98,7 @@ type ContextQuery struct {
 	Scope     *string   `json:"scope"` // part of the file, such as "symbol:main"; nil is the whole
 	QueriedAt time.Time `json:"queried_at"`
 
-	exact string // text of QueriedAt where its second is 60
+	exact string // text of QueriedAt if its second is 60
 }
 
 // An ActorChainNode is one agent of a chain; see ActorChainForSession.

@@ -15,8 +15,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A field is one key of an entry: its name in documents and where its value is. What holds is one
-// of *string, **string, **uint32, **uint64, *time.Time, **time.Time, *[]string, **float32, *Status,
+// A field is one key of an entry: its name in documents and a pointer to its value, which is one of
+// *string, **string, **uint32, **uint64, *time.Time, **time.Time, *[]string, **float32, *Status,
 // *UsageSummary and *[]ContextQuery.
 type field struct {
 	name  string

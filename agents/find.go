@@ -128,7 +128,7 @@ func (r *Registry) atPath(ctx context.Context, why, root string, key *string) (e
 // A resolver follows the links of many paths. Most of them lie in few folders: each folder is
 // resolved once, and one with many paths is read as a whole.
 type resolver struct {
-	folders map[string]*folder // by absolute path, with the slash behind it
+	folders map[string]*folder // by absolute path, with a trailing slash
 }
 
 type folder struct {

@@ -74,7 +74,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 		}})
 }
 
-// CursorBefore returns the cursor before an agent's present state; for 0 writes, the one behind it.
+// CursorBefore returns the cursor before an agent's present state; for 0 writes, the one after it.
 // A missing agent is db.ErrNotFound; negative writes are db.ErrInvalid.
 func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (string, error) {
 	return stores.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
@@ -151,7 +151,7 @@ func entryEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 	return end, found, err
 }
 
-// readChange reads the state of an agent if it was written behind the place.
+// readChange reads the state of an agent if it was written after the place.
 func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Change], err error) {
 	s, err := findEntry(rx, sqlByKey, at.Key)
 	if err == nil && s == nil {

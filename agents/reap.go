@@ -43,10 +43,10 @@ func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, e
 	return r.reap(ctx, "reap dead agents of a thread", onThread, liveness)
 }
 
-// Recover abandons the active entries whose agents are certainly dead, and counts them: those whose
-// lease is over, and those without a lease whose process is known to be gone. It is safe at any
-// time, from any process. It leaves alone an entry with a pid that can't be judged from here, such
-// as an imported one; ReapDead takes such an agent for dead if no process has the pid.
+// Recover abandons the active entries whose agents are certainly dead, and counts them: those with
+// a lease that is over, and those without a lease with a process that is known to be gone. It is
+// safe at any time, from any process. It leaves alone an entry with a pid that can't be judged from
+// here, such as an imported one; ReapDead takes such an agent for dead if no process has the pid.
 func (r *Registry) Recover(ctx context.Context) (int, error) {
 	return r.reap(ctx, "recover agents", byStart, certainly)
 }

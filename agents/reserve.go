@@ -79,7 +79,7 @@ func (r *Registry) try(ctx context.Context, why string, do func(*db.Tx) (attempt
 	return a, err
 }
 
-// attempt is TryReserveThread, with a lease where one is wanted.
+// attempt is TryReserveThread, with a lease if o is not nil.
 func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (a attempt,
 	err error,
 ) {

@@ -14,7 +14,7 @@ import (
 // A decodeError reports why a document is no agent entry, in the words of the old registry if it
 // has any.
 type decodeError struct {
-	Line   int    // from 1; 0 where the reason is about the whole document
+	Line   int    // from 1; 0 if the reason is about the whole document
 	Reason string // such as "missing field `status`"
 }
 

@@ -93,7 +93,7 @@ type paused struct {
 	Drawn     int64   `db:"drawn"`
 	Changes   int64   `db:"changes"`
 	Older     *int64  `db:"older"`     // row of the claim that ends with this one
-	Contested *string `db:"contested"` // what the old program did to the run since it was imported
+	Contested *string `db:"contested"` // see Summary.Contested
 }
 
 // findPaused returns the query for the waiting run. The query also draws the number that

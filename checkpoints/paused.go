@@ -21,7 +21,7 @@ type PausedWorkflow struct {
 	OutputKey string `json:"output_key"`
 	// the state of the run, any JSON by key
 	WFState           map[string]json.RawMessage `json:"wf_state"`
-	StageResults      []StageResult              `json:"stage_results"` // of the stages before the pause
+	StageResults      []StageResult              `json:"stage_results"` // of stages before the pause
 	CompletedStageIDs []string                   `json:"completed_stage_ids"`
 	// stages run so far, against Workflow.MaxIterations
 	Iterations uint32 `json:"iterations"`

@@ -4,8 +4,8 @@ import "context"
 
 // Backup writes a snapshot of the file to dest, which must not exist. The file stays in use
 // meanwhile, and Close waits for the copy. The copy is compact, has mode 0600, and is synced and
-// checked before it gets its name. If Backup fails there is no copy, unless the error says so. The
-// next Backup removes what a killed one left in the folder.
+// checked before it gets its name. If Backup fails there is no copy, unless the error reports one.
+// The next Backup removes the files that a killed one left in the folder.
 //
 // Once the copy replaces the file, by whatever means, older cursors are ErrCursorExpired.
 func (d *DB) Backup(ctx context.Context, dest string) (err error) {

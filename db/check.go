@@ -4,7 +4,7 @@ import "context"
 
 // A Problem is one thing that Check found.
 type Problem struct {
-	Check  string // "integrity", "schema", "versions", "foreign keys", "checksums", or the name of an invariant
+	Check  string // integrity, schema, versions, foreign keys, checksums, or the name of an invariant
 	Detail string
 	Table  string // the table, if the problem is in one row
 	Row    string // that row's key; several columns of a key stand in brackets

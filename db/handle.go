@@ -29,8 +29,8 @@ type Leased struct {
 // detached, when this process ends or closes the file. A lease that has ended stays ended: every
 // later call returns ErrLeaseLost and changes nothing, even if no other holder has the item.
 //
-// A holder that may be paused should do its work in the transaction of Hold or HoldTx, where a
-// stale holder can write nothing. For work outside the file, pass the epoch along.
+// A holder that may be paused should do its work in the transaction of Hold or HoldTx: a stale
+// holder can't write in it. For work outside the file, pass the epoch along.
 type Handle struct {
 	db    *DB
 	lease Leased

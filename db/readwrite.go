@@ -46,8 +46,8 @@ func (d *DB) read(
 // Write runs fn in a write transaction and returns when it is committed. why names the call in
 // errors and to Options.Observe.
 //
-// One fn runs at a time in this process: on the caller's goroutine if nobody else waits, else on
-// the writer's. So fn must be short, must not wait for other callers, and must not call Read or
+// One fn runs at a time in this process: on the caller's goroutine if no other caller waits, else
+// on the writer's. So fn must be short, must not wait for other callers, and must not call Read or
 // Write of the same file (an error at once). Callers that wait at the same time share a commit; an
 // error, a panic or a Goexit in one caller's function undoes its changes alone. fn may run more
 // than once, if SQLite ended the transaction of the group (a full disk): whatever it changes

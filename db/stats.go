@@ -47,9 +47,9 @@ type Work struct {
 	OldestReadFor time.Duration // how long it has been in progress
 
 	Followers int // streams that are followed, and lists of them
-	// followers, inside their loops, that have items to read
+	// followers, inside their loops, with unread items
 	CatchingUp int
-	// how long the one furthest behind has had some; 0 if none has
+	// how long the follower furthest behind has had unread items; 0 if none has any
 	LongestBehind time.Duration
 
 	PrunedBytes int64 // removed by Prune of all stores, about; GC of runs is not counted

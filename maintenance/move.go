@@ -113,8 +113,8 @@ type Abandoned struct {
 	Swept bool   // the rows copied to To were removed
 }
 
-// AbandonMove undoes a Move whose target is not open yet: from accepts work again. With to, it also
-// removes what was copied there. With "" it examines the target that from names and leaves its
+// AbandonMove undoes a Move if its target is not open yet: from accepts work again. With to, it
+// also removes what was copied there. With "" it examines the target that from names and leaves its
 // contents; that database can't be opened until a move from the same source to it, or AbandonMove
 // with its address. A target that already accepts work is ErrMoved: move back instead. That is
 // possible even if from is not marked as moved: a server that failed over, or a copy of the file,

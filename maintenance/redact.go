@@ -51,7 +51,7 @@ func (r Redacted) Rows() (n int64) {
 	return n
 }
 
-// Kept is the number of rows whose ids hold the pattern.
+// Kept is the number of rows with ids that match the pattern.
 func (r Redacted) Kept() (n int64) {
 	for _, t := range r.Tables {
 		n += t.Kept

@@ -13,7 +13,7 @@ import (
 
 // SalvageOptions selects what Salvage keeps. The zero value keeps only intact rows.
 type SalvageOptions struct {
-	// KeepSuspect also keeps rows whose checksum does not match. They come without a checksum.
+	// KeepSuspect also keeps rows with a checksum that does not match, without that checksum.
 	KeepSuspect bool
 }
 

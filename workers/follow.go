@@ -66,7 +66,7 @@ func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
 const opEvents = "read events"
 
 // EventsPage returns a page of the log, in its order. The runtime's limits do not apply. Its
-// cursors are those of [Runtime.Follow]. If events behind the cursor were pruned, the first item is
+// cursors are those of [Runtime.Follow]. If events after the cursor were pruned, the first item is
 // a gap.
 func (r *Runtime) EventsPage(ctx context.Context, at db.At) (db.Page[Followed], error) {
 	return call(ctx, r.db.Read, opEvents, bind(r.EventsPageTx, at))

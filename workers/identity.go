@@ -15,8 +15,8 @@ func NewRuntimeID(value string) (id RuntimeID, ok bool) {
 	return RuntimeID(value), strings.TrimSpace(value) != ""
 }
 
-// generatedRuntimeID is a UUIDv7 behind a prefix: processes that share a file must not use the
-// same.
+// generatedRuntimeID returns a prefix and a UUIDv7, so that processes that share a file use
+// different ids.
 func generatedRuntimeID() RuntimeID {
 	return RuntimeID("runtime-mem-" + uuid.Must(uuid.NewV7()).String())
 }

@@ -15,9 +15,9 @@ func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (W
 	return r.RepeatInputTx(tx, worker, input, 0)
 }
 
-// RepeatInput is SendInput again, after one whose outcome was unknown: batch is what [db.BatchOf]
-// returns for its error. If the first try was kept, it does nothing and returns the answer of the
-// first try. It reads the whole transcript of the worker.
+// RepeatInput repeats a SendInput with an unknown outcome: batch is what [db.BatchOf] returns for
+// its error. If the first try was kept, it does nothing and returns the answer of the first try. It
+// reads the whole transcript of the worker.
 func (r *Runtime) RepeatInput(ctx context.Context, worker WorkerRef, input WorkerInput,
 	batch int64,
 ) (WorkerInteractionAck, error) {

@@ -16,12 +16,12 @@ type runtimeFiles struct {
 	events   [][]byte // the lines of events.jsonl that can be read
 	workers  []workerFiles
 
-	given []byte // of ours: the runtime.json of the import, if it still holds and differs from snapshot
+	given []byte // of ours: the import's runtime.json, if it still holds and differs from snapshot
 
 	// Of a folder:
 	faults  []fault          // for which the original refuses it, and differences of later versions
-	runtime *runtimeSnapshot // what snapshot says
-	log     []RuntimeEvent   // what events say
+	runtime *runtimeSnapshot // snapshot, decoded
+	log     []RuntimeEvent   // events, decoded
 }
 
 // A workerFiles is a worker as files of the original, as a runtimeFiles is a runtime.
@@ -32,8 +32,8 @@ type workerFiles struct {
 	given    []byte   // of ours: the worker.json of the import, if it still holds
 
 	// Of a folder:
-	document   *workerSnapshot // what snapshot says
-	noStatus   bool            // except the status
+	document   *workerSnapshot // snapshot, decoded
+	noStatus   bool            // document has no status
 	transcript []TranscriptEntry
 }
 

@@ -208,7 +208,7 @@ func (p *importing) addEvents(tx *db.Tx) error {
 	for i, e := range p.log {
 		inOrder = inOrder && e.ID > uint64(last) && e.ID <= maxPosition
 		last++
-		if e.ID > uint64(last) && e.ID <= maxPosition/2 { // leaves room behind a stray id
+		if e.ID > uint64(last) && e.ID <= maxPosition/2 { // leaves room after a stray id
 			last = int64(e.ID)
 		}
 		inOrder = inOrder && uint64(last) == e.ID

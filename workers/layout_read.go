@@ -241,7 +241,7 @@ func (r *runtimeReader) lines(path string, worker *WorkerID, kind string,
 
 // workers reads the folders of the workers. Folders with the name of their worker come first, so
 // that they win over copies. Then come those with the name of another worker, then all others. If a
-// later version owns the folder, names as that version gives them come before older ones.
+// later version owns the folder, names in that version's form come before older ones.
 func (r *runtimeReader) workers() {
 	path := r.tree.path + "/" + workersFolder
 	var named, others []string

@@ -125,8 +125,8 @@ func (w *summaryRow) summary(runtime RuntimeID) WorkerSummary {
 	}
 }
 
-// Find returns the workers whose id begins with prefix, in the order of their ids; at most limit of
-// them, with the rules of a page.
+// Find returns the workers with ids that begin with prefix, in the order of their ids; at most
+// limit of them, with the rules of a page.
 func (r *Runtime) Find(ctx context.Context, prefix string, limit int) ([]WorkerRef, error) {
 	return call(ctx, r.db.Read, opFind, bind2(r.FindTx, prefix, limit))
 }

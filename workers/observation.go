@@ -96,7 +96,7 @@ type RuntimeEventBatch struct {
 	HasMore   bool           `json:"has_more"`
 }
 
-// An EventSubscription is where a caller of ReadEvents begins.
+// An EventSubscription is the result of SubscribeEvents.
 type EventSubscription struct {
 	RuntimeID RuntimeID   `json:"runtime_id"`
 	Cursor    EventCursor `json:"cursor"`

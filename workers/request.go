@@ -83,7 +83,7 @@ func (i *WorkerIntent) UnmarshalJSON(text []byte) error { return into(anyJSON, t
 // A ProfileSelector selects the profile of a worker. The zero value is the runtime's default.
 type ProfileSelector struct {
 	Kind  string `json:"kind" serde:"runtime_default|builtin|named"` // "" is runtime_default
-	Value string `json:"value"`                                      // the name of a builtin or named profile
+	Value string `json:"value"`                                      // name of a builtin or named one
 }
 
 // BuiltinProfile selects a profile that comes with the program.

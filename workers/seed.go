@@ -189,10 +189,10 @@ func (r *Runtime) SubscribeEvents(cursor EventCursor) (EventSubscription, error)
 	return EventSubscription{RuntimeID: r.id, Cursor: cursor, Mode: "poll_only"}, nil
 }
 
-// ReadEvents returns at most limit events from the cursor on, and the cursor behind them. A limit
-// of 0 returns none, but reports whether there are more. If events from the cursor on were pruned,
-// the error is db.ErrCursorExpired; continue from EventCursorFromStart. [Runtime.EventsPage]
-// returns pages of any log, and never skips or repeats.
+// ReadEvents returns at most limit events from the cursor on, and the cursor after them. A limit of
+// 0 returns none, but reports whether there are more. If events from the cursor on were pruned, the
+// error is db.ErrCursorExpired; continue from EventCursorFromStart. [Runtime.EventsPage] returns
+// pages of any log, and never skips or repeats.
 func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint64) (batch RuntimeEventBatch,
 	err error,
 ) {
