@@ -35,7 +35,7 @@ type Entry struct {
 	HeddleSessionID      *string        `db:"heddle_session_id"`
 	ThreadID             *string        `db:"thread_id"`
 	Thread               string         `db:"thread"`        // line of work that the agent writes to
-	PID                  *uint32        `db:"pid"`           // its death ends the session; nil: unknown
+	PID                  *uint32        `db:"pid"`           // its end is the session's; nil: unknown
 	BootID               *string        `db:"boot_id"`       // see CurrentBootID; nil: the current one
 	LivenessPath         *string        `db:"liveness_path"` // a note; the file is never read
 	HeartbeatAt          *time.Time     `json:"heartbeat_at"`
