@@ -51,7 +51,7 @@ func (s *stage) session(ctx context.Context, scope string, runs, events int) (*s
 	return made, nil
 }
 
-// record gives the session's runs an event in turns; the answer is how many the run has.
+// record adds an event to the session's runs in turns, and returns how many the run has.
 func (s *session) record(ctx context.Context, i int) (events int, err error) {
 	run, found, err := s.store.RecordEvent(ctx, s.runs[i%len(s.runs)], live.TextDelta(answer))
 	if err == nil && !found {

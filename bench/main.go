@@ -143,7 +143,7 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// measure gives what was measured until a group failed or somebody stopped it.
+// measure returns what was measured until a group failed or somebody stopped it.
 func measure(ctx context.Context, b *bench, chosen []group) (all []result, err error) {
 	for _, g := range chosen {
 		fmt.Fprintf(os.Stderr, "measuring %s\n", g.name)
@@ -164,7 +164,7 @@ func groupNames() []string {
 	return names
 }
 
-// choose gives the groups of these names; for none all that don't want to be named.
+// choose returns the groups of these names; for none all that don't want to be named.
 func choose(names string) ([]group, error) {
 	if names == "" {
 		return slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return g.named }), nil

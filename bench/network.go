@@ -26,7 +26,7 @@ type network struct {
 // networks are those before all hosts of an address.
 type networks []*network
 
-// listenFar gives networks of this round trip before the hosts of an address, or the server whose
+// listenFar returns networks of this round trip before the hosts of an address, or the server whose
 // folder it names, and the address behind them.
 func listenFar(address string, roundTrip time.Duration) (far networks, behind string, err error) {
 	scheme, rest, _ := strings.Cut(address, "://")

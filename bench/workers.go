@@ -64,7 +64,7 @@ func (s *stage) roster(ctx context.Context, name string, of crowd) (*roster, err
 	})
 }
 
-// send gives the workers an input in turns.
+// send sends the workers an input in turns.
 func (r *roster) send(ctx context.Context, i int) (sequence uint64, err error) {
 	ack, err := r.runtime.SendInput(ctx, r.refs[i%len(r.refs)], workers.UserInput(input))
 	return ack.TranscriptSequence, err

@@ -12,7 +12,7 @@ import (
 // A RunStore is the original's folder of JSONL traces.
 type RunStore struct{ root string }
 
-// NewRunStore gives the store in the folder root, which is made at the first append.
+// NewRunStore returns the store in the folder root, which is made at the first append.
 func NewRunStore(root string) *RunStore { return &RunStore{root: root} }
 
 // Sync says whether an append waits for the disk. The original never does.

@@ -77,7 +77,7 @@ func TestDecode_EntriesAsFastAsOriginal(t *testing.T) {
 	}
 }
 
-// sideBySide gives the time that each of two readers takes for a document, in the fastest of
+// sideBySide returns the time that each of two readers takes for a document, in the fastest of
 // several rounds in turns: others use the machine too.
 func sideBySide(t *testing.T, list [][]byte, one, other func([]byte) error) (first, second time.Duration) {
 	t.Helper()

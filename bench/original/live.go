@@ -30,7 +30,7 @@ type liveEvent struct {
 	text                  string
 }
 
-// NewLiveStore gives an empty store, whose files go into the folder root.
+// NewLiveStore returns an empty store, whose files go into the folder root.
 func NewLiveStore(root string) *LiveStore { return &LiveStore{root: root} }
 
 // CreateRun adds a run, as it looks at its start; the answer names it to RecordEvent.

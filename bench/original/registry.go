@@ -16,7 +16,7 @@ type Registry struct {
 	writing int  // counts temporary files
 }
 
-// NewRegistry gives the registry in the folder dir.
+// NewRegistry returns the registry in the folder dir.
 func NewRegistry(dir string, sync Sync) *Registry { return &Registry{dir: dir, sync: sync} }
 
 // Save writes an entry, as every change of one does: under the lock, beside the file, and renamed over it.

@@ -155,7 +155,7 @@ func (s *scanner) optional(into **string) error {
 	return s.string(*into)
 }
 
-// number gives the text of a number, or of true and false.
+// number returns the text of a number, or of true and false.
 func (s *scanner) number() string {
 	from := s.at
 	for s.at < len(s.text) && s.text[s.at] != ',' && s.text[s.at] != '}' && s.text[s.at] != ']' &&
@@ -346,7 +346,7 @@ type traceReader struct {
 	records []Record
 }
 
-// read gives the records of a trace up to the first line that is no UTF-8, without lines that can't
+// read returns the records of a trace up to the first line that is no UTF-8, without lines that can't
 // be read. They hold until the next call.
 func (r *traceReader) read(path string) (list []Record, err error) {
 	if r.content, err = readInto(r.content[:0], path); err != nil {

@@ -81,7 +81,7 @@ func measured(functions ...func(fn func() error) error) []marker {
 	return markers
 }
 
-// markersOf gives the markers of a number.
+// markersOf returns the markers of a number.
 func markersOf(number int) []marker {
 	markers := []marker{final[number%base]}
 	for number /= base; number > 0; number /= base {

@@ -79,7 +79,7 @@ func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 // function is the Go function behind a C pointer to one.
 func function[F any](pointer uintptr) F { return *(*F)(unsafe.Pointer(&pointer)) }
 
-// of gives the table of a file, and SQLite's.
+// of returns the table of a file, and SQLite's.
 func of(file uintptr) (*table, *sqlite3.Tsqlite3_io_methods) {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
 	t := *(**table)(unsafe.Pointer(&f.FpMethods))

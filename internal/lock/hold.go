@@ -228,7 +228,7 @@ func (l *Hold) There() (bool, error) {
 	return err == nil && os.SameFile(own, named), err
 }
 
-// Close gives the hold up.
+// Close releases the hold.
 func (l *Hold) Close() error {
 	if l.file == nil {
 		return nil

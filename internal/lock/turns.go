@@ -90,7 +90,7 @@ func (q *Turns) lock(stay func() bool) (bool, error) {
 	}
 }
 
-// Unlock gives the turn to the next.
+// Unlock passes the turn to the next waiter.
 func (q *Turns) Unlock() {
 	// Unlocking a file that is open can't fail.
 	_ = flock(q.file, unix.LOCK_UN)
@@ -196,7 +196,7 @@ func park(q *Turns) {
 	}
 }
 
-// unpark gives what park kept for the path, if the file is still there.
+// unpark returns what park kept for the path, if the file is still there.
 func unpark(path string) *Turns {
 	parked.Lock()
 	q := parked.byPath[path]

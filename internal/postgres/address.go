@@ -218,7 +218,7 @@ func (standby) Unwrap() error { return errConnection }
 var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: "+
 	"then open the database again", errConnection)
 
-// connect gives a connection to the primary. It asks all hosts. Of those that claim to be the
+// connect returns a connection to the primary. It asks all hosts. Of those that claim to be the
 // primary, the one with the highest timeline is: a primary that was replaced without knowing it has
 // a lower one. Once a host has the highest known timeline, connect stops waiting for the others.
 func (s *scout) connect(ctx context.Context) (*wire, error) {
@@ -284,7 +284,7 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	return best, nil
 }
 
-// connect gives a connection to this host where it is the primary. It drops a connection that
+// connect returns a connection to this host where it is the primary. It drops a connection that
 // begins with a stray answer, and tries another.
 func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 	for range 5 {
@@ -341,7 +341,7 @@ func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, er
 	return string(last.Rows[0][0]), nil
 }
 
-// dial gives a connection to this host.
+// dial returns a connection to this host.
 func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
 	w := &wire{prepared: map[string]*prepared{}, ctx: background}
 	config := shared.Copy()

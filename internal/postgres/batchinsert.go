@@ -28,7 +28,7 @@ var arrays = map[uint32]string{
 	oidFloat8: "double precision[]", oidText: "text[]",
 }
 
-// folded gives the statement that puts many rows for one that puts one row; "" where it can't.
+// folded returns the statement that puts many rows for one that puts one row; "" where it can't.
 func folded(text string, params []uint32) string {
 	parts := plainInsert.FindStringSubmatch(text)
 	if parts == nil {

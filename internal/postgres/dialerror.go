@@ -39,7 +39,7 @@ func (u *unreached) withoutTLS() bool {
 	return certificate || alert || slices.Contains(reasons(u.err), "server refused TLS connection")
 }
 
-// Unwrap gives pgconn's error.
+// Unwrap returns pgconn's error.
 func (u *unreached) Unwrap() error { return u.err }
 
 // reasons are the innermost errors of err.
@@ -77,7 +77,7 @@ func (u unreachedErrors) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// Unwrap gives them.
+// Unwrap returns them.
 func (u unreachedErrors) Unwrap() []error { return u }
 
 // notReached is the error of a connection to a host that failed.

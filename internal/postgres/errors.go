@@ -55,7 +55,7 @@ var errConnection = errors.New("the connection to the server is closed")
 // errSilent is why a statement of ours is given up: the server does not answer, though its host may.
 var errSilent = fmt.Errorf("%w: no answer came in time", errConnection)
 
-// patient gives the context of one of our statements that waits for no lock.
+// patient returns the context of one of our statements that waits for no lock.
 func patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, errSilent)
 }
@@ -64,10 +64,10 @@ func patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 // is a net.Error too, and no network's.
 type interruption struct{ cause error }
 
-// Error gives the cause.
+// Error returns the cause.
 func (i *interruption) Error() string { return "interrupted: " + i.cause.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (i *interruption) Unwrap() error { return i.cause }
 
 // isBeaten reports whether the transaction lost against another one, and goes through when it is run again.

@@ -40,7 +40,7 @@ func (l *limit) all(p *prepared) []*prepared {
 	return append(slices.Collect(maps.Values(l.by)), p)
 }
 
-// limited gives the statement that has the number of rows written out, once there is one. It takes
+// limited returns the statement that has the number of rows written out, once there is one. It takes
 // all of the arguments.
 func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValue) (*prepared, error) {
 	l := &p.limit

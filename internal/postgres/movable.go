@@ -208,7 +208,7 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 	return e.inTheWay(ctx, err, true)
 }
 
-// Describe gives the tables of the schema. Columns that the server computes are no table's own.
+// Describe returns the tables of the schema. Columns that the server computes are no table's own.
 func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
 	return engine.Describe(x, sqlMovable, engine.Quoted, sqlColumnsToMove, sqlReferencesOf)
 }
@@ -279,7 +279,7 @@ func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	return err
 }
 
-// KeyLimits gives the columns of each index that has text or bytes.
+// KeyLimits returns the columns of each index that has text or bytes.
 func (e *Engine) KeyLimits(x engine.Rx) (limits []engine.KeyLimit, err error) {
 	var list []struct {
 		Table  string `db:"table"`

@@ -316,7 +316,7 @@ func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.Cance
 // errNewNumber has a transaction run again whose snapshot is older than the number of its process.
 var errNewNumber = errors.New("this process has another number than when the transaction began")
 
-// Owner gives the number under which this process owns claims. It makes the rows at the first call,
+// Owner returns the number under which this process owns claims. It makes the rows at the first call,
 // and again after the process has died, over another connection: functions that run side by side
 // share one number. The transaction then runs again, and sees them.
 func (t *tx) Owner() (int64, error) {
@@ -338,7 +338,7 @@ func (t *tx) Owner() (int64, error) {
 	return id, nil
 }
 
-// ensure gives the number of this process, which lives, and makes one where it has none.
+// ensure returns the number of this process, which lives, and makes one where it has none.
 func (h *home) ensure(e *Engine) (id int64, err error) {
 	if id := h.known(); id != 0 {
 		return id, nil
@@ -398,7 +398,7 @@ func (x *rx) Owns(id int64) (bool, error) {
 	return life == engine.LifeAlive, err
 }
 
-// Life says whether the process with this number still runs, or has been silent for so long that it
+// Life reports whether the process with this number still runs, or has been silent for so long that it
 // counts as dead.
 func (x *rx) Life(id int64) (engine.Life, error) {
 	if own, err := x.Owns(id); own || err != nil {

@@ -43,7 +43,7 @@ func (w *wire) prefetch(ctx context.Context, query string, args []any) error {
 	return w.lost(ctx, err)
 }
 
-// prefetched gives the prefetched answer to a question, once; nil without one.
+// prefetched returns the prefetched answer to a question, once; nil without one.
 func (w *wire) prefetched(ctx context.Context, query string, b *bound) (*results, error) {
 	unsent := func(other bound) bool { return other.question != "" }
 	if len(w.answers.by) == 0 && !slices.ContainsFunc(w.ahead, unsent) {

@@ -127,7 +127,7 @@ func (s *session) broken() bool {
 // after it was lost.
 type spare struct{ *session }
 
-// get gives the session, which open makes unless there is one that works.
+// get returns the session, which open makes unless there is one that works.
 func (p *spare) get(ctx context.Context, open func(context.Context) (*session, error)) (*session, error) {
 	if p.session != nil && !p.broken() {
 		return p.session, nil
@@ -202,7 +202,7 @@ func newSessions(size int, open func(context.Context) (*session, error)) *sessio
 	return p
 }
 
-// acquire gives an unused session.
+// acquire returns an unused session.
 func (p *sessions) acquire(ctx context.Context) (*session, error) {
 	select {
 	case <-p.places:
@@ -234,7 +234,7 @@ func (p *sessions) acquire(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// take gives the session that was used last.
+// take returns the session that was used last.
 func (p *sessions) take() *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *sessions) take() *session {
 	return s
 }
 
-// release gives a session back, or closes a broken one.
+// release puts a session back, or closes a broken one.
 func (p *sessions) release(s *session) {
 	s.wire.answers = answers{} // of a transaction that is over
 	defer func() { p.places <- struct{}{} }()

@@ -130,7 +130,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 // afterwards calls look when a message that commits has been without an answer for a while. Tests hold it.
 var afterwards = time.AfterFunc
 
-// committing gives the context of a message that commits. It ends when no answer comes and the
+// committing returns the context of a message that commits. It ends when no answer comes and the
 // server does not work on the message: one that waits for a lock, or has much to do, is not cut
 // off.
 func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
@@ -169,7 +169,7 @@ func (e *Engine) works(ctx context.Context, s *session) bool {
 	return err == nil && len(results[0].Rows) == 1
 }
 
-// settle says whether the last transaction of a session was committed. Once patience has ended it
+// settle reports whether the last transaction of a session was committed. Once patience has ended it
 // asks once more: this process may have been stopped meanwhile.
 func (e *Engine) settle(s *session) (happened bool, err error) {
 	began := time.Now()

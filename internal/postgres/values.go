@@ -48,7 +48,7 @@ func isText(oid uint32) bool {
 	return oid == oidText || oid == oidVarchar || oid == oidUnknown || oid == oidBPChar
 }
 
-// encode gives an argument as the server wants the parameter that it says is of type oid. nil is NULL.
+// encode returns an argument as the server wants the parameter that it says is of type oid. nil is NULL.
 func encode(v driver.Value, oid uint32) (value []byte, format int16, err error) {
 	if v == nil {
 		return nil, textFormat, nil
@@ -124,7 +124,7 @@ func given(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// decode gives a value of a column as SQLite would: a number as int64 or float64, a boolean as 0 or
+// decode returns a value of a column as SQLite would: a number as int64 or float64, a boolean as 0 or
 // 1, text, or bytes. What it gives does not point into the connection's buffer.
 func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 	if value == nil {
@@ -211,7 +211,7 @@ func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 	return false
 }
 
-// decodeNumeric gives a whole number as int64, which sum(bigint) is, and any other as float64.
+// decodeNumeric returns a whole number as int64, which sum(bigint) is, and any other as float64.
 func decodeNumeric(s string) (driver.Value, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if strings.Trim(fraction, "0") == "" {

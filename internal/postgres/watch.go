@@ -42,7 +42,7 @@ func newWatch(e *Engine) *watch {
 	return w
 }
 
-// Changes gives a channel that gets a value after every commit.
+// Changes returns a channel that gets a value after every commit.
 func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
 	changes, err := e.watch.Join(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (w *watch) notify() {
 	}
 }
 
-// connect gives a connection that hears of commits elsewhere, and the snapshot of now.
+// connect returns a connection that hears of commits elsewhere, and the snapshot of now.
 func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	s, err := w.engine.newSession(ctx)
 	if err != nil {

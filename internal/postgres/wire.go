@@ -241,7 +241,7 @@ func (w *wire) free() error {
 	return w.reading.keepRest()
 }
 
-// statement gives a prepared statement for a caller's text.
+// statement returns a prepared statement for a caller's text.
 func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if kept, ok := w.prepared[query]; ok {
 		return kept, nil
@@ -309,7 +309,7 @@ func (w *wire) forget(ctx context.Context) error {
 	return nil
 }
 
-// bind gives a caller's statement as it is sent.
+// bind returns a caller's statement as it is sent.
 func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue) (b bound, err error) {
 	if b.prepared, err = w.statement(ctx, query); err != nil {
 		return b, err
@@ -507,7 +507,7 @@ func (w *wire) Begin() (driver.Tx, error) { return nil, errNoPlainSQL }
 // A connector gives database/sql the one connection that there is.
 type connector struct{ conn driver.Conn }
 
-// Connect gives it.
+// Connect returns it.
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 
 // Driver is never called.

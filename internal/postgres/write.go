@@ -72,7 +72,7 @@ type trouble struct {
 	strange   int            // keys that were found so in runs alone
 }
 
-// turn gives the mode of the next run. A call that locks its rows waits for those locks instead of
+// turn returns the mode of the next run. A call that locks its rows waits for those locks instead of
 // the retry queue.
 func (t *trouble) turn(locks bool) turn {
 	switch {

@@ -239,7 +239,7 @@ func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
 	return result
 }
 
-// Index gives the beginning of the index of a connection's WAL, which has been read. It is mapped
+// Index returns the beginning of the index of a connection's WAL, which has been read. It is mapped
 // until the connection is closed.
 func Index(tls *libc.TLS, file uintptr) (uintptr, error) {
 	const region = 32 << 10 // bytes, which SQLite maps at once

@@ -92,7 +92,7 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
 	})
 }
 
-// markCopy gives a copy a number, so that SQLite takes no WAL of the file for one of the copy's,
+// markCopy assigns a copy a number, so that SQLite takes no WAL of the file for one of the copy's,
 // and a generation, so that the file's cursors expire in it. Files of schema 7 or less have no
 // generation. No other process looks at the copy yet, and it is synced later.
 func markCopy(ctx context.Context, path string) error {
@@ -265,7 +265,7 @@ func clearParts(ctx context.Context, dir string) {
 // complete puts the part's content on the disk.
 func (p *part) complete() error { return syncFile(p.path) }
 
-// give gives the part its own name, where nothing may be yet, and puts the name on the disk. When
+// give assigns the part its own name, where nothing may be yet, and puts the name on the disk. When
 // it fails the name is free: a name that may not last is taken away again.
 func (p *part) give(dest string) (err error) {
 	dir, err := os.Open(filepath.Dir(dest))
@@ -290,7 +290,7 @@ func (p *part) give(dest string) (err error) {
 	return nil
 }
 
-// replace gives the part a name that another file may have, which is gone then.
+// replace assigns the part a name that another file may have; that file is then gone.
 func (p *part) replace(dest string) error {
 	if err := os.Rename(p.path, dest); err != nil {
 		return err

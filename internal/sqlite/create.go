@@ -100,7 +100,7 @@ func (e *Engine) fill(ctx context.Context, path string) (err error) {
 	return syncFile(path)
 }
 
-// likeFile gives the file at path, which lies there and is no link, the mode and the owner of
+// likeFile sets on the file at path, which lies there and is no link, the mode and the owner of
 // another one, which it is to replace.
 func likeFile(path string, other fs.FileInfo) (err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
@@ -170,7 +170,7 @@ func emptied(ctx context.Context, path string, o Config) error {
 	return nil
 }
 
-// writeHeader gives an empty file its header. auto_vacuum takes only before the first page, and
+// writeHeader writes the header of an empty file. auto_vacuum takes only before the first page, and
 // whose file it is must be there with that page: another process may look at any moment. So both
 // are set in one transaction, and a deferred one, since an immediate one would make the page first.
 func writeHeader(ctx context.Context, pool *sqlx.DB) error {

@@ -43,7 +43,7 @@ func nameOf(path string) (fileName, error) {
 	return fileName{keyOf(folder), filepath.Base(path)}, nil
 }
 
-// byte gives the name's byte, among namesSpace. It leaves out the folder's device, which differs
+// byte returns the name's byte, among namesSpace. It leaves out the folder's device, which differs
 // between mounts.
 func (n fileName) byte() int64 {
 	hash := fnv.New64a()

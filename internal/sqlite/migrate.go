@@ -85,7 +85,7 @@ func versionsOf(ctx context.Context, path string, config Config) (engine.Version
 	return have, closeAfter(e, err)
 }
 
-// toRead gives the configuration for a look at a file of any schema.
+// toRead returns the configuration for a look at a file of any schema.
 func (o Config) toRead() Config {
 	o.ReadOnly, o.AnySchema, o.Readers = true, true, 1
 	return o

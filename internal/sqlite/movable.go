@@ -61,13 +61,13 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 	return e.Shut(ctx, why, "", fn)
 }
 
-// Describe gives the tables.
+// Describe returns the tables.
 func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
 	return engine.Describe(x, sqlTables, func(name string) string { return name }, sqlTableColumns,
 		sqlReferences)
 }
 
-// Counters gives the counters of AUTOINCREMENT.
+// Counters returns the counters of AUTOINCREMENT.
 func (e *Engine) Counters(x engine.Rx) (map[string]int64, error) {
 	var list []struct {
 		Name string `db:"name"`
@@ -107,7 +107,7 @@ func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	return nil
 }
 
-// KeyLimits gives none: an index takes every key.
+// KeyLimits returns none: an index takes every key.
 func (e *Engine) KeyLimits(engine.Rx) ([]engine.KeyLimit, error) { return nil, nil }
 
 // Fits is never asked for.

@@ -82,7 +82,7 @@ const (
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 )
 
-// Owner gives the number under which this process owns claims in the file; its lock and its row are
+// Owner returns the number under which this process owns claims in the file; its lock and its row are
 // made at the first call.
 func (t *tx) Owner() (int64, error) {
 	f := t.engine.file
@@ -121,7 +121,7 @@ func (x *rx) Owns(id int64) (bool, error) {
 	return ok && own == id, err
 }
 
-// Life says whether the process with this number still runs. A stopped process is alive.
+// Life reports whether the process with this number still runs. A stopped process is alive.
 func (x *rx) Life(id int64) (engine.Life, error) {
 	own, err := x.Owns(id)
 	switch {

@@ -87,7 +87,7 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 	return x.busy != nil
 }
 
-// acquire gives an unused connection: an idle one, a new one while there may be more, else the next
+// acquire returns an unused connection: an idle one, a new one while there may be more, else the next
 // that is released.
 func (p *readers) acquire(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
@@ -221,7 +221,7 @@ func (e *Engine) readRole() role {
 	return roleReader
 }
 
-// needsWriter gives the hint for a file that SQLite can't read without writing something first: the
+// needsWriter returns the hint for a file that SQLite can't read without writing something first: the
 // -shm, or what its last writer left when it was killed.
 func needsWriter(err error) error {
 	if machine.LacksDescriptors(err) {

@@ -26,7 +26,7 @@ const (
 
 func isCopy(generation uint64) bool { return generation != 0 && generation%2 == 0 }
 
-// adoptCopy gives a copy that is opened to be written a generation of its own, once.
+// adoptCopy assigns a copy its own generation, once, when it is first opened for writing.
 func (s *session) adoptCopy(e *Engine, turns *lock.Turns) error {
 	return e.inTurn(turns, "give the copy a generation of its own", func(stay func() bool) error {
 		return s.commit(stay, func() error {
@@ -134,7 +134,7 @@ func changeCopy(ctx context.Context, path string, config Config, change string) 
 	})
 }
 
-// takePlace gives the part the name of the file, with no handle open on it. The file that is there
+// takePlace assigns the part the name of the file, with no handle open on it. The file that is there
 // keeps all its content under another name. A process that dies in between leaves one of the two
 // under the name, whole.
 func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
@@ -191,7 +191,7 @@ func (e *Engine) takePlaceAlone(ctx context.Context, p *part) (kept string, err 
 	return aside, p.exchange(e.path, aside)
 }
 
-// exchange gives the part a name that another file has, which gets a name of its own in the same moment.
+// exchange atomically assigns the part another file's name, and that file the name aside.
 func (p *part) exchange(dest, aside string) error {
 	if err := os.Rename(p.path, aside); err != nil {
 		return err

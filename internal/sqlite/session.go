@@ -117,7 +117,7 @@ func dataSource(path string, r role) string {
 		mode, openPatience.Milliseconds())
 }
 
-// openPool gives a pool of at most size connections to path. Nothing is opened yet.
+// openPool returns a pool of at most size connections to path. Nothing is opened yet.
 func openPool(path string, r role, size int) (*sqlx.DB, error) {
 	if err := shm.Install(); err != nil {
 		return nil, err

@@ -175,7 +175,7 @@ func (s *space) look(step int64) (next int64) {
 	return step
 }
 
-// begin gives the size of the steps in which so many free pages are returned.
+// begin returns the size of the steps in which so many free pages are returned.
 func (s *space) begin(free int64) (step int64) {
 	s.stay = max(fewFree, free/mostFree)
 	return min(max(free/spaceSteps, leastStep), mostStep)
@@ -312,7 +312,7 @@ func (e *Engine) fillReserve(bytes int64) error {
 	return nil
 }
 
-// emptyReserve gives the reserve back to the disk, and tells how many bytes it had.
+// emptyReserve returns the reserve to the disk, and reports how many bytes it had.
 func (e *Engine) emptyReserve() (bytes int64) {
 	file, err := os.OpenFile(e.path+reserveSuffix, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -32,7 +32,7 @@ type statement struct {
 	params int  // how many arguments it takes, once it is open
 }
 
-// checkout gives the statement for query to one user, until it is put back.
+// checkout lends the statement for query to one user, until it is put back.
 func (s *session) checkout(query string) (*statement, error) {
 	kept, ok := s.statements[query]
 	if ok && !kept.used {

@@ -157,7 +157,7 @@ func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 	return got, err
 }
 
-// OnVisit gives a channel that is closed when a visit begins.
+// OnVisit returns a channel that is closed when a visit begins.
 func (e *Engine) OnVisit() <-chan struct{} {
 	begun := make(chan struct{})
 	e.visits.mu.Lock()

@@ -36,7 +36,7 @@ type tx struct {
 	engine.Savepoints
 }
 
-// admit gives a statement for a caller's text, if the transaction still takes one.
+// admit returns a statement for a caller's text, if the transaction still takes one.
 func (x *rx) admit(query string, args []any) (*statement, error) {
 	if err := x.usable(); err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (*tx) SingleWriter() bool { return true }
 // AliveSQL is true of no owner: only the locks tell.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
 
-// checked gives the reading half, also of a read in memory.
+// checked returns the reading half, also of a read in memory.
 func (x *rx) checked() *rx { return x }
 
 // A nestedPool is a session's own connection as the *sql.DB that goose wants. goose begins and

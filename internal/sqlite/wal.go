@@ -253,7 +253,7 @@ func (w walFile) mayRestart() bool {
 	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(&index[backfilled])
 }
 
-// number gives the file another number. A WAL that starts again with this transaction belongs to
+// number assigns the file another number. A WAL that starts again with this transaction belongs to
 // the file by that number. Decision 0022.
 func (s *session) number() error {
 	n := newNumber()

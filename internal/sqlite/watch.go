@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/machine"
 )
 
-// Changes gives a channel that gets a value after every commit.
+// Changes returns a channel that gets a value after every commit.
 func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
 	changes, err := e.watch.Join(ctx)
 	if err != nil && ctx.Err() != nil {

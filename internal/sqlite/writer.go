@@ -95,7 +95,7 @@ func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *write
 	return w
 }
 
-// enter gives the writer to a caller that finds it idle, and queues the others.
+// enter hands the writer to a caller that finds it idle, and queues the others.
 func (w *writer) enter(r *request) (alone bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -366,7 +366,7 @@ func (w *writer) lock(again bool) bool {
 	}
 }
 
-// refuse gives err to all waiting callers: no transaction could be begun.
+// refuse returns err to all waiting callers: no transaction could be begun.
 func (w *writer) refuse(err error) {
 	group := slices.Concat(w.solos, w.take())
 	w.solos = nil

@@ -215,7 +215,7 @@ func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (entries db.
 	return entries, err
 }
 
-// findEntry gives the entry of that number; db.ErrNotFound if there is none.
+// findEntry returns the entry of that number; db.ErrNotFound if there is none.
 func findEntry(rx *db.Rx, id int64) (r entryRow, err error) {
 	ok, err := rx.Find(&r, sqlEntry, id)
 	if err == nil && !ok {

@@ -160,7 +160,7 @@ func (s Source) Forget(tx *db.Tx, path string) error {
 	return err
 }
 
-// Move gives a file, and what is in quarantine of it, another path.
+// Move changes the path of a file and of its rows in quarantine.
 func (s Source) Move(tx *db.Tx, from, to string) error {
 	if err := s.ReleaseFile(tx, to); err != nil {
 		return err

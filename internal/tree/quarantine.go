@@ -108,7 +108,7 @@ func ListQuarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.P
 		func(q *Quarantined) (int64, int) { return q.ID, 500 + len(q.Source) + len(q.File) + len(q.Reason) })
 }
 
-// ShowQuarantine gives one row of the quarantine, of any scope; db.ErrNotFound if there is none of
+// ShowQuarantine returns one row of the quarantine, of any scope; db.ErrNotFound if there is none of
 // that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
 	const op = "show quarantine"
@@ -307,7 +307,7 @@ func (p *rawParts) Write(raw []byte) (n int, err error) {
 	return len(raw), err
 }
 
-// moveQuarantine gives what is in quarantine of a file another path.
+// moveQuarantine changes the path of a file's rows in quarantine.
 func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
 	var rows []quarantineRow
 	if err := tx.Select(&rows, sqlFileQuarantine, s.ID, []byte(from)); err != nil {

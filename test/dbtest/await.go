@@ -20,7 +20,7 @@ func Await(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Receive gives what a channel gives next, and fails the test where nothing comes. A closed one
+// Receive returns what a channel gives next, and fails the test where nothing comes. A closed one
 // gives nothing.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()

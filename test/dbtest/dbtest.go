@@ -24,7 +24,7 @@ var onServer interface {
 	again(t testing.TB, d *db.DB, call func())
 }
 
-// Path gives a path for a file that will be checked when the test has ended and its handles are
+// Path returns a path for a file that will be checked when the test has ended and its handles are
 // closed. Where OnPostgres runs the test it is the address of a database.
 func Path(t testing.TB) string {
 	t.Helper()
@@ -36,7 +36,7 @@ func Path(t testing.TB) string {
 	return path
 }
 
-// Rough gives the way of a process to a file whose calls must come through whatever happens to it:
+// Rough returns the way of a process to a file whose calls must come through whatever happens to it:
 // of a server, one on which every connection is cut before long.
 func Rough(t testing.TB, path string) string {
 	t.Helper()
@@ -46,7 +46,7 @@ func Rough(t testing.TB, path string) string {
 	return path
 }
 
-// Open gives an open file, which is closed and checked when the test has ended.
+// Open returns an open file, which is closed and checked when the test has ended.
 func Open(t testing.TB, options db.Options) *db.DB {
 	t.Helper()
 	return OpenAt(t, Path(t), options)
@@ -112,7 +112,7 @@ func Check(t testing.TB, path string) {
 // A Clock is a clock that stands still until it is moved. Its Now is for db.Options.Now.
 type Clock struct{ at atomicTime }
 
-// NewClock gives a clock that stands at t.
+// NewClock returns a clock that stands at t.
 func NewClock(t time.Time) *Clock {
 	c := &Clock{}
 	c.at.store(t)

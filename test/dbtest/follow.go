@@ -17,7 +17,7 @@ type Listener[R comparable, T any] struct {
 	spelled func(db.Followed[R, T]) string
 }
 
-// Listen gives the listener of a loop, which is left when the test has ended.
+// Listen returns the listener of a loop, which is left when the test has ended.
 func Listen[R comparable, T any](t testing.TB, items iter.Seq2[db.Followed[R, T], error],
 	spelled func(db.Followed[R, T]) string,
 ) *Listener[R, T] {
@@ -47,7 +47,7 @@ func (l *Listener[R, T]) EndsWith(want error) {
 	}
 }
 
-// ToldUntil gives what a follower is told up to an item, and the cursor of that.
+// ToldUntil returns what a follower is told up to an item, and the cursor of that.
 func ToldUntil[R comparable, T any](
 	t testing.TB, items iter.Seq2[db.Followed[R, T], error], spelled func(db.Followed[R, T]) string, last string,
 ) (list []string, cursor string) {

@@ -87,7 +87,7 @@ func (onPostgres) path(t testing.TB) string {
 	return address
 }
 
-// take gives a database that is up to date and empty.
+// take returns a database that is up to date and empty.
 func (s *suite) take() string {
 	s.t.Helper()
 	s.mu.Lock()

@@ -31,7 +31,7 @@ const PostgresVariable = "SELVEDGE_POSTGRES"
 
 var postgresDatabases atomic.Int64
 
-// Postgres gives the address of a new, empty database on the server of `make test-postgres`, which
+// Postgres returns the address of a new, empty database on the server of `make test-postgres`, which
 // is dropped when the test is over. The tests that call it have the build tag postgres.
 func Postgres(t testing.TB) string {
 	t.Helper()
@@ -66,7 +66,7 @@ func dropPostgres(t testing.TB, server, name string) {
 	})
 }
 
-// PostgresAlone gives the address of a server that the test has for itself, for settings that
+// PostgresAlone returns the address of a server that the test has for itself, for settings that
 // concern a whole server. root is the path from the package's folder to the module's.
 func PostgresAlone(t testing.TB, root string) string {
 	t.Helper()
@@ -113,7 +113,7 @@ func newPostgresPlace(t testing.TB, root string) *postgresPlace {
 	return &postgresPlace{t, filepath.Join(root, "tools", "postgres"), openFolder(t)}
 }
 
-// openFolder gives a folder that the user of servers comes into, who owns only what is in it.
+// openFolder returns a folder that the user of servers comes into, who owns only what is in it.
 func openFolder(t testing.TB) string {
 	t.Helper()
 	//nolint:usetesting // the folder above a TempDir is closed to the servers' user
@@ -160,7 +160,7 @@ type PostgresGate struct {
 	opened chan struct{} // closed while it is open
 }
 
-// NewPostgresGate gives an open one before the server at the address.
+// NewPostgresGate returns an open one before the server at the address.
 func NewPostgresGate(t testing.TB, address string) *PostgresGate {
 	t.Helper()
 	g := &PostgresGate{Held: make(chan struct{}, 100), opened: make(chan struct{})}

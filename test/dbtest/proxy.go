@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PostgresProxy gives the address of a proxy before the server at an address. Of each connection
+// PostgresProxy returns the address of a proxy before the server at an address. Of each connection
 // toServer and toClient pass on what comes from one end to the other; when one of them returns,
 // both ends are closed.
 func PostgresProxy(t testing.TB, address string, toServer,
@@ -73,7 +73,7 @@ func PostgresProxy(t testing.TB, address string, toServer,
 	return at.String()
 }
 
-// PostgresMessages gives the messages of one direction of a connection one by one, until visit
+// PostgresMessages returns the messages of one direction of a connection one by one, until visit
 // fails or there is none. The first one of a client has no kind: it is 0.
 func PostgresMessages(from io.Reader, ofClient bool, visit func(kind byte, message []byte) error) error {
 	for first := ofClient; ; first = false {

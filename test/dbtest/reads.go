@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// PostgresReads gives how many rows of a table anybody has gone through at a server, or entries of
+// PostgresReads returns how many rows of a table anybody has gone through at a server, or entries of
 // its indexes. It ends all sessions there: the server has counted what they read only when they are
 // gone.
 func PostgresReads(t testing.TB, address, table string) int64 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// rough gives the address behind a proxy that cuts every connection, in the middle of what the server says.
+// rough returns the address behind a proxy that cuts every connection, in the middle of what the server says.
 func (onPostgres) rough(t testing.TB, address string) string {
 	t.Helper()
 	return PostgresProxy(t, address,

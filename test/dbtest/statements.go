@@ -20,7 +20,7 @@ type PostgresStatements struct {
 	seen map[string]bool
 }
 
-// Through gives the address of a proxy before a server, behind which the statements are noted.
+// Through returns the address of a proxy before a server, behind which the statements are noted.
 func (s *PostgresStatements) Through(t testing.TB, address string) string {
 	t.Helper()
 	return PostgresProxy(t, address, func(to io.Writer, from io.Reader) {
@@ -48,7 +48,7 @@ func (s *PostgresStatements) Texts() []string {
 	return slices.Sorted(maps.Keys(s.seen))
 }
 
-// PostgresPlans gives what the server at an address would do for each statement whatever its
+// PostgresPlans returns what the server at an address would do for each statement whatever its
 // parameters are, as EXPLAIN says it in JSON, with the settings that the engine's sessions have;
 // and where it can it sorts nothing.
 func PostgresPlans(t testing.TB, address string, statements []string) map[string][]byte {

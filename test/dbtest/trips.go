@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// PostgresTrips gives the address behind a proxy before a server, and how often anybody has asked
+// PostgresTrips returns the address behind a proxy before a server, and how often anybody has asked
 // for an answer there: messages sent together count as one.
 func PostgresTrips(t testing.TB, address string) (through string, trips func() int64) {
 	t.Helper()

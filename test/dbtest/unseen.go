@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Unseen gives the seeds of a test that draws its input: few of them, or those that SELVEDGE_UNSEEN
+// Unseen returns the seeds of a test that draws its input: few of them, or those that SELVEDGE_UNSEEN
 // names, as in 1000+500.
 func Unseen(t *testing.T, few int) (seeds []uint64) {
 	t.Helper()

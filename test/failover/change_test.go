@@ -26,7 +26,7 @@ type kind struct {
 	there func(ctx context.Context) ([]string, error)
 }
 
-// kinds gives what can be done to them, by kind.
+// kinds returns what can be done to them, by kind.
 func kinds(d *db.DB) map[string]kind {
 	rs := runs.NewStore(d, runs.Options{Scope: elsewhere})
 	ls := live.NewStore(d, live.Options{Scope: elsewhere})
@@ -204,7 +204,7 @@ func (w *writer) changes(ctx context.Context) (lanes []func()) {
 	return lanes
 }
 
-// readThings gives the things that are there in the end, by kind.
+// readThings returns the things that are there in the end, by kind.
 func readThings(t *testing.T, d *db.DB) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -138,7 +138,7 @@ func (ns *notes) kill(name string) {
 	ns.list = append(ns.list, note{at: time.Now(), process: name, kind: killed})
 }
 
-// ended gives what was said without what was begun: of a process that was killed that may have been
+// ended returns what was said without what was begun: of a process that was killed that may have been
 // done, and nobody was told.
 func ended(said []note) (list []note) {
 	dead := map[string]bool{}

@@ -88,7 +88,7 @@ func (t tree) constants() (all []*constant, byName map[constantKey]*constant) {
 	return all, byName
 }
 
-// uses gives the names below a node that may be constants.
+// uses returns the names below a node that may be constants.
 func (s *source) uses(n ast.Node, found func(constantKey)) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {

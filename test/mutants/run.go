@@ -262,7 +262,7 @@ func (r *run) judge(ctx context.Context, m *mutant) (v verdict) {
 	return v
 }
 
-// comeBy gives the quick or the slow tests of a suite that come by a mutant.
+// comeBy returns the quick or the slow tests of a suite that come by a mutant.
 func (r *run) comeBy(m *mutant, suite string, late bool) (tests []*test) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,7 +287,7 @@ func (r *run) credit(m *mutant, tests []*test, killedBy string) {
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: ([^\s/]+)`)
 
-// kills gives the test that fails, and does so again by itself: what fails once may be the machine's.
+// kills returns the test that fails, and does so again by itself: what fails once may be the machine's.
 func (r *run) kills(ctx context.Context, m *mutant, suite string, tests []*test, took time.Duration) string {
 	var names []string
 	for _, t := range tests {

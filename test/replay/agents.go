@@ -200,7 +200,7 @@ func (s *agentCall) run(op string) (any, error) {
 	return nil, fmt.Errorf("the model knows no %s", op)
 }
 
-// open gives the entry of a file; nil where there is none.
+// open returns the entry of a file; nil where there is none.
 func (s *agentCall) open(id string) (map[string]any, error) {
 	if err := checkAgentID(id); err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (m *Agents) checkLength(id string) error {
 	return nil
 }
 
-// normal gives an entry as the original reads it: without members that it does not know, and with
+// normal returns an entry as the original reads it: without members that it does not know, and with
 // its defaults.
 func normal(e map[string]any) map[string]any {
 	if e == nil {

@@ -9,7 +9,7 @@ import (
 	"selvedge/db"
 )
 
-// TiesAs gives list with the entries of one start in the order that they have in like, and behind
+// TiesAs returns list with the entries of one start in the order that they have in like, and behind
 // those the others by id: where starts are equal, any order is right. Starts that a column can't
 // tell apart count as equal. names are the aliases of ids in like. An entry never moves past one of
 // another start: a list in the wrong order stays wrong.

@@ -62,7 +62,7 @@ func longestFirst(x, y string) int {
 	return strings.Compare(x, y)
 }
 
-// walk gives a copy of value in which each part went through change: first the whole, then, if it
+// walk returns a copy of value in which each part went through change: first the whole, then, if it
 // is still an array or object, what is in it.
 func walk(value any, change func(any) any) any {
 	switch v := change(value).(type) {

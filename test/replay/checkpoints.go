@@ -139,7 +139,7 @@ func (m *Checkpoints) save(paused json.RawMessage) error {
 	return nil
 }
 
-// follow gives what a name leads to.
+// follow returns what a name leads to.
 func (m *Checkpoints) follow(name string) (folderEntry, error) {
 	for range 40 {
 		e, ok := m.entries[name]

@@ -13,7 +13,7 @@ import (
 // maxLies bounds the falsified answers tried at one call: answers with thousands of leaves are spread over.
 const maxLies = 24
 
-// falsified gives answers that are wrong where want is right: another outcome, and the value with
+// falsified returns answers that are wrong where want is right: another outcome, and the value with
 // one leaf changed or one element or member gone.
 func falsified(want Recorded) []Recorded {
 	text := "falsified"

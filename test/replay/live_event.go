@@ -75,7 +75,7 @@ var liveWords = map[string]string{
 	"run_status": "created planning executing verifying completed failed cancelled",
 }
 
-// LiveEvent gives an event as the original holds it: unknown members gone, defaults filled in.
+// LiveEvent returns an event as the original holds it: unknown members gone, defaults filled in.
 // known is false for a type that it doesn't have; the error is about an event that it does not
 // read.
 func LiveEvent(value any) (event map[string]any, known bool, err error) {

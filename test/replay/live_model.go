@@ -40,7 +40,7 @@ type LiveRecord struct {
 	Event        map[string]any
 }
 
-// NewLiveModel gives an empty store in which these differences are switched on.
+// NewLiveModel returns an empty store in which these differences are switched on.
 func NewLiveModel(on ...string) *LiveModel {
 	m := &LiveModel{switches: map[string]bool{}}
 	for _, name := range on {
@@ -52,7 +52,7 @@ func NewLiveModel(on ...string) *LiveModel {
 // On reports whether a difference is switched on.
 func (m *LiveModel) On(name string) bool { return m.switches[name] }
 
-// Find gives the run of an id, or nil.
+// Find returns the run of an id, or nil.
 func (m *LiveModel) Find(id string) *LiveRun {
 	for _, r := range m.runs {
 		if r.ID == id {
@@ -153,7 +153,7 @@ func (m *LiveModel) Cancel(id string, now uint64) *LiveRun {
 	return r
 }
 
-// List gives the runs in the order of their creation, those of one millisecond by id.
+// List returns the runs in the order of their creation, those of one millisecond by id.
 func (m *LiveModel) List() []*LiveRun {
 	list := slices.Clone(m.runs)
 	slices.SortFunc(list, func(a, b *LiveRun) int {

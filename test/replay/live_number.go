@@ -10,7 +10,7 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// liveFree gives a free value as the original of the live runs holds it: its numbers are integers
+// liveFree returns a free value as the original of the live runs holds it: its numbers are integers
 // of 64 bits or floats.
 func liveFree(value any) any {
 	switch v := value.(type) {
@@ -34,7 +34,7 @@ func liveFree(value any) any {
 	return value
 }
 
-// liveShort gives a number as a float of 32 bits: in its shortest form, with a point for decimal
+// liveShort returns a number as a float of 32 bits: in its shortest form, with a point for decimal
 // exponents from -6 to 12; null for one that is too large.
 func liveShort(number json.Number) any {
 	var f float32

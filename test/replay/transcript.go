@@ -54,7 +54,7 @@ type Outcome struct {
 	Panic *string // the panic's text; nil when there was none
 }
 
-// Fails gives the outcome of a call that ended with err.
+// Fails returns the outcome of a call that ended with err.
 func Fails(err error, kind string) Outcome {
 	text := err.Error()
 	return Outcome{Err: &text, Kind: kind}

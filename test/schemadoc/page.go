@@ -164,7 +164,7 @@ func (i Index) text() string {
 	return name + " `" + columns + "`" + after(": ", strings.TrimSuffix(i.Purpose, "."))
 }
 
-// after gives s with what leads to it, or nothing.
+// after returns s with what leads to it, or nothing.
 func after(lead, s string) string {
 	if s == "" {
 		return ""

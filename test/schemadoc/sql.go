@@ -160,7 +160,7 @@ func isWord(s string) bool {
 	}) < 0
 }
 
-// inParentheses gives what stands between the first parenthesis of list and its partner, and what follows.
+// inParentheses returns what stands between the first parenthesis of list and its partner, and what follows.
 func inParentheses(list []token) (inside, rest []token) {
 	from := -1
 	for i, t := range list {
@@ -197,7 +197,7 @@ func (i item) isConstraint() bool {
 	return false
 }
 
-// readTable gives what the text of a CREATE TABLE says and no pragma does: its CHECKs, and STRICT
+// readTable returns what the text of a CREATE TABLE says and no pragma does: its CHECKs, and STRICT
 // or WITHOUT ROWID.
 func readTable(sql string) (rules []Rule, suffix string) {
 	body, rest := inParentheses(tokens(sql))
@@ -217,7 +217,7 @@ func readTable(sql string) (rules []Rule, suffix string) {
 	return rules, text(rest)
 }
 
-// readView gives the comments of a view's columns, in their order.
+// readView returns the comments of a view's columns, in their order.
 func readView(sql string) (intro string, comments []string) {
 	list := tokens(sql)
 	begin := -1

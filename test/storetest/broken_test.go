@@ -1208,7 +1208,7 @@ var holdFaults = []fault{
 	},
 }
 
-// spoiled gives a file that does something to what is written to it.
+// spoiled returns a file that does something to what is written to it.
 func spoiled(trigger string) func(e *engine) {
 	return func(e *engine) {
 		open := e.open

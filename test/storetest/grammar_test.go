@@ -136,7 +136,7 @@ var grammar = []struct {
 
 func shown(by ...string) []string { return by }
 
-// sentences gives those of the page's first part: what a row of the table says is headed by its call.
+// sentences returns those of the page's first part: what a row of the table says is headed by its call.
 func sentences(page string) (all []string) {
 	page, _, _ = strings.Cut(page, "\n## ")
 	var prose strings.Builder
@@ -160,7 +160,7 @@ func sentences(page string) (all []string) {
 // boldHead is what begins a paragraph, before its sentences; "Errors" is a word of one.
 var boldHead = regexp.MustCompile(`\*\*(?:\w+\.|(\w+))\*\*`)
 
-// split gives the sentences of a text. A sentence ends at a full stop before a capital or a code.
+// split returns the sentences of a text. A sentence ends at a full stop before a capital or a code.
 func split(text string) (all []string) {
 	text = strings.Join(strings.Fields(text), " ")
 	for begin, i := 0, 0; i < len(text); i++ {

@@ -203,7 +203,7 @@ func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 	}
 }
 
-// leasedThread gives a lease, and the registries of two handles with a clock that is moved by hand.
+// leasedThread returns a lease, and the registries of two handles with a clock that is moved by hand.
 func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry,
 	lease *agents.Lease,
 ) {

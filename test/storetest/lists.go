@@ -270,7 +270,7 @@ func mebibyteTexts() []string {
 	return []string{text[:len(text)/8*3], text[:len(text)/8*3], text[:len(text)/8*3], text + text[:len(text)/8]}
 }
 
-// pagesOf gives how many items the pages of a list have that is as heavy as the texts.
+// pagesOf returns how many items the pages of a list have that is as heavy as the texts.
 func pagesOf(texts []string) (counts []string) {
 	n, sum := 0, 0
 	for _, text := range texts {

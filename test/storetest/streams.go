@@ -101,7 +101,7 @@ func (s *followed[R, X]) added(t *testing.T, n int) (ref R, cursor string) {
 	return ref, cursor
 }
 
-// take gives the next n things that are told behind a cursor: "a text", "now STATUS" or "gone".
+// take returns the next n things that are told behind a cursor: "a text", "now STATUS" or "gone".
 func (s *followed[R, X]) take(t *testing.T, ref R, cursor string, n int) (told []string, cursors []string) {
 	t.Helper()
 	if n == 0 {

@@ -153,7 +153,7 @@ func (p *point) run(folder string, rec *record) (episode, error) {
 	return e, err
 }
 
-// fit gives the fault itself where calls of the class can have it, and else one that they can.
+// fit returns the fault itself where calls of the class can have it, and else one that they can.
 func (f fault) fit(c class) fault {
 	if f == kill || f == lost {
 		return f

@@ -167,7 +167,7 @@ func lookForCheckpoint(id string, changed func([]checkpoints.Summary) bool) func
 	}
 }
 
-// ofRun gives the checkpoints of a run, the claimed one first.
+// ofRun returns the checkpoints of a run, the claimed one first.
 func ofRun(ctx context.Context, store *checkpoints.Store, id string) (list []checkpoints.Summary, err error) {
 	for _, state := range []checkpoints.State{checkpoints.Claimed, checkpoints.Paused} {
 		one, err := store.Get(ctx, checkpoints.Ref{RunID: id, State: state})

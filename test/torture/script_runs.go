@@ -297,7 +297,7 @@ func lookForTurns(run, name string, n, size int) func(context.Context, *session)
 	}
 }
 
-// records gives those records of a run that ours picks.
+// records returns those records of a run that ours picks.
 func records(ctx context.Context, s *session, run string, ours func(runs.Record) bool) (list []runs.Record,
 	err error,
 ) {

@@ -17,7 +17,7 @@ func stoppedRuntime(ctx context.Context, s *session) (*workers.Runtime, error) {
 	return workers.Open(ctx, s.db, workers.RuntimeOptions{RuntimeID: "stopped"})
 }
 
-// at gives a worker of the runtime by its number.
+// at returns a worker of the runtime by its number.
 func at(r *workers.Runtime, n int) workers.WorkerRef {
 	return workers.NewWorkerRef(r.RuntimeID(), workers.WorkerID(fmt.Sprintf("worker-%08d", n)))
 }
