@@ -23,11 +23,11 @@ const DefaultSchema = "selvedge"
 
 const (
 	connectPatience = 5 * time.Second // for one host
-	laterAnswers    = 2 * time.Second // that hosts get to answer after one of them did
+	laterAnswers    = 2 * time.Second // for the other hosts to answer, after the first one did
 )
 
-// commitPatience is until a COMMIT without an answer is asked about, and given up and settled where
-// its server does not work on it. Tests lengthen it.
+// commitPatience is how long a COMMIT may go without an answer. Then the server is asked about
+// it, and unless it works on it the COMMIT is given up and settled. Tests lengthen it.
 var commitPatience = 12 * time.Second
 
 // closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
@@ -45,15 +45,16 @@ type Address struct {
 	hosts      []host
 }
 
-// ttlSetting is the setting of an address that says for how long a process may be silent before it
-// counts as dead. The others of the database must say the same.
+// ttlSetting is the setting of an address for how long a process may be silent before it counts
+// as dead. All addresses of one database must have the same value.
 const ttlSetting = "selvedge.owner_ttl"
 
-// hostsSetting is "one" where all programs that use the database run on one machine, where their
+// hostsSetting is "one" if all programs that use the database run on one machine, where their
 // pids tell which process is dead.
 const hostsSetting = "selvedge.hosts"
 
-// A host is one server of an address, with the ways to it: with TLS and without, say.
+// A host is one server of an address, with the ways to connect to it, such as with and without
+// TLS.
 type host struct {
 	name string
 	ways []pgconn.FallbackConfig
@@ -92,7 +93,7 @@ func ParseAddress(text string) (*Address, error) {
 			return nil, fmt.Errorf("%w: %s is %q: one or many", engine.ErrInvalid, hostsSetting, text)
 		}
 	}
-	// What a role or a database has other defaults for would have statements mean something else.
+	// Defaults of a role or a database for these settings would change what statements mean.
 	for key, value := range map[string]string{
 		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8",
 		"standard_conforming_strings": "on", "jit": "off",
@@ -101,7 +102,8 @@ func ParseAddress(text string) (*Address, error) {
 		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1",
 		"transform_null_equals": "off", "bytea_output": "hex",
 		// A process that was cut off or stopped in the middle of a transaction blocks others no
-		// longer than this, and can't go on with it after others may have taken what it held.
+		// longer than this. It can't continue the transaction after others may have taken what it
+		// held.
 		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10),
 		"tcp_keepalives_idle":                 "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
@@ -135,15 +137,15 @@ func ParseAddress(text string) (*Address, error) {
 	return a, nil
 }
 
-// startup are the settings that a connection is asked for with. All others are set by a statement
-// behind that: a pooler keeps those of its clients that it knows, these, and refuses the others
-// there.
+// startup are the settings in a connection's startup message. All others are set by a later
+// statement: a pooler keeps for its clients only the settings that it knows, which are these, and
+// refuses others in the startup message.
 var startup = []string{
 	"application_name", "client_encoding", "datestyle", "timezone",
 	"standard_conforming_strings", "options",
 }
 
-// settingsOf takes the others out, and gives the statements that set them.
+// settingsOf removes the other settings from params, and returns the statements that set them.
 func settingsOf(params map[string]string) string {
 	var sets []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -157,8 +159,8 @@ func settingsOf(params map[string]string) string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + strings.Join(sets, ", ") + "; COMMIT; "
 }
 
-// withoutAddress is what pgconn says of an address, without the address: it leaves a password out,
-// but not one with an @ in it.
+// withoutAddress returns pgconn's message about an address, without the address: pgconn leaves a
+// password out, but not one with an @ in it.
 func withoutAddress(err error) string {
 	text := err.Error()
 	if at := strings.LastIndex(text, "`: "); at >= 0 {
@@ -200,12 +202,12 @@ func (a *Address) String() string {
 // errStray: the first answer of a connection is to something that was not asked there.
 var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
 
-// sqlTimeline gives the timeline of a primary; a standby has none that it writes.
+// sqlTimeline returns the timeline of a primary, and '' on a standby, which writes none.
 const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''
 	ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
 
-// errStandby: the host answers, and is not the primary. Nothing is asked of it, as of a connection
-// that is closed.
+// errStandby: the host answers, and is not the primary. Like a closed connection, it is asked
+// nothing more.
 var errStandby = standby{}
 
 type standby struct{}
@@ -214,13 +216,14 @@ func (standby) Error() string { return "the server is a standby" }
 
 func (standby) Unwrap() error { return errConnection }
 
-// errReplaced: the host says that it is the primary, and another one has been it since.
+// errReplaced: the host claims to be the primary, but another host has been the primary since.
 var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: "+
 	"then open the database again", errConnection)
 
 // connect returns a connection to the primary. It asks all hosts. Of those that claim to be the
-// primary, the one with the highest timeline is: a primary that was replaced without knowing it has
-// a lower one. Once a host has the highest known timeline, connect stops waiting for the others.
+// primary, it takes the one with the highest timeline: a primary that was replaced without
+// knowing it has a lower one. Once a host has the highest known timeline, connect stops waiting
+// for the others.
 func (s *scout) connect(ctx context.Context) (*wire, error) {
 	ctx, cancel := patient(ctx, connectPatience)
 	defer cancel()
@@ -284,7 +287,7 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	return best, nil
 }
 
-// connect returns a connection to this host where it is the primary. It drops a connection that
+// connect returns a connection to this host if it is the primary. It drops a connection that
 // begins with a stray answer, and tries another.
 func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 	for range 5 {
@@ -312,7 +315,8 @@ func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
 	return w, nil
 }
 
-// oldEnough refuses a server that lacks what this asks for. version is as servers tell it: 14.2, or 17beta1.
+// oldEnough refuses a server that lacks what this package needs. version is as servers report it:
+// 14.2, or 17beta1.
 func oldEnough(version string) error {
 	end := strings.IndexFunc(version, func(c rune) bool { return c < '0' || c > '9' })
 	if end < 0 {
@@ -322,19 +326,19 @@ func oldEnough(version string) error {
 		return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d",
 			engine.ErrUnsupported, version, oldestServer)
 	}
-	return nil // or it does not tell
+	return nil // or it does not report one
 }
 
-// primaryOf is the timeline of which the server is the primary; "" where it is a standby. The
+// primaryOf returns the timeline of which the server is the primary; "" for a standby. The
 // message runs first before it. The query has a transaction that never waits, whatever the role's
-// defaults are: also a scout's, which sets no settings first.
+// defaults are; this covers a scout's connection too, which sets no settings first.
 func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
 	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+sqlTimeline).ReadAll()
 	if err != nil {
 		return "", w.lost(ctx, err)
 	}
 	last := got[len(got)-1]
-	// PgBouncer 1.18 lets through what its own SET was answered, now and then
+	// Now and then PgBouncer 1.18 passes on the answer to its own SET.
 	if first != "" && got[0].CommandTag.String() != "BEGIN" || len(last.Rows) != 1 {
 		return "", errStray
 	}
@@ -350,11 +354,11 @@ func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
 	for _, way := range h.ways[1:] {
 		config.Fallbacks = append(config.Fallbacks, &way)
 	}
-	// When a connection breaks pgconn asks the server, over another one, to cancel what runs there. Of
-	// a COMMIT that waits for its standbys a server says "done" then, so nothing is ever dialled again
-	// for a connection that stands, unless its read is to be ended.
+	// When a connection breaks, pgconn opens another one to ask the server to cancel the
+	// statement. If that is a COMMIT that waits for its standbys, the server then reports it as
+	// done. So a connection that stands never dials again, except to end its read.
 	var sealed atomic.Bool
-	var last atomic.Pointer[line] // of the ways that were tried: the one that stands
+	var last atomic.Pointer[line] // of the ways that were tried, the one that connected
 	w.mayDial = func(may bool) { sealed.Store(!may) }
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second,

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Rows that are queued one by one go to the server as one statement, with an array for each column:
-// it then starts, plans and ends one insert instead of many.
+// Rows that are queued one by one go to the server as one statement, with an array for each
+// column: the server then plans and runs one insert instead of many.
 
-// fewestFolded is how many inserts of one text have to follow one another: the statement for many
-// has to be prepared once for each connection.
+// fewestFolded is how many inserts of one text must follow one another before they are folded:
+// the statement for many has to be prepared once for each connection.
 const fewestFolded = 8
 
-// A plainInsert puts one row of given values, as rebind writes it. A computed value might read what
-// the row before it has written.
+// A plainInsert inserts one row of given values, as rebind writes it. A computed value might
+// depend on the row before it.
 var plainInsert = regexp.MustCompile(
 	`^\s*(INSERT INTO \S+ \([^()]*\))\s+VALUES \((\$\d+(?:,\s*(?:\$\d+|\d+))*)\)\s*$`)
 
@@ -28,7 +28,8 @@ var arrays = map[uint32]string{
 	oidFloat8: "double precision[]", oidText: "text[]",
 }
 
-// folded returns the statement that puts many rows for one that puts one row; "" where it can't.
+// folded returns the statement that inserts many rows for one that inserts one row; "" if there
+// is none.
 func folded(text string, params []uint32) string {
 	parts := plainInsert.FindStringSubmatch(text)
 	if parts == nil {
@@ -46,8 +47,8 @@ func folded(text string, params []uint32) string {
 		" FROM unnest(" + strings.Join(all, ", ") + ") AS u (" + strings.Join(names, ", ") + ")"
 }
 
-// fold has a statement go together with those of the same text right before it; ok is false where
-// it has to go alone.
+// fold joins a statement with those of the same text right before it; ok is false if it has to go
+// alone.
 func (w *wire) fold(ctx context.Context, b *bound) (ok bool, err error) {
 	if !b.foldable() {
 		return false, nil
@@ -72,7 +73,7 @@ func (w *wire) fold(ctx context.Context, b *bound) (ok bool, err error) {
 	return true, nil
 }
 
-// sameFrom is where those begin, at the end of what goes ahead, that have the text of b.
+// sameFrom is the index in w.ahead from which all statements have the text of b.
 func (w *wire) sameFrom(b *bound) int {
 	from := len(w.ahead)
 	for from > 0 && w.ahead[from-1].prepared == b.prepared && w.ahead[from-1].foldable() {
@@ -94,9 +95,9 @@ func (b *bound) foldable() bool {
 	return true
 }
 
-// The head of an array on the wire, which src/backend/utils/adt/arrayfuncs.c reads: the number of
-// dimensions, whether there may be NULLs, the elements' type, how many there are, and the number of
-// the first.
+// The size of the head of an array on the wire, and the offset of the count in it
+// (src/backend/utils/adt/arrayfuncs.c): the number of dimensions, whether there may be NULLs, the
+// elements' type, the number of elements, and the index of the first.
 const arrayHead, arrayCount = 20, 12
 
 // addRow appends a row.

@@ -23,8 +23,7 @@ func (x *rx) Relations() ([]engine.Relation, error) {
 	return engine.RelationsOf(columns), err
 }
 
-// Catalog is the query that shows a person what views there are, or with the name of a table or a
-// view its columns.
+// Catalog is the query that lists the views, or with the name of a table or a view its columns.
 func (e *Engine) Catalog(relation string) string {
 	if relation == "" {
 		return `SELECT viewname FROM pg_views WHERE schemaname = current_schema() ORDER BY 1`
@@ -37,7 +36,7 @@ func (e *Engine) Catalog(relation string) string {
 // or behind a dot, in every language.
 var absent = regexp.MustCompile(`["«»„“](?:\w+\.)?(\w+)["«»”“]|\w+\.(\w+)`)
 
-// blame says what the server finds wrong with a statement.
+// blame returns what the server finds wrong with a statement.
 func blame(err error) (s engine.Statement) {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

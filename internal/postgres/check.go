@@ -10,8 +10,8 @@ import (
 	"selvedge/migrations"
 )
 
-// placeInKey is a column's place in the key of its table, which is the primary key, or the index
-// that stands for one where a long text is in it, with the text's beginning: see db.Same.
+// placeInKey is a column's position in the key of its table. The key is the primary key, or, if
+// it has a long text, the index on the beginning of that text that takes its place: see db.Same.
 const placeInKey = `coalesce((SELECT min(n) FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
     WHERE i.indrelid = a.attrelid
     AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class
@@ -19,7 +19,7 @@ const placeInKey = `coalesce((SELECT min(n) FROM pg_index AS i, generate_series(
     AND pg_get_indexdef(i.indexrelid, n, true) IN (quote_ident(a.attname),
     format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))), 0)`
 
-// beginningInKey says whether it is the latter.
+// beginningInKey reports whether the key is such an index.
 const beginningInKey = `EXISTS (SELECT 1 FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
     WHERE i.indrelid = a.attrelid
     AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class
@@ -37,8 +37,8 @@ ORDER BY a.attnum`
 const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()
 	ORDER BY tablename COLLATE "C"`
 
-// Check looks at the invariants of the schema and compares rows with their checksums. Constraints
-// and foreign keys are the server's, which lets nothing by; pg_amcheck looks at its pages.
+// Check checks the invariants of the schema, and compares rows with their checksums. The server
+// enforces constraints and foreign keys itself; pg_amcheck checks its pages.
 func (e *Engine) Check(ctx context.Context) (c engine.Checked, err error) {
 	err = e.during(ctx, "check", false, func(ctx context.Context, s *session) error {
 		s.wire.ctx = ctx
@@ -66,7 +66,7 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 		said("the tables that say which schema the database has are missing")
 		return nil
 	case have.Schema > last.Version:
-		return nil // what it has more, or otherwise, a newer program knows
+		return nil // additions or changes are a newer program's
 	}
 	if at := ladder.Step(have.Schema); at.Version != have.Schema ||
 		(have.MinReader != at.MinReader && !have.ShutToReaders()) ||

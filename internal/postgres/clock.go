@@ -9,20 +9,20 @@ import (
 	"selvedge/internal/machine"
 )
 
-// serverClock names the clock of a server in the leases that run on it. A primary that takes over
-// goes on with its own, which is set by the same time servers: what ends a lease a little early or
-// late, its epoch answers for.
+// serverClock names the clock of a server in the leases that run on it. A new primary has its own
+// clock, which is set by the same time servers. A lease may so end a little early or late; its
+// epoch protects against that.
 const serverClock = "server"
 
-// sqlClock goes before what else a new session asks for, and is answered with it.
+// sqlClock goes before a new session's first statements, and is answered with them.
 const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint; `
 
-// A clock is the server's, as this process knows it: by how much it was ahead of the machine's own
-// when the server was asked last. It is behind by the time that the answer took, at most, and by
-// what the two have drifted apart since.
+// A clock is the server's clock as this process knows it: how far it was ahead of the machine's
+// own when the server was last asked. It is behind by at most the time that the answer took, and
+// by the drift since.
 type clock struct{ ahead atomic.Int64 }
 
-// was says what the server's clock was when it was asked, a moment ago.
+// was records the time that the server reported a moment ago.
 func (c *clock) was(nanos int64) { c.ahead.Store(nanos - int64(machine.ReadBootTime().Since)) }
 
 // now is the server's time, in nanoseconds since 1970, as far as this process knows it.
@@ -30,7 +30,7 @@ func (c *clock) now() time.Duration {
 	return machine.ReadBootTime().Since + time.Duration(c.ahead.Load())
 }
 
-// begin asks for the time, and has the session take its settings.
+// begin asks for the time, and applies the session's settings.
 func (c *clock) begin(ctx context.Context, w *wire, settings string) error {
 	results, err := w.conn.Exec(ctx, sqlClock+settings).ReadAll()
 	if err := w.lost(ctx, err); err != nil {
@@ -48,5 +48,5 @@ func (e *Engine) Clock() machine.BootTime {
 	return machine.BootTime{Boot: serverClock, Since: e.clock.now()}
 }
 
-// OneMachine is what the address says.
+// OneMachine reports whether the address has hosts set to one.
 func (e *Engine) OneMachine() bool { return e.address.oneMachine }

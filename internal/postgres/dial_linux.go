@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unanswered is how long, in milliseconds, sent data may go without an acknowledgement of the other
-// host: a host that was cut off sends nothing.
+// unanswered is how long, in milliseconds, sent data may go without an acknowledgement by the
+// other host: a host that was cut off sends nothing.
 const unanswered = 12_000
 
 // giveUpEarly sets TCP_USER_TIMEOUT (man 7 tcp).

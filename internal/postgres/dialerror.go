@@ -20,7 +20,7 @@ type unreached struct {
 	err  error
 }
 
-// Error says in one line which host it is, and each reason once.
+// Error names the host and lists each reason once, in one line.
 func (u *unreached) Error() string {
 	if e, ok := errors.AsType[*pgconn.PgError](u.err); ok {
 		return "the server at " + u.host + " says: " + e.Error()
@@ -67,7 +67,7 @@ func reasons(err error) []string {
 // unreachedErrors are the errors of all hosts.
 type unreachedErrors []error
 
-// Error says them in one line.
+// Error lists the errors in one line.
 func (u unreachedErrors) Error() string {
 	var all []string
 	for _, err := range u {
@@ -77,7 +77,7 @@ func (u unreachedErrors) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// Unwrap returns them.
+// Unwrap returns the errors.
 func (u unreachedErrors) Unwrap() []error { return u }
 
 // notReached is the error of a connection to a host that failed.

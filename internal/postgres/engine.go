@@ -57,7 +57,7 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open connects to the server, creates or migrates the schema, and gives the open database.
+// Open connects to the server, creates or migrates the schema, and returns the open database.
 func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
@@ -92,12 +92,12 @@ func (e *Engine) replacing(err error) bool {
 // Path is the address without its secrets.
 func (e *Engine) Path() string { return e.address.String() }
 
-// Generation tells the databases apart that the address has had.
+// Generation distinguishes the databases that the address has had.
 func (e *Engine) Generation() uint64 { return e.generation }
 
-// Close waits for the calls under way, refuses new ones, and closes the connections: all at once,
-// so that a server that is silent keeps it for no longer than one of them. A second Close waits for
-// the first, and returns what that did.
+// Close waits for the calls under way, refuses new ones, and closes the connections side by side:
+// a silent server so delays it no longer than a single connection would. A second Close waits for
+// the first, and returns its result.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
 		e.calls.close()
@@ -114,7 +114,7 @@ func (e *Engine) Close() error {
 	return e.failed
 }
 
-// together runs all of them side by side.
+// together runs all parts side by side.
 func together(parts []func() error) error {
 	failed := make([]error, len(parts))
 	var all sync.WaitGroup
@@ -125,8 +125,8 @@ func together(parts []func() error) error {
 	return errors.Join(failed...)
 }
 
-// Interrupt ends the statements of the reads under way, and of those that come, and names the calls
-// that are not over.
+// Interrupt ends the statements of the reads under way and of later ones, and returns the names
+// of the calls that are not over.
 func (e *Engine) Interrupt() []string { return e.calls.interrupt() }
 
 // A call is one under way.
@@ -146,7 +146,7 @@ type calls struct {
 	left    sync.WaitGroup
 }
 
-// begin registers a call, and gives a read the context that interrupts it.
+// begin registers a call, and returns for a read the context that interrupts it.
 func (c *calls) begin(ctx context.Context, why string, write bool) (*call, context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,8 +23,8 @@ func state(err error) string {
 	return ""
 }
 
-// isLost reports whether the connection is gone, or the server refuses to go on with it. An
-// uncommitted transaction never commits then.
+// isLost reports whether the connection is gone, or the server refuses to continue with it. An
+// uncommitted transaction then never commits.
 func isLost(err error) bool {
 	if errors.Is(err, errConnection) {
 		return true
@@ -49,13 +49,15 @@ func isLost(err error) bool {
 		errors.Is(err, net.ErrClosed)
 }
 
-// errConnection stands for an error of pgconn that has no type: the connection was closed before.
+// errConnection stands for an error of pgconn that has no type: the connection was already
+// closed.
 var errConnection = errors.New("the connection to the server is closed")
 
-// errSilent is why a statement of ours is given up: the server does not answer, though its host may.
+// errSilent is why a statement of ours is given up: the server does not answer, though its host
+// may.
 var errSilent = fmt.Errorf("%w: no answer came in time", errConnection)
 
-// patient returns the context of one of our statements that waits for no lock.
+// patient returns the context for a statement of ours that waits for no lock.
 func patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, errSilent)
 }
@@ -70,7 +72,7 @@ func (i *interruption) Error() string { return "interrupted: " + i.cause.Error()
 // Unwrap returns the cause.
 func (i *interruption) Unwrap() error { return i.cause }
 
-// isBeaten reports whether the transaction lost against another one, and goes through when it is run again.
+// isBeaten reports whether the transaction lost against another one, and may succeed in a retry.
 func isBeaten(err error) bool {
 	s := state(err)
 	return s == "40001" || s == "40P01"
@@ -175,7 +177,7 @@ func constraint(s string) engine.Constraint {
 	return engine.NoConstraint
 }
 
-// waitEnded is the error of a caller whose context ended while it waited for what.
+// waitEnded returns the error of a caller whose context ended while it waited for what.
 func waitEnded(ctx context.Context, what string) error {
 	return engine.Failf(engine.ErrBusy,
 		"other callers hold "+what+"; try again, or give the call more time", "waiting for %s: %w",
@@ -189,7 +191,7 @@ func unknown(err error) error {
 		err)
 }
 
-// Unsupported is the error of what only a file has.
+// Unsupported returns the error for a call that only files support.
 func Unsupported(what, hint string) error {
 	return engine.Failf(engine.ErrUnsupported, hint, "a PostgreSQL server has no %s of ours", what)
 }

@@ -10,8 +10,8 @@ import (
 	"selvedge/internal/engine"
 )
 
-// What a session does others may see whose role is in pg_read_all_stats. That it is there, its
-// program and user, and the locks that it waits for, all may see.
+// Only roles in pg_read_all_stats see what other users' sessions do. All roles see that a session
+// exists, its program and user, and the locks that it waits for.
 const (
 	// sqlLockWaits are the sessions of this database that wait for locks, with a row for each
 	// session that blocks them.
@@ -63,7 +63,7 @@ FROM pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 
 	sqlWALSize = `SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM pg_ls_waldir()`
 )
 
-// Health looks at the calls under way, at the sizes, and at what keeps the server from its work.
+// Health reports the calls under way, the sizes, and what hinders the server's work.
 func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	var h engine.Health
 	err := e.Read(ctx, "health", func(x engine.Rx) (err error) {
@@ -82,7 +82,7 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	return h, err
 }
 
-// lookAtServer also gives the size of the WAL, where the user may see it.
+// lookAtServer also returns the size of the WAL, if the user may see it.
 func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	row := struct {
 		*engine.Server
@@ -131,15 +131,15 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int64)
 	return waits, nil
 }
 
-// A wait for locks is reported once it has lasted for tellAfter; tellEvery is the interval between
-// two looks. Tests shorten them.
+// A wait for locks is reported once it has lasted for tellAfter; tellEvery is the interval
+// between two looks. Tests shorten them.
 var (
 	tellAfter = 2 * time.Second
 	tellEvery = time.Second
 )
 
-// tellWaits reports the sessions that hold the locks that this one waits for, where the context
-// asks for that, until over is called. It reports each set of holders once.
+// tellWaits reports the sessions that hold the locks that this one waits for, if the context asks
+// for that, until over is called. It reports each set of holders once.
 func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) {
 	tell := engine.TellingWaits(ctx)
 	if tell == nil {

@@ -13,10 +13,10 @@ import (
 // mostLimits is how many numbers of rows a statement is prepared for.
 const mostLimits = 4
 
-// A limit is the place in a statement of the parameter that limits its rows. The server's plan for
-// any number assumes a tenth of the table, and so never becomes the kept plan: such a statement is
-// planned at each call, which takes longer than reading a page. So it is prepared again, with the
-// number written out, for a number that comes twice in a row.
+// A limit is the place in a statement of the parameter that limits its rows. The server's generic
+// plan, for any number, assumes a tenth of the table, and so is never chosen as the cached plan:
+// the statement is planned at each call, which takes longer than reading a page. So once a number
+// comes twice in a row, the statement is prepared again with the number written out.
 type limit struct {
 	text   string
 	at     [2]int // the range to write over
@@ -35,13 +35,13 @@ func (l *limit) find(text string) {
 	}
 }
 
-// all are a statement and those that have a number of rows written out.
+// all returns a statement and its variants that have a number of rows written out.
 func (l *limit) all(p *prepared) []*prepared {
 	return append(slices.Collect(maps.Values(l.by)), p)
 }
 
-// limited returns the statement that has the number of rows written out, once there is one. It takes
-// all of the arguments.
+// limited returns the variant of the statement that has the number of rows written out, once
+// there is one. It takes all of the arguments.
 func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValue) (*prepared, error) {
 	l := &p.limit
 	if l.number == 0 {

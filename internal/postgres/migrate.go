@@ -24,8 +24,8 @@ const oldestServer = 15
 const (
 	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL
 		AND to_regclass('goose_db_version') IS NOT NULL`
-	// sqlStrangers names tables of a schema without ours; those of an extension don't matter. It is
-	// one statement, since another program's migration may end between two.
+	// sqlStrangers names the tables of a schema that has none of ours, without those of
+	// extensions. It is one statement, since another program's migration may end between two.
 	sqlStrangers = `SELECT CASE WHEN to_regclass('selvedge_file') IS NOT NULL
 	AND to_regclass('goose_db_version') IS NOT NULL THEN '' ELSE array_to_string(ARRAY(
   SELECT relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -33,7 +33,7 @@ const (
   AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid
   AND deptype = 'e')
   ORDER BY relname COLLATE "C" LIMIT 3), ', ') END`
-	// Of a schema that the user has no right to use it fails, where sqlHasTables finds nothing.
+	// It fails for a schema that the user may not use, where sqlHasTables finds nothing.
 	sqlMayLook       = `SELECT to_regclass(format('%I.selvedge_file', ?::text)) IS NOT NULL`
 	sqlSchemaMissing = `SELECT NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?)`
 	sqlVersions      = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version
@@ -62,7 +62,8 @@ func readVersions(get engine.Get) (engine.Versions, error) {
 // ladder is this program's.
 var ladder = engine.Ladder{Steps: migrations.Steps, Views: migrations.PostgresViews(), What: "database"}
 
-// prepare looks at what the server has, and brings it to this program's schema where that is wanted.
+// prepare examines the server's schema, and migrates it to this program's schema if that is
+// wanted.
 func (e *Engine) prepare(ctx context.Context) (err error) {
 	s, err := e.newSession(ctx)
 	if err != nil {
@@ -135,10 +136,10 @@ func (e *Engine) notOurs(tables string, cause error) error {
 	}
 }
 
-// migrate takes all steps in one transaction, while no other program does.
+// migrate takes all steps in one transaction, under a lock that keeps other programs out.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
-	// Between two statements a starved process may take longer than one that holds something may:
-	// nothing is held here but the schema.
+	// Between two statements a starved process may take longer than a transaction with locks is
+	// otherwise allowed: this one locks only the schema.
 	settings := fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = '30s'",
 		lockTimeout(e.config.LockTimeout))
 	if _, err := s.wire.simple(ctx, settings); err != nil {
@@ -186,8 +187,8 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	case err != nil || tags[0] != "COMMIT":
 		return have, errors.Join(errors.New("the migration was not committed"), err)
 	}
-	// A warning says that the wait for the standbys was given up. They have this commit once they
-	// have a later one.
+	// A warning means that the wait for the standbys was given up. They have this commit once
+	// they have a later one.
 	for s.wire.warned != nil {
 		s.wire.warned = nil
 		if _, err := s.wire.simple(ctx, sqlTouch); err != nil {
@@ -200,8 +201,8 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	return have, err
 }
 
-// lockTimeout is the server's setting, in milliseconds. 0, which means no limit, stands for more
-// than it can hold.
+// lockTimeout returns the server's setting, in milliseconds. A duration beyond its range becomes
+// 0, which means no limit.
 func lockTimeout(d time.Duration) int64 {
 	if ms := d.Milliseconds(); ms <= math.MaxInt32 {
 		return max(1, ms)
@@ -244,8 +245,8 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 	return err
 }
 
-// dropViews drops the views that a program of ours has made. A view of a user's that stands on one
-// of them is in the way, and is named by the server.
+// dropViews drops the views that our programs have made. A user's view that depends on one of
+// them makes it fail, and the server's error names that view.
 func dropViews(ctx context.Context, s *session) error {
 	var made string
 	if err := s.get(&made, sqlViewsMade); err != nil || made == "" {
@@ -259,7 +260,7 @@ func dropViews(ctx context.Context, s *session) error {
 	return err
 }
 
-// nested is a connection in the middle of a transaction as goose wants it: each of its transactions
+// nested is a connection in the middle of a transaction, for goose: each of goose's transactions
 // is a savepoint, so that all steps take effect together or not at all.
 type nested struct{ *wire }
 

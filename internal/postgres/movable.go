@@ -12,9 +12,9 @@ import (
 
 var _ engine.Movable = (*Engine)(nil)
 
-// Handles on any host may have been opened before a move began. A trigger on each table stops them:
-// its creation waits for the transactions that have written there, and every later statement meets
-// it. A program that moves rows says so in a setting of its session.
+// Handles on any host may have been opened before a move began. A trigger on each table stops
+// them: creating it waits for the transactions that have written to the table, and every later
+// statement fires it. A program that moves rows identifies itself by a setting of its session.
 const (
 	sqlstateShut    = "SVMOV"
 	sqlSettingMover = "; SELECT set_config('selvedge.mover', 'on', false)"
@@ -44,8 +44,8 @@ AND pg_relation_size(oid) / current_setting('block_size')::BIGINT > 2 * relpages
 FROM owner_beats AS b JOIN owners AS o ON o.id = b.owner WHERE b.until > server_nanos() ORDER BY o.id
 	LIMIT 10`
 
-	// sqlInTheWay are the sessions whose transactions have what shutting the tables waits for; opening
-	// them again waits for readers, too.
+	// sqlInTheWay lists the sessions whose transactions hold locks that shutting the tables waits
+	// for; opening them again waits for readers, too.
 	sqlInTheWay = `SELECT pid, application_name AS program, coalesce(usename, '') AS role,
 	coalesce(state, '') AS state
 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN (
@@ -68,8 +68,8 @@ FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NO
 	AND a.attgenerated = ''
 ORDER BY a.attnum`
 
-	// sqlSequences are the sequences behind the tables' identities. A sequence that has given no
-	// number yet has is_called false.
+	// sqlSequences lists the sequences behind the tables' identities. is_called is false for a
+	// sequence that has returned no number yet.
 	sqlSequences = `SELECT c.relname AS "table",
 	pg_get_serial_sequence(quote_ident(c.relname), a.attname) AS sequence
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -90,8 +90,8 @@ WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r'
 ORDER BY t.relname, i.indexrelid, a.attnum`
 )
 
-// Keep keeps other programs from moving rows into the database. The lock is its session's, and ends
-// with it.
+// Keep prevents other programs from moving rows into the database. The lock belongs to a session,
+// and ends with it.
 func (e *Engine) Keep(ctx context.Context) error {
 	if e.keeper != nil {
 		return nil
@@ -113,9 +113,9 @@ func (e *Engine) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Shut makes the server refuse all writers, those with open handles too, and then looks for living
-// owners. It may wait for the tables: an earlier snapshot would show neither the owners that came
-// meanwhile nor what they wrote.
+// Shut makes the server refuse all writers, including open handles, and then looks for living
+// owners. It may have to wait for the tables: a snapshot from before the wait would show neither
+// the owners that came during it nor what they wrote.
 func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) error) error {
 	err := e.WriteLocked(ctx, why, func(t engine.Tx) error {
 		if err := e.lockTimeout(t); err != nil {
@@ -144,7 +144,7 @@ func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) 
 	return e.inTheWay(ctx, err, false)
 }
 
-// inTheWay says whose transactions a lock was not to be had for.
+// inTheWay adds to the error of a failed lock whose transactions held it.
 func (e *Engine) inTheWay(ctx context.Context, err error, readers bool) error {
 	if state(err) != "55P03" {
 		return err
@@ -194,7 +194,7 @@ func nobodyLives(x engine.Rx) error {
 	return busy
 }
 
-// Reopen takes the triggers away.
+// Reopen removes the triggers.
 func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) error) error {
 	err := e.Write(ctx, why, func(t engine.Tx) error {
 		if err := e.lockTimeout(t); err != nil {
@@ -208,7 +208,7 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 	return e.inTheWay(ctx, err, true)
 }
 
-// Describe returns the tables of the schema. Columns that the server computes are no table's own.
+// Describe returns the tables of the schema, without columns that the server computes.
 func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
 	return engine.Describe(x, sqlMovable, engine.Quoted, sqlColumnsToMove, sqlReferencesOf)
 }
@@ -236,7 +236,7 @@ func (e *Engine) Counters(x engine.Rx) (map[string]int64, error) {
 	return counters, nil
 }
 
-// Count sets one of them.
+// Count sets the counter of a table.
 func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	var sequence string
 	err := t.Get(&sequence, sqlSequenceOf, []any{engine.Quoted(table)})
