@@ -14,10 +14,10 @@ import (
 	"selvedge/internal/machine"
 )
 
-// A process is alive until the time in its row in owner_beats, by the server's clock, and moves
-// that time on while it runs. A beat that comes too late, because the process was stopped or cut
-// off, moves nothing: the process is dead for good, and gets another number at its next claim. The
-// epochs of its claims fence what it still believes to hold.
+// A process is alive until the time in its row in owner_beats, by the server's clock. Its
+// heartbeats extend that time while it runs. A heartbeat that comes too late, because the process
+// was stopped or cut off, changes nothing: the process is dead for good, and gets another number
+// at its next claim. The epochs of its claims fence what it still believes to hold.
 
 // DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
 const (
@@ -31,16 +31,16 @@ func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
 // beatPause is the pause between two beats. Tests shorten it.
 var beatPause = (*Address).beatEvery
 
-// certain is how long after a beat a process takes itself for alive without asking: its own clock
-// may be slower than the server's.
+// certain is how long after a heartbeat a process takes itself for alive without asking: its own
+// clock may be slower than the server's.
 func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 
 const (
 	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns,
 	checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
 INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made RETURNING owner`
-	// sqlBeat asks for the token too: a backup of the server's that was brought back may have given
-	// the number to another process since.
+	// sqlBeat compares the token too: after a backup of the server was restored, another process
+	// may have got the number.
 	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ?
 	WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)
 	AND until > server_nanos() RETURNING 1)
@@ -48,18 +48,19 @@ SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 	sqlLives = `SELECT until, server_nanos() AS now,
 		CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
-	// sqlStays is sqlLives, and keeps the row as it is: several may at once.
+	// sqlStays is sqlLives, and locks the row against changes; several transactions may do so at
+	// once.
 	sqlStays = sqlLives + ` FOR SHARE`
 
 	sqlDropOwner = `DELETE FROM owners WHERE id = ? AND token = ?`
 	sqlDie       = `UPDATE owner_beats SET until = 0
 		WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)`
 
-	// sqlForgettable finds owners that are dead and own nothing, and locks them so. It skips the
+	// sqlForgettable finds owners that are dead and own nothing, and locks their rows. It skips
 	// rows that other transactions have locked: waiting for them in the middle of a transaction
-	// could deadlock. For the same reason it checks itself what owners own: the foreign keys know
-	// it too, but wait for transactions that change it. An owner without a row in owner_beats came
-	// from a file.
+	// could deadlock. For the same reason it checks itself what owners own: the foreign keys
+	// would refuse the deletion too, but wait for transactions that change the references. An
+	// owner without a row in owner_beats came from a file.
 	sqlForgettable = `WITH idle AS MATERIALIZED (SELECT id FROM owners AS o WHERE id = ANY (CAST(? AS BIGINT[]))
 	AND NOT EXISTS (SELECT 1 FROM runs WHERE owner_id = o.id)
 	AND NOT EXISTS (SELECT 1 FROM live_runs WHERE owner_id = o.id)
@@ -76,7 +77,7 @@ SELECT id FROM dead UNION ALL SELECT id FROM silent`
 	sqlDropOwners = `DELETE FROM owners WHERE id = ANY (CAST(? AS BIGINT[]))`
 )
 
-// A home is what the handles of one database have in common in this process: its number among the owners.
+// A home is what the handles of one database share in this process: its number among the owners.
 type home struct {
 	key     string
 	certain time.Duration
@@ -88,7 +89,7 @@ type home struct {
 	id      int64
 	token   uuid.UUID          // of the row of this number
 	until   time.Duration      // since the machine's start: it certainly lives until then
-	stop    context.CancelFunc // ends the beats; nil while none run
+	stop    context.CancelFunc // ends the heartbeats; nil while none run
 	stopped chan struct{}
 }
 
@@ -115,7 +116,7 @@ func homeOf(e *Engine) *home {
 	return h
 }
 
-// known is this process's number while it certainly lives; 0 where it has none.
+// known returns this process's number while the process certainly lives; 0 if it has none.
 func (h *home) known() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +132,7 @@ func (h *home) number() int64 {
 	return id
 }
 
-// row is what the row of this process's number has.
+// row returns the number and the token of this process's row.
 func (h *home) row() (id int64, token uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +146,7 @@ func (h *home) doubt() {
 	h.until = 0
 }
 
-// lives keeps that the process has this number, and was alive at the moment from.
+// lives records that the process has this number, and was alive at the moment from.
 func (h *home) lives(id int64, token uuid.UUID, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +158,7 @@ func (h *home) lives(id int64, token uuid.UUID, from time.Duration) {
 	}
 }
 
-// renewed is lives for a beat, which may come after the process has given its number up.
+// renewed is lives for a heartbeat, which may come after the process has given its number up.
 func (h *home) renewed(id int64, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,14 +167,14 @@ func (h *home) renewed(id int64, from time.Duration) {
 	}
 }
 
-// ends reports whether the process may be dead within d, if nothing is heard of the server.
+// ends reports whether the process may be dead within d, unless it hears from the server.
 func (h *home) ends(id int64, d time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.id == id && machine.ReadBootTime().Since+d >= h.until
 }
 
-// tell tells all handles that this process counts as dead, or soon may.
+// tell notifies all handles that this process counts as dead, or soon may.
 func (h *home) tell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +203,7 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 	defer close(stopped)
 	var own spare
 	defer own.close()
-	var of *Engine // the handle whose connection that is
+	var of *Engine // the handle whose connection it is
 	for next := every; engine.Pause(ctx, next); {
 		next = every
 		id, token, e := h.beating()
@@ -269,8 +270,8 @@ func (h *home) beatOnce(ctx context.Context, e *Engine, own *spare, id int64, to
 	return true
 }
 
-// leave ends the home with its last handle: others can take at once what the process owned. Handles
-// that open or close meanwhile don't wait for this one's server.
+// leave ends the home with its last handle: others can take at once what the process owned.
+// Handles that open or close at the same time don't wait for this one's server.
 func (h *home) leave(e *Engine) error {
 	id, token, stop, last := h.without(e)
 	if !last {
@@ -297,7 +298,7 @@ func (h *home) leave(e *Engine) error {
 	return s.close()
 }
 
-// without takes a handle out. The last one closes the home and gives its number up.
+// without removes a handle. The last one closes the home and gives its number up.
 func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.CancelFunc, last bool) {
 	homes.Lock()
 	defer homes.Unlock()
@@ -313,12 +314,12 @@ func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.Cance
 	return id, token, stop, true
 }
 
-// errNewNumber has a transaction run again whose snapshot is older than the number of its process.
+// errNewNumber makes a transaction retry: its snapshot is older than the number of its process.
 var errNewNumber = errors.New("this process has another number than when the transaction began")
 
-// Owner returns the number under which this process owns claims. It makes the rows at the first call,
-// and again after the process has died, over another connection: functions that run side by side
-// share one number. The transaction then runs again, and sees them.
+// Owner returns the number under which this process owns claims. It inserts the rows at the first
+// call, and again after the process has died, over another connection: functions that run side by
+// side share one number. The transaction then runs again, and sees the rows.
 func (t *tx) Owner() (int64, error) {
 	if err := t.usable(); err != nil {
 		return 0, err
@@ -338,7 +339,7 @@ func (t *tx) Owner() (int64, error) {
 	return id, nil
 }
 
-// ensure returns the number of this process, which lives, and makes one where it has none.
+// ensure returns the number of this process, which lives. It makes one if there is none.
 func (h *home) ensure(e *Engine) (id int64, err error) {
 	if id := h.known(); id != 0 {
 		return id, nil
@@ -391,15 +392,15 @@ func (x *rx) Owns(id int64) (bool, error) {
 	case h.known() == id:
 		return true, nil
 	}
-	life, err := x.life(id) // it may have come too late
+	life, err := x.life(id) // the heartbeat may have come too late
 	if life == engine.LifeDead {
 		h.died(id)
 	}
 	return life == engine.LifeAlive, err
 }
 
-// Life reports whether the process with this number still runs, or has been silent for so long that it
-// counts as dead.
+// Life reports whether the process with this number still runs, or has been silent for so long
+// that it counts as dead.
 func (x *rx) Life(id int64) (engine.Life, error) {
 	if own, err := x.Owns(id); own || err != nil {
 		return engine.LifeAlive, err
@@ -408,10 +409,10 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 }
 
 // life judges by the row as the transaction sees it, which in a serialisable one is as old as its
-// first statement. So a read gets what was true when it began. A write locks the row of a dead
-// owner, which fails, and makes it run again, where the owner has beaten since. No transaction
-// marks others dead: a late beat changes nothing. So transactions that judge at the same time don't
-// wait for each other, with all that they have locked.
+// first statement. So a read returns what was true when it began. A write locks the row of a dead
+// owner; if the owner has sent a heartbeat since, the lock fails, and the write runs again. No
+// transaction marks others dead, since a late heartbeat changes nothing. So transactions that
+// judge at the same time don't wait for each other, with all that they have locked.
 func (x *rx) life(id int64) (engine.Life, error) {
 	writes := x.ctx == nil
 	for range 2 {
@@ -432,7 +433,7 @@ func (x *rx) life(id int64) (engine.Life, error) {
 			return engine.LifeDead, nil
 		}
 		switch err = x.Get(&at, sqlStays, []any{id}); {
-		case errors.Is(err, engine.ErrNotFound): // it was forgotten meanwhile: the next look tells
+		case errors.Is(err, engine.ErrNotFound): // it was forgotten meanwhile: the next look shows it
 		case err != nil:
 			return engine.LifeUnknown, err
 		case at.Until > at.Now: // it has beaten since it was looked at
@@ -444,11 +445,11 @@ func (x *rx) life(id int64) (engine.Life, error) {
 	return engine.LifeUnknown, nil // this user may read it and not lock it: a policy of the server's
 }
 
-// ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.
+// ownersAtOnce is how many owners one transaction examines. The next one continues after them.
 const ownersAtOnce = 256
 
-// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more. An
-// owner that another transaction is judging stays until the next call.
+// ForgetDeadOwners deletes the rows of dead processes that nothing refers to any more. An owner
+// that another transaction is judging stays until the next call.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
 	return engine.ForgetDead(t, after, ownersAtOnce, func(ids []int64) error {
 		var dead []int64

@@ -43,7 +43,7 @@ func (w *wire) prefetch(ctx context.Context, query string, args []any) error {
 	return w.lost(ctx, err)
 }
 
-// prefetched returns the prefetched answer to a question, once; nil without one.
+// prefetched returns the prefetched answer to a question, once; nil if there is none.
 func (w *wire) prefetched(ctx context.Context, query string, b *bound) (*results, error) {
 	unsent := func(other bound) bool { return other.question != "" }
 	if len(w.answers.by) == 0 && !slices.ContainsFunc(w.ahead, unsent) {
@@ -63,7 +63,8 @@ func (w *wire) prefetched(ctx context.Context, query string, b *bound) (*results
 	return kept, nil
 }
 
-// pass reads the answer to what went ahead, and keeps that to a question.
+// pass reads the answer to a statement that was sent ahead, and keeps it if it answers a
+// question.
 func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) error {
 	if b.question == "" {
 		_, err := from.Close()
@@ -77,7 +78,7 @@ func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) er
 	whole := w.answers.size+r.size <= mostPrefetched
 	_, err := from.Close()
 	if r.reader = nil; err != nil || failed != nil || !whole {
-		return err // the question itself reports what is wrong with a value
+		return err // asking the question again reports what is wrong with a value
 	}
 	if w.answers.by == nil {
 		w.answers.by = map[string]*results{}
@@ -108,7 +109,7 @@ func (x *rx) Prefetch(query string, args []any) error {
 	return x.after(x.session.wire.prefetch(x.session.wire.ctx, query, args))
 }
 
-// sqlNumbers takes numbers for new rows of a table from the sequence behind its key.
+// sqlNumbers draws numbers for new rows of a table from the sequence behind its key.
 const sqlNumbers = `SELECT nextval(s.behind) FROM (
     SELECT pg_get_serial_sequence(quote_ident(c.relname), a.attname)::regclass AS behind
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -120,7 +121,7 @@ type numbers map[string]*struct {
 	expect int
 }
 
-// Expect says how many rows are about to be numbered.
+// Expect announces how many rows are about to be numbered.
 func (t *tx) Expect(table string, rows int) {
 	if t.numbers == nil {
 		t.numbers = numbers{}
@@ -136,10 +137,10 @@ func (t *tx) Expect(table string, rows int) {
 	n.expect += rows
 }
 
-// Drawn has nothing to do: no sequence goes back.
+// Drawn does nothing: no sequence goes back.
 func (*tx) Drawn(string, int64) {}
 
-// Drawing takes the next of the sequence behind the key.
+// Drawing returns the SQL that draws the next number of the sequence behind the key.
 func (*tx) Drawing(table, key string) string { return "nextval('" + table + "_" + key + "_seq')" }
 
 // Number numbers a row, and all that are expected with it.

@@ -23,11 +23,11 @@ const (
 	silentFor = 5
 )
 
-// A scout knows the connections of a handle, and ends those to a primary that was replaced. Such a
-// primary does not know it, nor does the TCP connection: it may be stopped, or cut off from the
-// other hosts alone. It then answers nothing, or what was true before, and acknowledges no commit.
-// So the scout asks the other hosts, over connections of its own. A caller whose connection was
-// ended finds it lost, and goes on over another one.
+// A scout watches the connections of a handle, and ends those to a primary that was replaced.
+// Such a primary does not know it, nor does the TCP connection show it: the host may be stopped,
+// or cut off from the other hosts alone. It then answers nothing, or from old data, and
+// acknowledges no commit. So the scout asks the other hosts, over connections of its own. A
+// caller whose connection was ended finds it lost, and continues over another one.
 type scout struct {
 	address  *Address
 	every    time.Duration
@@ -61,7 +61,7 @@ type line struct {
 // started is when this process's time begins, which no clock that is set changes.
 var started = time.Now()
 
-// Read waits for what the server says.
+// Read waits for data from the server.
 func (l *line) Read(b []byte) (int, error) {
 	l.used.Store(true)
 	l.waits.Store(int64(time.Since(started)))
@@ -97,7 +97,7 @@ func (s *scout) known() string {
 	return s.newest
 }
 
-// met takes note of a primary's timeline, and reports whether it is not one that was replaced.
+// met records a primary's timeline, and reports whether that primary was not replaced.
 func (s *scout) met(timeline string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *scout) met(timeline string) bool {
 	return true
 }
 
-// add takes a connection into its care. leave gives it back.
+// add puts a connection under the scout's watch. leave ends that.
 func (s *scout) add(l *line) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *scout) add(l *line) (leave func()) {
 	}
 }
 
-// run looks until ctx ends.
+// run asks the hosts until ctx ends.
 func (s *scout) run(ctx context.Context, stopped chan<- struct{}) {
 	defer close(stopped)
 	clock := time.NewTicker(s.every)
@@ -155,8 +155,8 @@ func (s *scout) run(ctx context.Context, stopped chan<- struct{}) {
 	}
 }
 
-// wanted reports whether the hosts are to be asked: something was asked of one, and there are
-// others; or the only one is silent.
+// wanted reports whether to ask the hosts: a host was asked something and there are other hosts,
+// or the only host is silent.
 func (s *scout) wanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 }
 
 // dialled records whether a host refused a connection: then it lives, and its earlier connections
-// may. A host that is starting or stopping says nothing about them.
+// may. An error of a host that is starting or stopping is no sign of either.
 func (s *scout) dialled(host string, err error) {
 	state := state(err)
 	s.mu.Lock()

@@ -16,7 +16,7 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 }
 
 // ReadSingle runs fn without a transaction around its statements, of which there is usually one.
-// Reading sessions can't change anything either way.
+// Reading sessions are read-only with or without a transaction.
 func (e *Engine) ReadSingle(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	return e.read(ctx, why, fn, nil)
 }
@@ -50,8 +50,8 @@ func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error,
 	}
 }
 
-// serveRead runs fn once. again is why it may be run once more, where the connection or a statement
-// was no good.
+// serveRead runs fn once. again is why it may be run once more: the connection or a prepared
+// statement failed.
 func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, begin []bound,
 	out *callback.Outcome,
 ) (again error) {
@@ -74,7 +74,7 @@ func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) e
 	})
 	if x.dead != nil && !out.Gone() && ctx.Err() == nil {
 		if out.Err == nil {
-			out.Err = x.dead // whatever fn made of it
+			out.Err = x.dead // whatever fn returned
 		}
 		return x.dead
 	}

@@ -9,8 +9,8 @@ import (
 	"selvedge/internal/engine"
 )
 
-// What a callback's statement may not be. The transaction is ours to end, and a setting would stay
-// on the connection for the next callers.
+// The statements that a callback may not run. The transaction is ours to end, and a setting would
+// stay on the connection for the next callers.
 var refusedStatements = map[string]string{
 	"BEGIN": transactionControl, "START": transactionControl, "COMMIT": transactionControl,
 	"END": transactionControl, "ROLLBACK": transactionControl, "ABORT": transactionControl,
@@ -27,9 +27,10 @@ const (
 	settings = "a setting would stay for the next callers"
 )
 
-// rebind writes a text for the server: each ? becomes $1, $2 and so on, and ?7 becomes $7, outside
-// of strings, quoted names, comments and $tags$ (postgresql.org/docs/15/sql-syntax-lexical.html).
-// It refuses what a callback may not run, and says whether the statement may change something.
+// rebind rewrites a text for the server: each ? becomes $1, $2 and so on, and ?7 becomes $7,
+// outside of strings, quoted names, comments and $tags$
+// (postgresql.org/docs/15/sql-syntax-lexical.html). It refuses what a callback may not run, and
+// reports whether the statement may change something.
 func rebind(query string) (text string, changes bool, err error) {
 	t := tokens{text: query}
 	t.out.Grow(len(query) + 16)
@@ -58,8 +59,8 @@ func rebind(query string) (text string, changes bool, err error) {
 }
 
 // reading are the words that may stand before a parenthesis in a query that changes nothing. Any
-// other function may change something: nextval does, and a user's own may. A query that is wrongly
-// taken for a change costs a commit.
+// other function may change something: nextval does, and a user's own may. A query that is
+// wrongly taken for a change costs a commit.
 var reading = engine.Words(`all and any array as avg between bool_and bool_or by case cast coalesce count
 	date_trunc distinct else except exists extract filter from generate_series greatest having in instr
 	intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5
@@ -73,7 +74,7 @@ type tokens struct {
 	out    strings.Builder
 }
 
-// next copies one token, and gives it where it is a word.
+// next copies one token, and returns it if it is a word.
 func (t *tokens) next() (word string) {
 	start := t.at
 	c := t.text[start]
@@ -140,7 +141,7 @@ func (t *tokens) dollar() {
 // is the same.
 func (t *tokens) quoted(quote byte) { t.skipPast(1, string(quote)) }
 
-// escaped reads E'…', where a backslash takes the meaning from what follows it.
+// escaped reads E'…', where a backslash escapes the next character.
 func (t *tokens) escaped() {
 	for t.at++; t.at < len(t.text); t.at++ {
 		switch t.text[t.at] {
@@ -154,7 +155,7 @@ func (t *tokens) escaped() {
 	t.at = len(t.text)
 }
 
-// line reads to the end of the line. The server takes a carriage return for one too.
+// line reads to the end of the line. For the server a carriage return ends one too.
 func (t *tokens) line() {
 	if n := strings.IndexAny(t.text[t.at:], "\r\n"); n >= 0 {
 		t.at += n + 1

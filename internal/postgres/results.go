@@ -10,24 +10,24 @@ import (
 	"selvedge/internal/scan"
 )
 
-// results are the rows of a query: some on the connection still, and before them those that were
-// read to free it.
+// results are the rows of a query: first those that were read into memory to free the connection,
+// then those that are still on it.
 type results struct {
 	wire     *wire
-	ctx      context.Context // what ends the statement
+	ctx      context.Context // ends the statement
 	prepared *prepared
 	reader   *reader // nil once all is read
 	kept     [][]driver.Value
-	size     int // of all that were kept, in bytes
+	size     int // of kept, in bytes, rows already returned included
 	failed   error
 
-	ahead bool           // the row that the connection is at was not given yet
-	here  bool           // it is the one that was given last
-	row   []driver.Value // the one that was given last, where it is in memory
+	ahead bool           // the row that the connection is at was not returned yet
+	here  bool           // the row that the connection is at was the last one returned
+	row   []driver.Value // the last one returned, if it is in memory
 	steps bool           // Step goes from row to row, and Next only decodes
 }
 
-// mostKept bounds what of one query is read into memory to free the connection.
+// mostKept bounds how many bytes of one query's rows are read into memory to free the connection.
 const mostKept = 64 << 20
 
 var errTooMuchOpen = engine.Failf(engine.ErrInvalid,
@@ -45,7 +45,7 @@ func (r *results) Columns() []string {
 	return names
 }
 
-// advance goes to the next row on the connection, and ends the reading after the last.
+// advance moves to the next row on the connection, and ends the reading after the last.
 func (r *results) advance() bool {
 	if r.reader == nil {
 		return false
@@ -66,7 +66,7 @@ func (r *results) ended(err error) {
 	}
 }
 
-// keep keeps the row that the connection is at.
+// keep reads the row that the connection is at into memory.
 func (r *results) keep() error {
 	row := make([]driver.Value, len(r.prepared.Fields))
 	for _, value := range r.reader.Values() {
@@ -98,11 +98,11 @@ func (r *results) keepRest() error {
 	for r.failed == nil && r.advance() {
 		r.failed = r.keep()
 	}
-	if r.reader != nil { // the first error is what is told
+	if r.reader != nil { // the first error is the one reported
 		_, err := r.reader.Close()
 		r.ended(err)
 	}
-	return nil // their reader is told
+	return nil // the error is reported to their reader
 }
 
 func (r *results) decode(dest []driver.Value) (err error) {
@@ -114,7 +114,7 @@ func (r *results) decode(dest []driver.Value) (err error) {
 	return nil
 }
 
-// step goes to the next row.
+// step moves to the next row.
 func (r *results) step() bool {
 	r.here, r.row = false, nil
 	if len(r.kept) > 0 {
@@ -141,16 +141,16 @@ func (r *results) Next(dest []driver.Value) error {
 	return nil
 }
 
-// Step goes to the next row, which Next then decodes where Take doesn't.
+// Step moves to the next row, which Next then decodes if Take doesn't.
 func (r *results) Step() bool {
 	r.steps = true
 	return r.step()
 }
 
-// Err is what ended the rows early.
+// Err returns the error that ended the rows early.
 func (r *results) Err() error { return r.failed }
 
-// Take reads the row straight from the connection, where it is there and of the usual types.
+// Take reads the row straight from the connection, if it is there and its types are usual ones.
 func (r *results) Take(dest []any) bool {
 	if !r.here || len(dest) != len(r.prepared.Fields) {
 		return false
@@ -163,7 +163,7 @@ func (r *results) Take(dest []any) bool {
 	return true
 }
 
-// Close ends the reading. What the statement itself did stays done.
+// Close ends the reading. The statement's own changes stay.
 func (r *results) Close() error {
 	r.kept, r.row, r.here, r.ahead = nil, nil, false, false
 	if r.reader == nil {

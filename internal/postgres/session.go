@@ -13,16 +13,17 @@ import (
 	"selvedge/internal/scan"
 )
 
-// A session is one connection, as sqlx uses it, and the row by which its commits are settled where it writes.
+// A session is one connection, as sqlx uses it. A writing session also has a row in the database,
+// by which its commits are settled.
 type session struct {
 	wire *wire
 	pool *sqlx.DB
 	conn *sqlx.Conn
-	used time.Time // when it was given back last
+	used time.Time // when it was last released
 
 	row     int64         // in the table sessions; 0 in a session that only reads
-	seen    time.Duration // a moment before the one that the row holds, by the server's clock
-	outcome int64         // the last number that was given to a transaction
+	seen    time.Duration // just before the moment that the row holds, by the server's clock
+	outcome int64         // the last number of a transaction
 }
 
 // The settings of every session. A sequential scan of a small table would make a serialisable
@@ -72,7 +73,7 @@ func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, err
 	return s, nil
 }
 
-// within has the session's statements end with ctx, until the function that it gives is called.
+// within makes the session's statements end with ctx, until the returned function is called.
 func (s *session) within(ctx context.Context) (without func()) {
 	s.wire.ctx = ctx
 	return func() { s.wire.ctx = background }
@@ -98,13 +99,13 @@ func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// resign takes the session's row away and closes it.
+// resign deletes the session's row and closes the session.
 func (s *session) resign() error {
 	if s.row != 0 && !s.broken() {
 		ctx, cancel := patient(background, closePatience)
 		defer cancel()
 		defer s.within(ctx)()
-		_, _ = s.exec(sqlDropSession, s.row) // it does no harm, and goes in a day
+		_, _ = s.exec(sqlDropSession, s.row) // a row that stays does no harm, and is deleted after a day
 	}
 	return s.close()
 }
@@ -127,7 +128,7 @@ func (s *session) broken() bool {
 // after it was lost.
 type spare struct{ *session }
 
-// get returns the session, which open makes unless there is one that works.
+// get returns the session. It calls open unless there is one that works.
 func (p *spare) get(ctx context.Context, open func(context.Context) (*session, error)) (*session, error) {
 	if p.session != nil && !p.broken() {
 		return p.session, nil
@@ -185,7 +186,7 @@ func (s *session) get(dest any, query string, args ...any) error {
 // delete it.
 const sessionKept = 12 * time.Hour
 
-// sessions is a pool of them, opened as they are needed.
+// sessions is a pool of sessions, opened as they are needed.
 type sessions struct {
 	open   func(context.Context) (*session, error)
 	places chan struct{} // one for each that may be open
@@ -268,7 +269,7 @@ func (p *sessions) renew() {
 	}
 }
 
-// close waits for those in use, and closes all.
+// close waits for the sessions in use, and closes all.
 func (p *sessions) close() error {
 	for range cap(p.places) {
 		<-p.places

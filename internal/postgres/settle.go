@@ -16,31 +16,31 @@ import (
 )
 
 // A COMMIT whose answer did not come may have happened, and still may. Each transaction writes a
-// number of its own into its session's row, in the message that commits it. A caller that lost the
-// answer changes that row over another connection. The change waits for the transaction's lock as
-// long as it is under way, on a server that waits for its standbys too, and then finds the number
-// or does not. A replaced server can't commit the change, so it settles nothing. The server undoes
-// a transaction whose message was cut short, at the latest after it has been idle for 30 s. A new
-// primary without the row was elected before the row reached it, and so has nothing that was done
-// after it either.
+// number of its own into its session's row, in the message that commits it. A caller that lost
+// the answer changes that row over another connection. The change waits for the transaction's
+// lock while the transaction is under way, also on a server that waits for its standbys, and then
+// finds the number or does not. A replaced server can't commit the change, so it settles nothing.
+// The server undoes a transaction whose message was cut short, at the latest after it has been
+// idle for 30 s. A new primary without the row was elected before the row reached it, and so has
+// nothing that was done after it either.
 
-// sqlSettle asks for the session's number, and ends the session: below 0 no transaction of it is
-// committed any more. A message that is still on its way then comes too late, also one that begins
-// its transaction only where it arrives. Its own commit waits for the standbys, whatever is said
-// elsewhere.
+// sqlSettle reads the session's number, and ends the session: while the number is below 0, none
+// of its transactions commits. A message that is still on its way then comes too late, even one
+// that begins its transaction only when it arrives. The commit of sqlSettle waits for the
+// standbys, whatever other settings there are.
 const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions
 	SET outcome = least(outcome, -outcome - 1), seen = server_nanos() WHERE id = %d
 RETURNING -outcome - 1; SELECT server_nanos()`
 
 const (
-	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a text of
-	// ours where that is not there, or was settled. The text hangs on a count, so that the server does
-	// not try while it plans.
+	// sqlKeepOutcome writes the transaction's number into its session's row. It fails with a text
+	// of ours if the row is missing, or was settled. The text depends on a count, so that the
+	// server does not evaluate it while it plans.
 	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome +
 		` RETURNING 1) SELECT CASE count(*) WHEN 1 THEN 1 ELSE ` + sqlSettled + ` END FROM kept`
 	sqlSetOutcome = `UPDATE sessions SET outcome = ?, seen = server_nanos() WHERE id = ? AND outcome >= 0`
-	// sqlOnlyChange is that behind the one change of a transaction, where it changed something, and
-	// counts what it changed.
+	// sqlOnlyChange is sqlKeepOutcome after the only change of a transaction, if that changed
+	// something. It counts the changed rows.
 	sqlOnlyChange = `WITH changed AS (%s RETURNING 1), kept AS (` + sqlSetOutcome + ` AND EXISTS (SELECT 1
 	FROM changed) RETURNING 1)
 SELECT count(*), CASE WHEN count(*) > 0 AND NOT EXISTS (SELECT 1 FROM kept)
@@ -56,10 +56,10 @@ type change struct {
 	args  []any
 }
 
-// commit commits the session's transaction, in one message with what was queued and with the only
-// change, where there is one. again is set where it did not happen for a reason that may pass; err
-// is nil only where it is known to have happened. changed is how many rows the only change changed:
-// where it is 0, nothing was.
+// commit commits the session's transaction, in one message with the queued statements and with
+// the only change, if there is one. again is set if the commit did not happen for a reason that
+// may pass; err is nil only if it is known to have happened. changed is how many rows the only
+// change changed: if it is 0, nothing was committed.
 func (e *Engine) commit(s *session, only *change) (changed int64, again, err error) {
 	s.outcome++
 	w, began := s.wire, e.clock.now()
@@ -73,7 +73,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 		return 0, err, failure(err) // nothing was sent to commit it
 	}
 	w.warned = nil
-	kept := len(w.ahead) - 1 // where the statement is that keeps the number
+	kept := len(w.ahead) - 1 // the index of the statement that writes the number
 	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
 	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
 		// one message is one transaction, READ COMMITTED, without BEGIN and COMMIT
@@ -94,8 +94,8 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 		return 0, err, failure(err)
 	}
 	if err == nil && len(answers) == len(all) {
-		// A warning says that the wait for the standbys was given up: the server has the commit,
-		// and perhaps no standby.
+		// A warning means that the wait for the standbys was given up: the server has the commit,
+		// and perhaps no standby has it.
 		switch tag := answers[len(all)-1].tag; {
 		case tag == "ROLLBACK":
 			return 0, nil, errors.New("commit: the server undid the transaction")
@@ -121,18 +121,17 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	case failed != nil:
 		return 0, nil, unknown(fmt.Errorf("%w (and asking whether it happened: %w)", err, failed))
 	case happened:
-		return 1, nil, nil // an only change writes its number where it changed something
+		return 1, nil, nil // an only change writes its number if it changed something
 	}
 	err = fmt.Errorf("commit: it did not happen: %w (%w)", errConnection, err)
 	return 0, err, failure(err)
 }
 
-// afterwards calls look when a message that commits has been without an answer for a while. Tests hold it.
+// afterwards calls look when a commit message has had no answer for a while. Tests delay it.
 var afterwards = time.AfterFunc
 
-// committing returns the context of a message that commits. It ends when no answer comes and the
-// server does not work on the message: one that waits for a lock, or has much to do, is not cut
-// off.
+// committing returns the context of a commit message. It ends when no answer comes and the server
+// does not work on the message: one that waits for a lock, or has much to do, is not cut off.
 func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
 	ctx, end := context.WithCancelCause(background)
 	var look func()
@@ -150,9 +149,9 @@ func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
 	}
 }
 
-// sqlWorks finds a server's process that is at a statement, and neither waits for more of the
-// message, nor to give the answer, nor for standbys: the transaction is committed then, and others
-// say whether that will do.
+// sqlWorks finds a server's process that is running a statement, and neither waits for more of
+// the message, nor to send the answer, nor for standbys. One that waits for standbys has
+// committed the transaction, and sqlSettle decides whether that is enough.
 const sqlWorks = `SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active'
 	AND wait_event_type IS DISTINCT FROM 'Client' AND wait_event IS DISTINCT FROM 'SyncRep'`
 
@@ -164,13 +163,13 @@ func (e *Engine) works(ctx context.Context, s *session) bool {
 	if err != nil {
 		return false
 	}
-	defer w.Close() //nolint:errcheck // what it said is told
+	defer w.Close() //nolint:errcheck // its error is already reported
 	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlWorks, s.wire.conn.PID())).ReadAll()
 	return err == nil && len(results[0].Rows) == 1
 }
 
-// settle reports whether the last transaction of a session was committed. Once patience has ended it
-// asks once more: this process may have been stopped meanwhile.
+// settle reports whether the last transaction of a session was committed. Once patience has ended
+// it asks once more: this process may have been stopped meanwhile.
 func (e *Engine) settle(s *session) (happened bool, err error) {
 	began := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -191,7 +190,7 @@ func (e *Engine) trySettle(s *session) (happened bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer w.Close() //nolint:errcheck // what it said is told
+	defer w.Close() //nolint:errcheck // its error is already reported
 	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlSettle, s.row)).ReadAll()
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes, current_setting
 FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'`
 )
 
-// Versions reads what the database says of itself.
+// Versions reads the versions that the database records of itself.
 func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	var have engine.Versions
 	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
@@ -70,7 +70,7 @@ func stats(x engine.Rx, s *engine.Stats) (err error) {
 	return err
 }
 
-// Work is what the handle has done since it was opened.
+// Work returns counts of the handle's work since it was opened.
 func (e *Engine) Work() engine.Work {
 	w := engine.Work{Callers: e.counted.callers.Load(), Commits: e.counted.commits.Load()}
 	w.LongestRead, w.LongestReadFor, _ = e.calls.oldest(false)
@@ -90,8 +90,8 @@ func (e *Engine) GiveBack(context.Context) error { return nil }
 // others use. Tests shorten it.
 var scrubPatience = 30 * time.Second
 
-// Scrub rewrites the tables, one after the other, each under a lock of its own. The server keeps
-// old rows in its WAL and its backups.
+// Scrub rewrites the tables, one after the other, each under its own lock. The server keeps old
+// rows in its WAL and its backups.
 func (e *Engine) Scrub(ctx context.Context) (err error) {
 	return e.during(ctx, "scrub", true, func(ctx context.Context, s *session) error {
 		var tables []string
@@ -126,9 +126,9 @@ func notScrubbed(err error) error {
 		"owner of the tables, which leaves nothing of it there", Err: err}
 }
 
-// outlast waits until no transaction can see the old content any more. For one that can, a
-// rewritten table keeps deleted rows, whatever that transaction reads. Only some users may see
-// others' transactions. So a table of its own tells: the server truncates it once no transaction
+// outlast waits until no transaction can see the old content any more. While one can, a rewritten
+// table keeps deleted rows, whatever that transaction reads. Only some users may see others'
+// transactions, so outlast uses a table of its own: the server truncates it once no transaction
 // can see its deleted row.
 func (s *session) outlast(ctx context.Context) (err error) {
 	name := fmt.Sprintf("selvedge_scrub_%d", s.wire.conn.PID())

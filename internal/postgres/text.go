@@ -8,16 +8,16 @@ import (
 )
 
 // The server's text holds neither NUL nor invalid UTF-8. Callers' text may: each such byte is
-// written after the greatest rune, which is doubled where text itself has it. Concatenation and
-// prefixes stay what they are, and so does the order of text that needs no escape. Views show such
-// bytes as U+FFFD (the function shown).
+// written after the greatest rune, and that rune is doubled if it occurs in the text.
+// Concatenation and prefixes are preserved, and so is the order of text that needs no escape.
+// Views show such bytes as U+FFFD (the function shown).
 const (
 	escape     = "\U0010FFFF"
 	escapedNUL = escape + "0"
 	escapedHex = escape + "x" // and two hexadecimal digits
 )
 
-// plain reports whether a text is kept as it is.
+// plain reports whether a text is stored as it is.
 func plain(s string) bool {
 	return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) && !strings.Contains(s, escape)
 }

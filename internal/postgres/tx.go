@@ -17,18 +17,18 @@ type rx struct {
 	session *session
 	open    []*rows // not closed yet
 
-	// dead is why the transaction takes no more: its connection is lost, or it lost a race. mayPass
-	// says that it may succeed when it is run again.
+	// dead is why the transaction accepts no more statements: its connection is lost, or it lost
+	// a race. mayPass reports that a retry may succeed.
 	dead    error
 	mayPass bool
-	// failed is the statement's error after which the server takes nothing more until a savepoint is
-	// undone that was open then.
+	// failed is the error of a statement, after which the server accepts nothing until a
+	// savepoint that was open then is undone.
 	failed      error
 	failedDepth int
 
 	engine.Savepoints // of a write
 
-	// that the commit took, of a write whose last statement went with it; 0: it is not committed yet
+	// how long the commit took, of a write that committed with its last statement; 0 before that
 	finished time.Duration
 
 	met *trouble // of a write: what the call has met so far
@@ -42,7 +42,7 @@ type tx struct {
 	rx
 	number  int64   // of this process when the transaction began: its row is in the snapshot
 	numbers numbers // of rows that are about to be made
-	locks   bool    // the function locks what it looks at, and the transaction is not serialisable by itself
+	locks   bool    // the function locks what it reads, and the transaction is not serialisable by itself
 }
 
 var (
@@ -75,7 +75,7 @@ func (x *rx) afterFailed() error {
 // interrupted is the error of a read that was ended.
 func (x *rx) interrupted() error { return &interruption{context.Cause(x.ctx)} }
 
-// after looks, when a statement failed, what became of the transaction.
+// after examines, when a statement failed, the state of the transaction.
 func (x *rx) after(err error) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from get
 		return err
@@ -176,7 +176,7 @@ func (x *rx) close() error {
 	}
 	left := x.open[0].query
 	for len(x.open) > 0 {
-		_ = x.open[0].Close() // takes itself out
+		_ = x.open[0].Close() // removes itself from open
 	}
 	return fmt.Errorf("%w: %s", errLeftOpen, left)
 }
@@ -193,10 +193,10 @@ type rows struct {
 
 var _ engine.Rows = (*rows)(nil)
 
-// Err is what ended the rows early.
+// Err returns the error that ended the rows early.
 func (r *rows) Err() error { return r.told(r.Rows.Err()) }
 
-// told names the end of the context of QueryContext where that is what ended the rows.
+// told replaces the error by the end of QueryContext's context, if that is what ended the rows.
 func (r *rows) told(err error) error {
 	err = r.rx.after(err)
 	if err != nil && r.ctx != nil && r.ctx.Err() != nil {
@@ -220,21 +220,21 @@ func (r *rows) Close() error {
 }
 
 // Lock locks the rows that a query names before the next statement, which then sees what was
-// committed there before. FOR NO KEY UPDATE is what an UPDATE takes that leaves the key as it is.
+// committed to them before. FOR NO KEY UPDATE is the lock of an UPDATE that does not change the
+// key.
 func (t *tx) Lock(query string, args []any) error {
 	return t.Queue(query+forChange, args)
 }
 
 const forChange = " FOR NO KEY UPDATE"
 
-// Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change
-// what is no key.
+// Hold protects rows from deletion, before the next statement. FOR KEY SHARE lets others change
+// columns that are not in a key.
 func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
 
-// LockName takes one of the table's advisory locks until the transaction ends. A table has as many
-// as one transaction can hold on any server, so two names may share one. It locks the table first,
-// as a lock on a row does: a transaction that wants to be alone then never waits for an advisory
-// lock.
+// LockName takes one of the table's advisory locks until the transaction ends. A table has as
+// many as one transaction can hold on any server, so two names may share one. It locks the table
+// first, as a row lock does, so a transaction that runs alone never waits for an advisory lock.
 func (t *tx) LockName(table, name string) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -250,8 +250,8 @@ func (t *tx) LockName(table, name string) error {
 // namesLocked is how many advisory locks a table has: max_locks_per_transaction for each connection is 64.
 const namesLocked = 1024
 
-// Locking has a query lock the rows that it gives. It gives them as they are once it has the lock,
-// also where they were changed while it waited.
+// Locking makes a query lock the rows that it returns. It returns them as they are once it has
+// the lock, even if they were changed while it waited.
 func (*tx) Locking() string { return forChange }
 
 // InOrder is as the indexes have it, so that only rows are sorted that are alike in their beginning.
@@ -266,9 +266,9 @@ func (t *tx) Queue(query string, args []any) error {
 	return t.after(t.session.wire.queue(background, query, args))
 }
 
-// ExecAndCommit is Exec for the only change of the transaction, behind which nothing comes: it goes with
-// the commit where the transaction locks what it looks at. Where it changed nothing, the
-// transaction goes on as a new one.
+// ExecAndCommit is Exec for the only change of the transaction, which is also its last statement:
+// it goes with the commit if the transaction locks what it reads. If it changed nothing, the
+// transaction continues as a new one.
 func (t *tx) ExecAndCommit(query string, args []any) (int64, error) {
 	wire := t.session.wire
 	if !t.locks || wire.changed || t.Depth > 0 {
@@ -293,7 +293,7 @@ func (t *tx) ExecAndCommit(query string, args []any) (int64, error) {
 	return n, nil
 }
 
-// Exec changes rows and gives their number.
+// Exec changes rows and returns their number.
 func (t *tx) Exec(query string, args []any) (int64, error) {
 	if err := t.usable(); err != nil {
 		return 0, err
@@ -308,7 +308,7 @@ type savepoint struct {
 	engine.Mark
 }
 
-// Savepoint begins a part that can be undone alone.
+// Savepoint begins a part that can be undone by itself.
 func (t *tx) Savepoint() (engine.Savepoint, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
@@ -321,8 +321,8 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	return s, nil
 }
 
-// control queues a text of ours before the next statement, and after queued changes: those are sent
-// now, so that a failing one fails in the savepoint that it belongs to.
+// control queues a text of ours before the next statement. Queued changes are sent first, so that
+// a failing one fails in the savepoint that it belongs to.
 func (t *tx) control(text string) error {
 	wire := t.session.wire
 	if slices.ContainsFunc(wire.ahead, func(b bound) bool { return b.prepared != nil && b.changes }) {
@@ -334,7 +334,7 @@ func (t *tx) control(text string) error {
 	return nil
 }
 
-// end is called first by what ends it.
+// end marks the savepoint as ended; Release and RollBack call it first.
 func (s *savepoint) end() {
 	if err := s.tx.Ended(s.Mark); s.tx.dead == nil {
 		s.tx.dead = err
@@ -383,15 +383,15 @@ func (s *savepoint) RollBack() error {
 	_, err := wire.simple(background, "ROLLBACK TO "+s.Name()+"; RELEASE "+s.Name())
 	if err := t.after(err); err != nil {
 		if t.dead == nil {
-			t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
+			t.dead = fmt.Errorf("undo a savepoint: %w", err) // the failed part would stay
 		}
 		return err
 	}
 	return nil
 }
 
-// finish is close for a write: a savepoint whose function still runs may be half done, and after a
-// failed statement there is nothing that could be committed.
+// finish is close for a write. A savepoint whose function still runs may be half done, and after
+// a failed statement there is nothing to commit.
 func (t *tx) finish() error {
 	err := t.close()
 	switch {
@@ -406,7 +406,7 @@ func (t *tx) finish() error {
 // SingleWriter is false: others write meanwhile.
 func (*tx) SingleWriter() bool { return false }
 
-// AliveSQL looks at the owner's moment.
+// AliveSQL compares the owner's time in owner_beats with the server's clock.
 func (*tx) AliveSQL(column string) string {
 	return "EXISTS (SELECT 1 FROM owner_beats WHERE owner = " + column + " AND until > server_nanos())"
 }

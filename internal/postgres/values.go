@@ -48,7 +48,7 @@ func isText(oid uint32) bool {
 	return oid == oidText || oid == oidVarchar || oid == oidUnknown || oid == oidBPChar
 }
 
-// encode returns an argument as the server wants the parameter that it says is of type oid. nil is NULL.
+// encode returns an argument in the form of a parameter of type oid. nil is NULL.
 func encode(v driver.Value, oid uint32) (value []byte, format int16, err error) {
 	if v == nil {
 		return nil, textFormat, nil
@@ -115,8 +115,8 @@ func encodeInt(n int64, oid uint32) ([]byte, int16, error) {
 	return nil, 0, fmt.Errorf("%w: %d does not fit the parameter: write CAST(? AS BIGINT)", engine.ErrInvalid, n)
 }
 
-// given is the bytes of a text, not nil where it is empty: nil is NULL. They must not be written
-// to.
+// given returns the bytes of a text; not nil for an empty text, since nil is NULL. They must not
+// be written to.
 func given(s string) []byte {
 	if s == "" {
 		return []byte{}
@@ -124,8 +124,8 @@ func given(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// decode returns a value of a column as SQLite would: a number as int64 or float64, a boolean as 0 or
-// 1, text, or bytes. What it gives does not point into the connection's buffer.
+// decode returns a value of a column as SQLite would: a number as int64 or float64, a boolean as
+// 0 or 1, text, or bytes. The result does not point into the connection's buffer.
 func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 	if value == nil {
 		return nil, nil
@@ -161,8 +161,9 @@ func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 		field.DataTypeOID)
 }
 
-// take reads a value of a column into a usual destination, and reports whether it could: what it
-// can't is left to decode, and to database/sql, which would do the same with these.
+// take reads a value of a column into one of the usual destinations, and reports whether it
+// could. It leaves all others to decode and database/sql, which return the same for the usual
+// ones.
 func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 	if value == nil {
 		switch d := dest.(type) {
@@ -211,7 +212,7 @@ func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 	return false
 }
 
-// decodeNumeric returns a whole number as int64, which sum(bigint) is, and any other as float64.
+// decodeNumeric returns a whole number, such as sum(bigint), as int64, and any other as float64.
 func decodeNumeric(s string) (driver.Value, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if strings.Trim(fraction, "0") == "" {

@@ -11,10 +11,10 @@ import (
 	"selvedge/internal/engine"
 )
 
-// A commit wakes the watchers of its own process at once. A NOTIFY over a connection of its own
+// A commit wakes the watchers of its own process at once. A NOTIFY over a separate connection
 // wakes those elsewhere, at most once in notifyEvery however many commits there were: within the
-// transactions it would make them queue for one lock of the server. Watchers also poll the server's
-// snapshot, which changes with every commit, since a NOTIFY is lost with its connection.
+// transactions it would make them queue for one lock of the server. Watchers also poll the
+// server's snapshot, which changes with every commit, since a NOTIFY is lost with its connection.
 const (
 	notifyEvery = 5 * time.Millisecond
 	lookEvery   = time.Second
@@ -23,7 +23,7 @@ const (
 		coalesce((SELECT min_writer FROM selvedge_file), 0) AS min_writer`
 )
 
-// A watch holds the watchers of one handle, and tells other processes of its commits.
+// A watch holds the watchers of one handle, and notifies other processes of its commits.
 type watch struct {
 	*engine.Watchers
 	engine *Engine
@@ -51,7 +51,8 @@ func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return changes, failure(err)
 }
 
-// elsewhere begins to tell of commits elsewhere, from a snapshot on that is taken before the first one waits.
+// elsewhere begins to report commits elsewhere, compared with a snapshot that is taken before the
+// first watcher waits.
 func (w *watch) elsewhere(ctx context.Context) (end func() error, err error) {
 	s, seen, err := w.connect(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func (w *watch) close() {
 	w.notifier.Wait()
 }
 
-// committed wakes those of this process, and has the others told.
+// committed wakes the watchers of this process, and has the other processes notified.
 func (w *watch) committed() {
 	w.Tell()
 	w.notifying.Do(func() { w.notifier.Go(w.notify) }) // no call is under way when close waits
@@ -86,7 +87,7 @@ func (w *watch) committed() {
 
 func (w *watch) channel() string { return `"` + channelName + w.engine.address.schema + `"` }
 
-// notify tells the other processes, over a connection whose commits don't wait for the disk.
+// notify notifies the other processes, over a connection whose commits don't wait for the disk.
 func (w *watch) notify() {
 	var own spare
 	defer own.close()
@@ -116,7 +117,7 @@ func (w *watch) notify() {
 	}
 }
 
-// connect returns a connection that hears of commits elsewhere, and the snapshot of now.
+// connect returns a connection that receives notifications of commits, and the current snapshot.
 func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	s, err := w.engine.newSession(ctx)
 	if err != nil {
@@ -133,8 +134,9 @@ func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	return s, seen, nil
 }
 
-// snapshot is another one after every commit. A database that was moved since the handle was opened
-// is engine.ErrMoved: nothing comes there any more.
+// snapshot returns the server's snapshot, which changes with every commit. It fails with
+// engine.ErrMoved if the database was moved since the handle was opened: nothing is committed
+// there any more.
 func (w *watch) snapshot(ctx context.Context, s *session) (string, error) {
 	ctx, cancel := patient(ctx, commitPatience)
 	defer cancel()
@@ -150,7 +152,7 @@ func (w *watch) snapshot(ctx context.Context, s *session) (string, error) {
 	return seen.Now, err
 }
 
-// observe tells of commits elsewhere until ctx ends.
+// observe reports commits elsewhere until ctx ends.
 func (w *watch) observe(ctx context.Context, s *session, seen string) {
 	own := spare{s}
 	defer own.close()

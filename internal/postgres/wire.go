@@ -24,18 +24,19 @@ var background = context.Background()
 // statementCacheSize bounds the prepared statements that a connection keeps.
 const statementCacheSize = 512
 
-// A wire is one connection to the server with its prepared statements, as database/sql's driver of
-// it: sqlx then scans rows here as it does those of a file. One goroutine at a time uses it.
+// A wire is one connection to the server with its prepared statements, as a driver of
+// database/sql: sqlx then scans its rows as it does those of a file. One goroutine at a time uses
+// it.
 type wire struct {
 	conn     *pgconn.PgConn
 	line     *line                // below conn
-	leave    func()               // takes the line out of the scout's care; nil where it never was in it
+	leave    func()               // ends the scout's watch of the line; nil if it was never under it
 	prepared map[string]*prepared // by the text before rebinding
-	made     int                  // names of statements given out
-	reading  *results             // those whose rows are still on the connection
+	made     int                  // how many statements were named
+	reading  *results             // the rows that are still on the connection
 	asked    *results             // the last ones
-	ahead    []bound              // what goes to the server in the message of the next statement, before it
-	size     int                  // of what goes ahead, in bytes
+	ahead    []bound              // sent in the message of the next statement, before it
+	size     int                  // of ahead, in bytes
 	answers  answers              // to questions that were asked ahead; the transaction's
 	dropped  bool                 // answers were, before they were used
 	// a statement was bound that may change something; the transaction sets it back
@@ -44,8 +45,8 @@ type wire struct {
 	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
 	mayDial func(bool)                // whether the connection may ask the server to cancel
 
-	// What ends the statements of the read that has the connection; background for a write.
-	// database/sql is given none that can end: it would close rows on a goroutine of its own.
+	// Its end ends the statements of the read that has the connection; background for a write.
+	// database/sql gets none that can end: it would close rows on a goroutine of its own.
 	ctx context.Context
 }
 
@@ -53,18 +54,18 @@ type prepared struct {
 	*pgconn.StatementDescription
 	formats []int16 // of the results
 	changes bool    // it may change something
-	many    string  // the statement that puts many such rows; "" without one
+	many    string  // the statement that inserts many such rows; "" without one
 	limit   limit
 }
 
-// A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has
-// none and ends or begins something.
+// A bound is a statement with its arguments, ready to be sent: a prepared one, or an unprepared
+// text that ends or begins something.
 type bound struct {
 	*prepared
 	text string
-	// question is set where the answer is kept; see prefetch.
+	// question is set if the answer is kept; see prefetch.
 	question string
-	of       *prepared // whose rows it puts, where it was folded of several; see fold
+	of       *prepared // the statement for one row, if several were folded; see fold
 	values   [][]byte
 	formats  []int16 // of the values
 }
@@ -97,7 +98,8 @@ var (
 	_ driver.ExecerContext  = (*wire)(nil)
 )
 
-// simple runs statements of ours without arguments in one message, and gives the tags of what they did.
+// simple runs statements of ours without arguments in one message, and returns their command
+// tags.
 func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 	if err := w.flush(ctx); err != nil {
 		return nil, err
@@ -113,13 +115,13 @@ func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 	return tags, w.lost(ctx, err)
 }
 
-// answer is what the server said to one statement of several.
+// An answer is the server's answer to one statement of several.
 type answer struct {
 	tag string
 	row [][]byte // the first one; nil without rows
 }
 
-// exchange sends statements in one message and reads all answers. The first error ends what follows.
+// exchange sends statements in one message and reads all answers. The first error stops the rest.
 func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 	if err := w.free(); err != nil {
 		return nil, err
@@ -134,7 +136,7 @@ func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 		reader, a := results.ResultReader(), answer{}
 		if b := &all[len(answers)]; b.question != "" {
 			if err := w.pass(ctx, b, reader); err != nil {
-				break // Close tells it
+				break // Close reports it
 			}
 			answers = append(answers, a)
 			continue
@@ -148,7 +150,7 @@ func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 		}
 		tag, err := reader.Close()
 		if err != nil {
-			break // Close tells it
+			break // Close reports it
 		}
 		a.tag = tag.String()
 		answers = append(answers, a)
@@ -156,7 +158,7 @@ func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 	return answers, w.lost(ctx, results.Close())
 }
 
-// flush sends what is queued, where no statement follows.
+// flush sends the queued statements, if no other statement follows.
 func (w *wire) flush(ctx context.Context) error {
 	ahead := w.ahead
 	if w.ahead = nil; len(ahead) == 0 {
@@ -187,7 +189,7 @@ func (w *wire) endLater() {
 }
 
 // collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection
-// that has none is closed.
+// that does not answer is closed.
 func (w *wire) collect(ctx context.Context) error {
 	if w.left == nil {
 		return nil
@@ -219,7 +221,8 @@ func (w *wire) undo() error {
 	return err
 }
 
-// lost says of the error of a statement that its context ended it, or else that the connection did.
+// lost attributes the error of a statement to its context, if that ended, or else to the
+// connection.
 func (w *wire) lost(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil && state(err) == "":
@@ -288,7 +291,7 @@ func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepa
 	return p, nil
 }
 
-// forget closes some of the statements that are kept, and none of those that are to be sent.
+// forget closes some of the cached statements, and none of those that are to be sent.
 func (w *wire) forget(ctx context.Context) error {
 	left := statementCacheSize / 4
 	for query, p := range w.prepared {
@@ -343,7 +346,7 @@ func (w *wire) bindArgs(ctx context.Context, query string, args []any) (bound, e
 	return w.bind(ctx, query, named)
 }
 
-// put has a statement go ahead of the next one, in its message.
+// put queues a statement to be sent with the next one, in its message.
 func (w *wire) put(ctx context.Context, query string, args []any) error {
 	b, err := w.bindArgs(ctx, query, args)
 	if err == nil {
@@ -361,7 +364,7 @@ func (w *wire) queue(ctx context.Context, query string, args []any) error {
 	return w.lost(ctx, err)
 }
 
-// What goes ahead is bounded: a transaction of very many changes is sent bit by bit.
+// The queue is bounded: a transaction of very many changes is sent in several messages.
 const (
 	mostAhead      = 1000
 	mostAheadBytes = 1 << 20
@@ -390,7 +393,7 @@ func (w *wire) add(ctx context.Context, b bound) error {
 // A reader reads the answer to a statement, which may be one of several that were sent together.
 type reader struct {
 	*pgconn.ResultReader
-	all *pgconn.MultiResultReader // nil where it was sent alone
+	all *pgconn.MultiResultReader // nil if it was sent alone
 }
 
 // Close reads the rest.
@@ -406,7 +409,7 @@ func (r reader) Close() (pgconn.CommandTag, error) {
 
 var errNoAnswer = errors.New("the server answered less than it was asked")
 
-// run begins a statement, behind what goes ahead of it.
+// run begins a statement, after the queued ones.
 func (w *wire) run(ctx context.Context, b bound) (*prepared, reader, error) {
 	if err := w.free(); err != nil {
 		return nil, reader{}, err
@@ -454,7 +457,7 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
 
-// QueryContext runs a statement. Where it failed at once that is its error.
+// QueryContext runs a statement. It returns the statement's error if that fails at once.
 func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	b, err := w.bind(w.ctx, query, args)
 	if err != nil {
@@ -483,7 +486,7 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	return r, nil
 }
 
-// Close says goodbye to the server.
+// Close ends the session with the server.
 func (w *wire) Close() error {
 	if w.leave != nil {
 		w.leave()
@@ -498,16 +501,16 @@ func (w *wire) Close() error {
 
 var errNoPlainSQL = errors.New("statements are run with their arguments")
 
-// Prepare is never asked for: sqlx gives statements with their arguments.
+// Prepare is never called: sqlx passes statements with their arguments.
 func (w *wire) Prepare(string) (driver.Stmt, error) { return nil, errNoPlainSQL }
 
 // Begin is never asked for either: transactions are the engine's.
 func (w *wire) Begin() (driver.Tx, error) { return nil, errNoPlainSQL }
 
-// A connector gives database/sql the one connection that there is.
+// A connector returns an existing connection to database/sql.
 type connector struct{ conn driver.Conn }
 
-// Connect returns it.
+// Connect returns the connection.
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 
 // Driver is never called.

@@ -20,39 +20,39 @@ const (
 	// it. Once it has locked a row, it sees what the lock's earlier holders did.
 	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	// sqlEnter is the first lock of every serialisable transaction. It blocks only transactions
-	// that want to be alone.
+	// that want to run alone.
 	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
 	// sqlBeginQueued waits in the retry queue before it takes a snapshot, so that the snapshot is
-	// new. The lock ends with the transaction, even where this process stops in the middle of it,
+	// new. The lock ends with the transaction, even if this process stops in the middle of it,
 	// and blocks no transaction outside the queue.
 	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
 
 	// queueAfter is how many lost races bring a call into the retry queue. The calls in it don't
-	// collide with each other, so that a crowd on one row comes through.
+	// collide with each other, so many calls on one row all succeed in the end.
 	queueAfter = 2
-	// aloneEvery is after how many losses, and again after so many more, a call goes alone: the others
-	// don't end, and each of them may be there before it.
+	// aloneEvery is after how many losses, and again after as many more, a call runs alone: there
+	// may always be another call that commits first.
 	aloneEvery = 8
-	// alonePatience bounds the wait for each lock of a transaction that wants to be alone, since
-	// all that come meanwhile wait behind it. An autovacuum leaves the table after a second of that
-	// (deadlock_timeout); a user's transaction or VACUUM may take hours.
+	// alonePatience bounds the wait for each lock of a transaction that wants to run alone, since
+	// all later transactions wait behind it. An autovacuum leaves the table after a second of
+	// that (deadlock_timeout); a user's transaction or VACUUM may take hours.
 	alonePatience = 2 * time.Second
 
-	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that
-	// was cut for being settled. A failover takes half of it.
+	// primaryPatience is how long a call waits for a primary before it fails, and how long a
+	// COMMIT that was cut off waits to be settled. A failover takes half of it.
 	primaryPatience = 60 * time.Second
 )
 
-// sqlBeginAlone waits for all serialisable transactions of ours that are under way, which hold what
-// sqlEnter takes, and then for those that have locked a row first; new ones wait behind it, before
-// they hold anything. Readers go on. All of it comes before the snapshot.
+// sqlBeginAlone waits first for all our serialisable transactions under way, which hold the lock
+// of sqlEnter, and then for the transactions that lock rows first; new ones wait behind it,
+// before they hold anything. Readers continue. All of the waiting comes before the snapshot.
 func sqlBeginAlone(patience time.Duration) string {
 	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK "+
 		"TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
 		sqlBeginWrite, patience.Milliseconds(), strings.Join(migrations.Locked, ", "))
 }
 
-// A turn is how a call goes beside others.
+// A turn is how a call runs relative to other calls.
 type turn int
 
 const (
@@ -61,7 +61,7 @@ const (
 	alone              // while no other call of ours writes
 )
 
-// A trouble is what a call has met so far.
+// A trouble records what a call has met so far.
 type trouble struct {
 	losses int       // against other transactions
 	since  time.Time // no primary has answered; zero when one did
@@ -69,7 +69,7 @@ type trouble struct {
 
 	contested map[string]int // how often keys were found taken, or missing
 	alone     bool           // no other of our transactions runs beside the present one
-	strange   int            // keys that were found so in runs alone
+	strange   int            // how many keys were found so in runs alone
 }
 
 // turn returns the mode of the next run. A call that locks its rows waits for those locks instead of
@@ -85,19 +85,19 @@ func (t *trouble) turn(locks bool) turn {
 }
 
 const (
-	// mostContested is how often a key is found taken that several others take and leave, one after
-	// the other. Within a savepoint, where the caller may expect it, it is once.
+	// mostContested is how often a key may be found taken that several others take and leave, one
+	// after the other. Within a savepoint, where the caller may expect it, the limit is one.
 	mostContested = 3
-	// mostStrange bounds how many keys may be found taken in runs alone before the next one counts
-	// as the caller's own conflict: programs other than ours may have taken them.
+	// mostStrange bounds how many keys may be found taken in runs alone before the next one
+	// counts as the caller's own conflict: programs other than ours may have taken them.
 	mostStrange = 3
 )
 
-// passing reports whether a key that is found taken may be one that another transaction has just
-// committed, which the transaction's own reads don't show. The server reports that instead of a
-// lost race: run again, the transaction sees the row. The same holds for a row that a foreign key
-// names and that was committed after the transaction's snapshot. A key that is found taken again
-// and again, or in two runs of which one was alone, is the caller's own conflict.
+// passing reports whether a key that is found taken may have been committed by another
+// transaction just now, which the transaction's own reads don't show. The server reports the key
+// instead of a lost race; in a retry, the transaction sees the row. The same holds for a row that
+// a foreign key names and that was committed after the transaction's snapshot. A key that is
+// found taken again and again, or in two runs, one of them alone, is the caller's own conflict.
 func (t *trouble) passing(err error, most int) bool {
 	key := contested(err)
 	if n := t.contested[key]; key == "" || n == most || n > 0 && t.alone {
@@ -115,7 +115,7 @@ func (t *trouble) passing(err error, most int) bool {
 	return true
 }
 
-// again waits before the call is run once more, and reports whether it is to be.
+// again waits before the call is retried, and reports whether it is to be retried.
 func (t *trouble) again(ctx context.Context, patience time.Duration, err error) bool {
 	switch {
 	case isBeaten(err) || contested(err) != "" || errors.Is(err, errNotAlone):
@@ -149,13 +149,14 @@ func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) err
 	return e.Write(ctx, why, fn)
 }
 
-// Write runs fn in a serialisable transaction, again and again where it loses against others, or
-// where the connection is lost before its commit.
+// Write runs fn in a serialisable transaction. It retries after a race lost against another
+// transaction, and after a connection lost before the commit.
 func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	return e.write(ctx, why, fn, false)
 }
 
-// WriteLocked is Write in a transaction that is not serialisable by itself: fn locks what it looks at.
+// WriteLocked is Write in a transaction that is not serialisable by itself: fn locks what it
+// reads.
 func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	return e.write(ctx, why, fn, true)
 }
@@ -189,7 +190,7 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 		case isLost(again):
 			e.writers.renew()
 		case state(again) == "23503":
-			e.home.doubt() // what is not there may be this process's number
+			e.home.doubt() // a missing row may be that of this process's number
 		}
 	}
 }
@@ -233,11 +234,11 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 	return again
 }
 
-// errNotAlone makes a call that wanted to be alone go on beside the others: another transaction
-// held its locks for too long.
+// errNotAlone makes a call that wanted to run alone continue beside the others: another
+// transaction held its locks for too long.
 var errNotAlone = errors.New("a transaction that takes long has locks that would be in the way")
 
-// begin begins the transaction. Where it has to wait for others before its first statement, that
+// begin begins the transaction. If it has to wait for others before its first statement, that
 // wait ends with ctx. Else BEGIN goes with the first statement.
 func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
@@ -266,15 +267,15 @@ func (t *tx) begin(ctx context.Context, turn turn) error {
 	return err
 }
 
-// conclude commits what fn did, or undoes it.
+// conclude commits the changes of fn, or undoes them.
 func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	err := t.finish()
 	switch {
 	case t.dead != nil && !out.Gone() && t.mayPass:
-		out.Err, again = t.dead, t.dead // whatever fn made of it
+		out.Err, again = t.dead, t.dead // whatever fn returned
 	case t.dead != nil && !out.Failed(),
 		errors.Is(t.dead, engine.ErrOutcomeUnknown) && !errors.Is(out.Err, engine.ErrOutcomeUnknown):
-		out.Err = t.dead // a function's own error would say that nothing was changed
+		out.Err = t.dead // a function's own error would mean that nothing was changed
 	case err != nil && !out.Failed():
 		out.Err = err
 	}
@@ -285,7 +286,7 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 		return nil
 	case out.Failed():
 	case !wire.changed && (t.locks || wire.unbegun()):
-		wire.endLater() // there is nothing to commit, and what was read needs no judgement
+		wire.endLater() // there is nothing to commit, and what was read needs no validation
 		out.Group = 1
 	case !wire.changed:
 		again, out.Err = t.endUnchanged()
@@ -307,8 +308,8 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	return again
 }
 
-// endUnchanged commits a serialisable transaction that changed nothing: the server judges what it
-// read. There is nothing to settle, and nothing to wait for on the disk.
+// endUnchanged commits a serialisable transaction that changed nothing: the server validates its
+// reads. There is nothing to settle, and nothing to wait for on the disk.
 func (t *tx) endUnchanged() (again, err error) {
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
@@ -323,8 +324,8 @@ func (t *tx) endUnchanged() (again, err error) {
 	return nil, nil
 }
 
-// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was
-// found so too often.
+// worthAgain returns why a commit that failed may be retried; nil for a key that was found taken
+// too often.
 func (t *tx) worthAgain(again error) error {
 	if contested(again) != "" && !t.met.passing(again, mostContested) {
 		return nil
@@ -340,7 +341,7 @@ func (e *Engine) committed(t *tx, out *callback.Outcome) {
 	e.runHooks(t.Committed, out)
 }
 
-// runHooks runs all of them, even after one that ends the goroutine; out records the first that did
+// runHooks runs all hooks, even after one that ends the goroutine; out records the first that did
 // not return.
 func (e *Engine) runHooks(hooks []func(), out *callback.Outcome) {
 	if len(hooks) == 0 {
