@@ -1,4 +1,4 @@
-// Package callback runs the functions that callers give to Read and Write, and knows whether a
+// Package callback runs the functions that callers pass to Read and Write, and knows whether a
 // goroutine is inside one.
 package callback
 
@@ -15,7 +15,7 @@ import (
 type Outcome struct {
 	Err      error
 	Panicked bool
-	Value    any    // what it panicked with
+	Value    any    // the value that it panicked with
 	Stack    []byte // where
 	Goexit   bool   // it left by runtime.Goexit, as t.Fatal does
 
@@ -33,21 +33,22 @@ func (o *Outcome) Failed() bool { return o.Err != nil || o.Panicked || o.Goexit 
 func (o *Outcome) Gone() bool { return o.Panicked || o.Goexit }
 
 // Callbacks are the callbacks of one open file. A call from inside one of them would wait for
-// itself. The context can't tell, since a caller may pass another one, but the stack does: a
+// itself. The context can't show that, since a caller may pass another one, but the stack does: a
 // callback runs from its file's markers.
 type Callbacks struct {
 	markers []marker     // the outermost first, the last a final one
-	running atomic.Int64 // at 0 a call need not look at its stack
+	running atomic.Int64 // at 0 a call need not examine its stack
 }
 
 // A marker is a function that does nothing but call another: its address on a goroutine's stack
-// says what runs there. Each open file has a number, and a callback runs from the markers of its
-// digits, base 16: from one of the final markers for the last digit, and from the others for those
-// before it. So any number of files are told apart, and with up to 16 of them a callback runs from
-// a single marker. Each marker is a function of its own because the sizes differ.
+// shows which file's callback runs there. Each open file has a number, and a callback runs from
+// the markers of its digits, base 16: from one of the final markers for the last digit, and from
+// the others for those before it. So any number of files can be distinguished, and with up to 16
+// of them a callback runs from a single marker. Each marker is a function of its own because the
+// sizes differ.
 type marker struct {
 	run     func(fn func() error) error
-	returns uintptr // the address that what it calls returns to
+	returns uintptr // the address that the called function returns to
 }
 
 //go:noinline
@@ -96,7 +97,7 @@ var numbers struct {
 }
 
 // TakeNumber takes the lowest number that no open file has, before the first caller comes. The
-// function that it returns gives it back when the file is closed.
+// function that it returns frees the number when the file is closed.
 func (c *Callbacks) TakeNumber() (give func()) {
 	numbers.Lock()
 	defer numbers.Unlock()
@@ -163,8 +164,8 @@ func (c *Callbacks) Inside() bool {
 	}
 }
 
-// onStack looks at the whole stack for the file's markers, and for no more than those: the last
-// digit of another file may be the same.
+// onStack searches the whole stack for the file's markers, and for no others: the last digit of
+// another file may be the same.
 func (c *Callbacks) onStack() bool {
 	var all []uintptr
 	for size := 256; ; size *= 2 {

@@ -1,4 +1,4 @@
-// Package frames has SQLite write each frame of a WAL with one call, and number a WAL that begins.
+// Package frames makes SQLite write each frame of a WAL with one call, and numbers a new WAL.
 //
 // A frame is a header of 24 bytes and a page (sqlite.org/walformat.html), and SQLite writes them
 // one after the other: two calls for each page that a commit changed, eight of the fourteen calls

@@ -39,7 +39,7 @@ type table struct {
 }
 
 // Join makes SQLite write the frames of a connection's WAL whole. Both files are given by their
-// sqlite3_file. Nothing else uses the connection meanwhile.
+// sqlite3_file. Nothing else may use the connection during the call.
 func Join(tls *libc.TLS, wal, database uintptr) error {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&wal))
 	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
@@ -64,9 +64,10 @@ func Join(tls *libc.TLS, wal, database uintptr) error {
 	return nil
 }
 
-// Number ties the WAL, where it starts again with a commit of this connection, to the database by a
+// Number ties the WAL, if it starts again with a commit of this connection, to the database by a
 // number: the database gets it as its user_version, on the disk, before the WAL has a frame. The
-// commit itself must set it, too. Join was called, and nothing else uses the connection meanwhile.
+// commit itself must set it, too. Join must have been called, and nothing else may use the
+// connection during the call.
 func Number(wal uintptr, number uint32) {
 	t, _ := of(wal)
 	binary.BigEndian.PutUint32(t.number[:], number)
@@ -86,7 +87,7 @@ func of(file uintptr) (*table, *sqlite3.Tsqlite3_io_methods) {
 	return t, *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&t.sqlites))
 }
 
-// write keeps the header of a frame until its page comes. Where SQLite recomputes the checksums of
+// write keeps the header of a frame until its page comes. When SQLite recomputes the checksums of
 // a transaction's frames, it reads each and writes its header alone.
 func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
 	t, sqlites := of(file)
@@ -113,9 +114,9 @@ func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64
 	return function[ioCall](sqlites.FxWrite)(tls, file, data, n, at)
 }
 
-// begin writes the header of a WAL that starts again, and zeros over the header of its first frame:
-// what was committed in the WAL before lies in the database, and what failed there must not be read
-// again, though the salts may be the same. SQLite waits for the disk then.
+// begin writes the header of a WAL that starts again, and zeros over the header of its first
+// frame: the WAL's earlier commits lie in the database, and its failed ones must not be read
+// again, though the salts may be the same. SQLite then waits for the disk.
 func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
 	_, sqlites := of(file)
 	clear(t.page[:logHeader+frameHeader])

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFile opens a file that is only ever locked, and makes it where it is missing, as MakeFile
-// does. It follows no link: a user with the right to write the folder must not make root open, and
-// give away, a file elsewhere.
+// OpenFile opens a file that is only ever locked, and makes it if it is missing, as MakeFile
+// does. It follows no link: a user who may write the folder must not make root open, and change
+// the owner of, a file elsewhere.
 func OpenFile(path string) (*os.File, error) {
 	beside, mode, err := besides(path)
 	if err != nil {
@@ -49,8 +49,8 @@ func MakeFile(path string) (*os.File, error) {
 	return adopt(file, beside, mode)
 }
 
-// besides is the file beside which path lies, nil where it is still to be made, and the mode for
-// what lies there.
+// besides returns the file beside which path lies, nil if that is still to be made, and the mode
+// for the files beside it.
 func besides(path string) (beside fs.FileInfo, mode fs.FileMode, err error) {
 	beside, err = os.Stat(path[:strings.LastIndexByte(path, '-')])
 	switch {

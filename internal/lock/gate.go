@@ -7,7 +7,7 @@ import (
 )
 
 // A Gate asks the readers of all processes to leave a gap, in which the WAL can start again from
-// its beginning: a writer that wants the gap keeps a byte locked, and each new read looks at it.
+// its beginning: a writer that wants the gap keeps a byte locked, which each new read checks.
 type Gate struct{ file *os.File }
 
 // gateByte lies beyond the bytes that are locked for anything else.

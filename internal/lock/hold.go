@@ -21,7 +21,7 @@ type Hold struct {
 	on   int64    // the byte of the file that it is for; 0: none yet
 }
 
-// Share takes a shared hold, and waits, up to timeout, for a process that has the file alone.
+// Share takes a shared hold. It waits, up to timeout, for a process with the exclusive hold.
 func Share(ctx context.Context, path string, readOnly bool, timeout time.Duration) (*Hold, error) {
 	file, err := OpenFile(path)
 	if readOnly && err != nil {
@@ -87,18 +87,18 @@ func (l *Hold) busy(what string, cause error) error {
 	}
 }
 
-// FILE-lock has a byte for each file that may lie beside it, from filesAt on. While a process has a
-// file open, no other opens a file that took its place, whose WAL and index would be those of the
-// first.
+// FILE-lock has a byte for each file that may lie beside it, from filesAt on. While a process has
+// a file open, no other process opens a file that replaced it: that would use the first file's
+// WAL and index.
 const (
 	filesAt    = 1 << 41
 	filesSpace = 1 << 40
 )
 
 // On ties the hold to the file with this inode, and waits, up to timeout, for processes that have
-// another file open that lay here before. still ends the wait with its error: if the file was
-// replaced meanwhile, the processes that have the new one open are not waited for, and may be
-// waiting for this one.
+// another file open that was here before. still ends the wait with its error: if the file was
+// replaced during the wait, On does not wait for the processes that have the new one open, which
+// may be waiting for this one.
 func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, still func() error) error {
 	if l.file == nil {
 		return still()
@@ -146,17 +146,17 @@ func (l *Hold) Retake(path string) error {
 	return old.Close()
 }
 
-// aloneByte is locked by the one process that may try to have the file alone. It lies beside
+// aloneByte is locked by the one process that may try for the exclusive hold. It lies beside
 // gateByte.
 const aloneByte = gateByte + 1
 
 // lookAgain is how often a process that waits to be alone asks whether it still needs to.
 const lookAgain = 50 * time.Millisecond
 
-// Alone exchanges the shared hold for the exclusive one. While others have the file, it asks enough
-// now and then, under the shared hold, whether the exclusive one is still needed: they may have done
-// what it was wanted for. Where it fails, or is not needed, the shared hold is held again; in
-// between neither was.
+// Alone exchanges the shared hold for the exclusive one. While others have the file, it calls
+// enough now and then, under the shared hold, to learn whether the exclusive one is still needed:
+// they may have done its work. If Alone fails, or the exclusive hold is not needed, it ends with
+// the shared hold; in between it held neither.
 //
 // One process at a time tries and asks; all others wait for that turn and hold nothing. If they
 // asked together, each would keep the file from the others, and chance would decide which of them
@@ -206,7 +206,7 @@ func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (
 	return alone, err
 }
 
-// Again goes back to the shared hold.
+// Again exchanges the exclusive hold for the shared one.
 func (l *Hold) Again(ctx context.Context, timeout time.Duration) error {
 	return l.wait(ctx, unix.LOCK_SH, timeout)
 }

@@ -1,10 +1,10 @@
 package lock
 
-// Holders can't be told on macOS.
+// Holders returns nil: macOS does not list the holders of locks.
 func Holders(string) []int { return nil }
 
-// WALWriters can't be told on macOS.
+// WALWriters returns nil: macOS does not list the holders of locks.
 func WALWriters(string) []int { return nil }
 
-// Readers can't be told on macOS.
+// Readers returns nil: macOS does not list the holders of locks.
 func Readers(string) []int { return nil }

@@ -17,22 +17,22 @@ const (
 	firstReadMark, lastReadMark = 123, 127
 )
 
-// Holders are the pids of the other processes that have the file at path locked with flock. It is
-// empty where that can't be told: processes of other pid namespaces are not listed.
+// Holders returns the pids of the other processes that have the file at path locked with flock.
+// Processes of other pid namespaces are not listed.
 func Holders(path string) []int {
 	return locks(path, func(kind, _ string, _, _ int64) bool { return kind == "FLOCK" })
 }
 
-// WALWriters are the pids of the other processes that have the write lock of the database whose -shm
-// file lies at path.
+// WALWriters returns the pids of the other processes that have the write lock of the database
+// whose -shm file lies at path.
 func WALWriters(path string) []int {
 	return locks(path, func(kind, how string, first, last int64) bool {
 		return kind == "POSIX" && how == "WRITE" && first <= walWriteLock && last >= walWriteLock
 	})
 }
 
-// Readers are the pids of the other processes that have a read transaction on the WAL whose -shm
-// file lies at path.
+// Readers returns the pids of the other processes that have a read transaction on the WAL whose
+// -shm file lies at path.
 func Readers(path string) []int {
 	return locks(path, func(kind, how string, first, _ int64) bool {
 		return kind == "POSIX" && how == "READ" && first >= firstReadMark && first <= lastReadMark

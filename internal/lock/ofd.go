@@ -23,8 +23,8 @@ func held(file *os.File, at, size int64) (bool, error) {
 	return err == nil && lock.Type != unix.F_UNLCK, err
 }
 
-// HeldBeside reports whether another open file has a byte locked, in any way, of the size bytes
-// from base on but for the one at.
+// HeldBeside reports whether another open file has a byte locked, in any way, among the size
+// bytes from base on, except the one at.
 func HeldBeside(file *os.File, base, size, at int64) (bool, error) {
 	for _, part := range [2][2]int64{{base, at - base}, {at + 1, base + size - at - 1}} {
 		if part[1] == 0 {

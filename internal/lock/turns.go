@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Turns gives the processes that write to one file their turns: an exclusive flock, which the
-// kernel hands out in the order of asking. SQLite's own busy handler polls, and lets one process
-// have nearly every turn (7 against 7,910 commits in two seconds were measured). One goroutine at a
-// time uses it.
+// Turns orders the processes that write to one file: a turn is an exclusive flock, which the
+// kernel grants in the order of asking. SQLite's own busy handler polls, and lets one process
+// have nearly every turn (7 against 7,910 commits in two seconds were measured). One goroutine at
+// a time uses it.
 type Turns struct {
 	path string
 	file *os.File
 	wait *wait // in the kernel's queue, for this file; nil: none
 }
 
-// OpenTurns opens the file at path, which is only ever locked, and makes it where it is missing.
-// What an earlier Turns of this process left in the kernel's queue is taken up again.
+// OpenTurns opens the file at path, which is only ever locked, and makes it if it is missing. It
+// takes over a wait that an earlier Turns of this process left in the kernel's queue.
 func OpenTurns(path string) (*Turns, error) {
 	if q := unpark(path); q != nil {
 		return q, nil
@@ -32,7 +32,7 @@ func OpenTurns(path string) (*Turns, error) {
 	return &Turns{path: path, file: file}, nil
 }
 
-// lookEvery is how often a waiting process looks whether its turn is still wanted.
+// lookEvery is how often a waiting process checks whether its turn is still wanted.
 const lookEvery = 250 * time.Millisecond
 
 // TryLock takes a turn if it is free. The caller checks Removed.
@@ -47,7 +47,7 @@ func (q *Turns) TryLock() bool {
 // opens.
 func (q *Turns) Removed() bool { return removed(q.file) }
 
-// Lock waits for this process's turn for as long as stay says so.
+// Lock waits for this process's turn while stay returns true.
 func (q *Turns) Lock(stay func() bool) (bool, error) {
 	for {
 		ok, err := q.lock(stay)
@@ -96,8 +96,8 @@ func (q *Turns) Unlock() {
 	_ = flock(q.file, unix.LOCK_UN)
 }
 
-// Close closes the file, and gives a turn back with it. A wait in the kernel's queue can't be
-// ended: it is kept for the next Turns of this file, and closes by itself when the turn comes.
+// Close closes the file, and passes on a turn that it holds. A wait in the kernel's queue can't
+// be ended: it is kept for the next Turns of this file, and closes by itself when the turn comes.
 func (q *Turns) Close() error {
 	if q.wait.outstanding() {
 		park(q)
@@ -106,15 +106,15 @@ func (q *Turns) Close() error {
 	return q.file.Close()
 }
 
-// A wait is a goroutine, and so a thread, in the kernel's queue, which can't be left. A process has
-// one for each queue: the next waiter resumes it, and it gives an unwanted turn back at once.
+// A wait is a goroutine, and so a thread, in the kernel's queue, which can't be left. A process
+// has one for each queue: the next waiter resumes it, and it passes on an unwanted turn at once.
 type wait struct {
-	got chan error // gets the outcome, where it is wanted
+	got chan error // gets the outcome, if it is wanted
 
 	mu     sync.Mutex
 	wanted bool
 	ended  bool
-	then   func() // what is left to do once it has ended; nil: nothing
+	then   func() // called once it has ended; nil: nothing
 }
 
 func startWait(file *os.File) *wait {

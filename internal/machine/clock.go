@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A BootTime is a moment on the clock that leases run on: it starts with the machine, goes on while
-// the machine sleeps, and can't be set. Moments of different starts can't be compared, and neither
-// can those of different time namespaces, which containers may have: their clocks are ahead or
-// behind by a fixed time (time_namespaces(7)).
+// A BootTime is a moment on the clock that leases run on: it starts with the machine, continues
+// while the machine sleeps, and can't be set. Moments of different starts can't be compared, and
+// neither can those of different time namespaces, which containers may have: their clocks are
+// ahead or behind by a fixed time (time_namespaces(7)).
 type BootTime struct {
-	Boot      string        // identifies the machine's start; "" where the system doesn't say
+	Boot      string        // identifies the machine's start; "" if the system does not report it
 	Namespace int64         // identifies the time namespace; 0 where the system has none
 	Since     time.Duration // time since then
 }
@@ -55,11 +55,11 @@ func (b BootTime) Comparable(other BootTime) bool {
 }
 
 // Reached reports whether, at now, the moment has come: it is in the past, or of another start of
-// the machine, which nothing that ran then has survived.
+// the machine, which no process of that time has survived.
 func (b BootTime) Reached(now BootTime) bool { return b.Boot != now.Boot || now.Since >= b.Since }
 
-// BootID identifies the machine's current start, or is nil where the system doesn't say. On Linux it is
-// /proc/sys/kernel/random/boot_id.
+// BootID returns an id of the machine's current start, or nil if the system does not report it.
+// On Linux it is /proc/sys/kernel/random/boot_id.
 func BootID() *string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

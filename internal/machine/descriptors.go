@@ -8,7 +8,7 @@ import (
 )
 
 // few is how many descriptors SQLite may have wanted at once, and closed again when it could not
-// have the last of them.
+// get the last of them.
 const few = 4
 
 // NoDescriptors returns the system's error for a process that may open few more files, or none, and else 0.

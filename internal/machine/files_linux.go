@@ -16,8 +16,9 @@ func Allocate(file *os.File, bytes int64) error {
 	return err
 }
 
-// MountRoot reports whether path itself is mounted, as a container does with a single file. False
-// where the system, before Linux 5.8, doesn't say: statx(2), STATX_ATTR_MOUNT_ROOT.
+// MountRoot reports whether path itself is mounted, as a container does with a single file. It
+// returns false if the system, before Linux 5.8, does not report it: statx(2),
+// STATX_ATTR_MOUNT_ROOT.
 func MountRoot(path string) bool {
 	var stat unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_TYPE, &stat)
@@ -39,7 +40,7 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// lacksRename reports whether the file system, or the kernel, knows no such rename.
+// lacksRename reports whether the file system, or the kernel, does not support that rename.
 func lacksRename(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)
 }

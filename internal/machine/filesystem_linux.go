@@ -13,7 +13,8 @@ var networkFilesystems = map[int64]string{
 	0x00C36400: "Ceph",
 }
 
-// StatfsType is a variable so that a test can stand on a file system that the machine doesn't have.
+// StatfsType is a variable so that a test can simulate a file system that the machine doesn't
+// have.
 var StatfsType = func(path string) (int64, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {

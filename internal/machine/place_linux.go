@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Place is where a file lies. It hears of every change that could have the path lead elsewhere,
-// or give the file another name, and of all names that go from its folder or are replaced there:
-// inotify(7) for the file, its folder and the folders above, and the table of mounts
-// (proc_pid_mountinfo(5)). The kernel tells before the call returns that made the change. So one
-// look that finds nothing says that no change had been made when it began, and costs a tenth of
-// asking for each of the files.
+// A Place is where a file lies. It is notified of every change that could have the path lead
+// elsewhere, or give the file another name, and of all names that are removed from its folder or
+// replaced there: inotify(7) for the file, its folder and the folders above, and the table of
+// mounts (proc_pid_mountinfo(5)). The kernel notifies before the call that made the change
+// returns. So one look that finds nothing proves that no change had been made when it began, and
+// costs a tenth of asking for each of the files.
 type Place struct {
 	ready int   // an epoll(7)
-	heard []int // what it waits for
+	heard []int // the descriptors it waits for
 	got   [1]unix.EpollEvent
 }
 
@@ -66,8 +66,8 @@ func (p *Place) hear(fd int, events uint32, err error) error {
 	return unix.EpollCtl(p.ready, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events})
 }
 
-// watchWay goes from the root to the file, so that no folder can change unseen while its content is
-// still to be watched.
+// watchWay watches from the root to the file, so that no folder can change unseen while its
+// content is still to be watched.
 func watchWay(fd int, path string) error {
 	way := []string{filepath.Dir(path)}
 	for at := way[0]; at != filepath.Dir(at); at = filepath.Dir(at) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RenameNew renames a file to a name that nothing has: fs.ErrExist where something does. Some file
-// systems know no such rename, and some no hard links: one of the two will do.
+// RenameNew renames a file to a name that must be free: fs.ErrExist if it is not. Some file
+// systems don't support such a rename, and some no hard links: RenameNew needs one of the two.
 func RenameNew(from, to string) error {
 	err := renameNew(from, to)
 	if lacksRename(err) {
@@ -34,8 +34,8 @@ func renamed(err error, from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// linkNew is RenameNew with a hard link, which never replaces, unlike a plain rename. Where there
-// are none, an empty file takes the name first.
+// linkNew is RenameNew with a hard link, which never replaces a file, unlike a plain rename. If
+// there are no hard links, an empty file first takes the name.
 func linkNew(from, to string) error {
 	err := os.Link(from, to)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {

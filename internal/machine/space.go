@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room is what a user without privileges may still write to the file system that path is on, and
-// how large that is, in bytes.
+// Room returns how many bytes a user without privileges may still write to the file system of
+// path, and its size in bytes.
 func Room(path string) (free, size int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {

@@ -7,7 +7,7 @@ import "errors"
 type (
 	// A Place is where a file lies.
 	Place struct{}
-	// Writes tells of writes to a file.
+	// Writes reports writes to a file.
 	Writes struct{ Seen chan struct{} }
 )
 

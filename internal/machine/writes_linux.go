@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writes tells of writes to a file by any process of this machine: inotify(7). It has no descriptor
-// of the file itself, whose closing would drop SQLite's locks.
+// Writes reports writes to a file by any process of this machine: inotify(7). It has no
+// descriptor of the file itself, since closing one would drop SQLite's locks.
 type Writes struct {
 	events  *os.File
 	Seen    chan struct{} // gets a value after a write; writes that come while one waits share it
@@ -31,7 +31,7 @@ func watchWrites(path string) (*Writes, error) {
 
 func (f *Writes) run() {
 	defer close(f.stopped)
-	buf := make([]byte, 4096) // what is in it doesn't matter: there is one file and one sort of event
+	buf := make([]byte, 4096) // its content doesn't matter: there is one file and one sort of event
 	for {
 		if _, err := f.events.Read(buf); err != nil {
 			return

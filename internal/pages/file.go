@@ -159,7 +159,7 @@ func (f *File) Free() map[int]bool {
 	if len(free) == int(binary.BigEndian.Uint32(first[freeCountAt:])) {
 		return free
 	}
-	for n := 2; n <= f.Count; n++ { // the list is broken; the pointer map says it too
+	for n := 2; n <= f.Count; n++ { // the list is broken; the pointer map records it too
 		if kind, _ := f.pointer(n); kind == pointsFree {
 			free[n] = true
 		}
@@ -176,7 +176,7 @@ const (
 	pointsBTree     = 5
 )
 
-// mapOf is the page of the pointer map that tells of a page.
+// mapOf returns the page of the pointer map that has the entry of a page.
 func (f *File) mapOf(n int) int {
 	group := f.usable/5 + 1
 	at := (n-2)/group*group + 2
@@ -192,7 +192,8 @@ func (f *File) pending() int { return pendingByte/f.PageSize + 1 }
 // Reserved reports whether a page holds nothing of any tree: it is of the pointer map, or never used.
 func (f *File) Reserved(n int) bool { return n == f.pending() || f.vacuums && n > 1 && f.mapOf(n) == n }
 
-// pointer is what the pointer map says of a page; its parent where it is a page of a tree.
+// pointer returns the pointer map's entry for a page: its kind, and its parent if it is in a
+// tree.
 func (f *File) pointer(n int) (kind, parent int) {
 	if !f.vacuums || n < 3 {
 		return 0, 0
@@ -209,7 +210,8 @@ func (f *File) pointer(n int) (kind, parent int) {
 	return int(page[offset]), int(binary.BigEndian.Uint32(page[offset+1:]))
 }
 
-// Root is the root of the tree that a page is of, by the pointer map; 0 where that can't be said.
+// Root returns the root of the tree that a page belongs to, by the pointer map; 0 if it is
+// unknown.
 func (f *File) Root(n int) int {
 	for range 64 { // no tree is as deep
 		switch kind, parent := f.pointer(n); kind {
@@ -236,7 +238,7 @@ func (f *File) Owner(n int) int {
 	return f.Root(n)
 }
 
-// IsRoot reports whether the pointer map says that a page is the root of a tree.
+// IsRoot reports whether a page is the root of a tree by the pointer map.
 func (f *File) IsRoot(n int) bool {
 	kind, _ := f.pointer(n)
 	return kind == pointsRoot

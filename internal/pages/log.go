@@ -11,7 +11,7 @@ import (
 const (
 	walHeaderSize      = 32
 	frameHeaderSize    = 24
-	walMagic           = 0x377f0682 // the last bit says in which byte order its checksums are
+	walMagic           = 0x377f0682 // the last bit is the byte order of its checksums
 	frameSaltsAt       = 8
 	frameChecksumAt    = 16
 	walHeaderSaltsAt   = 16
@@ -22,7 +22,7 @@ const (
 type log struct {
 	pageSize int
 	page     int    // number of the page in the frame
-	pages    int    // of the database behind the commit that the frame ends; 0 where it ends none
+	pages    int    // of the database after the commit that the frame ends; 0 if it ends none
 	content  []byte // of the page, until the next frame is read
 	at       int64  // where the frame begins
 
@@ -81,15 +81,15 @@ func sums(stored []byte, sum [2]uint32) bool {
 	return binary.BigEndian.Uint32(stored) == sum[0] && binary.BigEndian.Uint32(stored[4:]) == sum[1]
 }
 
-// Foreign reports whether a WAL holds commits of another database than the one that it lies beside,
-// which is nil where there is none. Others may be working with both.
+// Foreign reports whether a WAL holds commits of another database than the one beside it, which
+// is nil if there is none. Others may be working with both.
 //
 // The first commit in a WAL has page 1, with a number in its header, user_version, that was drawn
-// for that WAL. The database gets the same number before the WAL can be read, so it has a number of
-// the WAL's page 1, however much of the WAL was moved into it. A copy from before has another
-// number. A program that does not draw numbers leaves the number as it is, or increments it to
-// settle a commit that failed. A WAL whose first commit lacks page 1 is such a program's, and
-// nothing tells which database it belongs to. Decision 0022.
+// for that WAL. The database gets the same number before the WAL can be read, so it has a number
+// of the WAL's page 1, however much of the WAL was checkpointed into it. A copy from before has
+// another number. A program that does not draw numbers leaves the number as it is, or increments
+// it to settle a commit that failed. A WAL whose first commit lacks page 1 comes from such a
+// program, and nothing shows to which database it belongs. Decision 0022.
 func Foreign(database io.ReaderAt, wal io.ReaderAt) (bool, error) {
 	for {
 		header, err := headerOf(database)

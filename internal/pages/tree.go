@@ -28,14 +28,14 @@ type Page struct {
 	Children []int
 	Keys     []int64 // of a table's inner page: the largest rowid below each child but the last
 	Rows     []Row
-	Overflow []int // pages on which the content of rows goes on
+	Overflow []int // pages on which the content of rows continues
 	Lost     int   // cells that could not be read
 	// Sound: cells, free blocks and fragments fill the page as SQLite leaves it, so that it holds no
 	// cell that was not read.
 	Sound bool
 }
 
-// Read reads a page of a tree; false where it is none, or not whole enough to be one.
+// Read reads a page of a tree; false if the page is not one, or too damaged to be one.
 func (f *File) Read(n int) (Page, bool) {
 	p := Page{Number: n}
 	content, err := f.page(n)
@@ -109,9 +109,9 @@ func (f *File) filled(content []byte, header, pointersEnd int, used []extent) bo
 	return start >= pointersEnd && end <= f.usable && fragments+f.usable-end == int(content[header+7])
 }
 
-// cell reads one into the page, and gives the bytes that it takes there.
+// cell reads a cell into the page, and returns the bytes that it occupies there.
 func (f *File) cell(p *Page, cell []byte) (length int, ok bool) {
-	const least = 4 // what a cell takes, so that it can become a free block
+	const least = 4 // the least bytes of a cell, so that it can become a free block
 	if !p.Leaf {
 		p.Children = append(p.Children, int(binary.BigEndian.Uint32(cell)))
 		length = 4

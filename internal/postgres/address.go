@@ -202,7 +202,7 @@ func (a *Address) String() string {
 // errStray: the first answer of a connection is to something that was not asked there.
 var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
 
-// sqlTimeline returns the timeline of a primary, and ” on a standby, which writes none.
+// sqlTimeline returns the timeline of a primary, and an empty text on a standby, which writes none.
 const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''
 	ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
 

@@ -92,20 +92,20 @@ func target(dest any) (reflect.Value, error) {
 // Rows are the rows of a query, read one by one.
 type Rows struct {
 	*sqlx.Rows
-	Source    Source       // nil where database/sql has the rows alone
+	Source    Source       // nil if database/sql has all rows
 	converted bool         // database/sql has the row of Source
-	whole     bool         // they are closed before the caller sees what was read
+	whole     bool         // they are closed before the caller sees the values
 	of        reflect.Type // the last struct
 	fields    [][]int      // where its fields are, by column
 	dest      []any        // a row's fields
-	targets   []any        // what database/sql is given in their place
+	targets   []any        // passed to database/sql instead
 	waiting   []waiting    // the Scanners among a row's destinations
 }
 
-// A Source reads its rows itself, where it can, and has database/sql read the others: for that its
-// rows take no step there.
+// A Source reads rows itself when it can, and leaves the others to database/sql, whose Next then
+// does not advance its rows.
 type Source interface {
-	// Step goes to the next row.
+	// Step moves to the next row.
 	Step() bool
 	// Take reads the row into destinations that are usual, and reports whether it could.
 	Take(dest []any) bool
@@ -113,7 +113,7 @@ type Source interface {
 	Err() error
 }
 
-// Next goes to the next row.
+// Next moves to the next row.
 func (r *Rows) Next() bool {
 	if r.Source == nil {
 		return r.Rows.Next()
@@ -143,7 +143,7 @@ func (r *Rows) convert() error {
 
 var errNoRow = fmt.Errorf("%w: there is no row to read: call Next first", engine.ErrInvalid)
 
-// takes reports whether a row goes into the fields of a type. Otherwise it is one column's.
+// takes reports whether a row goes into the fields of a type. Otherwise it goes into one column.
 func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
 	if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(scanner) &&
 		len(r.Mapper.TypeMap(t).Index) > 0 {
@@ -156,7 +156,7 @@ func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
 	return false, err
 }
 
-// find looks up where a struct's fields are.
+// find looks up the positions of a struct's fields.
 func (r *Rows) find(t reflect.Type) error {
 	if r.of == t {
 		return nil
@@ -186,7 +186,7 @@ func (r *Rows) into(to reflect.Value, fields bool) error {
 	return r.Scan(r.dest...)
 }
 
-// field goes down to a field, and makes the structs on the way.
+// field returns the field at a path, and makes the structs on the way.
 func field(v reflect.Value, path []int) reflect.Value {
 	for i, n := range path {
 		if i > 0 && v.Kind() == reflect.Pointer {
@@ -270,7 +270,7 @@ func (r *Rows) Scan(dest ...any) error {
 	return nil
 }
 
-// usual spares most destinations the look by reflection.
+// usual spares most destinations the use of reflection.
 func usual(dest any) bool {
 	switch d := dest.(type) {
 	case *string:
@@ -314,7 +314,8 @@ func leadsToScanner(dest reflect.Value) bool {
 	return false
 }
 
-// give calls the Scanner, and makes the pointers that lead to it. NULL is the first of them that is nil.
+// give calls the Scanner, and makes the pointers that lead to it. NULL sets the first of those
+// pointers to nil.
 func (w *waiting) give() error {
 	for at := reflect.ValueOf(w.dest); ; at = at.Elem() {
 		if s, ok := reflect.TypeAssert[sql.Scanner](at); ok {

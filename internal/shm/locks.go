@@ -120,8 +120,8 @@ func lastErrno(tls *libc.TLS) syscall.Errno {
 		system.vfs, 0, 0))
 }
 
-// shmBits are the locks of a -shm file among some bytes; 0 where they are the database's own, which
-// lie far behind.
+// shmBits returns the locks of a -shm file among some bytes; 0 for the database's own locks,
+// which lie far beyond.
 func shmBits(start, length int64) (bits uint8) {
 	for at := max(start, firstShmLock); at < min(start+length, firstShmLock+shmLocks); at++ {
 		bits |= 1 << (at - firstShmLock)
@@ -148,7 +148,7 @@ func (d *debts) owe(fd int32, bits uint8) {
 	}
 }
 
-// forget is for locks that are taken or given back again.
+// forget drops debts whose locks are taken or released again.
 func (d *debts) forget(fd int32, bits uint8) {
 	if bits == 0 || !d.any.Load() {
 		return
@@ -199,7 +199,7 @@ var lockTables = struct {
 }{of: map[uintptr]uintptr{}}
 
 // Mind makes the locks of a connection, given by its sqlite3_file, report failures. Nothing else
-// uses the connection meanwhile.
+// may use the connection during the call.
 func Mind(tls *libc.TLS, file uintptr) error {
 	lockTables.Lock()
 	defer lockTables.Unlock()
@@ -225,7 +225,8 @@ func Mind(tls *libc.TLS, file uintptr) error {
 	return nil
 }
 
-// mindedShmLock says of a lock call that failed that it failed.
+// mindedShmLock returns an I/O error for a lock call that failed, as opposed to a lock that is
+// taken.
 func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
 	table := *(**lockTable)(unsafe.Pointer(&f.FpMethods))

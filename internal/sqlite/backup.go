@@ -49,7 +49,7 @@ func (e *Engine) backup(ctx context.Context, dest string) (err error) {
 	return e.copyTo(ctx, dest, (*part).give)
 }
 
-// copyTo makes a checked copy and gives it its name.
+// copyTo makes a checked copy, and calls name to rename it.
 func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, string) error) error {
 	return withPart(ctx, filepath.Dir(dest), func(p *part) error {
 		if err := e.vacuumInto(ctx, p.path); err != nil {
@@ -71,8 +71,8 @@ func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, strin
 	})
 }
 
-// vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the
-// writer goes on.
+// vacuumInto runs on a separate reading connection: VACUUM can't run in a transaction, and the
+// writer continues.
 func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
 	return withSession(ctx, e.path, e.readRole(), e.config, func(s *session) error {
 		size, err := s.used()
@@ -174,9 +174,9 @@ func (e *Engine) dropOlderCopies(kept string) {
 	}
 }
 
-// A part is a database under construction. It has a temporary name, and gets its own when it is
-// whole and synced. Its maker locks the lock file beside it, so that the next maker in the folder
-// can tell what a killed process left, and removes it.
+// A part is a database under construction. It has a temporary name until it is whole and synced.
+// The process that makes it locks the lock file beside it, so that the next one in the folder
+// recognises and removes the parts of a killed process.
 type part struct {
 	path  string
 	hold  *lock.Hold
@@ -223,15 +223,15 @@ func newPart(ctx context.Context, dir string) (*part, error) {
 	}
 }
 
-// withPart makes a part in dir for fn, which gives it its name, and discards it otherwise.
+// withPart makes a part in dir for fn, which renames it, and discards it otherwise.
 func withPart(ctx context.Context, dir string, fn func(*part) error) (err error) {
 	p, err := newPart(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		// The next part in the folder removes what is left of this one. That is no failure of a file that
-		// has its name.
+		// The next part in the folder removes the rest of this one. A file that already has its
+		// name does not fail for that.
 		if left := p.discard(); !p.named {
 			err = errors.Join(err, left)
 		}
@@ -239,7 +239,8 @@ func withPart(ctx context.Context, dir string, fn func(*part) error) (err error)
 	return fn(p)
 }
 
-// clearParts removes what killed processes left in dir. It ignores what it can't remove.
+// clearParts removes the parts of killed processes from dir. It ignores those that it can't
+// remove.
 func clearParts(ctx context.Context, dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -265,8 +266,8 @@ func clearParts(ctx context.Context, dir string) {
 // complete puts the part's content on the disk.
 func (p *part) complete() error { return syncFile(p.path) }
 
-// give assigns the part its own name, where nothing may be yet, and puts the name on the disk. When
-// it fails the name is free: a name that may not last is taken away again.
+// give renames the part to its own name, which must be free, and syncs the name to the disk. When
+// it fails the name is free: a name that may not be durable is removed again.
 func (p *part) give(dest string) (err error) {
 	dir, err := os.Open(filepath.Dir(dest))
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"selvedge/migrations"
 )
 
-// Check reads the whole file on a connection of its own, so that no caller loses a reader. Each
-// part of it is a snapshot of its own and ends before the next one, so that the WAL can start again
-// in between.
+// Check reads the whole file on a separate connection, so that no caller loses a reader. Each of
+// its steps has its own snapshot and ends before the next one, so that the WAL can start again in
+// between.
 func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
 	c := check{engine: e}
 	if e.memory {
@@ -45,12 +45,12 @@ type check struct {
 	session *session
 }
 
-// run tells how far it is by the pages that were read: the integrity check reads each once, and the
-// looks behind it those of rows once more.
+// run reports its progress in pages read: the integrity check reads each page once, and the later
+// looks read those of rows once more.
 func (c *check) run(ctx context.Context) error {
 	size, err := c.session.used()
 	if err != nil {
-		size = 0 // so damaged: the looks tell
+		size = 0 // so damaged: the looks report it
 	}
 	var read atomic.Int64
 	return engine.Watched(ctx, "check", 2*size, read.Load, func() error {
@@ -67,7 +67,7 @@ func (c *check) looks(ctx context.Context) error {
 	if err != nil {
 		return c.beside(ctx, "versions", c.look(nil, err))
 	}
-	if have.Schema > l.Last().Version { // what it has more, or otherwise, a newer program knows
+	if have.Schema > l.Last().Version { // additions or changes are a newer program's
 		return c.look(damage.ForeignKeys(ctx, c.session.conn))
 	}
 	if have.Schema > 0 {
@@ -124,7 +124,7 @@ func (c *check) beside(ctx context.Context, name string, err error) error {
 	return nil
 }
 
-// versions reads what the file says of itself, and holds it to what the program's ladder makes.
+// versions reads the versions that the file records, and compares them with the program's ladder.
 func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 	said := func(format string, args ...any) {
 		c.Problems = append(c.Problems, engine.Problem{Check: "versions", Detail: fmt.Sprintf(format, args...)})
@@ -163,8 +163,8 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 }
 
 // mend restores what the program's own schema determines: texts in which a bit has flipped, and
-// views, triggers and indexes that are missing or altered. It runs in this process's turn among the
-// writers, and names what it did.
+// views, triggers and indexes that are missing or altered. It runs in this process's turn among
+// the writers, and returns the names of what it restored.
 func (e *Engine) mend(ctx context.Context) (done []string, err error) {
 	turns, err := e.takeTurn(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (e *Engine) mend(ctx context.Context) (done []string, err error) {
 	return append(texts, rest...), err
 }
 
-// mending runs fn in a transaction of its own, with the schema that the file should have.
+// mending runs fn in a separate transaction, with the schema that the file should have.
 func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage.Writer) error,
 	fn func(context.Context, damage.Writer, []damage.Object) ([]string, error),
 ) (done []string, err error) {
@@ -192,7 +192,7 @@ func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage
 		have, err := readVersions(func(dest any, query string, args ...any) error {
 			return h.conn.GetContext(ctx, dest, query, args...)
 		})
-		if err != nil { // the tables that say it may be what is damaged
+		if err != nil { // the tables that record it may be the damaged ones
 			last := e.config.Ladder.Last().Version
 			have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.known().ViewsDigest(last)}
 		}

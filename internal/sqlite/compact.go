@@ -13,9 +13,9 @@ import (
 	"selvedge/internal/lock"
 )
 
-// GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each, and
-// truncates the WAL. It waits a second for a read that keeps the WAL as it is; behind a longer one
-// the file becomes smaller after the read.
+// GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each,
+// and truncates the WAL. It waits a second for a read that blocks the WAL's truncation; after a
+// longer one, the file shrinks once the read has ended.
 func (e *Engine) GiveBack(ctx context.Context) error {
 	if e.space == nil {
 		return nil
@@ -23,8 +23,8 @@ func (e *Engine) GiveBack(ctx context.Context) error {
 	return e.visits.during(func() error { return e.space.giveFreeBack(ctx) })
 }
 
-// backStep is how long a step of giving back may take: the longest hold of the writer is to be 50
-// ms, the commit included.
+// backStep is how long a step may hold the writer: the longest hold should be 50 ms, the commit
+// included.
 const backStep = 10 * time.Millisecond
 
 func (s *space) giveFreeBack(ctx context.Context) error {
@@ -37,7 +37,7 @@ func (s *space) giveFreeBack(ctx context.Context) error {
 		}
 		before = left
 		if s.free.Load() < littleFree {
-			s.cut.Store(true) // what a step gave back is the disk's when the WAL is in the file
+			s.cut.Store(true) // the pages are returned to the disk once the WAL is in the file
 		}
 		began := time.Now()
 		left, err = s.giveBack(ctx, pages)
@@ -53,8 +53,8 @@ func (s *space) giveFreeBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The cut comes with a commit. The writer still wants a gap after it if a read was in the way;
-	// look tries for it too.
+	// The WAL is truncated with a commit. If a read was in the way, the writer still wants a gap
+	// after the commit; look tries for it too.
 	for began, again := time.Now(), true; err == nil && again; {
 		s.cut.Store(true)
 		_, err = s.giveBack(ctx, 1)
@@ -157,7 +157,7 @@ func (e *Engine) compactInto(ctx context.Context, p *part) error {
 	return p.complete()
 }
 
-// bytes is what the file takes, its WAL included.
+// bytes returns the size of the file, its WAL included.
 func (e *Engine) bytes() (int64, error) {
 	size, err := sizeOf(e.path)
 	if err != nil {
@@ -180,8 +180,8 @@ func (e *Engine) unused() error {
 	return err
 }
 
-// unchanged reports, as ErrBusy, that the file is not as it was when all its content lay in it:
-// such a program came and went.
+// unchanged returns ErrBusy if the file differs from its state when all its content lay in it:
+// another program has written it since.
 func (e *Engine) unchanged(was os.FileInfo) error {
 	is, err := os.Stat(e.path)
 	if err != nil {

@@ -133,7 +133,7 @@ const (
 )
 
 // tornBirth reports whether the first transaction of the file at path was cut short: its journal
-// says that there was nothing before, so SQLite makes the file empty when it opens it.
+// records that the file was empty before, so SQLite empties the file when it opens it.
 func tornBirth(path string) bool {
 	file, err := os.Open(path + "-journal")
 	if err != nil {

@@ -38,7 +38,7 @@ type Config struct {
 	Callbacks      *callback.Callbacks
 }
 
-// Synchronous says how much of a commit the disk must hold before Write returns.
+// Synchronous is how much of a commit the disk must hold before Write returns.
 type Synchronous int
 
 // The levels of PRAGMA synchronous that are used.
@@ -82,7 +82,7 @@ var _ engine.Engine = (*Engine)(nil)
 // Path is the file's absolute path, links resolved, or ":memory:".
 func (e *Engine) Path() string { return e.path }
 
-// Generation tells the files apart that the path has had.
+// Generation distinguishes the files that the path has had.
 func (e *Engine) Generation() uint64 { return e.generation }
 
 // Clock is the machine's.
@@ -102,7 +102,7 @@ type visits struct {
 	begun   chan struct{} // closed by the next one, for a test; else nil
 }
 
-// during runs fn, and gives its error as a failure. It is ErrClosed once Close was called.
+// during runs fn, and returns its error as a failure; ErrClosed once Close was called.
 func (v *visits) during(fn func() error) error {
 	v.mu.Lock()
 	if v.closing {

@@ -2,8 +2,8 @@ package sqlite
 
 // A caller may pass an epoch on before the transaction that drew it is committed, and a rollback
 // undoes the counter of the table. So the writer raises the counter again before any other writer
-// has a turn: after the rollback to a savepoint, or, where the whole transaction is undone, in a
-// transaction of its own.
+// has a turn: after the rollback to a savepoint, or, if the whole transaction is undone, in a
+// separate transaction.
 
 // drawnNumbers are the numbers, by table, up to which counters must still be raised.
 type drawnNumbers map[string]int64
@@ -40,7 +40,8 @@ func (w *writer) raiseCounters() error {
 	return nil
 }
 
-// keepDrawn is raiseCounters in a transaction of its own. Where that fails, the next group begins with it.
+// keepDrawn is raiseCounters in a separate transaction. If that fails, the next group begins with
+// it.
 func (w *writer) keepDrawn() {
 	if len(w.drawn) == 0 || w.engine.usable() != nil {
 		return

@@ -38,8 +38,8 @@ func isBusy(err error) bool {
 // are.
 func failure(err error) error { return failed(err, 0) }
 
-// failure also asks for the system's error behind one of SQLite's: it tells a full disk from a
-// broken one, and a page that can't be read from a damaged one.
+// failure also asks for the system's error behind one of SQLite's: it distinguishes a full disk
+// from a broken one, and a page that can't be read from a damaged one.
 func (h handle) failure(err error) error {
 	var errno syscall.Errno
 	switch primary(err) {
@@ -60,7 +60,7 @@ func failed(err error, errno syscall.Errno) error {
 		return err
 	}
 	if errno == 0 && primary(err) == sqlite3.SQLITE_CANTOPEN {
-		errno = machine.NoDescriptors() // SQLite tells that from nothing else
+		errno = machine.NoDescriptors() // only this reveals it: SQLite's error does not
 	}
 	kind, hint := kind(err, errno), ""
 	switch {
@@ -81,9 +81,9 @@ func failed(err error, errno syscall.Errno) error {
 	}
 }
 
-// openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be
-// made, SQLite looks for one to read, and says that there is none; where the -shm has a hole that
-// can't be filled, its memory can't be written.
+// openFailure is failure for an error of opening the file at path. If no -wal or -shm can be
+// made, SQLite looks for an existing one, and reports that there is none; if the -shm has a hole
+// that can't be filled, its memory can't be written.
 func openFailure(err error, path string) error {
 	err = failure(err)
 	f, ok := errors.AsType[*engine.Failure](err)
@@ -209,8 +209,8 @@ func repeatable(query string) bool {
 	return strings.EqualFold(first, "SELECT")
 }
 
-// writerBusy is the error of a caller whose context ended before its turn. It names the holder of
-// the turn where that can be told.
+// writerBusy returns the error of a caller whose context ended before its turn. It names the
+// holder of the turn if that is known.
 func (e *Engine) writerBusy(ctx context.Context) error {
 	f := &engine.Failure{Kind: engine.ErrBusy}
 	who := "the writer"
@@ -226,8 +226,8 @@ func (e *Engine) writerBusy(ctx context.Context) error {
 	return f
 }
 
-// writerHolders are the other processes that keep this one from writing: one that has its turn, or
-// else a program that knows nothing of turns, such as sqlite3, and has SQLite's own lock.
+// writerHolders returns the other processes that keep this one from writing: the holder of the
+// turn, or else a program that does not take turns, such as sqlite3, and holds SQLite's own lock.
 func (e *Engine) writerHolders() []int {
 	if e.memory {
 		return nil
@@ -243,7 +243,7 @@ func (w *writer) serving() bool { return w.holds.Load() }
 
 var absent = regexp.MustCompile(`no such (table|column): (?:\w+\.)?(\w+)`)
 
-// blame says what SQLite finds wrong with a statement (sqlite.org/rescode.html).
+// blame returns what SQLite finds wrong with a statement (sqlite.org/rescode.html).
 func blame(err error) (s engine.Statement) {
 	switch primary(err) {
 	case sqlite3.SQLITE_READONLY:

@@ -20,7 +20,7 @@ import (
 	"selvedge/internal/machine"
 )
 
-// ApplicationID stands in the header of every file of ours (PRAGMA application_id): "SELV" in ASCII.
+// ApplicationID is in the header of every file of ours (PRAGMA application_id): "SELV" in ASCII.
 const ApplicationID = 0x53454C56
 
 // The names beside the file; see the package comment.
@@ -37,10 +37,11 @@ func keyOf(info fs.FileInfo) fileKey {
 	return fileKey{uint64(stat.Dev), stat.Ino} //nolint:unconvert // Dev is signed on macOS
 }
 
-// A sharedFile is a file as this process has it open, in any number of handles. Its own descriptors
-// are for locks far behind the last page that SQLite can have, of the kind that belongs to the open
-// file. They are opened before SQLite's first and closed after its last: closing any descriptor of
-// the file drops the locks that SQLite's have in this process.
+// A sharedFile is a file as this process has it open, in any number of handles. Its own
+// descriptors are for locks far beyond the last page that SQLite can have, of the kind that
+// belongs to the open file description. They are opened before SQLite's first and closed after
+// its last: closing any descriptor of the file drops the locks that SQLite's have in this
+// process.
 type sharedFile struct {
 	key     fileKey
 	handles int // guarded by sharedFiles
@@ -91,9 +92,9 @@ func resolve(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), err
 }
 
-// claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a
-// file that isn't ours, and counts a handle on it. wal tells that the file is a database in WAL
-// mode already; errUnborn that it is still to be made.
+// claimFile examines the file at path without SQLite, so that it changes or makes nothing beside
+// a file that isn't ours, and counts a handle on it. wal reports that the file is already a
+// database in WAL mode; errUnborn that it is still to be made.
 func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
@@ -157,7 +158,7 @@ func shareFile(path string) (f *sharedFile, wal bool, err error) {
 	return f, wal, nil
 }
 
-// release takes one handle out. The last one closes the descriptors, which gives up this process's
+// release removes one handle. The last one closes the descriptors, which gives up this process's
 // claims.
 func (f *sharedFile) release() error {
 	sharedFiles.Lock()
@@ -187,7 +188,7 @@ func (f *sharedFile) last() bool {
 	return f.handles == 1
 }
 
-// checkRegular refuses what is not a regular file: opening a pipe would wait for its other end.
+// checkRegular refuses all but regular files: opening a pipe would wait for its other end.
 func checkRegular(info fs.FileInfo) error {
 	kind := "special file (" + info.Mode().Type().String() + ")"
 	switch {
@@ -209,8 +210,8 @@ const (
 	headerApplicationID = 68
 )
 
-// checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL
-// mode. errUnborn: it is empty, or SQLite would make it so.
+// checkHeader refuses a file that isn't a database, or isn't ours, and reports whether it is in
+// WAL mode. errUnborn: it is empty, or SQLite would make it so.
 func checkHeader(file *os.File) (wal bool, err error) {
 	header := make([]byte, headerSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headerSize), header)
@@ -257,7 +258,7 @@ func checkFilesystem(path string, o Config) error {
 	return nil
 }
 
-// SQLite takes paths of 512 bytes, with what it puts behind the name (pager.c, os_unix.c:
+// SQLite takes paths of 512 bytes, with the suffix that it adds to the name (pager.c, os_unix.c:
 // MAX_PATHNAME), and file systems names of 255.
 const (
 	maxPath = 512 - len("-journal")

@@ -57,7 +57,8 @@ func (r *request) call() error {
 	return r.write(&r.tx)
 }
 
-// queryOnly runs a read on the writing connection of an in-memory database, which can't write meanwhile.
+// queryOnly runs a read on the writing connection of an in-memory database, during which it can't
+// write.
 func (t *tx) queryOnly(ctx context.Context, why string, fn func(engine.Rx) error) (err error) {
 	if _, err := t.session.exec("PRAGMA query_only=1"); err != nil {
 		return err
@@ -202,8 +203,8 @@ func (w *writer) uncommitted(commit error) {
 	w.answers = group
 }
 
-// answerNext runs what one caller left to be done after the commit, and then gives it its result.
-// That may end the goroutine, so the writer holds what remains to be done.
+// answerNext runs one caller's functions for after the commit, and then sends it its result. That
+// may end the goroutine, so the writer holds the remaining work.
 func (w *writer) answerNext() {
 	r := w.answers[0]
 	for w.committed && !r.result.Failed() && len(r.tx.Committed) > 0 {

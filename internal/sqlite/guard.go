@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/engine"
 )
 
-// What a callback's statement may not be. The transaction is ours to end, and a setting or an
+// The statements that a callback may not run. The transaction is ours to end, and a setting or an
 // attached file would stay on the connection for the next callers.
 var refusedStatements = map[string]string{
 	"BEGIN": transactionControl, "COMMIT": transactionControl, "END": transactionControl,
@@ -17,8 +17,8 @@ var refusedStatements = map[string]string{
 	"VACUUM": "it can't run inside a transaction",
 }
 
-// The pragmas that only show something (sqlite.org/pragma.html). To those of askingPragmas an
-// argument says what to show; to those of readingPragmas it would be a new value.
+// The pragmas that only show something (sqlite.org/pragma.html). For those of askingPragmas an
+// argument selects what to show; for those of readingPragmas it would be a new value.
 var (
 	readingPragmas = engine.Words(`APPLICATION_ID AUTO_VACUUM BUSY_TIMEOUT CACHE_SIZE CELL_SIZE_CHECK
 		CHECKPOINT_FULLFSYNC COLLATION_LIST COMPILE_OPTIONS DATA_VERSION DATABASE_LIST ENCODING FOREIGN_KEYS
@@ -32,9 +32,9 @@ var (
 // creating are the words between CREATE and the name, or its schema.
 var creating = engine.Words("UNIQUE VIRTUAL TABLE INDEX VIEW TRIGGER IF NOT EXISTS")
 
-// Temporary objects belong to the connection: they would outlive the transaction, and hide what has
-// the same name in the file. The next caller's rows would go into a table that no other connection
-// sees.
+// Temporary objects belong to the connection: they would outlive the transaction, and hide
+// objects of the same name in the file. The next caller's rows would go into a table that no
+// other connection sees.
 var errTemporary = errors.New("what is temporary would stay for the next callers, and hide what has its " +
 	"name in the file; use WITH, or a table that you drop")
 
@@ -45,8 +45,8 @@ const transactionControl = "the transaction is begun and ended for the function;
 const anyNumber = -1
 
 // examine reads a text of one or more statements before SQLite sees it: a PRAGMA may take effect
-// while it is prepared, even behind EXPLAIN. It gives the number of arguments that the text takes,
-// and the error of what a callback may not run.
+// while it is prepared, even behind EXPLAIN. It returns the number of arguments that the text
+// takes, and an error for a statement that a callback may not run.
 func examine(query string) (params int, err error) {
 	t := tokens{text: query}
 	for {
@@ -61,7 +61,7 @@ func examine(query string) (params int, err error) {
 		if err := t.statement(strings.ToUpper(word)); err != nil {
 			return 0, fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 		}
-		// Every statement of a text is given the same arguments, from the first on.
+		// Every statement of a text gets the same arguments, from the first on.
 		if t.params == anyNumber || params == anyNumber {
 			params = anyNumber
 		} else {

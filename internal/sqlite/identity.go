@@ -19,10 +19,10 @@ import (
 )
 
 // A file is written under one name: SQLite keeps the WAL and its locks beside the name, so two
-// names would mean two WALs for one file. Hard links and mounts of a single file show on the file.
-// A rename while a process has the file open shows by a byte, far behind the last page, that stands
-// for the name: every process keeps its name's byte locked, shared, and at opening looks for locked
-// bytes of other names.
+// names would mean two WALs for one file. Hard links and mounts of a single file are visible on
+// the file. A rename while a process has the file open is visible by a byte, far beyond the last
+// page, that represents the name: every process keeps its name's byte locked, shared, and when it
+// opens a file looks for locked bytes of other names.
 const (
 	writersNamesAt = 1 << 62
 	readersNamesAt = writersNamesAt + namesSpace
@@ -100,8 +100,9 @@ func (f *sharedFile) claimName(path string, o Config) error {
 	return nil
 }
 
-// formerlyAt refuses a path while this process has another file open that lay there: SQLite would
-// put the WAL of the one beside the other. now is what lies there, nil where nothing does.
+// formerlyAt refuses a path while this process has another file open that was there before:
+// SQLite would put the WAL of one beside the other. now is the file that is there, nil if there
+// is none.
 func formerlyAt(path string, now fs.FileInfo) error {
 	if len(sharedFiles.byKey) == 0 {
 		return nil
@@ -211,10 +212,10 @@ type folder struct {
 	seen  unix.Timespec      // when the folder had last changed as all of it was in its place
 }
 
-// settles is how old a folder's last change is before it stands for all changes until then, for two
-// changes may have one time. Most file systems tell it in ticks of a few milliseconds. Some store
-// whole seconds (ext3, ext4 with inodes of 128 bytes, HFS+), FAT every second one: then the
-// nanoseconds are 0, and seldom elsewhere.
+// settles returns how old a folder's last change must be before its time covers all changes until
+// then, for two changes may have one time. Most file systems record it in ticks of a few
+// milliseconds. Some store whole seconds (ext3, ext4 with inodes of 128 bytes, HFS+), FAT every
+// second one: then the nanoseconds are 0, and seldom elsewhere.
 func settles(changed unix.Timespec) time.Duration {
 	if changed.Nsec == 0 {
 		return 2100 * time.Millisecond
@@ -279,7 +280,7 @@ var BusyLooks = 512
 // A lookout saves a busy writer the stat calls: while the system's watch reports no change since a
 // complete look, nothing has moved. Only the goroutine that has the writer uses it.
 type lookout struct {
-	place *machine.Place // nil where nothing is watched
+	place *machine.Place // nil if nothing is watched
 	looks int
 	since time.Time // of the first of them
 }
@@ -341,7 +342,7 @@ func (l *lookout) watch(e *Engine) error {
 	}
 	place, err := machine.WatchPlace(e.path)
 	if err != nil {
-		return nil //nolint:nilerr // the system tells nothing, or has no watch left: looks do it
+		return nil //nolint:nilerr // the system reports nothing, or has no watch left: looks do it
 	}
 	l.place = place
 	e.beside.forget()

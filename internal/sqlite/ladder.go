@@ -33,7 +33,7 @@ var programLadder = Ladder{
 	Whole: migrations.Whole(),
 }
 
-// ProgramLadder is the one of this program.
+// ProgramLadder returns the ladder of this program.
 func ProgramLadder() *Ladder {
 	return &programLadder
 }
@@ -67,14 +67,15 @@ func (l *Ladder) mayWrite(have engine.Versions) error {
 	return l.known().MayWrite(have)
 }
 
-// shutsOut reports whether going to the target ends for some programs what they may do with the file now.
+// shutsOut reports whether migrating to the target takes away some programs' access to the file.
 func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
 	to := l.known().Step(target)
 	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader ||
 		to.MinWriter > have.MinWriter)
 }
 
-// atOnce reports whether a script makes in an empty file what the steps between the versions make.
+// atOnce reports whether one script can replace all the steps between the versions: it needs an
+// empty file.
 func (l *Ladder) atOnce(from, to int64) bool {
 	return l.Whole != "" && from == 0 && to == l.Last().Version
 }
@@ -135,8 +136,8 @@ type object = damage.Object
 const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema
 	WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
 
-// objects are what a file of this version has, views included where it is the last one: a database
-// in memory is asked.
+// objects returns the objects of a file of this version, views included if it is the last
+// version. It reads them from a database in memory.
 func (l *Ladder) objects(ctx context.Context, version int64) (list []object, err error) {
 	err = l.inMemory(ctx, version, func(pool *sqlx.DB) error {
 		return pool.SelectContext(ctx, &list,

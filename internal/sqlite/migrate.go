@@ -22,10 +22,10 @@ import (
 // A Move is a change of a file's schema.
 type Move = engine.Move
 
-// TableMove is the number of rows of a table before and after; After is -1 where it is gone.
+// TableMove is the number of rows of a table before and after; After is -1 if the table is gone.
 type TableMove = engine.TableMove
 
-// A direction says whether a file beyond the target is taken down to it.
+// A direction is whether a file beyond the target is taken down to it.
 type direction int
 
 const (
@@ -208,7 +208,7 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 	return ok && err == nil, err
 }
 
-// takeTurn takes the writing turn for work outside the writer. Closing it gives it back.
+// takeTurn takes the writing turn for work outside the writer. Closing it passes the turn on.
 func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
@@ -256,7 +256,7 @@ type migration struct {
 	config Config
 	target int64
 	where  direction
-	// keep copies the file and gives the copy's path; nil where there is nothing to lose.
+	// keep copies the file and returns the copy's path; nil if there is nothing to lose.
 	keep func(ctx context.Context, version int64) (string, error)
 
 	session *session
@@ -484,14 +484,14 @@ func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where 
 	return err
 }
 
-// A census is what a migration must not change without declaring it.
+// A census holds what a migration must not change without declaring it.
 type census struct {
 	rows    map[string]int64 // of each table
 	orphans map[string]int64 // rows of a table that refer to rows which are gone
 }
 
 const (
-	// A virtual table has no page of its own; its rows are in others.
+	// A virtual table has no pages of its own; its rows are in other tables.
 	sqlCountedTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0
 	AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
   AND name NOT IN ('goose_db_version', 'selvedge_file') ORDER BY name`

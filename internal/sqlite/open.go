@@ -13,8 +13,8 @@ import (
 	"selvedge/internal/lock"
 )
 
-// Open opens the file at path, creates it where it is missing, and migrates it to
-// config.SchemaVersion where it is older.
+// Open opens the file at path. It creates a missing file, and migrates one that is older than
+// config.SchemaVersion.
 func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 	e, err := open(ctx, path, config)
 	return e, openFailure(err, path)
@@ -226,9 +226,8 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 	return pool, s, nil
 }
 
-// mayWrite makes sure of what SQLite passes over without a word: a file that could not be opened
-// for writing at that moment, for want of descriptors say, it opens to be read, and every write
-// fails.
+// mayWrite detects a file that SQLite opened only for reading, without an error, because it could
+// not be opened for writing at that moment, for want of descriptors say: every write would fail.
 func (s *session) mayWrite() error {
 	_, err := s.exec("DELETE FROM selvedge_file WHERE 0") // BEGIN IMMEDIATE doesn't mind
 	if err != nil && !isBusy(err) {
@@ -263,7 +262,8 @@ func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err erro
 	return have, false, nil // only its views are another program's
 }
 
-// openReaders makes the pool of readers. A handle that has no writer checks here what the file allows.
+// openReaders makes the pool of readers. A handle without a writer checks here what the file
+// allows.
 func (e *Engine) openReaders(ctx context.Context) error {
 	pool, err := openPool(e.path, e.readRole(), e.config.Readers)
 	if err != nil {

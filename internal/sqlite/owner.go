@@ -15,10 +15,10 @@ import (
 	"selvedge/internal/lock"
 )
 
-// A process is alive while it holds its byte of the file locked, far behind the last page. The
-// kernel gives the byte back when the process dies, however it dies, and keeps it while it is
-// stopped. Which byte it is follows from the process's token alone, so that the lock is there
-// before the row is and stays when the row is undone.
+// A process is alive while it holds its byte of the file locked, far beyond the last page. The
+// kernel releases the byte when the process dies, however it dies, and keeps it while the process
+// is stopped. The byte follows from the process's token alone, so the lock exists before the row
+// does and stays when the row is undone.
 
 // ownersAt is where the owners' bytes begin. SQLite's own end at 2^48.
 const ownersAt = 1 << 61
@@ -135,8 +135,8 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 	return x.life(id)
 }
 
-// OwnersAtOnce is how many owners one transaction looks at. The next goes on behind them. A
-// variable so that a test need not make as many.
+// OwnersAtOnce is how many owners one transaction examines. The next one continues after them. It
+// is a variable so that a test need not make as many.
 var OwnersAtOnce = 256
 
 // ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
@@ -160,7 +160,7 @@ func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
 func (t *tx) forgetOwner(id int64) error {
 	_, err := t.Exec(sqlDropOwner, []any{id})
 	if primary(err) == sqlite3.SQLITE_CONSTRAINT {
-		return nil // the statement is undone, and no more
+		return nil // only the statement is undone
 	}
 	return err
 }

@@ -61,9 +61,9 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 	}
 }
 
-// serve runs fn in a transaction of this connection and gives the connection back, also when fn
-// leaves by Goexit. locked says that SQLite found the file locked under this connection; a
-// callback's own error of another file does not count.
+// serve runs fn in a transaction of this connection and puts the connection back, even when fn
+// leaves by Goexit. locked reports that SQLite found the file locked under this connection; a
+// callback's own error from another file does not count.
 func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error,
 	out *callback.Outcome,
 ) (locked bool) {
@@ -202,7 +202,7 @@ func (r *rest) unchanged() error {
 		"be read as it lies there, is being written or was replaced")
 }
 
-// readAtRest is a read that fails if the file was written meanwhile.
+// readAtRest is a read that fails if the file is written during it.
 func (e *Engine) readAtRest(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	if err := e.rest.unchanged(); err != nil {
 		return callback.Outcome{Err: err}
@@ -246,7 +246,7 @@ const interruptAgain = time.Millisecond
 // reads are the reads under way through a handle. While the writer asks for a gap between them, new
 // ones wait.
 type reads struct {
-	gate  *lock.Gate // among the processes; nil where there is none
+	gate  *lock.Gate // among the processes; nil if there is none
 	asked atomic.Bool
 
 	mu      sync.Mutex
@@ -255,7 +255,7 @@ type reads struct {
 	closing bool // they are interrupted, and so are new ones
 }
 
-// An activeRead is what the list of reads keeps of one.
+// An activeRead is an entry in the list of reads.
 type activeRead struct {
 	why          string
 	began        time.Time

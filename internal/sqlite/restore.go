@@ -13,7 +13,7 @@ import (
 	"selvedge/internal/machine"
 )
 
-// asideSuffix is behind the name of the file that a restored one took the place of.
+// asideSuffix ends the name of a file that a restored one replaced.
 const asideSuffix = ".before-restore"
 
 // The generation of a file is odd, and that of a copy even until it is opened for writing: however
@@ -191,7 +191,8 @@ func (e *Engine) takePlaceAlone(ctx context.Context, p *part) (kept string, err 
 	return aside, p.exchange(e.path, aside)
 }
 
-// exchange atomically assigns the part another file's name, and that file the name aside.
+// exchange assigns the part another file's name, and that file the name aside, at the same
+// moment.
 func (p *part) exchange(dest, aside string) error {
 	if err := os.Rename(p.path, aside); err != nil {
 		return err
@@ -241,7 +242,7 @@ func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) err
 	return e.removeBeside()
 }
 
-// walAside renames the WAL, where there is one, to lie beside the file's new name aside.
+// walAside renames the WAL, if there is one, to lie beside the file's new name aside.
 func (e *Engine) walAside(aside string) error {
 	err := os.Rename(e.path+"-wal", aside+"-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -266,7 +267,7 @@ func (e *Engine) removeBeside() error {
 	return syncFile(filepath.Dir(e.path))
 }
 
-// removeAll removes files, where they are there.
+// removeAll removes files, and ignores missing ones.
 func removeAll(paths ...string) (failed error) {
 	for _, path := range paths {
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {

@@ -17,8 +17,8 @@ import (
 	"selvedge/internal/salvage"
 )
 
-// Salvage brings what can be read of the damaged file into a new one at to, which is made
-// beside its place, checked, and given its name then. finish is given the new file before that.
+// Salvage copies what can be read of the damaged file into a new one, which is made beside to,
+// checked, and then renamed to it. finish gets the new file before that.
 func (f Closed) Salvage(ctx context.Context, to string, keepSuspect bool,
 	finish func(path string) error,
 ) (out engine.Salvaged, err error) {

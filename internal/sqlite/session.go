@@ -331,8 +331,8 @@ func (h handle) raw(fn func(*libc.TLS) error) error {
 	})
 }
 
-// joinFrames makes SQLite write the frames of the WAL in fewer calls, and gives the WAL. A database
-// in memory has none.
+// joinFrames makes SQLite write the frames of the WAL in fewer calls, and returns the WAL. A
+// database in memory has none.
 func (h handle) joinFrames() (wal walFile, err error) {
 	err = h.raw(func(tls *libc.TLS) error {
 		database := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER)
@@ -376,7 +376,8 @@ func (h handle) inTransaction() (open bool) {
 	return open
 }
 
-// errno is the system's error behind the last failed I/O (sqlite.org/c3ref/system_errno.html).
+// errno returns the system's error behind the last failed I/O
+// (sqlite.org/c3ref/system_errno.html).
 func (h handle) errno() (errno syscall.Errno) {
 	_ = h.raw(func(tls *libc.TLS) error {
 		errno = syscall.Errno(sqlite3.Xsqlite3_system_errno(tls, h.db))
@@ -385,8 +386,8 @@ func (h handle) errno() (errno syscall.Errno) {
 	return errno
 }
 
-// unread is the system's error behind a page that SQLite calls corrupt because it could not be
-// read; 0 where the page was read. Each error is reported once.
+// unread returns the system's error behind a page that SQLite calls corrupt because it could not
+// be read; 0 if the page was read. Each error is reported once.
 func (h handle) unread() (errno syscall.Errno) {
 	_ = h.raw(func(tls *libc.TLS) error {
 		for _, which := range []int32{sqlite3.SQLITE_FCNTL_FILE_POINTER, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER} {

@@ -12,14 +12,15 @@ import (
 	"selvedge/internal/lock"
 )
 
-// A COMMIT that failed may have left its pages in the WAL, the one that says "committed" among
-// them. No reader sees them now, because the index of the WAL was not advanced, but a recovery
+// A COMMIT that failed may have left its pages in the WAL, among them the one that marks the
+// commit. No reader sees them now, because the index of the WAL was not advanced, but a recovery
 // after a crash would take them for a commit. So the writer, which still has its turn, commits a
-// small change of its own before it answers any caller. Its pages overwrite the failed ones, and
-// since each page's checksum continues that of the page before, what follows them can't be read any
-// more, unless both transactions are equal to the bit. Decision 0013.
+// small change of its own before it answers any caller. Its pages overwrite the failed ones.
+// Since each page's checksum continues that of the page before, the failed pages after them can't
+// be read any more, unless both transactions are equal to the bit. Decision 0013.
 
-// settled says what a failed COMMIT comes to. Where undone is true it did not happen, and never will have.
+// settled returns the outcome of a failed COMMIT. If undone is true it did not happen, and never
+// will.
 func (w *writer) settled(commit error) (undone bool, err error) {
 	err = w.session.failure(commit)
 	if w.session.inTransaction() { // a deferred constraint, or a lock: SQLite has not begun to write
@@ -34,9 +35,9 @@ func (w *writer) settled(commit error) (undone bool, err error) {
 	return true, err
 }
 
-// isRefusedWrite reports whether the disk took a page of the transaction not at all or in part. The
-// page that says "committed" is the last one written, so it can't be whole. An error at waiting for
-// the disk, or in the index of the WAL, comes after it.
+// isRefusedWrite reports whether the disk refused a page of the transaction, in whole or in part.
+// The page that marks the commit is the last one written, so it can't be whole. An error at
+// waiting for the disk, or in the index of the WAL, comes after it.
 func isRefusedWrite(commit error, h handle) bool {
 	switch {
 	case primary(commit) == sqlite3.SQLITE_FULL:
@@ -47,8 +48,8 @@ func isRefusedWrite(commit error, h handle) bool {
 	return false
 }
 
-// settle commits a change of ours, so that the disk has it whatever Synchronous says. Where that
-// fails too, it starts the WAL again from its beginning, which no failed page survives either.
+// settle commits a change of ours, durably whatever Synchronous is. If that fails too, it starts
+// the WAL again from its beginning, which overwrites any failed page.
 func (s *session) settle(o Config) error {
 	if o.Synchronous != Full {
 		full := pragma{"synchronous", "FULL", "2"}
@@ -73,8 +74,8 @@ func (s *session) mark(o Config) error {
 	return s.commit(func() bool { return time.Now().Before(end) }, s.number)
 }
 
-// commit commits what fn changes. The caller has the turn; commit waits, while stay says so, for a
-// program outside our queue that is writing.
+// commit commits what fn changes. The caller has the turn; while stay returns true, commit waits
+// for a program outside our queue that is writing.
 func (s *session) commit(stay func() bool, fn func() error) (err error) {
 	for {
 		if err = s.begin(); err == nil {
@@ -144,7 +145,7 @@ func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 }
 
 // inTurn runs fn, which a file that is being opened needs, in a turn among the writing processes.
-// stay says whether there is time left to wait.
+// stay reports whether there is time left to wait.
 func (e *Engine) inTurn(turns *lock.Turns, what string, fn func(stay func() bool) error) error {
 	end := time.Now().Add(e.config.LockTimeout)
 	stay := func() bool { return time.Now().Before(end) }

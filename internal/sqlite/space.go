@@ -18,11 +18,11 @@ import (
 	"selvedge/internal/machine"
 )
 
-// ReserveBytes is the size of FILE-reserve, or a sixth of a small disk; below leastReserve there is
-// no reserve. With it a full disk can be emptied: a deletion, an end or an open that finds the disk
-// full truncates the reserve, and it is filled again when there is room for it and a quarter more.
-// While it is empty every process keeps the free room for deletions. A file gets a reserve when it
-// is as large itself.
+// ReserveBytes is the size of FILE-reserve, or a sixth of a small disk; below leastReserve there
+// is no reserve. It lets a full disk be emptied: a deletion, an end or an open that finds the
+// disk full truncates the reserve, which is filled again when there is room for it and a quarter
+// more. While it is empty every process keeps the free room for deletions. A file gets a reserve
+// once it is as large as one.
 const ReserveBytes = 4 << 20
 
 const leastReserve = 1 << 20
@@ -47,7 +47,7 @@ type space struct {
 	ctx     context.Context // ends with stop: what waits for the writer leaves
 	leave   context.CancelFunc
 	stopped chan struct{}
-	stay    int64 // free pages that are not worth giving back; of run alone
+	stay    int64 // free pages that are not worth returning; of run alone
 	asleep  atomic.Bool
 	written atomic.Bool // since the last look
 
@@ -62,8 +62,8 @@ type space struct {
 
 const (
 	spaceLook  = time.Second           // between two looks while the file is written to
-	spaceStep  = 50 * time.Millisecond // between two steps of giving back
-	spaceSteps = 500                   // steps in which what one deletion freed is given back: half of a minute
+	spaceStep  = 50 * time.Millisecond // between two steps of returning pages
+	spaceSteps = 500                   // steps in which the pages of one deletion are returned: half of a minute
 	leastStep  = 32                    // pages; a page takes about 10 µs of the writer's time
 	mostStep   = 4096
 	fewFree    = 64 // free pages that are not worth the work: they are written to again
@@ -79,7 +79,7 @@ func startSpace(e *Engine) *space {
 	return s
 }
 
-// touched says that something was written.
+// touched records that something was written.
 func (s *space) touched() {
 	if !s.written.Load() {
 		s.written.Store(true)
@@ -100,7 +100,7 @@ func (s *space) run() {
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	<-clock.C
-	step := int64(0) // pages that each look gives back
+	step := int64(0) // pages that each look returns
 	for {
 		select {
 		case <-s.stop:
@@ -124,7 +124,8 @@ func (s *space) run() {
 	}
 }
 
-// look is one step. It gives how many pages the next one, in a moment, is to return; 0 for none.
+// look is one step. It returns how many pages the next step, a moment later, should return; 0 for
+// none.
 func (s *space) look(step int64) (next int64) {
 	s.lookAtDisk()
 	ctx := s.ctx
@@ -158,7 +159,7 @@ func (s *space) look(step int64) (next int64) {
 	case errors.Is(err, engine.ErrFull) && s.release():
 		s.written.Store(true) // comes by again, with the room of the reserve
 		return 0
-	// the disk is full, say, or another process stopped in its turn: the next write comes by again
+	// the disk is full, say, or another process stopped in its turn: the next write tries again
 	case err != nil:
 		s.engine.reads.open()
 		return 0
@@ -190,9 +191,9 @@ func (s *space) freePages(ctx context.Context) (free int64, err error) {
 	return free, out.Err
 }
 
-// giveBack returns up to so many free pages to the disk, and gives how many are left. The WAL grows
-// by each step first: on a nearly full disk a step takes no more than half of the free room, and
-// waits until the WAL of the steps before could start again.
+// giveBack returns up to so many free pages to the disk, and reports how many are left. The WAL
+// first grows by each step: on a nearly full disk a step takes no more than half of the free
+// room, and waits until the WAL of the earlier steps could start again.
 func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err error) {
 	s.lookAtDisk()
 	if s.free.Load() < littleFree {
@@ -202,7 +203,7 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 	if blocked {
 		pages = 0
 	}
-	if blocked || s.free.Load() < s.whole.Load() { // the least WAL is too long for what is free
+	if blocked || s.free.Load() < s.whole.Load() { // the least WAL is too long for the free room
 		s.cut.Store(true)
 	}
 	out := s.engine.writer.submit(ctx, &request{
@@ -220,8 +221,8 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 	return left, failure(out.Err)
 }
 
-// stepBytes bounds what the WAL takes for a returned page: the page that is moved, the one that
-// refers to it, and its part of the pointer map.
+// stepBytes bounds how much each returned page adds to the WAL: the page that is moved, the one
+// that refers to it, and its part of the pointer map.
 const stepBytes = 3 * pageBytes
 
 // blocked reports whether reads keep a WAL from starting again that is as long as a nearly full
@@ -337,8 +338,9 @@ func (s *space) release() bool {
 	return emptied
 }
 
-// refuses is ErrFull for a write that only adds while the last of the disk is for deletions. What
-// they freed may not be returned yet, because of a long read say: that is tried again.
+// refuses returns ErrFull for a write that only adds while the last free room is for deletions.
+// Pages that deletions freed may not be returned yet, because of a long read say: that is tried
+// again.
 func (s *space) refuses() error {
 	if !s.released.Load() && s.free.Load() >= nearlyFull {
 		return nil
@@ -352,8 +354,8 @@ func (s *space) refuses() error {
 		"until %d KiB are free, only ends and deletions are let through", s.enough()>>10)
 }
 
-// Reclaim is Write for what removes data. On a full disk it may use the reserve, and what it freed
-// is given back to the disk before it returns.
+// Reclaim is Write for functions that remove data. On a full disk it may use the reserve, and the
+// pages that it freed are returned to the disk before it returns.
 func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	if e.space == nil {
 		return e.Write(ctx, why, fn)
@@ -384,7 +386,7 @@ func (s *space) makeRoom(ctx context.Context, why string, fn func(engine.Tx) err
 			s.release()
 		}
 		if s.released.Load() && (full || out.Err == nil) {
-			_ = s.giveAllBack(ctx) // an error would say that nothing was deleted
+			_ = s.giveAllBack(ctx) // an error would mean that nothing was deleted
 		}
 		if !full || tries == 2 {
 			return out
@@ -434,7 +436,7 @@ func (s *space) giveAllBack(ctx context.Context) error {
 	return nil
 }
 
-// Health says how the file is doing.
+// Health reports the state of the file.
 func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	var h engine.Health
 	h.LongestRead, h.LongestReadFor = e.reads.longest()

@@ -28,7 +28,7 @@ type statement struct {
 
 	kept   bool // in the cache
 	used   bool
-	open   bool // to callers: what examine said of it
+	open   bool // to callers, as examine found
 	params int  // how many arguments it takes, once it is open
 }
 
@@ -154,8 +154,8 @@ func (s *session) execOnce(st *statement, args []any) (int64, error) {
 	return n, err
 }
 
-// change runs a statement that gives no rows with the driver itself: database/sql's own part would
-// be a tenth of a lone append's time between BEGIN and COMMIT.
+// change runs a statement that returns no rows with the driver itself: database/sql's own part
+// would be a tenth of a lone append's time between BEGIN and COMMIT.
 func (s *session) change(st *statement, args []any) (int64, error) {
 	s.args = s.args[:0] // a Valuer that panicked has left some
 	for i, arg := range args {
@@ -308,7 +308,7 @@ func (r *rows) Close() error {
 		}
 	}
 	r.rx.open = slices.DeleteFunc(r.rx.open, func(other *rows) bool { return other == r })
-	if r.ctx != nil && err == nil { // what it interrupted may have been a change
+	if r.ctx != nil && err == nil { // the interrupted statement may have been a change
 		err = r.ctx.Err()
 	}
 	return r.rx.after(err)

@@ -12,7 +12,7 @@ import (
 	"selvedge/internal/engine"
 )
 
-// Versions reads what the file says of itself.
+// Versions reads the versions that the file records of itself.
 func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	var have engine.Versions
 	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
@@ -75,7 +75,7 @@ func pageCounts(x engine.Rx) (size, pages, free int64, err error) {
 	return size, pages, free, nil
 }
 
-// Work is what the handle has done since it was opened.
+// Work returns counts of the handle's work since it was opened.
 func (e *Engine) Work() engine.Work {
 	var w engine.Work
 	w.LongestRead, w.LongestReadFor = e.reads.longest()
@@ -113,7 +113,7 @@ func (e *Engine) Waiting() (callers int) {
 	return callers
 }
 
-// Watching reports whether the writer has the system tell it of changes.
+// Watching reports whether the writer is notified of changes by the system.
 func (e *Engine) Watching(ctx context.Context) (watching bool, err error) {
 	err = e.Write(ctx, "watching", func(engine.Tx) error {
 		watching = e.writer.lookout.place != nil
@@ -132,7 +132,7 @@ func (e *Engine) Closing() bool {
 	return e.writer.refusing
 }
 
-// WriterPragma runs a pragma on the writing connection and gives its answer.
+// WriterPragma runs a pragma on the writing connection and returns its result.
 func (e *Engine) WriterPragma(ctx context.Context, text string) (got string, err error) {
 	err = e.Write(ctx, "pragma", func(x engine.Tx) error {
 		return x.(*tx).session.Get(&got,

@@ -27,7 +27,7 @@ type rx struct {
 	activeRead
 	ctx   context.Context
 	ended atomic.Bool // its context has ended, or the file is closed without waiting
-	busy  error       // what a statement found locked; a read is repeated for it
+	busy  error       // the error of a statement that found the file locked; a read is repeated for it
 }
 
 // tx is a write transaction.
@@ -240,7 +240,8 @@ func (*tx) Expect(string, int) {}
 // Analyze does nothing: the schema alone decides the plans.
 func (*tx) Analyze() error { return nil }
 
-// Number is what AUTOINCREMENT would give: no other transaction numbers rows meanwhile.
+// Number returns the number that AUTOINCREMENT would assign: no other transaction numbers rows
+// until this one ends.
 func (t *tx) Number(table string) (n int64, err error) {
 	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0),
 		coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})
@@ -258,7 +259,7 @@ func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.E
 
 func (*tx) SingleWriter() bool { return true }
 
-// AliveSQL is true of no owner: only the locks tell.
+// AliveSQL is true of no owner: only the locks show who is alive.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
 
 // checked returns the reading half, also of a read in memory.
@@ -287,7 +288,7 @@ func (s *session) nested(ctx context.Context, fn func(*nestedPool) error) error 
 	})
 }
 
-// nestable is what the driver's connections can.
+// nestable is the interface of the driver's connections.
 type nestable interface {
 	driver.Conn
 	driver.ConnPrepareContext
@@ -300,9 +301,9 @@ type nestedConnector struct{ conn nestedConn }
 func (c nestedConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 func (c nestedConnector) Driver() driver.Driver                        { return nil }
 
-// A nestedConn is a connection that its caller keeps. Statements get the context of the migration
-// and not that of database/sql, which would roll back on a goroutine of its own when the context
-// ends.
+// A nestedConn is a connection that stays its caller's. Its statements get the context of the
+// migration and not that of database/sql, which would roll back on a goroutine of its own when
+// the context ends.
 type nestedConn struct {
 	nestable
 	ctx context.Context

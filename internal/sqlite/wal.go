@@ -16,12 +16,12 @@ import (
 	"selvedge/internal/frames"
 )
 
-// The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It
-// starts again from its beginning when no reader uses it, and overlapping readers need never leave
-// such a gap: a WAL of 192 MB beside a file of 4 MB was seen. So from WALRestartPages on the writer
-// asks new readers to wait for a gap, and from walWaitPages on, which is 56 MB, it waits for the
-// gap itself. Both give up on a read that takes longer than GapPatience: then the WAL grows, and
-// Health names the read.
+// The WAL has a working size, at which a commit checkpoints it into the file
+// (walCheckpointPages). It starts again from its beginning when no reader uses it. Overlapping
+// readers may never leave such a gap: a WAL of 192 MB beside a file of 4 MB was seen. So from
+// WALRestartPages on the writer asks new readers to wait for a gap, and from walWaitPages on,
+// which is 56 MB, it waits for the gap itself. Both give up on a read that takes longer than
+// GapPatience: then the WAL grows, and Health names the read.
 const (
 	WALRestartPages = 2 * walCheckpointPages
 	walWaitPages    = 14336
@@ -40,19 +40,19 @@ var GapPatience = 5 * time.Second
 // walCare is what the writer knows of the WAL between commits. Only the goroutine that has the
 // writer uses it.
 type walCare struct {
-	log      int64     // pages in it, behind the last commit
+	log      int64     // pages in it, after the last commit
 	limit    int64     // pages at which a look comes at once
 	lookIn   int64     // commits until the next look
 	since    int64     // commits since the last one
 	seen     int64     // pages at the last one
-	out      int64     // pages that the disk was told to write
+	out      int64     // pages whose writing out has begun
 	above    int64     // pages from which a gap is wanted
 	asked    time.Time // for the gap; zero: no gap is wanted
 	cut      bool      // the gap that is asked for is for a cut
 	notUntil time.Time
 }
 
-// A walHook is what SQLite calls behind each commit, with the pages of the WAL
+// A walHook is called by SQLite after each commit, with the number of pages in the WAL
 // (sqlite.org/c3ref/wal_hook.html).
 type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 
@@ -113,8 +113,8 @@ func (w *writer) boundWAL() {
 	c.since, c.seen = 0, size.Log
 }
 
-// writeOut starts writing out what was added to the WAL, where commits don't wait for the disk:
-// otherwise all of it is left to the checkpoint, for which the writer's turn waits.
+// writeOut starts writing out the pages added to the WAL, if commits don't wait for the disk:
+// otherwise all of that is left to the checkpoint, which the writer's turn waits for.
 func (w *writer) writeOut(pages int64) {
 	const frame, some = 24 + 4096, 256
 	c := &w.wal
@@ -127,7 +127,7 @@ func (w *writer) writeOut(pages int64) {
 	}
 }
 
-// restartWAL makes the WAL start again from its beginning; with cut it also gives its room back.
+// restartWAL makes the WAL start again from its beginning; with cut it also truncates it.
 func (w *writer) restartWAL(size walSize, cut bool) {
 	c := &w.wal
 	now := time.Now()
@@ -207,7 +207,7 @@ func (s *session) checkpointPatiently(mode string, patience time.Duration) (size
 	return size, err
 }
 
-// begin begins a write transaction, and numbers it where it may be the first in the WAL.
+// begin begins a write transaction, and numbers it if it may be the first in the WAL.
 func (s *session) begin() error {
 	if _, err := s.exec(sqlBeginImmediate); err != nil {
 		return err
@@ -236,14 +236,15 @@ func (s *session) nameWAL() error {
 		!errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// or the folder can't be read, its file system syncs none, or it is gone, as a look at it says
+	// or the folder can't be read, its file system can't sync folders, or it is gone, as a look
+	// shows
 	s.wal.named = true
 	return nil
 }
 
-// mayRestart reports whether the file has all that is in the WAL: then a commit starts the WAL
-// again, unless a reader still uses it. The caller is in a write transaction, so nothing is added
-// meanwhile.
+// mayRestart reports whether the file has the whole content of the WAL: then a commit starts the
+// WAL again, unless a reader still uses it. The caller is in a write transaction, so nothing is
+// added before its own changes.
 func (w walFile) mayRestart() bool {
 	const committed, backfilled = 16 / 4, 96 / 4 // mxFrame and nBackfill
 	if w.index == 0 {

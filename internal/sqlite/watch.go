@@ -33,13 +33,13 @@ type observer struct {
 	tell    func()
 	session *session
 	pool    interface{ Close() error }
-	writes  *machine.Writes // nil where the system doesn't tell
+	writes  *machine.Writes // nil if the system reports none
 	version int64
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// observe begins to tell of commits elsewhere.
+// observe begins to report commits elsewhere.
 func (e *Engine) observe(ctx context.Context) (end func() error, err error) {
 	o, err := e.newObserver(ctx)
 	if err != nil {
@@ -62,8 +62,8 @@ func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
 		tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
-	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for
-	// by the next.
+	// The first look opens the WAL, so that there is a file to watch. If it fails, the next one
+	// does that.
 	_, _ = o.look()
 	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
 		o.writes = nil // too many watches, or no WAL: the clock does it alone

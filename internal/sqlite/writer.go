@@ -59,13 +59,13 @@ type writer struct {
 
 	own bool // the writer's own goroutine made it busy
 
-	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by
-	// Goexit takes the goroutine with it, and what follows, its deferred calls or the writer's next
-	// goroutine, goes on from here.
+	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves
+	// by Goexit ends the goroutine, and its deferred calls or the writer's next goroutine
+	// continue from here.
 	group     []*request
 	alone     [1]*request // the group of a caller that serves itself
 	at        int
-	solos     []*request   // to be run again, each in a transaction of its own
+	solos     []*request   // to be run again, each in a separate transaction
 	answers   []*request   // whose transaction has ended; they wait for their results
 	committed bool         // and it was committed
 	caring    bool         // nothing was written but by the care of the file
@@ -79,7 +79,7 @@ type writer struct {
 	counted counted
 }
 
-// counted is what a handle has done since it was opened.
+// counted holds counts of a handle's work since it was opened.
 type counted struct {
 	callers, commits atomic.Int64 // whose work was committed, and the commits
 	restarts, failed atomic.Int64 // of the WAL, and those that a read kept from happening
@@ -130,7 +130,7 @@ func (w *writer) serveAlone(r *request) bool {
 	w.alone[0] = r
 	w.group, w.at = w.alone[:], 0
 	defer func() {
-		w.work() // what is left to do when r's function left by Goexit
+		w.work() // the work that remains when r's function left by Goexit
 		w.alone[0] = nil
 	}()
 	w.work()
@@ -208,7 +208,7 @@ func (w *writer) run() {
 			close(w.stopped)
 			return
 		}
-		go w.run() // a callback left by Goexit; go on where it was
+		go w.run() // a callback left by Goexit; continue where it was
 	}()
 	if w.own {
 		w.work()
@@ -310,7 +310,7 @@ func (w *writer) tryLock() bool {
 	if w.turns != nil && !w.turns.TryLock() {
 		return false
 	}
-	if w.inPlace() != nil { // lock tells
+	if w.inPlace() != nil { // lock reports it
 		w.unlock()
 		return false
 	}
@@ -382,8 +382,8 @@ func (w *writer) unlock() {
 	}
 }
 
-// abandon rolls back and gives the locks back. The rollback fails, and is ignored, where SQLite
-// ended the transaction itself.
+// abandon rolls back and releases the locks. The rollback fails, and is ignored, if SQLite ended
+// the transaction itself.
 func (w *writer) abandon() {
 	_, _ = w.session.exec(sqlRollback)
 	w.keepDrawn()
