@@ -108,8 +108,8 @@ func appendDurable(ctx context.Context, b *bench) ([]result, error) {
 	return []result{d.atMost("append a 2 KB turn, FULL, p50, against JSONL with fsync", calls(p50), 0.8)}, nil
 }
 
-// fillWAL brings the WAL to its working size, where it stays: appending to a file that grows costs
-// a second write of the disk's own tables.
+// fillWAL brings the WAL to its working size, where it stays: appending to a file that grows
+// costs a second write, of the disk's own tables.
 func (s *stage) fillWAL(ctx context.Context) error {
 	if err := s.begin(ctx, "fill"); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 // poolOnServer is how many connections each process has that works by hand.
 const poolOnServer = 8
 
-// What a careful program runs by hand on our tables: READ COMMITTED, and the row of what it changes
-// locked first with FOR NO KEY UPDATE, so that the statement behind it sees what others did.
+// What a careful program runs by hand on our tables: READ COMMITTED, and FOR NO KEY UPDATE first
+// on the row that it changes, so that the next statement sees earlier commits.
 const (
 	handLockRun = `SELECT key FROM runs WHERE key = $1 AND turn_count IS NULL FOR NO KEY UPDATE`
 	handAppend  = `INSERT INTO run_records (id, kind, turn_index, prompt, tool, parameters, output, cli_kind,
@@ -100,7 +100,7 @@ func byHandOnServer(ctx context.Context, j *job) (doer, func() error, error) {
 	return h.doer(j), pool.Close, nil
 }
 
-// analyze has the server's planner know what is in the tables, as autovacuum does within a minute.
+// analyze updates the statistics of the server's planner, as autovacuum does within a minute.
 func analyze(ctx context.Context, address string) error {
 	pool, err := sql.Open("pgx", address)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // childCommand is the first argument of the program when it measures for another copy of itself.
 const childCommand = "child"
 
-// child runs a part of a measurement in a process of its own: it says "ready", waits for a line,
+// child runs a part of a measurement in a separate process: it prints "ready", waits for a line,
 // measures, and answers with one line of JSON.
 func child(ctx context.Context, args []string) error {
 	if len(args) != 2 {
@@ -52,7 +52,7 @@ func startChild(ctx context.Context, part, path string) (*helper, error) {
 	return h, err
 }
 
-// ready says so and waits for the start.
+// ready prints "ready" and waits for the start.
 func ready() error {
 	fmt.Println("ready")
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')

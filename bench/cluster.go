@@ -13,8 +13,8 @@ import (
 // clusterTool starts three servers under Patroni, from the top of the repository.
 const clusterTool = "tools/cluster"
 
-// clusters measures the stores on three servers, of which a standby has each commit before it is
-// told of, against the same work by hand there, and says what one server and a file do.
+// clusters measures the stores on three servers, one of them a synchronous standby, against the
+// same work by hand there, and reports the results of one server and of a file.
 func clusters(ctx context.Context, b *bench) (list []result, err error) {
 	if b.server == "" {
 		return []result{{row: "the stores on a cluster of three", baseline: "no -server", met: metUnknown}}, nil
@@ -72,8 +72,8 @@ func clusters(ctx context.Context, b *bench) (list []result, err error) {
 	return list, nil
 }
 
-// startCluster starts one in a folder of its own, which the servers' user may enter, and gives its
-// address and what ends it.
+// startCluster starts a cluster in a folder of its own, which the servers' user may enter, and
+// returns its address and the function that stops it.
 func startCluster(ctx context.Context) (address string, stop func() error, err error) {
 	parent, err := os.MkdirTemp("", "selvedge-bench-")
 	if err != nil {

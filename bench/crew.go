@@ -233,8 +233,8 @@ func (j *job) inputs(ctx context.Context, d *db.DB) (doer, error) {
 // workersEach is how many workers a runtime has.
 const workersEach = 4
 
-// furnish makes what the works find there, unless an earlier run did: who sends inputs goes through
-// the runtimes in turn, and by hand in the same order.
+// furnish adds what the crews' tasks need, unless an earlier run did: a sender of inputs goes
+// through the runtimes in turn, and by hand in the same order.
 func furnish(ctx context.Context, address string) error {
 	d, err := db.Open(ctx, address, db.Options{})
 	if err != nil {

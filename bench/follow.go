@@ -18,8 +18,8 @@ import (
 // pollEvery is how often a program looks that is not told.
 const pollEvery = 50 * time.Millisecond
 
-// followed is what a process says of each record that it has: when, in nanoseconds of the clock
-// that all processes share, and the time on a processor that the process has used until then.
+// followed is what a process reports for each record that it received: when, in nanoseconds of
+// the clock that all processes share, and the process's CPU time until then.
 type followed struct {
 	At  int64         `json:"at"`
 	CPU time.Duration `json:"cpu"`
@@ -91,7 +91,7 @@ func childFollow(ctx context.Context, text string) error {
 	}
 }
 
-// follows measures how late another process has what was written, and what it costs it to wait.
+// follows measures how late another process receives what was written, and what waiting costs it.
 func follows(ctx context.Context, b *bench) ([]result, error) {
 	s, err := b.stage(ctx, "follow", db.SyncFull)
 	if err != nil {
@@ -138,8 +138,8 @@ func (h *helper) leave() {
 	_ = h.command.Wait()
 }
 
-// followDuel measures how long after a commit two processes have it, of which one looks every 50 ms
-// and the other follows.
+// followDuel measures how long after a commit two processes receive it: one polls every 50 ms and
+// the other follows.
 func (b *bench) followDuel(ctx context.Context, store *runs.Store, address, runID string) (d duel,
 	idle time.Duration, err error,
 ) {
@@ -269,7 +269,7 @@ func (b *bench) stream(ctx context.Context, address string) side {
 	}
 }
 
-// next is what a listener says of the next record.
+// next returns a listener's report of the next record.
 func (h *helper) next() (f followed, err error) {
 	line, err := h.answer()
 	if err == nil {

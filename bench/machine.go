@@ -26,7 +26,7 @@ func realDisk(dir string) error {
 	return nil
 }
 
-// describe says what was measured, where and when.
+// describe prints what was measured, where and when.
 func describe(ctx context.Context, w io.Writer, b *bench) error {
 	d, err := db.Open(ctx, ":memory:", db.Options{})
 	if err != nil {

@@ -22,7 +22,7 @@ type bench struct {
 	quick   bool
 	huge    bool
 	server  string // the address of a PostgreSQL server; its lines are left out without it
-	cluster string // the address of three; one is started where it is missing
+	cluster string // the address of a cluster of three; if it is missing, one is started
 	work    string // on servers; "" is all
 }
 
@@ -143,7 +143,7 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// measure returns what was measured until a group failed or somebody stopped it.
+// measure returns the results until a group failed or the program was interrupted.
 func measure(ctx context.Context, b *bench, chosen []group) (all []result, err error) {
 	for _, g := range chosen {
 		fmt.Fprintf(os.Stderr, "measuring %s\n", g.name)

@@ -67,7 +67,7 @@ func readAll(ctx context.Context, d *db.DB, readers int) error {
 	return errors.Join(failed...)
 }
 
-// residentNow is the memory of this process, once Go has given back what it does not use.
+// residentNow returns the memory of this process, once Go has returned what it does not use.
 func residentNow() (all, own int64, err error) {
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")

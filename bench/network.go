@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A network stands between programs and a server, and holds each byte back for half a round trip in
-// each direction. What is sent together arrives together, and any amount is under way at once, as
-// on a wire.
+// A network stands between programs and a server, and delays each byte by half a round trip in
+// each direction. Bytes that are sent together arrive together, and any amount is under way at
+// once, as on a wire.
 type network struct {
 	listener     net.Listener
 	half         time.Duration
@@ -78,7 +78,7 @@ func (n *network) serve() {
 	}
 }
 
-// carry passes on what comes from one end, late, until an end is closed.
+// carry passes on the bytes from one end, late, until an end is closed.
 func (n *network) carry(to, from net.Conn) {
 	type piece struct {
 		due   time.Time

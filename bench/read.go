@@ -127,7 +127,7 @@ func traces(ctx context.Context, b *bench) ([]result, error) {
 	}, nil
 }
 
-// firstRecord measures what it allocates to begin a trace of large turns.
+// firstRecord measures the allocations of beginning a trace of large turns.
 func (b *bench) firstRecord(ctx context.Context) (result, error) {
 	const size, target = 4 << 20, 16 << 20
 	s, err := b.stage(ctx, "large", db.SyncNormal)

@@ -32,7 +32,7 @@ func turn(index uint64, size int) runs.Turn {
 	}
 }
 
-// at is the same turn with another index: making its texts anew would be measured with it.
+// at returns the same turn with another index: making its texts again would be measured with it.
 func at(t runs.Turn, index int) runs.Turn {
 	t.Index = uint64(index)
 	return t

@@ -15,7 +15,7 @@ import (
 // roundTrip is that of the network in the rows that have one.
 const roundTrip = 2 * time.Millisecond
 
-// A task of a crew, and what it must reach against the same work by hand.
+// The task of each crew, and the ratio to the same work by hand that it must reach.
 var crews = []struct {
 	work      string
 	processes int
@@ -41,7 +41,7 @@ const (
 )
 
 // servers measures the stores on a PostgreSQL server against the same work by hand, in turns, and
-// says what a file does.
+// reports the results of a file.
 func servers(ctx context.Context, b *bench) ([]result, error) {
 	if b.server == "" {
 		return []result{{row: "the stores on a PostgreSQL server", baseline: "no -server", met: metUnknown}}, nil
@@ -90,7 +90,7 @@ func (b *bench) onServers(ctx context.Context, near, far string) (list []result,
 	return list, nil
 }
 
-// A place is a database, and what it is called.
+// A place is a database and its name.
 type place struct{ name, address string }
 
 // works reports whether a work is to be measured.
@@ -106,7 +106,8 @@ func prepareCrews(ctx context.Context, address string) error {
 	return errors.Join(err, d.Close(), furnish(ctx, address))
 }
 
-// crewsAt has all crews work at a place, by hand and through us, and says what they do at others.
+// crewsAt has all crews work at a place, by hand and through us, and reports their results at
+// others.
 func (b *bench) crewsAt(ctx context.Context, at place, beside []place) (list []result, err error) {
 	for _, crew := range crews {
 		if !b.works(crew.work) {

@@ -11,8 +11,8 @@ import (
 
 const bulk = "bulk" // the run whose removal frees pages
 
-// givingBack measures what a busy writer waits while the pages that a removal freed are given back
-// to the disk, against the same writer in the same file with nothing to give back.
+// givingBack measures how long a busy writer waits while the pages that a removal freed are
+// returned to the disk, against the same writer in the same file with nothing to return.
 func givingBack(ctx context.Context, b *bench) ([]result, error) {
 	s, err := b.stage(ctx, "space", db.SyncFull)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *stage) spaceDuel(ctx context.Context, rounds, n, freed int) (duel, erro
 	})
 }
 
-// awaitFree waits until enough says so of the free pages there are, and the most there were.
+// awaitFree waits until enough returns true for the present and the highest number of free pages.
 func (s *stage) awaitFree(ctx context.Context, enough func(now, most int64) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("freed pages were not given back"))
 	defer cancel()

@@ -18,9 +18,9 @@ func (c crowd) String() string { return fmt.Sprintf("%d workers x %d entries", c
 // input has the size of typical ones.
 var input = prose(600)
 
-// task is worker number i's. In typical runtimes every second worker has no configuration bundle
-// and every fifth no capabilities: the diagnostics say so, and the original writes them all anew
-// with every change.
+// task returns worker number i's. In typical runtimes every second worker has no configuration
+// bundle and every fifth no capabilities: the diagnostics report that, and the original rewrites
+// them all with every change.
 func task(i int) workers.CreateWorkerRequest {
 	r := workers.CreateWorkerRequest{
 		Intent:  workers.TaskIntent(prose(200)),

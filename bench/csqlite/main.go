@@ -150,7 +150,7 @@ func (a *appender) call(ctx context.Context, turns int) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// size is what a turn adds to the bytes of its run.
+// size returns how many bytes a turn adds to its run.
 func (a *appender) size() int64 { return int64(len(a.output) + len("drive_cli")) }
 
 // values are those of a turn, in the order of the columns behind the id, without the bytes. The

@@ -15,7 +15,7 @@ type RunStore struct{ root string }
 // NewRunStore returns the store in the folder root, which is made at the first append.
 func NewRunStore(root string) *RunStore { return &RunStore{root: root} }
 
-// Sync says whether an append waits for the disk. The original never does.
+// Sync is whether an append waits for the disk. The original never does.
 type Sync bool
 
 // The two ways to append.

@@ -24,9 +24,9 @@ func (s *CheckpointStore) Save(runID string, document []byte) error {
 	return unix.Rename(beside, filepath.Join(s.dir, runID+".json"))
 }
 
-// Claim renames the document and reads it; nil is no such run. The original then parses it, which
-// is left to the caller. WithSync makes the claim durable, as the original does not: the folder is
-// what a rename changes.
+// Claim renames the document and reads it; nil if there is no such run. The original then parses
+// it, which is left to the caller. WithSync makes the claim durable, which the original does not:
+// it syncs the folder, which the rename changed.
 func (s *CheckpointStore) Claim(runID string, sync Sync) ([]byte, error) {
 	from, to := filepath.Join(s.dir, runID+".json"), filepath.Join(s.dir, runID+".inflight")
 	if exists(from) {

@@ -66,7 +66,7 @@ const (
 	unknownTable
 )
 
-// next goes over blank lines, comments and the heads of tables, and gives the name of the next
+// next skips blank lines, comments and the heads of tables, and returns the name of the next
 // member; "" at the end.
 func (s *entryScanner) next(e *Entry) (name string, err error) {
 	for {

@@ -44,7 +44,7 @@ func entries(t *testing.T) (list [][]byte) {
 	}
 }
 
-// What is read of an entry is all of it: it is written back as the original wrote it, byte for byte.
+// The reader loses nothing of an entry: writing it again reproduces the original byte for byte.
 func TestEntriesComeBackByteForByte(t *testing.T) {
 	list := entries(t)
 	for _, document := range list {

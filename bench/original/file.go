@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readToString reads a file as Rust's read_to_string does: its size is asked for, and a read at the
-// end says that there is no more.
+// readToString reads a file as Rust's read_to_string does: it asks for the size, and reads once
+// more at the end to find that there is no more.
 func readToString(path string) ([]byte, error) { return readInto(nil, path) }
 
 // readInto is readToString behind what content holds already.

@@ -48,8 +48,8 @@ func (s *LiveStore) RecordEvent(run int, nowMs uint64, text string) live.RunSnap
 	return r.snapshot
 }
 
-// Save writes all runs into the session's file, over what it holds: what was recorded before is
-// kept from then on. Nothing waits for the disk.
+// Save writes all runs into the session's file, over its content: records made before are kept
+// from then on. Nothing waits for the disk.
 func (s *LiveStore) Save(sessionID string) error {
 	s.json = appendRecords(s.json[:0], s.records())
 	path := filepath.Join(s.root, "runs", safeName(sessionID)+".json")

@@ -24,8 +24,8 @@ func (r *Registry) Save(e Entry) error {
 	return r.locked(func() error { return r.write(e) })
 }
 
-// Reserve reads every entry, as the original does while it looks for who holds the thread, and
-// writes a new one.
+// Reserve reads every entry, as the original does to find the holder of the thread, and writes a
+// new one.
 func (r *Registry) Reserve(e Entry) error {
 	return r.locked(func() error {
 		if err := createDirAll(r.dir); err != nil {

@@ -105,7 +105,7 @@ func (s *scanner) array(element func() error) error {
 	}
 }
 
-// quoted goes over a string and gives what stands between its quotes.
+// quoted reads a string and returns the text between its quotes.
 func (s *scanner) quoted() (text string, escaped bool, err error) {
 	if !s.take('"') {
 		return "", false, errLine
@@ -175,7 +175,7 @@ func (s *scanner) time(into *time.Time) error {
 	return err
 }
 
-// free goes over a value and gives its text.
+// free reads a value and returns its text.
 func (s *scanner) free() (json.RawMessage, error) {
 	s.blank()
 	from := s.at

@@ -8,13 +8,13 @@ import (
 )
 
 // A serde writes JSON as serde_json does, in the same pieces: each brace, comma, indent, quote,
-// text, escape and number is a piece of its own. That matters where the original gives serde_json a
-// file, which has no buffer: every piece is a write.
+// text, escape and number is a piece of its own. That matters where the original passes
+// serde_json a file, which has no buffer: every piece is a write.
 type serde struct {
 	pretty bool               // two blanks a level
 	write  func([]byte) error // takes each piece; nil keeps them all in text
 	text   []byte
-	err    error // the first that write gave
+	err    error // the first error of write
 
 	depth  int
 	filled bool // the object or array that is open has something in it

@@ -135,8 +135,8 @@ func (r *WorkerRuntime) pushDiagnostic(ref workers.WorkerRef, code, message stri
 	})
 }
 
-// A runtimeCopy is the state that the original copies, whole, for every snapshot of which it then
-// writes a few members.
+// A runtimeCopy is the state that the original copies, whole, for every snapshot, though it then
+// writes only a few members.
 type runtimeCopy struct {
 	workers     map[workers.WorkerID]worker
 	events      []workers.RuntimeEvent

@@ -109,7 +109,7 @@ func (w *serde) entry(e *workers.TranscriptEntry) {
 	w.end("}")
 }
 
-// refMember is left out where there is none.
+// refMember omits a reference that is nil.
 func (w *serde) refMember(ref *workers.WorkerRef) {
 	if ref == nil {
 		return

@@ -59,7 +59,7 @@ func TestJSONIsWrittenInThePiecesOfTheOriginal(t *testing.T) {
 	}
 }
 
-// What the runtime leaves must be what our importer takes for a tree of the original.
+// Our importer must accept what the runtime leaves as a tree of the original.
 func TestARuntimeLeavesATreeOfTheOriginal(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	r, err := NewWorkerRuntime(root, "runtime-1")

@@ -30,7 +30,7 @@ func OneThing(row *Row) []Thing {
 type Table struct {
 	Name string
 	Noun string // what people call a row
-	// Said: the sentence that a verification ends with counts the rows: all, or if Kind is set, those
+	// Said: the sentence that ends a verification counts the rows: all, or if Kind is set, those
 	// of this kind.
 	Said string
 	// Query returns all columns of the rows that belong to the thing with the number ?1, by Key.
@@ -47,10 +47,11 @@ type Table struct {
 	Forms []string
 	// Spare: the rows are such forms themselves.
 	Spare bool
-	// Own: the rows say where a thing came from. They are not compared for a thing from elsewhere.
+	// Own: the rows record where a thing came from. They are not compared for a thing from
+	// elsewhere.
 	Own bool
-	// Explains reports whether a column may differ in a row: because a store changes it by itself or,
-	// if ours is alike from elsewhere, because it says where a thing came from.
+	// Explains reports whether a column may differ in a row: because a store changes it by itself
+	// or, if ours is alike from elsewhere, because it records where a thing came from.
 	Explains func(column string, theirs, ours map[string]any, alike bool) bool
 	// Kind is the kind of a row in the counts of a report; nil: rows are not counted.
 	Kind func(row map[string]any) string
@@ -283,7 +284,7 @@ func (v *verification) say(t *Table, row map[string]any) {
 	}
 }
 
-// String says what differs.
+// String describes the differences.
 func (d *difference) String() string {
 	var parts []string
 	list := func(of map[string]int64, text string) {

@@ -26,7 +26,7 @@ type Conflict struct {
 	Decision *Decision `json:"decision" db:"-"` // nil: not decided
 }
 
-// A Decision says who decided a conflict, when, and how.
+// A Decision records who decided a conflict, when, and how.
 type Decision struct {
 	Take    Take      `json:"take"`
 	At      time.Time `json:"at"`

@@ -136,7 +136,7 @@ func (c *coverage) settle(report *Part) (changed []string) {
 	return changed
 }
 
-// passes says why a path is not read; "" if it is.
+// passes returns why a path is not read; "" if it is.
 func (c *coverage) passes(at string) string {
 	name := Shown(nameBelow(c.root, at))
 	for ; name != "." && name != "/" && name != ""; name = filepath.Dir(name) {

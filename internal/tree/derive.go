@@ -13,7 +13,7 @@ import (
 type Derived struct {
 	tree    *Tree
 	db      *db.DB
-	scratch *scratch // that holds the file; nil where it is in memory
+	scratch *scratch // that holds the file; nil if the file is in memory
 	covered coverage
 	said    map[string]int64
 }

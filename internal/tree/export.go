@@ -185,7 +185,7 @@ func holdsOnly(dir, own string) error {
 	}
 }
 
-// Create makes the file at path, which must not exist, and its folder. problem says why the layout
+// Create makes the file at path, which must not exist, and its folder. problem is why the layout
 // can't have such a file.
 func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 	for part := range strings.SplitSeq(path, "/") {

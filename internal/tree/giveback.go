@@ -67,7 +67,7 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	return err
 }
 
-// givesBack reports whether a whole file in quarantine is written to where it was.
+// givesBack reports whether a whole file in quarantine is written back to its old path.
 func (t *Tree) givesBack(path string) bool {
 	whole, ok := t.layout.(WholeFiles)
 	return ok && whole.GivesBack(t.Folder, path)

@@ -14,7 +14,7 @@ import (
 )
 
 // Import imports the tree under dir. It may be stopped at any point, by ctx or by force, and run
-// again; a second import adds nothing. The report says how far it came, even with an error.
+// again; a second import adds nothing. The report shows how far it came, even with an error.
 // ErrOtherFolder: nothing was done, because dir is not the folder that was imported before.
 func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t, err := openTree(d, l, dir, o)
@@ -286,7 +286,7 @@ type Lookahead interface {
 	LookUp(ctx context.Context, t *Tree, paths []string) error
 }
 
-// Ahead is what was looked up of a file before it is read.
+// Ahead is what was looked up about a file before it is read.
 type Ahead struct {
 	Row  *Row // the ledger's; nil if there is none
 	Free bool // the store has nothing with the ids in its path
@@ -344,9 +344,9 @@ func (r *reader) flush(ctx context.Context) error {
 	}
 }
 
-// commit imports a batch in one transaction. What it counts is added after the commit, so that the
-// report of a stopped import says what is in the database. Most of a second import changes nothing,
-// which a read transaction finds out.
+// commit imports a batch in one transaction. Its counts are added after the commit, so that the
+// report of a stopped import matches the database. Most of a second import changes nothing, which
+// a read transaction finds out.
 func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	var part *Part
 	var known bool

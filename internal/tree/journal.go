@@ -121,7 +121,7 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	return err
 }
 
-// journalled is what the journal keeps of the files and the folder so far: an import that comes
+// journalled returns the journal's text for the files and the folder so far: an import that comes
 // after one that was killed needs the folder too.
 func (t *Tree) journalled() (string, error) {
 	kept := journalled{Files: t.Report.Files}
@@ -173,8 +173,8 @@ func (r *entryRow) complete() (entryRow, error) {
 	return *r, err
 }
 
-// judge tells whether an import without an end still runs: then it is the last of its source, and
-// holds the source's lease.
+// judge determines whether an import without an end still runs: then it is the last of its
+// source, and holds the source's lease.
 func (r *entryRow) judge(ctx context.Context, d *db.DB) error {
 	if r.Outcome != "" {
 		return nil

@@ -16,8 +16,8 @@ import (
 type Layout interface {
 	// Name is the word for the kind on the command line and in the ledger.
 	Name() string
-	// Recognise says in a few words what dir holds. ok reports whether a record of this kind can be
-	// read there.
+	// Recognise describes in a few words what dir holds. ok reports whether a record of this kind
+	// can be read there.
 	Recognise(dir Folder) (description string, ok bool, err error)
 	// Root is the folder that the paths of a walk are below, which dir is or holds. So a tree is the
 	// same source whichever way it is named. db.ErrNotFound: dir neither is nor holds one.
@@ -32,22 +32,23 @@ type Layout interface {
 	Tables() []Table
 	// Things are what a file became, according to its row of the ledger.
 	Things(rx *db.Rx, s Source, row *Row) ([]Thing, error)
-	// Find looks a thing up in the scope, or in the scope that its ids say.
+	// Find looks a thing up in the scope, or in the scope that its ids name.
 	Find(rx *db.Rx, scope string, e Entity) (t Thing, ok bool, err error)
 	// Title names a thing to people.
 	Title(e Entity) string
 	// Export writes the things of t's scope below t.Root, an empty folder. It sets t.Root to the folder
 	// that the paths of a walk are below.
 	Export(ctx context.Context, t *Tree) error
-	// ReadBack reads a file of a walk as the old program does. It says of each file that it consists
-	// of why that program can't read it, and from which line on; "" if it can.
+	// ReadBack reads a file of a walk as the old program does. For each file that it consists of,
+	// it calls say with the reason why that program can't read it, and with the first such line;
+	// "" if it can.
 	ReadBack(root Folder, path string, say func(file string, line int, reason string)) error
 }
 
 // WholeFiles is a Layout that exports whole files out of quarantine to where they were.
 type WholeFiles interface {
-	// GivesBack reports whether the old program would read such a file, or ignore it, and otherwise
-	// work as before.
+	// GivesBack reports whether the old program would read such a file, or ignore it, and
+	// otherwise work as before.
 	GivesBack(written Folder, path string) bool
 }
 
@@ -61,7 +62,8 @@ type Sizer interface {
 	Size(root Folder) (files, bytes int64, err error)
 }
 
-// A Piece is what is imported of a file in one transaction, with others: some of its lines, or all.
+// A Piece is a part of a file that is imported in one transaction, with others: some of its
+// lines, or all.
 type Piece interface {
 	// Path is the path of its file.
 	Path() string
@@ -131,7 +133,7 @@ type Tree struct {
 	Alone bool
 	// Sent are the files that were sent with another one, and that the walk will meet. The reader's.
 	Sent map[string]struct{}
-	// Ahead is what was looked up of files that are about to be read. The reader's.
+	// Ahead is what was looked up about files that are about to be read. Only the reader uses it.
 	Ahead map[string]Ahead
 	// Report is the call's. During an import, only the parts of its pieces are written to.
 	Report *Part

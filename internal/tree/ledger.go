@@ -15,7 +15,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// An Entity is what a file's records are in the store: for a run, the ids of the agent and the run.
+// An Entity identifies a file's records in the store: for a run, by the ids of the agent and the
+// run.
 type Entity struct {
 	Group string `db:"entity_group"`
 	ID    string `db:"entity_id"`
@@ -28,7 +29,7 @@ const (
 	StateRefused = "refused"
 )
 
-// Row is what the ledger knows about a file.
+// Row is the ledger's row of a file.
 type Row struct {
 	Path         []byte `db:"path"`
 	State        string `db:"state"`
@@ -82,7 +83,7 @@ type Source struct {
 	kind  string
 	scope string // its name
 	root  string
-	aside *aside // of an import; nil: what is in quarantine of the source must be queried
+	aside *aside // of an import; nil: the source's quarantine must be queried
 }
 
 // findSource looks the tree up. ok is false if it was never imported into the scope.
@@ -147,7 +148,7 @@ func (s Source) Put(tx *db.Tx, r *Row) error {
 		s.ID, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed,
 		r.PrefixSHA256, r.OpenLine, r.Records,
 	}
-	sum := txn.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
+	sum := txn.Checksum(append(slices.Clone(columns), at, tail)...) // as the table has them
 	if err := tx.Store().Queue(sqlForgetFile, s.ID, r.Path); err != nil {
 		return err
 	}

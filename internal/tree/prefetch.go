@@ -59,7 +59,7 @@ func (f *Prefetcher) Aside(t *Tree, path string) {
 	}
 }
 
-// Expect says how many rows of a table the piece will add.
+// Expect announces how many rows of a table the piece will add.
 func (f *Prefetcher) Expect(table string, rows int) { f.rows[table] += rows }
 
 // ExpectAside is Expect for the quarantine.

@@ -12,7 +12,7 @@ import (
 	"selvedge/db"
 )
 
-// Proof is what a verification showed.
+// Proof is the result of a verification.
 type Proof struct {
 	// SHA256 is that of a list with a line for each file that was read, sorted by path: its SHA-256 in
 	// hex, its size in bytes and its path, with a space between each.
@@ -67,7 +67,7 @@ func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (tota
 	return total, reports, conclude(&total, dir, d.Path(), covers, covers, strings.Join(told, ", "))
 }
 
-// conclude finds out what is unknown in a folder, and whether the folder can be removed.
+// conclude determines what is unknown in a folder, and whether the folder can be removed.
 func conclude(r *Report, dir, file string, of, all []*coverage, told string) error {
 	list, err := unknown(dir, all)
 	if err != nil {
@@ -97,7 +97,7 @@ func conclude(r *Report, dir, file string, of, all []*coverage, told string) err
 	return nil
 }
 
-// missing says why a folder is still needed.
+// missing returns the reasons why a folder is still needed.
 func (r *Report) missing() (list []string) {
 	add := func(n int64, text string) {
 		if n > 0 {
@@ -111,7 +111,7 @@ func (r *Report) missing() (list []string) {
 	return list
 }
 
-// tell says in words how much was read.
+// tell describes in words how much was read.
 func tell(l Layout, said map[string]int64) string {
 	var list []string
 	for _, t := range l.Tables() {

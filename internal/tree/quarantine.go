@@ -213,7 +213,7 @@ type spot struct {
 	what   string
 }
 
-// mostSpots bounds what is remembered of a quarantine. Beyond it, each row is queried.
+// mostSpots bounds how much of a quarantine is kept in memory. Beyond it, each row is queried.
 const mostSpots = 200_000
 
 func (a *aside) add(at spot) {
@@ -389,8 +389,8 @@ func belowArgs(s Source, path string) []any {
 	return []any{s.ID, []byte(path), []byte(path + "/"), []byte(path + "0")}
 }
 
-// NameAside names again what is in quarantine of a file, or of a folder and below it, so that every
-// import of an unchanged tree reports the same.
+// NameAside reports again what is in quarantine of a file, or of a folder and below it, so that
+// every import of an unchanged tree reports the same.
 func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 	if !t.Aside {
 		return nil

@@ -42,7 +42,7 @@ type Report struct {
 	Proof *Proof `json:"proof,omitempty"`
 }
 
-// Count says what became of the records of one kind.
+// Count counts the records of one kind by their outcome.
 type Count struct {
 	Read        int64 `json:"read"`
 	New         int64 `json:"new"`         // import: written; export: written to the folder
@@ -115,16 +115,16 @@ func (p *Part) CountAll(t Tally, column func(*Count) *int64) {
 	}
 }
 
-// New is the column for what was not here.
+// New is the column for records that were not here.
 func New(c *Count) *int64 { return &c.New }
 
-// Already is the column for what is here and the same.
+// Already is the column for records that are here and the same.
 func Already(c *Count) *int64 { return &c.Already }
 
-// Changed is the column for what differs from what was imported before.
+// Changed is the column for records that differ from those imported before.
 func Changed(c *Count) *int64 { return &c.Changed }
 
-// Quarantine is the column for what is not imported as records.
+// Quarantine is the column for content that is not imported as records.
 func Quarantine(c *Count) *int64 { return &c.Quarantined }
 
 // Differ names a file that differs.
@@ -158,7 +158,7 @@ func (p *Part) KeepApart(file, scope string) {
 		scope))
 }
 
-// Ignore counts a file that the old program does not read either, and says why.
+// Ignore counts a file that the old program does not read either, with the reason.
 func (p *Part) Ignore(file, reason string) error {
 	p.Files.Ignored++
 	p.remark(&p.Report.Ignored, file, reason)
@@ -182,7 +182,7 @@ func addTo[T any](p *Part, list *[]T, items ...T) {
 	*list = append(*list, items...)
 }
 
-// add adds what a batch counted, once the batch is committed.
+// add adds a batch's counts, once the batch is committed.
 func (p *Part) add(part *Part) {
 	for kind, more := range part.Counts {
 		p.Count(kind, func(c *Count) { sum(c, &more) })

@@ -23,9 +23,9 @@ type Retried struct {
 
 // A Retrier is a Layout with a way of its own to try a row of the quarantine again.
 type Retrier interface {
-	// Retry returns the piece that imports what the row is about; raw are the bytes that are kept.
-	// reason says why it can't be imported now either; "" if it may be. Nothing of the piece is kept if
-	// it reports a difference or leaves the row in quarantine.
+	// Retry returns the piece that imports the row's content; raw holds the original bytes.
+	// reason is why it can't be imported now either; "" if it may be. Nothing of the piece is
+	// kept if it reports a difference or leaves the row in quarantine.
 	Retry(ctx context.Context, t *Tree, q *Aside, raw []byte) (p Piece, reason string, err error)
 }
 
@@ -35,9 +35,9 @@ type Aside struct {
 	Path string
 }
 
-// RetryQuarantine tries to import what a row of the quarantine keeps, since its cause may be gone: a
-// newer program reads more, or what was in the way was removed. What is imported leaves the
-// quarantine; the row of what isn't stays as it is. The journal has it as an import.
+// RetryQuarantine tries to import the content of a row of the quarantine, since its cause may be
+// gone: a newer program reads more, or an obstacle was removed. What is imported leaves the
+// quarantine; otherwise the row stays as it is. The journal records it as an import.
 func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64,
 	o Options,
 ) (r Retried, err error) {
@@ -73,7 +73,8 @@ type stays struct{ reason string }
 
 func (s *stays) Error() string { return s.reason }
 
-// A retry is a row of the quarantine that is tried again. A *stays error says why it stays.
+// A retry is a row of the quarantine that is tried again. A *stays error holds the reason why it
+// stays.
 type retry struct {
 	db      *db.DB
 	layout  Layout
@@ -89,7 +90,7 @@ type retry struct {
 // maxRetried is the most bytes of a row that are read into memory: no file that is imported has more.
 const maxRetried = 512 << 20
 
-// piece has the layout import what the row is about, in one transaction.
+// piece has the layout import the row's content, in one transaction.
 func (u *retry) piece(ctx context.Context, l Retrier) error {
 	if u.row.Bytes > maxRetried {
 		return &stays{"it is larger than what is taken"}
@@ -129,7 +130,7 @@ func (u *retry) piece(ctx context.Context, l Retrier) error {
 	})
 }
 
-// unchanged checks that the row is still what it was.
+// unchanged checks that the row has not changed.
 func (u *retry) unchanged(rx *db.Rx) error {
 	var now quarantineRow
 	ok, err := rx.Find(&now, sqlShowQuarantine, u.row.ID)
@@ -181,8 +182,8 @@ func (u *retry) unpack(ctx context.Context) error {
 	return errors.Join(QuarantineRaw(ctx, u.db, u.row.ID, f), f.Close())
 }
 
-// rehearse imports the file into an empty database, to see whether it can be read now. What was
-// refused for its id can be.
+// rehearse imports the file into an empty database, to see whether it can be read now. There, a
+// file that was refused for its id can be imported.
 func (u *retry) rehearse(ctx context.Context) error {
 	if u.row.What == WhatConflict {
 		return nil
@@ -233,7 +234,7 @@ func (u *retry) importFile(ctx context.Context) error {
 		return err
 	}
 	t.Source = u.row.tree(u.db, nil, u.options).Source
-	t.Alone, t.Unread = true, true // Unread whatever the ledger says
+	t.Alone, t.Unread = true, true // Unread whatever the ledger has
 	err = u.db.Write(ctx, opRetry, func(tx *db.Tx) error {
 		if err := t.reserve(tx); err != nil {
 			return err
@@ -271,7 +272,8 @@ func (u *retry) importFile(ctx context.Context) error {
 	return cmp.Or(err, reason)
 }
 
-// forget removes a file of which nothing was imported from the ledger: to the next import it is new.
+// forget removes a file from the ledger if nothing of it was imported: to the next import it is
+// new.
 func (r *quarantineRow) forget(tx *db.Tx, s Source) error {
 	if r.What != WhatConflict {
 		return nil

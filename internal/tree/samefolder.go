@@ -34,7 +34,8 @@ func folderIDOf(info os.FileInfo) folderID {
 	return folderID{Device: uint64(stat.Dev), Inode: stat.Ino}
 }
 
-// journalled is what the journal keeps as the files of an import. Older programs left out the folder.
+// journalled is the form in which the journal stores the files of an import. Older programs left
+// out the folder.
 type journalled struct {
 	Files
 	Folder *folderID `json:"folder,omitempty"`

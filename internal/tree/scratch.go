@@ -11,15 +11,15 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A scratch is a temporary folder for a database. Its process holds a lock on it: a folder that
-// nobody locks was left behind by a process that was killed.
+// A scratch is a temporary folder for a database. Its process holds a lock on it: an unlocked
+// folder was left behind by a process that was killed.
 type scratch struct {
 	path string
 	held *os.File
 }
 
 const (
-	scratchInfix = "-verify-"   // between a file's path and digits that tell its scratch folders apart
+	scratchInfix = "-verify-"   // between a file's path and digits that distinguish its scratch folders
 	scratchFile  = "derived.db" // the database in it; other files' names begin with it
 )
 
@@ -32,8 +32,8 @@ func besides(path string) string {
 	return path
 }
 
-// newScratch makes a folder beside the file at path, or if it can't, among the temporary files. It
-// removes what was left beside the file.
+// newScratch makes a folder beside the file at path, or if it can't, among the temporary files.
+// It removes earlier ones that were left beside the file.
 func newScratch(path string) (*scratch, error) {
 	path = besides(path)
 	RemoveLeft(path)

@@ -65,7 +65,7 @@ func (x *Derived) begin() *Part {
 	return r
 }
 
-// files compares what the files became, one by one.
+// files compares the files' outcomes, one by one.
 func (v *verification) files() error {
 	for row, err := range v.theirs.files(v.ctx, v.derived.db, sqlFiles) {
 		if err != nil {
@@ -79,8 +79,8 @@ func (v *verification) files() error {
 	return nil
 }
 
-// left counts what the old program has removed since it was imported, and names what an import would
-// remove here too.
+// left counts the files that the old program has removed since they were imported, and names the
+// things that an import would remove here too.
 func (v *verification) left() error {
 	_, follows := v.layout.(Follower)
 	for row, err := range v.Source.files(v.ctx, v.DB, sqlFiles) {
@@ -226,7 +226,7 @@ func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool,
 var sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE ` + ofFile +
 	` AND what = 'conflict' AND entity_id = ?3)`
 
-// asImported reports whether the file is still as the ledger says it was imported.
+// asImported reports whether the file is unchanged since its import, by the ledger.
 func (f *file) asImported() bool {
 	return f.ours.Consumed == f.theirs.Consumed && bytes.Equal(f.ours.PrefixSHA256, f.theirs.PrefixSHA256)
 }
@@ -327,7 +327,7 @@ func (v *verification) aside() error {
 	return nil
 }
 
-// stale names all that is in quarantine here, and checks that the source still gives it.
+// stale names all that is in quarantine here, and checks that the source still produces it.
 func (v *verification) stale() error {
 	for ours, err := range v.Source.quarantine(v.ctx, v.DB) {
 		if err == nil {
@@ -380,9 +380,9 @@ func (v *verification) inFile(q *quarantineRow) (bool, error) {
 
 // A Settler is a Layout that imports more of a tree than the things in its files.
 type Settler interface {
-	// Settings are tables whose rows belong to the source with the number ?1, and the file that they
-	// come from, which may be gone. there is false if all that the file says is here, though it was
-	// never imported.
+	// Settings returns tables whose rows belong to the source with the number ?1, and the file
+	// that they come from, which may be gone. there is false if all content of the file is here,
+	// though it was never imported.
 	Settings(ctx context.Context, t *Tree) (tables []Table, file string, there bool, err error)
 }
 

@@ -24,7 +24,7 @@ func isTime(arg any) bool {
 			}
 			value, err := a.Value()
 			if err != nil {
-				return false // the driver says it
+				return false // the driver reports it
 			}
 			_, ok := value.(time.Time)
 			return ok

@@ -36,8 +36,8 @@ func (tx *Tx) ReadBootTime() BootTime {
 // ReadBootTime reads the clock.
 func ReadBootTime() BootTime { return machine.ReadBootTime() }
 
-// BootID identifies the current boot of the machine; nil if the system doesn't tell. On Linux it is
-// /proc/sys/kernel/random/boot_id.
+// BootID identifies the current boot of the machine; nil if the system does not report it. On
+// Linux it is /proc/sys/kernel/random/boot_id.
 func BootID() *string { return machine.BootID() }
 
 // PIDNamespace identifies the namespace of this process's pids; nil if the system has none. A pid

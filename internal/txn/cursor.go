@@ -9,7 +9,7 @@ import (
 )
 
 // Every cursor has one text form: base64url of the file's generation, the name of the list or
-// stream that it belongs to, and the values of the position. Callers keep it and give it back
+// stream that it belongs to, and the values of the position. Callers keep it and pass it back
 // without reading it.
 var cursorText = base64.RawURLEncoding
 

@@ -10,8 +10,8 @@ type Grant struct{ undone atomic.Bool }
 // Undone reports whether the grant is dead.
 func (g *Grant) Undone() bool { return g != nil && g.undone.Load() }
 
-// Grant records that this transaction hands out an epoch, from a number that it drew for a table,
-// and returns what tells whether it was rolled back. That number, or a lower one, is not drawn
+// Grant records that this transaction hands out an epoch, from a number that it drew for a table.
+// The result reports whether that was rolled back. That number, or a lower one, is not drawn
 // again even then, because the caller may have passed the epoch on.
 func (tx *Tx) Grant(table string, drawn int64) (*Grant, error) {
 	if err := tx.enter(); err != nil {

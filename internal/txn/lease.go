@@ -124,7 +124,7 @@ func (rx *Rx) LeaseState(l LeaseColumns) (LeaseState, error) {
 	return LeaseHeld, nil
 }
 
-// expired reports whether the lease's time is over, by the clock that can tell.
+// expired reports whether the lease's time is over, by the clock that is comparable.
 func (l LeaseColumns) expired(now BootTime, wall time.Time) bool {
 	if l.Until == nil || l.Boot == nil {
 		return false
@@ -137,7 +137,7 @@ func (l LeaseColumns) expired(now BootTime, wall time.Time) bool {
 	case end.Comparable(now):
 		return now.Since >= end.Since
 	case l.Owner != nil:
-		return false // its lock tells
+		return false // its lock decides
 	case l.WallUntil == nil:
 		return true // written by a program that kept no wall clock: the start it counted from is over
 	}

@@ -19,7 +19,7 @@ type Handle struct {
 	Now      func() time.Time
 	BootTime func() BootTime // the clock of leases
 
-	// Callbacks are the functions that callers have given, and that run.
+	// Callbacks are the callers' functions that are running.
 	Callbacks callback.Callbacks
 
 	Pruned atomic.Int64 // bytes that Prune of all stores removed, about

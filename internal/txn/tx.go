@@ -50,8 +50,8 @@ func (tx *Tx) ExecAndCommit(query string, args ...any) (int64, error) {
 	return tx.engine.ExecAndCommit(query, args)
 }
 
-// Number returns the key for a new row of a table that numbers its rows. Later calls return higher
-// numbers. On a server an unused number is not given out again.
+// Number returns the key for a new row of a table that numbers its rows. Later calls return
+// higher numbers. On a server an unused number is not used again.
 func (tx *Tx) Number(table string) (int64, error) {
 	if err := tx.enter(); err != nil {
 		return 0, err

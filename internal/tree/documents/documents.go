@@ -19,15 +19,15 @@ type Kind interface {
 	Title(e tree.Entity) string
 	Tables() []tree.Table
 	tree.Beside
-	// Describe says in a few words what a tree holds, by the extensions of its files.
+	// Describe describes in a few words what a tree holds, by the extensions of its files.
 	Describe(files map[string]int) string
-	// Decode decodes a document. reason says why it is none; "" if it is one. flaw says why the old
+	// Decode decodes a document. reason is why it is none; "" if it is one. flaw is why the old
 	// program can't read one that is imported all the same: it also goes into quarantine.
 	Decode(text []byte) (value any, reason, flaw string)
 	// Identities are the things that the document at path may be, the best first. claimed reports
 	// whether the tree has a file at a path, which then has a better claim to that path's id.
 	Identities(path string, value any, claimed func(path string) bool) []tree.Entity
-	// Own is the thing that the document at path says it is.
+	// Own returns the thing that the document at path claims to be.
 	Own(path string, value any) tree.Entity
 	// Forms are the paths, that of a file among them, at which the old program keeps one thing, one
 	// for each of its states.
@@ -35,18 +35,18 @@ type Kind interface {
 	// Once reports whether a thing must be worked on only once. Then a person decides what both
 	// programs went on with, even if both have removed it.
 	Once() bool
-	// Path is where an export writes a thing that came from no file. problem says why it can't; "" if
-	// it can.
+	// Path returns where an export writes a thing that came from no file. problem is why it
+	// can't; "" if it can.
 	Path(e tree.Entity) (path, problem string)
-	// Unlisted says why the old program never looks at the document at path, though it could read it;
-	// "" if it does.
+	// Unlisted returns why the old program never reads the document at path, though it could; ""
+	// if it does.
 	Unlisted(path string) string
 	// Folder is the folder of an export that the paths are below; "" for the export itself.
 	Folder() string
 	Store(scope string) Store
 }
 
-// A Store gives an import and an export access to the rows of one scope.
+// A Store lets an import and an export access the rows of one scope.
 type Store interface {
 	// Query is the query for the number of e's row. args is nil if the scope does not exist.
 	Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error)

@@ -9,9 +9,9 @@ import (
 	"selvedge/internal/tree"
 )
 
-// The old program goes on while a move takes its weeks. An import does here what that program did
-// to a thing since the last import, as long as nobody wrote to the thing here. Otherwise there is a
-// conflict, and a person decides.
+// The old program continues during a move, which takes weeks. An import repeats here what that
+// program did to a thing since the last import, as long as nobody wrote to the thing here.
+// Otherwise there is a conflict, and a person decides.
 
 // follow takes over what became of a thing that was imported.
 func (b *taking) follow() error {
@@ -19,7 +19,7 @@ func (b *taking) follow() error {
 	if err != nil {
 		return err
 	}
-	if untouched && !b.isDamaged() { // else nobody knows what to follow
+	if untouched && !b.isDamaged() { // else it is unknown what to follow
 		return b.replace()
 	}
 	if b.isGone() && !b.Once() {
@@ -68,7 +68,7 @@ func (b *taking) anyHere() (bool, error) {
 	return false, nil
 }
 
-// replace imports what the files say now, and removes what they said before.
+// replace imports the files' present content, and removes what their earlier content became.
 func (b *taking) replace() error {
 	now := b.whatHappened()
 	for _, f := range b.files {
@@ -147,14 +147,14 @@ func (b *taking) contest() error {
 	return b.tree.Contest(b.tx, b.Path(), row.EntityID, reason)
 }
 
-// unseen reports whether nobody can tell what the old program did: the folder is missing, or a file
+// unseen reports whether it is unknown what the old program did: the folder is missing, or a file
 // can't be read.
 func (b *taking) unseen() bool {
 	_, err := b.tree.Folder.Stat(".")
 	return err != nil || b.isDamaged()
 }
 
-// whatHappened says what the old program did.
+// whatHappened describes what the old program did.
 func (b *taking) whatHappened() string {
 	now, renamed := "", false
 	for _, f := range b.files {
@@ -220,7 +220,7 @@ func (b *taking) keepOurs() error {
 	return nil
 }
 
-// takeOld replaces what is here with what the folder has.
+// takeOld replaces the thing here by the one in the folder.
 func (b *taking) takeOld() error {
 	for _, f := range b.files {
 		var ours tree.Entity

@@ -70,7 +70,7 @@ func (b *taking) unmoved() error {
 	return nil
 }
 
-// begin imports a thing of which the store has nothing from this folder.
+// begin imports a thing if the store has nothing of it from this folder.
 func (b *taking) begin() error {
 	for _, f := range b.files {
 		var err error

@@ -54,7 +54,7 @@ func sumOf(text []byte) []byte {
 // damaged reports whether the file is there and holds no document.
 func (f *document) damaged() bool { return f.reason != "" && !f.gone }
 
-// A thing is what the folder says about one thing of the store: a document, or one file for each
+// A thing is what the folder holds of one thing of the store: a document, or one file for each
 // state in which the old program keeps it, most of which are missing.
 type thing struct {
 	Kind
@@ -141,7 +141,7 @@ func (th *thing) Prefetch(f *tree.Prefetcher) error {
 			f.Aside(th.tree, form.path)
 		}
 		switch {
-		case !f.Taken(), form.gone && len(th.files) == 1: // nobody knows what it was
+		case !f.Taken(), form.gone && len(th.files) == 1: // it is unknown what it was
 			continue
 		case form.damaged():
 			f.ExpectAside(1)
@@ -237,7 +237,7 @@ func (th *thing) count(f *document, part *tree.Part, column func(*tree.Count) *i
 	part.CountAll(tree.Tally{th.noun(f): 1}, column)
 }
 
-// same counts a file that has not changed, and names again what is in quarantine of it.
+// same counts a file that has not changed, and reports again what is in quarantine of it.
 func (th *thing) same(rx *db.Rx, f *document, part *tree.Part) error {
 	column := tree.Already
 	if f.row.State == tree.StateRefused {
