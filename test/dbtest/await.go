@@ -8,7 +8,7 @@ import (
 // patience is how long a test waits for what must come. It measures nothing: only what never comes takes it.
 const patience = 2 * time.Minute
 
-// Await looks again and again until something is so, and fails the test where it never is.
+// Await polls until so returns true, and fails the test if it never does.
 func Await(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	pause := time.Millisecond
@@ -20,8 +20,8 @@ func Await(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Receive returns what a channel gives next, and fails the test where nothing comes. A closed one
-// gives nothing.
+// Receive returns the next value of a channel, and fails the test if none comes or the channel is
+// closed.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	clock := time.NewTimer(patience)

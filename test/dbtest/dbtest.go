@@ -1,5 +1,5 @@
-// Package dbtest gives tests a file, and checks it after them: SQLite's integrity check, the
-// foreign keys and our own invariants, on whatever the test left.
+// Package dbtest creates files for tests, and checks each after its test: SQLite's integrity
+// check, the foreign keys and our own invariants.
 package dbtest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"selvedge/internal/engine"
 )
 
-// onServer is what is otherwise in tests that OnPostgres runs; nil without the build tag postgres.
+// onServer holds what differs in tests that OnPostgres runs; nil without the build tag postgres.
 var onServer interface {
 	runs(t testing.TB) bool
 	path(t testing.TB) string
@@ -79,7 +79,7 @@ func Exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// Check fails the test if the file at path is not whole. Where there is no file, none is broken.
+// Check fails the test if the file at path is damaged. A missing file is fine.
 func Check(t testing.TB, path string) {
 	t.Helper()
 	there, err := Exists(path)
@@ -119,7 +119,7 @@ func NewClock(t time.Time) *Clock {
 	return c
 }
 
-// Now is the time at which the clock stands.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return c.at.load() }
 
 // Set moves the clock to t.

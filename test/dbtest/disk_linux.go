@@ -42,8 +42,8 @@ func command(t *testing.T, words ...string) {
 	}
 }
 
-// FreeFor is how many bytes the disk of the file at path has left, with what the file keeps there
-// for deletions.
+// FreeFor returns how many bytes the disk of the file at path has left, including the file's
+// reserve for deletions.
 func FreeFor(t testing.TB, path string) int64 {
 	t.Helper()
 	for {

@@ -8,7 +8,7 @@ import (
 	"selvedge/db"
 )
 
-// A Listener pulls what a follower is told, spelled as a test compares it.
+// A Listener pulls a follower's items, spelled as a test compares them.
 type Listener[R comparable, T any] struct {
 	Cursor string // of the last that was heard
 
@@ -27,7 +27,7 @@ func Listen[R comparable, T any](t testing.TB, items iter.Seq2[db.Followed[R, T]
 	return &Listener[R, T]{t: t, next: next, spelled: spelled}
 }
 
-// Hears fails the test unless these are told next.
+// Hears fails the test unless these items come next.
 func (l *Listener[R, T]) Hears(want ...string) {
 	l.t.Helper()
 	for _, one := range want {
@@ -47,7 +47,7 @@ func (l *Listener[R, T]) EndsWith(want error) {
 	}
 }
 
-// ToldUntil returns what a follower is told up to an item, and the cursor of that.
+// ToldUntil returns a follower's items up to a given one, and the cursor of that.
 func ToldUntil[R comparable, T any](
 	t testing.TB, items iter.Seq2[db.Followed[R, T], error], spelled func(db.Followed[R, T]) string, last string,
 ) (list []string, cursor string) {

@@ -7,9 +7,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Linearizable fails the test unless calls can have happened one after the other, as the model has
-// it, and leaves a picture of those that can't. The search mostly takes no time; how long it may
-// take says nothing about the calls.
+// Linearizable fails the test unless calls can have happened one after the other, by the model,
+// and leaves a picture of those that can't. The search mostly takes no time; its time limit has
+// nothing to do with the calls.
 func Linearizable(t testing.TB, model porcupine.Model, calls []porcupine.Operation) {
 	t.Helper()
 	const enough = 5 * time.Minute

@@ -16,9 +16,9 @@ import (
 	"selvedge/db"
 )
 
-// OnPostgres runs tests of a package again, each with databases of a server in place of the files
-// that Path and Open give. The server is said to be of one machine, as a file is: so pids say who
-// is dead.
+// OnPostgres runs tests of a package again, each with databases of a server instead of the files
+// that Path and Open return. The address has selvedge.hosts=one, as a file has one machine: so
+// pids show which process is dead.
 func OnPostgres(t *testing.T, tests ...func(*testing.T)) {
 	t.Helper()
 	beginSuite(t)
@@ -61,7 +61,7 @@ func suiteOf(t testing.TB) *suite {
 	return found
 }
 
-// onPostgres is what is otherwise where OnPostgres runs a test.
+// onPostgres is what differs in a test that OnPostgres runs.
 type onPostgres struct{}
 
 func (onPostgres) runs(t testing.TB) bool { return suiteOf(t) != nil }
@@ -110,7 +110,8 @@ func (s *suite) take() string {
 	return address
 }
 
-// emptied makes a database what it was when it was new. It is not where the test changed its schema.
+// emptied restores a database to its initial state, and reports whether it did. It does not if
+// the test changed its schema.
 func emptied(t testing.TB, address string) bool {
 	t.Helper()
 	rows := PostgresExec(t, address, `
@@ -137,7 +138,7 @@ SELECT coalesce((SELECT array_agg(oid ORDER BY oid) FROM pg_class
 	return string(rows[0][0]) == "t"
 }
 
-// testOf is the test that OnPostgres runs of which t is a part.
+// testOf returns the name of the test that OnPostgres runs of which t is a part.
 func testOf(t testing.TB) string { return strings.Join(strings.SplitN(t.Name(), "/", 3)[:2], "/") }
 
 // killed has the databases of the test take a process for dead.
@@ -154,8 +155,8 @@ func (onPostgres) killed(t testing.TB, pid int) {
 	}
 }
 
-// again has the server refuse the first commit of a change with 40001. The sequence counts also
-// what is undone.
+// again makes the server refuse the first commit of a change with 40001. The sequence also counts
+// undone commits.
 func (onPostgres) again(t testing.TB, d *db.DB, call func()) {
 	t.Helper()
 	PostgresExec(t, d.Path(), `

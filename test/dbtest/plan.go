@@ -12,7 +12,8 @@ import (
 // marks are parameters of a statement, as SQLite counts them.
 var marks = regexp.MustCompile(`\?(\d*)`)
 
-// Plan is what SQLite says it will do for a statement, one step a line. Its parameters are bound to 1.
+// Plan returns SQLite's query plan for a statement, one step a line. Its parameters are bound to
+// 1.
 func Plan(t testing.TB, d *db.DB, statement string) string {
 	t.Helper()
 	args := make([]any, 0, 10)

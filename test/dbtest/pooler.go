@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PgBouncer starts one before the server at an address, and gives the address behind it: of the
-// mode session a client has a connection of the server for as long as it is connected, and of the
-// mode transaction for each of its transactions. root is the path from the package's folder to the
-// module's.
+// PgBouncer starts one before the server at an address, and returns the address behind it. In the
+// mode session a client has a connection of the server for as long as it is connected, in the
+// mode transaction for each of its transactions. root is the path from the package's folder to
+// the module's.
 func PgBouncer(t testing.TB, root, address, mode string) string {
 	t.Helper()
 	server, err := pgconn.ParseConfig(address)
@@ -44,7 +44,7 @@ server_reset_query = DISCARD ALL
 		t.Fatal(err)
 	}
 	command := []string{"pgbouncer", "-q", path}
-	if os.Geteuid() == 0 { // as whom it refuses to run
+	if os.Geteuid() == 0 { // it refuses to run as root
 		if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // the socket comes there
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ server_reset_query = DISCARD ALL
 	}
 	t.Cleanup(func() {
 		_ = run.Process.Kill()
-		_ = run.Wait() // says that it was killed
+		_ = run.Wait() // its error is that it was killed
 		if log, err := os.ReadFile(said.Name()); t.Failed() && err == nil {
 			t.Logf("PgBouncer said:\n%s", log)
 		}

@@ -50,8 +50,8 @@ func Postgres(t testing.TB) string {
 	return address.String()
 }
 
-// dropPostgres drops a database. The server gives those who are in it five seconds to leave when
-// they are told to, which is not long on a busy machine.
+// dropPostgres drops a database. The server waits five seconds for its sessions to end, which is
+// not long on a busy machine.
 func dropPostgres(t testing.TB, server, name string) {
 	t.Helper()
 	Await(t, name+" is dropped", func() bool {
@@ -79,7 +79,7 @@ type PostgresPair struct {
 	Primary, Standby, Both string // addresses
 }
 
-// NewPostgresPair starts one. The primary waits for nobody.
+// NewPostgresPair starts a pair. The primary waits for no standby.
 func NewPostgresPair(t testing.TB, root string) *PostgresPair {
 	t.Helper()
 	p := &PostgresPair{place: newPostgresPlace(t, root)}
@@ -89,7 +89,7 @@ func NewPostgresPair(t testing.TB, root string) *PostgresPair {
 	return p
 }
 
-// Promote has the standby take the primary's place, which is told nothing.
+// Promote promotes the standby; the old primary is not notified.
 func (p *PostgresPair) Promote() { p.place.run("promote", filepath.Join(p.place.dir, "standby")) }
 
 // Pause stops every process of a server; the test continues it in the end.
@@ -113,7 +113,8 @@ func newPostgresPlace(t testing.TB, root string) *postgresPlace {
 	return &postgresPlace{t, filepath.Join(root, "tools", "postgres"), openFolder(t)}
 }
 
-// openFolder returns a folder that the user of servers comes into, who owns only what is in it.
+// openFolder returns a folder that the servers' user may enter; that user owns only what is in
+// it.
 func openFolder(t testing.TB) string {
 	t.Helper()
 	//nolint:usetesting // the folder above a TempDir is closed to the servers' user
@@ -149,8 +150,8 @@ func (p *postgresPlace) start(how, name string, of ...string) (address string) {
 	return address
 }
 
-// A PostgresGate stands between a program and a server. While it is shut nothing comes through and
-// nobody is told, as where the server's host stands still.
+// A PostgresGate stands between a program and a server. While it is shut nothing comes through,
+// and no error is reported, as if the server's host stood still.
 type PostgresGate struct {
 	Address string
 	// gets a value for each connection or message that a program sends to the shut gate, as far as it has room
@@ -179,7 +180,7 @@ func (g *PostgresGate) Shut() {
 	g.opened = make(chan struct{})
 }
 
-// Open opens it again, and lets through what was held.
+// Open opens it again, and lets the held bytes through.
 func (g *PostgresGate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -257,7 +258,7 @@ func PostgresScript(t testing.TB, d *sql.DB, script string) {
 	}
 }
 
-// PostgresExec runs a statement on a connection of its own, and gives its rows as text.
+// PostgresExec runs a statement on a separate connection, and returns its rows as text.
 func PostgresExec(t testing.TB, address, statement string) [][][]byte {
 	t.Helper()
 	rows, err := postgresExec(address, statement)
@@ -274,7 +275,7 @@ func postgresExec(address, statement string) ([][][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // what it said is here
+	defer conn.Close(ctx) //nolint:errcheck // its errors are already here
 	results, err := conn.Exec(ctx, statement).ReadAll()
 	if err != nil {
 		return nil, err
@@ -282,7 +283,7 @@ func postgresExec(address, statement string) ([][][]byte, error) {
 	return results[len(results)-1].Rows, nil
 }
 
-// AwaitPostgres waits until a query of a server gives true.
+// AwaitPostgres waits until a query of a server returns true.
 func AwaitPostgres(t testing.TB, address, what, query string) {
 	t.Helper()
 	Await(t, what, func() bool { return string(PostgresExec(t, address, query)[0][0]) == "t" })

@@ -117,12 +117,12 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone. A file knows at once; to a server
-// that OnPostgres gave it is as if its time had passed.
+// Kill ends the process with SIGKILL and waits until it is gone. A file knows at once; on a
+// server of OnPostgres, Kill also ends the process's time.
 func (p *Process) Kill() {
 	p.ended = true
 	_ = p.cmd.Process.Kill() // it may have ended by itself
-	_ = p.cmd.Wait()         // says that it was killed
+	_ = p.cmd.Wait()         // its error is that it was killed
 	if onServer != nil && onServer.runs(p.t) {
 		onServer.killed(p.t, p.Pid())
 	}
@@ -142,7 +142,7 @@ func (p *Process) Wait() {
 // Pid is the process's id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Stderr ends the process, so that all it wrote is there, and gives what it wrote to stderr.
+// Stderr ends the process, so that all its output is there, and returns what it wrote to stderr.
 func (p *Process) Stderr() string {
 	p.Kill()
 	return p.notes.String()

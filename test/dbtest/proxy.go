@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PostgresProxy returns the address of a proxy before the server at an address. Of each connection
-// toServer and toClient pass on what comes from one end to the other; when one of them returns,
-// both ends are closed.
+// PostgresProxy returns the address of a proxy before the server at an address. For each
+// connection, toServer and toClient pass on the bytes from one end to the other; when one of them
+// returns, both ends are closed.
 func PostgresProxy(t testing.TB, address string, toServer,
 	toClient func(to io.Writer, from io.Reader),
 ) string {

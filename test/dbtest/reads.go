@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// PostgresReads returns how many rows of a table anybody has gone through at a server, or entries of
-// its indexes. It ends all sessions there: the server has counted what they read only when they are
-// gone.
+// PostgresReads returns how many rows of a table, or entries of its indexes, all sessions
+// together have read on a server. It ends all sessions there: the server counts their reads only
+// when they are gone.
 func PostgresReads(t testing.TB, address, table string) int64 {
 	t.Helper()
 	PostgresExec(t, address, `SELECT pg_terminate_backend(pid, 100000) FROM pg_stat_activity

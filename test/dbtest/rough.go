@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// rough returns the address behind a proxy that cuts every connection, in the middle of what the server says.
+// rough returns the address of a proxy that cuts every connection, in the middle of the server's
+// answers.
 func (onPostgres) rough(t testing.TB, address string) string {
 	t.Helper()
 	return PostgresProxy(t, address,

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PostgresStatements are the texts that servers were asked to prepare, as they stand there.
+// PostgresStatements are the texts that servers were asked to prepare, unchanged.
 type PostgresStatements struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -48,16 +48,16 @@ func (s *PostgresStatements) Texts() []string {
 	return slices.Sorted(maps.Keys(s.seen))
 }
 
-// PostgresPlans returns what the server at an address would do for each statement whatever its
-// parameters are, as EXPLAIN says it in JSON, with the settings that the engine's sessions have;
-// and where it can it sorts nothing.
+// PostgresPlans returns the generic plan of each statement on the server at an address, as
+// EXPLAIN prints it in JSON, with the settings of the engine's sessions, and with sorting avoided
+// wherever that is possible.
 func PostgresPlans(t testing.TB, address string, statements []string) map[string][]byte {
 	t.Helper()
 	conn, err := pgconn.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context()) //nolint:errcheck // nothing is left to be told
+	defer conn.Close(t.Context()) //nolint:errcheck // its error no longer matters
 	run := func(text string) [][]byte {
 		results, err := conn.Exec(t.Context(), text).ReadAll()
 		if err != nil {

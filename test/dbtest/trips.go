@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// PostgresTrips returns the address behind a proxy before a server, and how often anybody has asked
-// for an answer there: messages sent together count as one.
+// PostgresTrips returns the address of a proxy before a server, and the number of round trips
+// through it: messages sent together count as one.
 func PostgresTrips(t testing.TB, address string) (through string, trips func() int64) {
 	t.Helper()
 	var counted atomic.Int64

@@ -30,9 +30,9 @@ func Unseen(t *testing.T, few int) (seeds []uint64) {
 // generated are ids of runs and runtimes that are others each time.
 var generated = regexp.MustCompile(`(run|runtime-mem)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// SameAsOnAFile has play speak with a file, and then with a database of a server, for each seed,
-// and compares what it answered, line by line. Generated ids are the same where they come first at
-// the same place.
+// SameAsOnAFile runs play with a file, and then with a database of a server, for each seed, and
+// compares the answers, line by line. Generated ids are the same if they first occur at the same
+// place.
 func SameAsOnAFile(t *testing.T, seeds []uint64, play func(t *testing.T, random *rand.Rand) []string) {
 	t.Helper()
 	onFile := map[uint64][]string{}
@@ -65,7 +65,7 @@ func SameAsOnAFile(t *testing.T, seeds []uint64, play func(t *testing.T, random 
 				from := max(0, at-200)
 				t.Errorf("answer %d, %.60s, differs in byte %d:\nfile   %.800s\nserver %.800s", i, want[i], at,
 					want[i][from:], lines[i][from:])
-				return // what comes later may follow from it
+				return // later differences may follow from it
 			}
 		}
 		if len(want) != len(lines) {

@@ -14,8 +14,8 @@ var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Catalog|Changes|Chec
 	`Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|Store$|` +
 	`Subscribe|Summary|Thread|Trace|Transcript|Work)`)
 
-// PublicWrites are the names of a store's methods that write, in order; store is a pointer of its
-// type. A form with Tx is what the form without it runs, and is not told apart.
+// PublicWrites returns the names of a store's methods that write, in order; store is a pointer of
+// its type. A form with Tx is what the form without it runs, and counts as the same.
 func PublicWrites(store any) (names []string) {
 	for method := range reflect.TypeOf(store).Methods() {
 		name := strings.TrimSuffix(method.Name, "Tx")

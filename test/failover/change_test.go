@@ -127,7 +127,7 @@ func kinds(d *db.DB) map[string]kind {
 			},
 			there: cs.List,
 		},
-		"workers": { // which give their ids themselves
+		"workers": { // which assign their ids themselves
 			make: func(ctx context.Context, id string) (func(*db.Tx) error, error) {
 				r, err := open(ctx)
 				if err != nil {
@@ -164,7 +164,7 @@ func kinds(d *db.DB) map[string]kind {
 	}
 }
 
-// What is said of things that come and go: made/KIND, gone/KIND and kept/KIND are the lanes.
+// The lanes of notes about things that are made and removed: made/KIND, gone/KIND and kept/KIND.
 const (
 	made = "made/"
 	gone = "gone/"
@@ -218,8 +218,8 @@ func readThings(t *testing.T, d *db.DB) map[string][]string {
 	return all
 }
 
-// judgeThings: what was made is there once, unless somebody went about taking it away; what was
-// taken away is not.
+// judgeThings: a thing that was made is there once, unless a process tried to remove it; a thing
+// that was removed is not there.
 func judgeThings(t complainer, things map[string][]string, said []note) {
 	t.Helper()
 	heard := map[string]bool{}

@@ -45,7 +45,7 @@ func started(t *testing.T, settings ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user, who owns only what is in it
+	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user, which owns only what is in it
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -78,8 +78,8 @@ func at(t *testing.T, dir, address string) *cluster {
 	return &cluster{t, dir, address, strings.Split(head, ",")}
 }
 
-// inItsNetwork runs a test in another process, which has no network but that of a cluster of its
-// own. In that process it gives the cluster.
+// inItsNetwork runs a test in another process, which has no network but that of its own cluster.
+// In that process it returns the cluster.
 func inItsNetwork(t *testing.T) (c *cluster, there bool) {
 	t.Helper()
 	if address := os.Getenv(addressVariable); address != "" {
@@ -119,7 +119,7 @@ func (c *cluster) do(action string, argument int) {
 	}
 }
 
-// logs shows what the nodes said last, where the test failed.
+// logs shows the nodes' last messages if the test failed.
 func (c *cluster) logs() {
 	if !c.t.Failed() {
 		return
@@ -151,7 +151,7 @@ func (c *cluster) space(node int) string {
 	return ""
 }
 
-// ask asks a node for a number. ok is false where it does not answer.
+// ask asks a node for a number. ok is false if it does not answer.
 func (c *cluster) ask(node int, question string) (answer int, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -172,8 +172,8 @@ func (c *cluster) ask(node int, question string) (answer int, ok bool) {
 const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN 0
 	ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END`
 
-// leader is the node that says that it is the primary, of those the one with the highest timeline;
-// 0 where none does.
+// leader returns the node that claims to be the primary, of several the one with the highest
+// timeline; 0 if there is none.
 func (c *cluster) leader() (node, timeline int) {
 	for n := range c.hosts {
 		if got, ok := c.ask(n+1, sqlTimeline); ok && got > timeline {
@@ -205,8 +205,8 @@ func (c *cluster) replaced(before int) (node int) {
 	return node
 }
 
-// whole waits until both standbys stream from the primary, and Patroni has noted for which of them
-// its commits wait: no other may take its place.
+// whole waits until both standbys stream from the primary, and Patroni has recorded the standbys
+// that its commits wait for: no other may replace it.
 func (c *cluster) whole() (leader int) {
 	c.t.Helper()
 	c.until("two standbys follow a primary", func() bool {
@@ -221,7 +221,7 @@ func (c *cluster) whole() (leader int) {
 	return leader
 }
 
-// noted reports whether Patroni says which standby is synchronous.
+// noted reports whether Patroni has recorded a synchronous standby.
 func (c *cluster) noted(node int) bool {
 	host, _, _ := strings.Cut(c.hosts[node-1], ":")
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)

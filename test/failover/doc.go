@@ -5,18 +5,18 @@
 //
 // # What is judged
 //
-// What was acknowledged is there once; what was said to have failed is not there; nothing is there
-// of which nobody was told. Sequences have no holes. What one holder has at a time is written under
-// in the order of its epochs, and each epoch has one holder. A checkpoint is completed once. A
-// follower that goes on from its cursors, through every error, has each item once and in order. How
-// long nobody was told "done" is reported, not judged.
+// An acknowledged change is there once; a change that was reported as failed is not there; each
+// change that is there was reported to a caller. Sequences have no holes. Writes under an
+// exclusive hold are in the order of its epochs, and each epoch has one holder. A checkpoint is
+// completed once. A follower that continues from its cursors, through every error, receives each
+// item once and in order. The time without an acknowledgement is reported, not judged.
 //
-// What comes and goes is there if it was made and nobody went about taking it away, and is not once
-// it was taken away.
+// A thing that is made and removed is there if it was made and no process tried to remove it, and
+// is not there once it was removed.
 //
-// The same judge hears what processes on one server say that are killed, stopped and cut off at
-// random (TestPostgresTheStoresStandAStorm). Of those that were killed the last calls may have been
-// done, and nobody was told.
+// The same judge reads the reports of processes on one server that are killed, stopped and cut
+// off at random (TestPostgresTheStoresStandAStorm). The last calls of those that were killed may
+// have been done without a report.
 //
 // A cluster whose commits wait for no standby must lose something, or the judge sees nothing.
 package failover

@@ -66,7 +66,7 @@ func (x *trial) pin(p *dbtest.Process) {
 	})
 }
 
-// prepare makes what the writers write to.
+// prepare makes the things that the writers write to.
 func (x *trial) prepare(t *testing.T, d *db.DB, writers ...string) {
 	t.Helper()
 	rs, ls, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
@@ -149,7 +149,7 @@ func (x *trial) goesOn(since time.Time, but ...string) {
 	}
 }
 
-// lastOf logs what was said last of lanes, in turn.
+// lastOf logs the last report of each lane, in turn.
 func (x *trial) lastOf(lanes []string) {
 	x.t.Helper()
 	for _, lane := range lanes {
@@ -229,8 +229,8 @@ func TestFailoverOfAKilledLeader(t *testing.T) {
 	x.over()
 }
 
-// Every process of the primary's node stands still, as on a machine without memory: its connections
-// stay, and nothing comes over them.
+// Every process of the primary's node stands still, as on a machine without memory: its
+// connections stay open, and nothing comes over them.
 func TestFailoverOfAStoppedNode(t *testing.T) {
 	x := begun(t, started(t))
 	leader, _ := x.leader()
@@ -244,8 +244,8 @@ func TestFailoverOfAStoppedNode(t *testing.T) {
 	x.over()
 }
 
-// Patroni alone stands still on the primary's node, which the others replace: PostgreSQL goes on
-// there, as a primary that does not know it. One process knows no other server.
+// Only Patroni stands still on the primary's node, which the others replace: PostgreSQL continues
+// there, as a primary that does not know it was replaced. One process knows no other server.
 func TestFailoverLeavesAStalePrimary(t *testing.T) {
 	x := begun(t, started(t))
 	leader, _ := x.leader()
@@ -295,8 +295,8 @@ func TestFailoverThatIsPlanned(t *testing.T) {
 	x.over()
 }
 
-// A process that holds things stands still, and the primary is killed. Others have what it held
-// when it goes on.
+// A process that holds things stands still, and the primary is killed. When the process
+// continues, others have what it held.
 func TestFailoverWhileAHolderStandsStill(t *testing.T) {
 	c := started(t)
 	c.address += "&selvedge.owner_ttl=45s"
@@ -312,8 +312,8 @@ func TestFailoverWhileAHolderStandsStill(t *testing.T) {
 	x.over()
 }
 
-// Without etcd no primary stays one, and none takes its place: every process is told that nothing
-// was changed, or that an outcome is unknown, and goes on when etcd is back.
+// Without etcd no primary remains one, and none replaces it: every process gets an error that
+// nothing was changed, or that an outcome is unknown, and continues when etcd is back.
 func TestFailoverWithoutEtcd(t *testing.T) {
 	x := begun(t, started(t))
 	x.fault = time.Now()
@@ -335,9 +335,9 @@ func TestFailoverWithoutEtcd(t *testing.T) {
 	x.over()
 }
 
-// The nodes' clocks are a minute and a half apart, which is more than a process may be silent, and
-// the writers' clocks an hour. What is held may then end too early, or last longer by what lies
-// between the clocks. But two never have it: who had it is refused.
+// The nodes' clocks are a minute and a half apart, which is more than a process may be silent,
+// and the writers' clocks an hour. A hold may then end too early, or last longer by the
+// difference of the clocks. But there are never two holders: the earlier one is refused.
 func TestFailoverToAnotherClock(t *testing.T) {
 	x := begunWith(t, started(t, "SKEW=90"), time.Hour)
 	early, _ := x.ask(1, `SELECT extract(epoch FROM clock_timestamp())::int`)

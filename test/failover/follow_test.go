@@ -17,10 +17,10 @@ import (
 	"selvedge/workers"
 )
 
-// A follower begins anew behind its last cursor after so many items, without a fault too.
+// A follower starts again from its last cursor after so many items, even without a fault.
 const restartEvery = 100
 
-// What a follower tells, beside errors.
+// What a follower reports, beside errors.
 const (
 	item  = "item"
 	gap   = "gap"

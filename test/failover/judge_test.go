@@ -47,7 +47,7 @@ type speaker struct {
 	silent chan struct{} // closed when it has said its last
 }
 
-// listen reads what a process says, and returns once it is ready.
+// listen reads a process's reports, and returns once the process is ready.
 func (ns *notes) listen(name string, p *dbtest.Process) {
 	ns.t.Helper()
 	late := time.AfterFunc(patience, func() { dump(p) })
@@ -77,7 +77,7 @@ func (ns *notes) listen(name string, p *dbtest.Process) {
 func (ns *notes) stop(which func(name string) bool) {
 	for name, p := range ns.processes {
 		if which(name) {
-			_ = p.TrySend("stop") // one that died says so below
+			_ = p.TrySend("stop") // one that died is reported below
 		}
 	}
 	for name, p := range ns.processes {
@@ -95,7 +95,7 @@ func (ns *notes) stop(which func(name string) bool) {
 	}
 }
 
-// dump ends a process that hangs, which says where.
+// dump ends a process that hangs, with a trace of where it does.
 func dump(p *dbtest.Process) { _ = syscall.Kill(p.Pid(), syscall.SIGQUIT) }
 
 func (ns *notes) all() []note {
@@ -104,7 +104,7 @@ func (ns *notes) all() []note {
 	return slices.Clone(ns.list)
 }
 
-// count counts what was said since a moment.
+// count counts the notes since a moment.
 func (ns *notes) count(since time.Time, which func(note) bool) (n int) {
 	for _, one := range ns.all() {
 		if one.at.After(since) && which(one) {
@@ -123,7 +123,7 @@ func textOf(r runs.Record) string {
 
 func textOfEvent(e live.Event) string {
 	var event struct{ Text string }
-	_ = json.Unmarshal(e.JSON(), &event) // what has no text says nothing
+	_ = json.Unmarshal(e.JSON(), &event) // an event without text is skipped
 	return event.Text
 }
 
@@ -133,7 +133,7 @@ type entry struct {
 	text     string
 }
 
-// A world is what is there in the end.
+// A world is the state of the database in the end.
 type world struct {
 	streams map[string][]entry // by lane
 	last    map[string]string  // of the agents' entries, by lane
@@ -230,7 +230,7 @@ func readWorld(t *testing.T, d *db.DB, writers []string) world {
 	return w
 }
 
-// losses are what was acknowledged and is not there.
+// losses returns the acknowledged changes that are not there.
 func (w *world) losses(said []note) (list []string) {
 	there := map[string]bool{}
 	for lane, entries := range w.streams {
@@ -261,7 +261,7 @@ type complainer interface {
 	Errorf(format string, args ...any)
 }
 
-// judge compares what is there with what was said.
+// judge compares the database with the notes.
 func (w *world) judge(t complainer, said []note) {
 	t.Helper()
 	said = ended(said)
@@ -322,7 +322,7 @@ func (w *world) judgeStreams(t complainer, said []note) {
 	}
 }
 
-// judgeHolders looks at what was written under something that one holder has at a time.
+// judgeHolders examines the writes made under exclusive holds.
 func (w *world) judgeHolders(t complainer, said []note) {
 	t.Helper()
 	holders := map[string]string{} // by lane and epoch
@@ -359,8 +359,8 @@ func (w *world) judgeHolders(t complainer, said []note) {
 	}
 }
 
-// judgeFences: from the moment on that somebody has it, who had it before is refused. That holds
-// whatever the servers' clocks say.
+// judgeFences: once a new holder has acquired a hold, the earlier one is refused. That applies
+// whatever the servers' clocks are.
 func judgeFences(t complainer, said []note) {
 	t.Helper()
 	type win struct {
@@ -435,9 +435,10 @@ func (w *world) judgeClaims(t complainer, said []note) {
 // answer may take.
 const unsure = 12 * time.Second
 
-// judgeTimes looks at what ends with its time. Who could not renew it writes nothing under it any
-// more. So does who was told that he lost it. Where the servers' clocks are apart it may last as
-// much longer. It may end as much earlier, too, which harms nobody (judgeFences).
+// judgeTimes examines holds that end with their time. A holder that could not renew its hold, or
+// that was refused, writes nothing under it any more. If the servers' clocks differ, a hold may
+// last longer by the difference. It may also end earlier by as much, which harms nothing
+// (judgeFences).
 func (w *world) judgeTimes(t complainer, said []note) {
 	t.Helper()
 	last, gone := map[string]time.Duration{}, map[string]bool{}
@@ -467,9 +468,9 @@ func (w *world) judgeTimes(t complainer, said []note) {
 	}
 }
 
-// Of the minute that a call waits for a primary, settled is what surely lay behind who was told
-// that an outcome is unknown: it was cut off a little later than the last commit, and the last
-// attempt to ask takes its time.
+// Of the minute that a call waits for a primary, settled is the part that has certainly passed
+// for a caller whose outcome is unknown: it was cut off a little later than the last commit, and
+// the last attempt to ask takes its time.
 const (
 	settled = 55 * time.Second
 	asking  = 15 * time.Second
@@ -545,12 +546,13 @@ func (w *world) judgeFollowers(t complainer, said []note) {
 	}
 }
 
-// report logs what is not judged: how long nobody was told "done", and how often what was said.
+// report logs what is not judged: the longest time without an acknowledgement, and the number of
+// notes of each kind.
 func report(t *testing.T, said []note, fault time.Time) {
 	t.Helper()
 	kinds := map[string]int{}
 	last, longest, from := map[string]time.Time{}, map[string]time.Duration{}, map[string]time.Duration{}
-	first := map[string]time.Time{} // what a process said at all
+	first := map[string]time.Time{} // any report of a process
 	for _, n := range said {
 		kinds[n.kind]++
 		if _, ok := first[n.process]; !ok {

@@ -77,7 +77,7 @@ func toBeMoved(t *testing.T) (path string) {
 	return path
 }
 
-// answersOf is what the stores say of it, wherever it is.
+// answersOf returns the stores' answers about the database, wherever it is.
 func answersOf(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), path, db.Options{ReadOnly: true})
@@ -192,7 +192,7 @@ func TestFailoverBelowAMove(t *testing.T) {
 	}
 }
 
-// leaderOf is who leads once somebody does.
+// leaderOf waits for a leader, and returns it.
 func leaderOf(c *cluster) (leader int) {
 	c.t.Helper()
 	c.until("a node leads", func() bool {

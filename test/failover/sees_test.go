@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// complaints are what a judge says.
+// complaints are the findings of a judge.
 type complaints []string
 
 func (*complaints) Helper() {}
@@ -19,20 +19,20 @@ func (c *complaints) Errorf(format string, args ...any) {
 	*c = append(*c, fmt.Sprintf(format, args...))
 }
 
-// A history is what processes said, and what is there.
+// A history is the reports of processes, and the state of the database.
 type history struct {
 	world world
 	said  []note
 	at    time.Time
 }
 
-// say adds what a process said a second after the last.
+// say adds a report, a second after the last one.
 func (h *history) say(process, kind, lane, text, rest string) {
 	h.at = h.at.Add(time.Second)
 	h.said = append(h.said, note{h.at, process, kind, lane, text, rest})
 }
 
-// in changes what was said by the first note that has these words.
+// in changes the first note that has these words.
 func (h *history) in(kind, lane, text string, change func(*note)) {
 	i := slices.IndexFunc(h.said, func(n note) bool {
 		return n.kind == kind && n.lane == lane &&
@@ -90,7 +90,8 @@ func good() *history {
 	return h
 }
 
-// What a failover must not do, done to a history: the judge complains of each, and not of the history.
+// Each test case adds a fault of a failover to a history: the judge complains of each, and not of
+// the history itself.
 func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 	var none complaints
 	h := good()

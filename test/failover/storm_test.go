@@ -24,8 +24,7 @@ type storm struct {
 }
 
 // Processes that make all kinds of calls to all stores of one server are killed, stopped and cut
-// off at random, and others come in their place. What is there in the end is judged as after a
-// failover.
+// off at random, and replaced by others. The state in the end is judged as after a failover.
 func TestPostgresTheStoresStandAStorm(t *testing.T) {
 	const writers, mostKilled = 3, 100
 	lasts, seed := 6*time.Second, uint64(time.Now().UnixNano())
@@ -97,11 +96,11 @@ func (s *storm) kills() {
 	s.notes.kill(name)
 	delete(s.stopped, name)
 	s.killed = append(s.killed, name)
-	s.wakes(time.Now().Add(time.Hour)) // or who comes waits for what they have locked
+	s.wakes(time.Now().Add(time.Hour)) // or new processes wait for what they have locked
 	s.comes()
 }
 
-// stops has a process stand still, for up to as long as what ends with its time lasts, and a little more.
+// stops makes a process stand still, for up to a little longer than the timed holds last.
 func (s *storm) stops() {
 	name := s.one()
 	if s.stopped[name].IsZero() {
@@ -126,7 +125,7 @@ func (s *storm) cuts() {
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() < 0.33`)
 }
 
-// kill ends a process as it stands, and hears what it said before.
+// kill kills a process, and reads its reports until then.
 func (ns *notes) kill(name string) {
 	p := ns.processes[name]
 	delete(ns.processes, name)
@@ -138,8 +137,8 @@ func (ns *notes) kill(name string) {
 	ns.list = append(ns.list, note{at: time.Now(), process: name, kind: killed})
 }
 
-// ended returns what was said without what was begun: of a process that was killed that may have been
-// done, and nobody was told.
+// ended returns the notes without those of begun calls: the last call of a killed process may
+// have been done without a report.
 func ended(said []note) (list []note) {
 	dead := map[string]bool{}
 	for _, n := range said {

@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	dbtest.Main(m, map[string]dbtest.Program{"write": write, "follow": follow})
 }
 
-// What a process tells of each of its calls: a line of words between tabs.
+// The kinds of reports of a process on each of its calls: a line of words between tabs.
 const (
 	began    = "began"    // it is about to be made
 	acked    = "acked"    // it was done
-	unknown  = "unknown"  // nobody can say; it is repeated
+	unknown  = "unknown"  // the outcome can't be known; the call is repeated
 	failed   = "failed"   // nothing was changed
 	lost     = "lost"     // under an epoch that is over
 	won      = "won"      // an epoch
@@ -43,7 +43,7 @@ const (
 	strange  = "strange"  // an error that no failover explains
 )
 
-// What is said of a process.
+// The kinds of notes about a process.
 const (
 	killed     = "killed"
 	unfinished = "unfinished" // a call that it had begun, and that may have been the last
@@ -120,7 +120,7 @@ func (w *writer) rest() bool {
 	}
 }
 
-// told says what became of a call, and reports whether it was done.
+// told reports the outcome of a call, and returns whether it was done.
 func (w *writer) told(lane, text string, err error) bool {
 	switch {
 	case err == nil:
@@ -146,7 +146,7 @@ func sharedRun(name string) runs.RunRef { return runs.RunRef{AgentID: "agent", R
 
 func turn(text string) runs.Record { return runs.Turn{Prompt: &text} }
 
-// streams append: each to what all processes share, and to what is this one's own.
+// streams append: each to the streams that all processes share, and to this process's own.
 func (w *writer) streams(ctx context.Context) (lanes []func()) {
 	rs, ls, rg := runs.NewStore(w.d, runs.Options{}), live.NewStore(w.d, live.Options{}),
 		agents.NewRegistry(w.d, agents.Options{})
@@ -284,10 +284,10 @@ func now() string {
 	return fmt.Sprint(clock.Nano())
 }
 
-// logOf is the run that is written to under what a lane holds.
+// logOf returns the run that is written to under the hold of a lane.
 func logOf(lane string) runs.RunRef { return sharedRun("held-" + lane) }
 
-// takers of what one holder has at a time, by lane. nil without an error: somebody else has it.
+// takers acquire exclusive holds, by lane. nil without an error: another holder has it.
 func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
 		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
@@ -352,7 +352,7 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 	}
 }
 
-// holds take what one has at a time, write a little under it, and give it back.
+// holds acquire an exclusive hold, write a little under it, and release it.
 func (w *writer) holds(ctx context.Context) (lanes []func()) {
 	rs := runs.NewStore(w.d, runs.Options{})
 	for lane, take := range takers(w.d) {

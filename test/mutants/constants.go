@@ -54,7 +54,7 @@ func readTree(root string) (tree, error) {
 
 type constantKey struct{ folder, name string }
 
-// A constant is one that is declared, where it can be made a variable, or a variable of a package.
+// A constant is a declared constant that can be made a variable, or a variable of a package.
 type constant struct {
 	source  *source
 	decl    *ast.GenDecl
@@ -176,14 +176,14 @@ func (t tree) loosen(texts map[*ast.BasicLit][]*mutant) {
 	}
 }
 
-// loosen makes the constant a variable, where it stands.
+// loosen makes the constant a variable, at its place.
 func (c *constant) loosen() {
 	if !c.decl.Lparen.IsValid() {
 		c.source.edits = append(c.source.edits, edit{c.source.at(c.decl.Pos()), "var /*"},
 			edit{c.source.at(c.decl.Pos()) + len("const"), "*/"})
 		return
 	}
-	// Behind what was put in before: the texts of the constant itself.
+	// After earlier insertions: the texts of the constant itself.
 	c.source.insert(c.spec.Pos(), ");var ")
 	c.source.insert(c.spec.End(), ";const (")
 }

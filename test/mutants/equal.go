@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// equal says why a mutant changes nothing that anybody could see. It doesn't count. Once its line
-// has changed it says nothing any more, and is named at the end of a run.
+// An equal explains why a mutant has no visible effect. It doesn't count. Once its line has
+// changed it no longer applies, and is named at the end of a run.
 type equal struct{ file, was, became, why string }
 
 const (
@@ -136,7 +136,7 @@ func (e equal) is(m *mutant) bool {
 	return e.file == m.file && strings.Contains(m.was, e.was) && strings.Contains(m.became, e.became)
 }
 
-// equal is why a mutant changes nothing; "" where it isn't known to.
+// equal returns why a mutant changes nothing; "" if it isn't known to.
 func (m *mutant) equal() string {
 	for _, e := range equals {
 		if e.is(m) {

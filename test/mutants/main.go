@@ -1,12 +1,12 @@
-// Command mutants changes the code of the fences, one line at a time, and says which changes no
-// test notices, in a file or on a server. `make mutants` runs it on both; it fails where less than
-// nine in ten are noticed.
+// Command mutants changes the code of the fences, one line at a time, and reports which changes
+// no test notices, in a file or on a server. `make mutants` runs it on both; it fails if less
+// than nine in ten are noticed.
 //
-// All mutants are built into the tests at once, in copies of the sources that an overlay of the go
-// command puts in their place, and an environment variable says which one is on. Each test is first
-// run without one, to see which mutants it comes by; a mutant is then judged by those tests alone:
-// first the quickest and those that noticed most of its fence, and the slow ones only where it
-// lives still. One that no test comes by lives.
+// All mutants are built into the tests at once, in copies of the sources that an overlay of the
+// go command puts in their place, and an environment variable selects the active one. Each test
+// is first run without one, to see which mutants it reaches; a mutant is then judged by those
+// tests alone: first the quickest and those that noticed most of its fence, and the slow ones
+// only if it still lives. A mutant that no test reaches lives.
 package main
 
 import (

@@ -79,8 +79,8 @@ type mutator struct {
 	*source
 	fence   *fence
 	mutants *[]*mutant
-	// texts are the literals of statements that have mutants; where they are constants, these must
-	// become variables.
+	// texts are the literals of statements that have mutants; literals in constants make those
+	// constants variables.
 	texts map[*ast.BasicLit][]*mutant
 	stack []ast.Node
 }
@@ -155,7 +155,7 @@ func (m *mutator) node(n ast.Node) (end []func()) {
 	return end
 }
 
-// line is the source around a node: its statement, or its line where that is long.
+// line returns the source around a node: its statement, or its line if that is long.
 func (m *mutator) line(n ast.Node) string {
 	from, to := m.lineOf(n)
 	return m.text[from:to]

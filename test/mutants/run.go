@@ -30,10 +30,10 @@ type run struct {
 	mutants   []*mutant
 	slowest   time.Duration // a test that takes longer is left out
 	jobs      int
-	tags      string // of the tests: postgres where there is a server for them
+	tags      string // of the tests: postgres if there is a server for them
 	out       io.Writer
 
-	rapid map[string]bool // suites whose tests draw: what they fail with is not to be kept
+	rapid map[string]bool // suites whose tests draw: their failing inputs are not to be kept
 
 	mu    sync.Mutex
 	tests map[string][]*test // by suite
@@ -47,7 +47,7 @@ type test struct {
 	kills       map[*fence]int
 }
 
-// cost is what a kill in the fence by this test is expected to take.
+// cost is how long a test is expected to take for each kill in the fence.
 func (t *test) cost(f *fence) time.Duration { return t.took / time.Duration(1+t.kills[f]) }
 
 // prepare makes all mutants, and writes the sources that hold them.
@@ -235,7 +235,7 @@ type verdict struct {
 	reached  int    // tests that come by
 }
 
-// slow is what a test takes that is run only where no quicker one of any suite has noticed.
+// slow is the duration from which a test is run only if no quicker one of any suite has noticed.
 const slow = 2 * time.Second
 
 // judge runs the tests that come by a mutant until one of them fails, first those that are likely

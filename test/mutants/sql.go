@@ -60,10 +60,9 @@ var clauseEnds = []string{
 	"THEN", "LEFT", "JOIN", "AS", "EXCEPT", "DO",
 }
 
-// sqlChanges are the mutants of a statement: each condition held for true, with its parameters
-// where they were, each comparison and limit moved by one, each order the other way round, each
-// step of a counter left out. goesOn: more text is appended, of which a condition at the end may
-// have a part.
+// sqlChanges returns the mutants of a statement: each condition taken for true, with its
+// parameters unchanged, each comparison and limit moved by one, each order reversed, each step of
+// a counter left out. goesOn: more text is appended, so a condition at the end may be incomplete.
 func sqlChanges(text string, goesOn bool) (changes []change) {
 	parts := sqlParts(text)
 	for i, p := range parts {

@@ -12,11 +12,11 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// Agents is a small model of the original's agent registry: a folder of entries, each under a name.
-// Entries are decoded JSON with the members of the original. With Ours set it answers as Selvedge
-// does on purpose: a builder that takes another's id is refused (rule 11), an undecodable entry is
-// nobody's (13), obstacles in the file system do not exist (17), and an entry has the id of its
-// file (27).
+// Agents is a small model of the original's agent registry: a folder of entries, each under a
+// name. Entries are decoded JSON with the members of the original. With Ours set it answers as
+// Selvedge does on purpose: a builder that takes another's id is refused (rule 11), an
+// undecodable entry has no owner (13), obstacles in the file system do not exist (17), and an
+// entry has the id of its file (27).
 type Agents struct {
 	Ours bool
 	// Alive reports whether a process with the pid of an entry runs.
@@ -33,7 +33,7 @@ type Agents struct {
 	Locked bool
 
 	files map[string]agentFile
-	// obstacle is what every call that takes the lock answers; "" where nothing is in its way.
+	// obstacle is the answer of every call that takes the lock; "" if there is no obstacle.
 	obstacle string
 	noFolder bool // a file is in the folder's place
 }
@@ -44,7 +44,7 @@ type agentFile struct {
 	folder bool   // a folder of that name is in its place
 }
 
-// errFolder is what the original answers where a folder has the name of an entry.
+// errFolder is the original's answer if a folder has the name of an entry.
 const errFolder = "io error: Is a directory (os error 21)"
 
 // Folder puts a folder where a file would be.
@@ -54,7 +54,7 @@ func (m *Agents) Folder(name string) {
 	}
 }
 
-// Write puts a file there: an entry, or what is wrong with it.
+// Write puts a file there: an entry, or, in bad, what is wrong with it.
 func (m *Agents) Write(name string, entry map[string]any, bad string) {
 	switch {
 	case m.Ours && bad != "":
@@ -70,15 +70,15 @@ func (m *Agents) Write(name string, entry map[string]any, bad string) {
 // Remove takes a file away.
 func (m *Agents) Remove(name string) { delete(m.files, name) }
 
-// Obstruct makes every call that takes the lock fail with text; noFolder says that a file is in the
-// folder's place.
+// Obstruct makes every call that takes the lock fail with text; noFolder means that a file is in
+// the folder's place.
 func (m *Agents) Obstruct(text string, noFolder bool) {
 	if !m.Ours {
 		m.obstacle, m.noFolder = text, noFolder
 	}
 }
 
-// Entry is the entry in a file; nil where there is none, or none that can be read.
+// Entry returns the entry in a file; nil if there is none, or none that can be read.
 func (m *Agents) Entry(name string) map[string]any { return m.files[name].entry }
 
 // Bad reports whether a file can't be read.
@@ -200,7 +200,7 @@ func (s *agentCall) run(op string) (any, error) {
 	return nil, fmt.Errorf("the model knows no %s", op)
 }
 
-// open returns the entry of a file; nil where there is none.
+// open returns the entry of a file; nil if there is none.
 func (s *agentCall) open(id string) (map[string]any, error) {
 	if err := checkAgentID(id); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (s *agentCall) save(e map[string]any) error {
 	return nil
 }
 
-// entries are those that list gives; stale ones are removed.
+// entries returns the entries that list returns; stale ones are removed.
 func (s *agentCall) entries() ([]map[string]any, error) {
 	if s.noFolder {
 		return nil, fmt.Errorf("io error: Not a directory (os error 20)")
@@ -348,7 +348,7 @@ func (s *agentCall) reap() (any, error) {
 	return reaped, err
 }
 
-// build adds what the builder makes; see the README beside the transcripts.
+// build adds the builder's entry; see the README beside the transcripts.
 func (s *agentCall) build() (map[string]any, error) {
 	recipe := s.object("build")
 	if text, fails := recipe["$fail"].(string); fails {

@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// Aliases are the values that stand behind $run1, $w001 and the like. Most are texts.
+// Aliases are the values of $run1, $w001 and the like. Most are texts.
 type Aliases map[string]any
 
 // replace puts values in the place of aliases, in whole strings and inside strings, and times in
@@ -62,8 +62,8 @@ func longestFirst(x, y string) int {
 	return strings.Compare(x, y)
 }
 
-// walk returns a copy of value in which each part went through change: first the whole, then, if it
-// is still an array or object, what is in it.
+// walk returns a copy of value in which each part went through change: first the whole, then, if
+// it is still an array or object, its parts.
 func walk(value any, change func(any) any) any {
 	switch v := change(value).(type) {
 	case map[string]any:
@@ -83,7 +83,7 @@ func walk(value any, change func(any) any) any {
 	}
 }
 
-// bound finds, in our answer, what stands where alias stands in the recorded one.
+// bound finds the value in our answer at the place of alias in the recorded one.
 func bound(recorded, ours any, alias string) (any, bool) {
 	switch recorded := recorded.(type) {
 	case string:

@@ -15,15 +15,16 @@ import (
 // store as it is meant to be here, which answers otherwise by rules 15, 16, 17 and 20.
 type Checkpoints struct {
 	Ours bool
-	// Read gives the value of a document as the original decodes it; an error for one that it can't read.
+	// Read returns the value of a document as the original decodes it; an error if it can't read
+	// it.
 	Read func(document []byte) (json.RawMessage, error)
-	// Write gives the document that the original writes for a value.
+	// Write returns the document that the original writes for a value.
 	Write func(paused json.RawMessage) ([]byte, error)
 
 	entries map[string]folderEntry
 	beside  map[string]folderEntry // Ours: what lies in the folder and is no record
 	gone    bool                   // the folder is
-	// Cause is the rule by which Ours last went another way.
+	// Cause is the last rule by which Ours differed.
 	Cause int
 }
 
@@ -97,7 +98,7 @@ func (m *Checkpoints) answer(c *Call) (any, error) {
 	return nil, m.file(c)
 }
 
-// check is what the file system says about a name made of id and what stands around it.
+// check returns the file system's answer for a name made of id and around further bytes.
 func (m *Checkpoints) check(id string, around int) error {
 	switch {
 	case m.Ours:
@@ -139,7 +140,7 @@ func (m *Checkpoints) save(paused json.RawMessage) error {
 	return nil
 }
 
-// follow returns what a name leads to.
+// follow returns the target of a name.
 func (m *Checkpoints) follow(name string) (folderEntry, error) {
 	for range 40 {
 		e, ok := m.entries[name]
@@ -276,7 +277,7 @@ func (m *Checkpoints) list() []string {
 	return ids
 }
 
-// folder lists what is there: of the original everything, of ours the record files' names.
+// folder lists the content: of the original everything, of ours the record files' names.
 func (m *Checkpoints) folder() any {
 	if m.Ours {
 		return m.Records()
@@ -371,7 +372,8 @@ func (m *Checkpoints) file(c *Call) error {
 	return nil
 }
 
-// adopt parts what an import of the folder brings in, the contents of record files, from what it leaves.
+// adopt separates what an import of the folder brings in, the contents of record files, from the
+// rest.
 func (m *Checkpoints) adopt() {
 	records := map[string]folderEntry{}
 	m.beside = maps.Clone(m.entries)

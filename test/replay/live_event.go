@@ -13,8 +13,8 @@ import (
 // liveEvents are the events of the original of the live runs: members in its order, each with its
 // type. Types: s text, b flag, u, u32, i32 and i64 integers, f a float of 32 bits, j free JSON, a
 // name of liveTypes; * before it makes a list of it, ? an optional one that is written as null, -
-// one that is not written, ~ one that is not written (nor is an empty ~* list) and may be left out
-// at the end of an array that stands for the object.
+// one that is not written, ~ one that is not written (nor is an empty ~* list) and may be left
+// out at the end of an array that represents the object.
 var liveEvents = map[string]string{
 	"agent_start": "prompt s", "agent_mode_changed": "mode s agent s description s", "turn_start": "turn u",
 	"text_delta": "text s", "reasoning_delta": "text s", "tool_start": "id s name s",
@@ -169,7 +169,7 @@ func liveValue(as string, value any) (any, error) {
 	}
 	if words, ok := liveWords[as]; ok {
 		text, ok := value.(string)
-		// a variant with its contents, of which it has none
+		// a variant with its contents, if it has any
 		if object, _ := value.(map[string]any); len(object) == 1 {
 			for name, contents := range object {
 				empty, isObject := contents.(map[string]any)

@@ -19,7 +19,7 @@ const (
 )
 
 // A LiveModel is the original's store of live runs in plain Go, with a switch for each difference
-// that Selvedge makes on purpose. With all switches off it gives the answers that were recorded.
+// that Selvedge makes on purpose. With all switches off it returns the recorded answers.
 type LiveModel struct {
 	switches map[string]bool
 	runs     []*LiveRun

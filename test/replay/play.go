@@ -12,19 +12,20 @@ type Player interface {
 	Play(c *Call) Answer
 }
 
-// An Answer is how a call ended on our side, and what it is compared with.
+// An Answer is the outcome of a call on our side, and what it is compared with.
 type Answer struct {
 	Outcome
-	// Rule is the number of the rule in testdata/legacy/README.md by which this call is judged in
-	// place of the recorded answer; 0 for none.
+	// Rule is the number of the rule in testdata/legacy/README.md by which this call is judged
+	// instead of by the recorded answer; 0 for none.
 	Rule int
 	// Instead is what must be answered by the Rule. A rule without it is an error: it would forgive anything.
 	Instead *Outcome
-	// Model is, where there is one, the answer of a model of the original. It must be the recorded one.
+	// Model, if set, is the answer of a model of the original. It must be the recorded one.
 	Model *Outcome
-	// Bound is what the call's alias stands for; nil where our answer shows it as the recorded one does.
+	// Bound is the value of the call's alias; nil if our answer shows it as the recorded one
+	// does.
 	Bound any
-	// Wrong is what the player itself found wrong; "" for nothing.
+	// Wrong is a problem that the player itself found; "" for none.
 	Wrong string
 }
 
@@ -85,7 +86,7 @@ func play(t Transcript, p Player, c Comparison, falsify bool) (Tally, error) {
 			return tally, fmt.Errorf("%s: %w", at, err)
 		}
 		if call.Binds != "" {
-			value := answer.Bound // first: where answers differ by a rule, another value stands in the alias's place
+			value := answer.Bound // first: if answers differ by a rule, another value is in the alias's place
 			if value == nil {
 				value, _ = bound(call.Want.OK, ours.OK, call.Binds)
 			}
@@ -154,7 +155,7 @@ func (c Comparison) passingLie(want Recorded, ours Answer) string {
 	return ""
 }
 
-// judge says what is wrong with an answer.
+// judge returns what is wrong with an answer.
 func (c Comparison) judge(want Recorded, a Answer) string {
 	if a.Wrong != "" {
 		return a.Wrong
@@ -181,7 +182,7 @@ func (c Comparison) judge(want Recorded, a Answer) string {
 	return ""
 }
 
-// Agrees reports whether an outcome is what was recorded.
+// Agrees reports whether an outcome equals the recorded one.
 func (c Comparison) Agrees(want Recorded, got Outcome) bool {
 	value, err := plain(got.OK)
 	got.OK = value

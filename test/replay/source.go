@@ -59,10 +59,10 @@ func appendParsed(list *[]Transcript, name string, text []byte) error {
 	return err
 }
 
-// A Tree is what an original left on disk, packed, and what it answers on it.
+// A Tree is an original's tree on disk, packed, with the original's answers on it.
 type Tree struct {
 	Name     string // as in "runs/small"
-	Packed   []byte // a tar.gz with one directory: what a user would point an importer at
+	Packed   []byte // a tar.gz with one directory: the argument of an importer
 	Expected []byte // JSON
 }
 

@@ -36,7 +36,7 @@ type Call struct {
 	Op    string // the function, under its name in the original, or a helper of the harness
 	Args  any    // decoded; in the hands of a Player, with aliases replaced
 	Now   string // agents: the wall clock during the call
-	Binds string // the alias that this call gives a meaning to; "" for none
+	Binds string // the alias that this call binds; "" for none
 	Want  Recorded
 }
 
@@ -50,7 +50,7 @@ type Recorded struct {
 type Outcome struct {
 	OK    any     // decoded JSON, or on our side anything that json.Marshal takes
 	Err   *string // the error's text; nil when there was none
-	Kind  string  // the error's variant, where it is given
+	Kind  string  // the error's variant, if it is recorded
 	Panic *string // the panic's text; nil when there was none
 }
 
@@ -135,7 +135,7 @@ func parseCall(line []byte) (Call, error) {
 // Has reports whether the call has an argument of that name that is not null.
 func (c *Call) Has(name string) bool { return c.arg(name) != nil }
 
-// Text is a text argument, "" where it is absent or null.
+// Text returns a text argument, "" if it is absent or null.
 func (c *Call) Text(name string) string {
 	text, _ := c.arg(name).(string)
 	return text
@@ -153,7 +153,7 @@ func (c *Call) Unmarshal(name string, into any) error {
 	return nil
 }
 
-// Raw is an argument as JSON text; nil where it is absent.
+// Raw returns an argument as JSON text; nil if it is absent.
 func (c *Call) Raw(name string) json.RawMessage {
 	value := c.arg(name)
 	if value == nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// EachTree runs a test on every tree of a store. Answers that the test does not know, of a tree
-// that somebody else recorded, are a failure of that tree, and the others are tested all the same.
+// EachTree runs a test on every tree of a store. In a tree recorded elsewhere, answers that the
+// test does not know are a failure of that tree, and the others are tested all the same.
 func EachTree(t *testing.T, store string, test func(*testing.T, Tree)) {
 	t.Helper()
 	trees, err := Trees(store)

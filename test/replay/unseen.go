@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Unseen draws a transcript of the store and gives a part of it as nobody recorded it: calls are
-// left out, made twice or in another order, and texts and numbers among their arguments are others.
-// What was recorded as their answers says nothing about them. Calls for which leave reports true
-// are left out.
+// Unseen draws a transcript of the store and returns a part of it with changes, so that it was
+// never recorded: calls are left out, made twice or reordered, and texts and numbers among their
+// arguments are replaced. The recorded answers don't apply to them. Calls for which leave reports
+// true are left out.
 func Unseen(store string, random *rand.Rand, most int, leave func(op string) bool) (Transcript, error) {
 	list, err := Transcripts(store)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *disturber) change(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		if len(v) == 1 && strings.HasPrefix(slices.Collect(maps.Keys(v))[0], "$") {
-			return v // what the players know by its name
+			return v // values that the players know by name
 		}
 		out := map[string]any{}
 		for _, member := range slices.Sorted(maps.Keys(v)) {
@@ -156,7 +156,7 @@ func (d *disturber) change(name string, value any) any {
 
 func one[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(list))] }
 
-// Answers makes the calls of a transcript, and gives a line for each, with the answer.
+// Answers makes the calls of a transcript, and returns a line for each, with the answer.
 func Answers(t Transcript, c Comparison, play func(c *Call) Answer) (lines []string) {
 	aliases := Aliases{}
 	for _, call := range t.Calls {

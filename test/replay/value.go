@@ -50,8 +50,8 @@ func plain(value any) (any, error) {
 	return Decode(out.Bytes())
 }
 
-// A Comparison says when two answers are the same: numbers by value, times as instants, {"$time":
-// true} for any time and {"$now_ms": n} for the time n milliseconds after Now.
+// A Comparison defines when two answers are the same: numbers by value, times as instants,
+// {"$time": true} for any time and {"$now_ms": n} for the time n milliseconds after Now.
 type Comparison struct {
 	// NullIsAbsent makes a null member and a missing one the same.
 	NullIsAbsent bool

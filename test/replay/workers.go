@@ -22,8 +22,8 @@ type Workers struct {
 	Counted bool
 	// Raised tells whether that made a difference in the runtime that is open.
 	Raised bool
-	// Salvaging opens what the original refuses, with what can be read of it: rule 21. Salvaged tells
-	// that it had to. From then on the runtime is in memory alone.
+	// Salvaging opens what the original refuses, with the parts that can be read: rule 21.
+	// Salvaged reports that it had to. From then on the runtime is in memory alone.
 	Salvaging bool
 	Salvaged  bool
 
@@ -67,7 +67,7 @@ const (
 // IDName is the original's folder for an id.
 func IDName(id string) string { return "id-" + hex.EncodeToString([]byte(id)) }
 
-// name is the folder of a runtime, in which one with a long id has a name of its own where that is allowed.
+// name returns the folder of a runtime. If Ours allows it, one with a long id has a shorter name.
 func (m *Workers) name(id workers.RuntimeID) string {
 	name := IDName(string(id))
 	if m.Counted && len(name) > 255 {

@@ -73,7 +73,7 @@ func namedWorker(name string) (workers.WorkerID, bool) {
 	return workers.WorkerID(id), ok && err == nil && IDName(string(id)) == name
 }
 
-// salvageWorker is nil where nothing tells whose folder it is.
+// salvageWorker returns nil if the folder's worker is unknown.
 func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 	byName, named := namedWorker(name)
 	w := &modelWorker{snapshot: workerSnapshot{Status: workers.Running, NextTranscriptSequence: 1}}
@@ -112,7 +112,7 @@ func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 	return w
 }
 
-// guessed is what the log tells of a worker.
+// guessed returns the snapshot of a worker as far as the log shows it.
 func (s *modelRuntime) guessed(ref workers.WorkerRef) workerSnapshot {
 	w := workerSnapshot{Status: workers.Running, NextTranscriptSequence: 1}
 	for _, e := range s.events {

@@ -11,7 +11,7 @@ import (
 	"selvedge/workers"
 )
 
-// save writes what a call changed, in the original's order; the first error ends it, and memory
+// save writes a call's changes, in the original's order; the first error ends it, and memory
 // keeps the change.
 func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.TranscriptEntry) error {
 	if err := m.saveRuntime(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"selvedge/migrations"
 )
 
-// A Schema is what a file holds, as its documentation tells it.
+// A Schema is the content of a file, for its documentation.
 type Schema struct {
 	Version  int64
 	Chapters []Chapter
@@ -42,14 +42,14 @@ type Column struct {
 	Nullable bool
 	Default  string // SQL; "" is none
 	Key      int    // place in the primary key, from 1; 0 is none
-	Refers   string // table and column of a foreign key, and what a deletion there does
+	Refers   string // table and column of a foreign key, and the effect of a deletion there
 	Comment  string
 }
 
 // A Rule is a CHECK constraint.
 type Rule struct{ Check, Comment string }
 
-// An Index is an index, or the one that SQLite made for a constraint.
+// An Index is an index, or one that SQLite made for a constraint.
 type Index struct {
 	Name    string
 	Columns []string // "" is an expression

@@ -11,7 +11,7 @@ type token struct {
 	text       string
 	comment    bool
 	depth      int
-	start, end int // where it stands
+	start, end int // its place
 }
 
 // is reports whether the token is the keyword, or the sign, that word spells.
@@ -197,8 +197,8 @@ func (i item) isConstraint() bool {
 	return false
 }
 
-// readTable returns what the text of a CREATE TABLE says and no pragma does: its CHECKs, and STRICT
-// or WITHOUT ROWID.
+// readTable returns the parts of a CREATE TABLE that no pragma reports: its CHECKs, and STRICT or
+// WITHOUT ROWID.
 func readTable(sql string) (rules []Rule, suffix string) {
 	body, rest := inParentheses(tokens(sql))
 	_, items := split(body)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A tableNotes is what the migrations say beside a table's columns. The text that SQLite keeps of a
-// table can't be asked: ALTER TABLE writes a new column before the comment of the one that was the
-// last, and leaves the new one's own out.
+// A tableNotes is the migrations' comments beside a table's columns. SQLite's text of a table
+// does not have them all: ALTER TABLE writes a new column before the comment of the former last
+// one, and omits the new one's own.
 type tableNotes struct {
 	intro   string
 	columns map[string]string
@@ -39,7 +39,8 @@ func (p *purposes) follow(script string) {
 	}
 }
 
-// again is a comment by which a later migration says what an old column means now: "-- table.column: text".
+// again is a later migration's comment on the new meaning of an old column: "-- table.column:
+// text".
 var again = regexp.MustCompile(`(?m)^-- (\w+)\.(\w+): (.+)$`)
 
 func (p *purposes) explainAgain(script string) {
@@ -125,8 +126,8 @@ func (s sqlStatement) begins(keywords ...string) bool {
 	return len(s.words) > len(keywords) && slices.EqualFunc(keywords, s.words[:len(keywords)], strings.EqualFold)
 }
 
-// notes are the comments of a statement that has only one thing to explain: those inside it, behind
-// its semicolon and indented in the lines that follow. Where there are none, the one above it.
+// notes returns the comments of a statement that has only one thing to explain: those inside it,
+// after its semicolon and indented in the lines that follow. If there are none, the one above it.
 func (s sqlStatement) notes(script string) string {
 	var own string
 	for _, t := range s.tokens {
@@ -137,7 +138,7 @@ func (s sqlStatement) notes(script string) string {
 	for i := 1; i < len(s.rest) && s.rest[i].comment; i++ {
 		between := script[s.rest[i-1].end:s.rest[i].start]
 		if strings.Count(between, "\n") > 1 || strings.HasSuffix(between, "\n") {
-			break // it stands above what comes next
+			break // it is above what comes next
 		}
 		own = join(own, s.rest[i].text)
 	}
@@ -154,7 +155,7 @@ func (s sqlStatement) notes(script string) string {
 	return above
 }
 
-// notesOf reads what stands between the parentheses of CREATE TABLE.
+// notesOf reads the text between the parentheses of CREATE TABLE.
 func notesOf(body []token) tableNotes {
 	intro, items := split(body)
 	n := tableNotes{intro: intro, columns: map[string]string{}}

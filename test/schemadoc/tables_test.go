@@ -138,8 +138,8 @@ ALTER TABLE shelves_new RENAME TO shelves;`,
 	}
 }
 
-// columnsOf runs these migrations on top of the program's and gives the comments of the columns of
-// the tables they made.
+// columnsOf runs these migrations on top of the program's and returns the comments of the columns
+// of the tables they made.
 func columnsOf(t *testing.T, scripts ...string) map[string]string {
 	t.Helper()
 	files := fstest.MapFS{}

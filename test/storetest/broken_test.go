@@ -26,11 +26,12 @@ import (
 // A fault breaks one thing. The law that is named must fail, and with these words.
 type fault struct {
 	name, store, law, words string
-	engine                  func(e *engine) // what is wrong with the file; nil: nothing
+	engine                  func(e *engine) // the fault of the file; nil: none
 	laws                    func() []law    // of the store with the fault in its adapter; nil: the store's own
 }
 
-// faults are what the suite must notice. docs/grammar.md's sentences name them, in grammar_test.go.
+// faults are what the suite must notice. docs/grammar.md's sentences name them, in
+// grammar_test.go.
 var faults = slices.Concat(engineFaults, listFaults, streamFaults, holdFaults)
 
 func anotherFile(e *engine) {
@@ -658,7 +659,7 @@ func (p spoiledPins) PinTx(tx *db.Tx, ref runs.RunRef) error {
 	return p.changed(p.pinner.PinTx(tx, ref))
 }
 
-// strictPins unpin only what is there.
+// strictPins unpin only items that exist.
 type strictPins struct {
 	pinner[runs.RunRef]
 	look func(ctx context.Context, ref runs.RunRef) error
@@ -710,7 +711,7 @@ func inNews(tell func() teller) func() []law {
 	})
 }
 
-// changed is inNews for what goes by each item alone.
+// changed is inNews for faults that concern each item alone.
 func changed(change func(f live.Followed, err error) (_ live.Followed, left bool, _ error)) func() []law {
 	return inNews(func() teller {
 		return func(f live.Followed, err error, yield func(live.Followed, error) bool) bool {
@@ -1208,7 +1209,7 @@ var holdFaults = []fault{
 	},
 }
 
-// spoiled returns a file that does something to what is written to it.
+// spoiled returns a file that alters what is written to it.
 func spoiled(trigger string) func(e *engine) {
 	return func(e *engine) {
 		open := e.open
@@ -1228,10 +1229,10 @@ func openAt(t *testing.T, path string) *db.DB {
 	return d
 }
 
-// brokenVariable makes the tests break what is in the list.
+// brokenVariable makes the tests apply the faults in the list.
 const brokenVariable = "SELVEDGE_STORETEST_BROKEN"
 
-// switched is a line of the go command's that says whose lines come next.
+// switched matches a line of the go command that names the test whose lines follow.
 var switched = regexp.MustCompile(`^=== (?:RUN|NAME|CONT|PAUSE) +(\S+)\n$`)
 
 // What fails here fails in a run of its own, which is read.

@@ -130,7 +130,7 @@ func valuesOfCheckpoints(t *testing.T, d *db.DB, scope string) []kept {
 	p.CreatedAt = time.Date(2026, 5, 2, 10, 0, 0, 0, time.UTC)
 	document, err := p.Document()
 	must(t, err)
-	// A value stands where the state of the workflow is {} in this one.
+	// A value replaces the state of the workflow, {}, in this document.
 	head, tail, _ := strings.Cut(string(document), `"wf_state": {}`)
 	head += `"wf_state": `
 	return []kept{{

@@ -136,7 +136,7 @@ var grammar = []struct {
 
 func shown(by ...string) []string { return by }
 
-// sentences returns those of the page's first part: what a row of the table says is headed by its call.
+// sentences returns the sentences of the page's first part: a table row's are headed by its call.
 func sentences(page string) (all []string) {
 	page, _, _ = strings.Cut(page, "\n## ")
 	var prose strings.Builder

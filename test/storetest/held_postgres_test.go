@@ -20,11 +20,10 @@ import (
 	"selvedge/workers"
 )
 
-// What somebody holds, changes or removes, beside others who would take it, change it or remove it
-// at that moment.
+// A holder works on, changes or removes a thing, while others try to take, change or remove it.
 
-// fenced has a holder do something in a transaction, and somebody take away what it holds before
-// that is committed.
+// fenced has a holder do something in a transaction, and another caller take away what it holds
+// before that is committed.
 func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() error) error {
 	t.Helper()
 	taken := make(chan error, 1)
@@ -95,7 +94,8 @@ func TestPostgres_ReservationStaysDuringHoldersWork(t *testing.T) {
 	})
 }
 
-// Whoever has released a lease beats no more, and a beat that was acknowledged was of a lease that was held.
+// A holder that has released a lease can't renew it, and an acknowledged renewal was of a lease
+// that was held.
 func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 	handles := twoHandles(t)
 	registry := agents.NewRegistry(handles[0], agents.Options{})
@@ -177,7 +177,7 @@ func TestPostgres_ConcurrentEntryChangesAllStay(t *testing.T) {
 	}
 }
 
-// It has read the queries before there was one more, and writes them anew.
+// It has read the queries before there was one more, and rewrites them.
 func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
@@ -256,7 +256,8 @@ func TestPostgres_ThreadStaysDuringHoldersWork(t *testing.T) {
 	})
 }
 
-// blocked has others wait for what a transaction has locked, which is committed once that many wait.
+// blocked makes others wait for the rows that a transaction has locked; it commits once that many
+// wait.
 func blocked(t *testing.T, d *db.DB, many int, lock func(tx *db.Tx) error, others func()) {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -311,7 +312,8 @@ func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Each looks for what the other one adds, and no row is in both: so both are serialisable.
+// Each looks for the row that the other one adds, and no row is in both: so both are
+// serialisable.
 func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
@@ -339,7 +341,7 @@ func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	}
 }
 
-// The id is being taken by somebody else.
+// Another caller is taking the id.
 func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
@@ -364,7 +366,8 @@ func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 	}
 }
 
-// A run that nobody holds is taken up by one, and not removed by who looked at it before.
+// A run without a holder is resumed by one caller, and not removed by one that examined it
+// before.
 func TestPostgres_ResumedRunHasOneHolder(t *testing.T) {
 	handles := twoHandles(t)
 	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
@@ -441,7 +444,7 @@ func TestPostgres_ResumedRunHasOneHolder(t *testing.T) {
 	}
 }
 
-// A removal in a caller's WriteLocked waits for who takes the run up, and finds it held.
+// A removal in a caller's WriteLocked waits for a caller that resumes the run, and finds it held.
 func TestPostgres_RemovalSparesRunsTakenUp(t *testing.T) {
 	handles := twoHandles(t)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
@@ -449,7 +452,7 @@ func TestPostgres_RemovalSparesRunsTakenUp(t *testing.T) {
 		runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
 	open, err := runs.NewStore(handles[0], runs.Options{}).Resume(t.Context(), ref)
 	done(t, err)
-	done(t, open.Release(t.Context())) // it is nobody's
+	done(t, open.Release(t.Context())) // it has no holder
 	_, err = live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
 	done(t, err)
 	for store, calls := range map[string]struct {

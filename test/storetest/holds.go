@@ -19,15 +19,16 @@ type holds struct {
 	add func(ctx context.Context, name string) error
 	// begin makes a thing and takes it; nil: nothing is made as it is taken.
 	begin func(ctx context.Context, name string) (h holding, won bool, err error)
-	// status is how a thing stands; nil: nothing but its holder is known of it.
+	// status returns the state of a thing; nil: only its holder is known.
 	status func(ctx context.Context, name string) (string, error)
-	// take takes a thing; won is false where somebody else has it.
+	// take takes a thing; won is false if another holder has it.
 	take     func(ctx context.Context, name string) (h holding, won bool, err error)
 	takeTx   func(tx *db.Tx, name string) (h holding, won bool, err error)
 	reattach func(ctx context.Context, name string, epoch int64) (holding, error)
 	remove   func(ctx context.Context, name string) error
 	recover  func(ctx context.Context) (int, error)
-	// guarded: what is held can't be removed, which is an ErrConflict. Else its holder has lost it then.
+	// guarded: a held thing can't be removed, which is an ErrConflict. Else its holder then loses
+	// it.
 	guarded bool
 }
 

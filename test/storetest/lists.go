@@ -43,13 +43,13 @@ type things[R, F, G, T any] struct {
 	// newest: the list shows the newest first. Else it is in the order of adding, which is that of
 	// names where one store has promised it.
 	newest bool
-	// forgives: a Delete of what is missing is fine.
+	// forgives: a Delete of a missing thing is fine.
 	forgives bool
-	// began is when a thing was added, as it is kept; nil where that is not kept.
+	// began returns when a thing was added, as it is stored; nil if that is not stored.
 	began func(described G) time.Time
 	unit  time.Duration // of began
-	// end ends a thing, and prune prunes; nil where nothing is pruned. What is pruned may be unlisted
-	// from its end on.
+	// end ends a thing, and prune prunes; nil if nothing is pruned. Things that are pruned may be
+	// unlisted from their end on.
 	end      func(ctx context.Context, ref R) error
 	prune    func(ctx context.Context, policy db.Policy) (db.Pruned, error)
 	unlisted bool
@@ -66,7 +66,7 @@ type pinner[R any] interface {
 	UnpinTx(tx *db.Tx, ref R) error
 }
 
-// lists gives the things of a scope.
+// lists returns the things of a scope.
 type lists[R, F, G, T any] func(t *testing.T, d *db.DB, scope string) things[R, F, G, T]
 
 func (open lists[R, F, G, T]) laws() []law {
@@ -253,7 +253,7 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 	same(t, "all of many", s.all(t), names)
 }
 
-// all is the whole list, as All gives it.
+// all returns the whole list, as All returns it.
 func (s *things[R, F, G, T]) all(t *testing.T) (names []string) {
 	t.Helper()
 	var filter F
@@ -304,7 +304,7 @@ func (open lists[R, F, G, T]) weighed(t *testing.T, at place) {
 	same(t, "how many items the pages of large items have", counts, pagesOf(s.sorted(texts)))
 }
 
-// torn writes and removes four things at a time, of which a page has all or none.
+// torn writes and removes four things at a time: a page has all or none of them.
 func (open lists[R, F, G, T]) torn(t *testing.T, at place) {
 	const together, rounds = 4, 20
 	writer, s := open(t, at.d, at.scope), open(t, at.both()[len(at.both())-1], at.scope)
@@ -741,7 +741,7 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 	}
 }
 
-// pinned also looks at pins of what is missing, which are refused by their own name.
+// pinned also tests pins of missing items, which are refused by their own name.
 func (open lists[R, F, G, T]) pinned(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	if s.pins == nil {

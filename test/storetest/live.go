@@ -86,7 +86,7 @@ func followedLive(_ *testing.T, d *db.DB, scope string) followed[string, live.Ru
 		before: s.CursorBefore, page: s.EventsPage,
 		says: func(_ context.Context, r live.RunEventRecord) string {
 			var event struct{ Text string }
-			_ = json.Unmarshal(r.Event.JSON(), &event) // what has no text says nothing
+			_ = json.Unmarshal(r.Event.JSON(), &event) // an event without text is skipped
 			return event.Text
 		},
 		sequence: func(r live.RunEventRecord) uint64 { return r.Sequence },

@@ -221,8 +221,8 @@ func pauseOf(id string, iterations int) []byte {
 		`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id, iterations)
 }
 
-// errDisturbed is why a function does not go on: it is run again, and who waited for what it did
-// the first time is through.
+// errDisturbed ends a function that is to be run again: the caller that waited for its first run
+// has gone on.
 var errDisturbed = errors.New("the function was run again")
 
 // undisturbed tries something until one transaction of it came through in its first run. A beat of
@@ -251,8 +251,8 @@ func once(ctx context.Context, d *db.DB, why string, fn func(tx *db.Tx) error) e
 	})
 }
 
-// Whoever completes a claim and saves the next pause in one transaction leaves a row that those who
-// wait for the old one have not locked.
+// A caller that completes a claim and saves the next pause in one transaction leaves a row that
+// those that wait for the old one have not locked.
 func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 	handles := twoHandles(t)
 	stores := []*checkpoints.Store{
@@ -306,8 +306,8 @@ func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 	}
 }
 
-// replaced has callers wait for a row that a transaction takes away, and puts another of the name
-// in its place.
+// replaced makes callers wait for a row that a transaction removes and replaces by another one of
+// the same name.
 func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...func()) error {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -324,7 +324,7 @@ func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...
 	})
 }
 
-// Of a run that keeps no events, nothing but its row says which sequences were given.
+// For a run that keeps no events, only its row records which sequences were used.
 func TestPostgres_ReplacingLiveRunIsLockedToo(t *testing.T) {
 	handles := twoHandles(t)
 	stores := []*live.Store{}

@@ -20,8 +20,8 @@ import (
 // listed are as many rows as a list shows. Ten each have the same time.
 const listed = 6_000
 
-// A server chooses its plans by what it knows of the rows, and a page whose rest is sorted is read
-// as a whole: then a list that is read page by page costs the square of its length.
+// A server chooses its plans by its statistics of the rows, and a page whose rest is sorted is
+// read as a whole: then a list that is read page by page costs the square of its length.
 func TestPostgres_ListReadsOnceNotPerPage(t *testing.T) {
 	const n = listed
 	address := dbtest.Postgres(t)
@@ -136,7 +136,7 @@ ANALYZE`, ";\n") {
 	}
 }
 
-// walked goes through all pages, and counts what is on them.
+// walked reads all pages, and counts their items.
 func walked[T any](page func(at db.At) (db.Page[T], error)) (items int, err error) {
 	for at := (db.At{Limit: 100}); ; {
 		got, err := page(at)

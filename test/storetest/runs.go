@@ -28,7 +28,7 @@ func startedRun(ref runs.RunRef) runs.Started {
 	return runs.Started{AgentID: ref.AgentID, RunID: ref.RunID}
 }
 
-// freeRun begins a run, and leaves it to nobody: what a process writes to can't be deleted.
+// freeRun begins a run, and releases it: a run that a process writes to can't be deleted.
 func freeRun(ctx context.Context, d *db.DB, s *runs.Store, ref runs.RunRef) error {
 	return d.Write(ctx, "storetest", func(tx *db.Tx) error { return freeRunTx(tx, s, ref) })
 }
@@ -91,7 +91,7 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 		},
 		addTx: func(tx *db.Tx, n int) error { return freeRunTx(tx, s, nthRun(n)) },
 		remove: func(ctx context.Context, ref runs.RunRef) error {
-			if r, err := s.Resume(ctx, ref); err == nil { // what a process writes to can't be deleted
+			if r, err := s.Resume(ctx, ref); err == nil { // a run that a process writes to can't be deleted
 				if err := r.Release(ctx); err != nil {
 					return err
 				}
@@ -168,7 +168,7 @@ func heldRuns(d *db.DB, scope string) holds {
 	}
 }
 
-// conflictIsLoss takes the answer that somebody else has a thing for what it is.
+// conflictIsLoss turns the error that another holder has a thing into a loss.
 func conflictIsLoss(err error) error {
 	if errors.Is(err, db.ErrConflict) {
 		return nil

@@ -2,7 +2,7 @@ package storetest
 
 import "fmt"
 
-// stores are all that there are, each with what it has of the grammar.
+// stores are all stores, each with the parts of the grammar that it has.
 var stores = []store{ofRuns, ofLive, ofAgents, ofCheckpoints, ofWorkers, ofRuntimes, ofReservations}
 
 // statuses are those of a filter; "" is any.

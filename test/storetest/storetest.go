@@ -12,13 +12,13 @@ import (
 	"selvedge/db"
 )
 
-// Open gives a handle on a new, empty file, or whatever the engine keeps stores in, and closes it
-// when t has ended.
+// Open returns a handle on a new, empty file, or whatever the engine keeps stores in, and closes
+// it when t has ended.
 type Open func(t *testing.T) *db.DB
 
-// Shared is how others come to what a handle of Open has open.
+// Shared is how others open what a handle of Open has open.
 type Shared struct {
-	// Again gives a further handle, and closes it when t has ended.
+	// Again returns a further handle, and closes it when t has ended.
 	Again func(t *testing.T, d *db.DB) *db.DB
 	// Process starts another process, which opens the same and runs Serve. nil: nothing is tried
 	// across processes.
@@ -37,7 +37,7 @@ func Run(t *testing.T, open Open) {
 	run(t, stores, &engine{open: open})
 }
 
-// RunShared runs the suite, with further handles on what Open gave, and with other processes.
+// RunShared runs the suite, with further handles on what Open opened, and with other processes.
 func RunShared(t *testing.T, open Open, shared Shared) {
 	run(t, stores, &engine{open: open, shared: shared})
 }
@@ -58,7 +58,7 @@ func Serve(ctx context.Context, d *db.DB, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// serve does what a line says: "take STORE SCOPE NAME" answers "won EPOCH" or "lost".
+// serve runs a line's command: "take STORE SCOPE NAME" answers "won EPOCH" or "lost".
 func serve(ctx context.Context, d *db.DB, held map[string]holding, words []string) (string, error) {
 	if len(words) != 4 || words[0] != "take" {
 		return "", fmt.Errorf("%q is nothing that it could do", words)
@@ -77,13 +77,13 @@ func serve(ctx context.Context, d *db.DB, held map[string]holding, words []strin
 	return "", fmt.Errorf("no store is called %q", words[1])
 }
 
-// An engine is what the suite runs on.
+// An engine is an engine under test.
 type engine struct {
 	open   Open
 	shared Shared
 }
 
-// A store is what the suite knows of one: the laws that it is held to, and how its things are held.
+// A store describes one store to the suite: its laws, and how its things are held.
 type store struct {
 	name  string
 	laws  []law

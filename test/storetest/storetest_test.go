@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return err
 		}
-		defer d.Close() //nolint:errcheck // what it did is told already
+		defer d.Close() //nolint:errcheck // its errors are already reported
 		return storetest.Serve(context.Background(), d, os.Stdin, os.Stdout)
 	}})
 }
@@ -44,7 +44,7 @@ func TestInMemory(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) *db.DB { return dbtest.OpenAt(t, ":memory:", db.Options{}) })
 }
 
-// A person can do something about what is refused, so the error says what.
+// The user can do something about a refusal, so the error has a hint.
 func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	ctx, nul := t.Context(), "a\x00b"
@@ -116,7 +116,7 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 	}
 }
 
-// told is the error that a follower is told at once.
+// told returns the first error of a follower.
 func told[T any](items iter.Seq2[T, error]) error {
 	for _, err := range items {
 		return err

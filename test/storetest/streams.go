@@ -16,7 +16,8 @@ import (
 
 // followed are the things of a scope to which items come, in an order. R names one, and an X is an item.
 type followed[R comparable, X any] struct {
-	// states: what is told is how a thing stands; append makes it say the last text. Else each item is told.
+	// states: the follower receives a thing's state; append sets it to the last text. Else it
+	// receives each item.
 	states bool
 
 	add          func(ctx context.Context, n int) (R, error)
@@ -26,9 +27,10 @@ type followed[R comparable, X any] struct {
 	began, ended string // its status before and after
 	// append writes items that say texts.
 	append func(tx *db.Tx, ref R, texts ...string) error
-	// spoil is an append of several items of which one can't be kept; nil: items come one by one.
+	// spoil appends several items, one of which can't be kept; nil: items come one by one.
 	spoil func(tx *db.Tx, ref R) error
-	// repeat is an append again, the first of which may have been made in the transaction with that number.
+	// repeat repeats an append, which may already have been made in the transaction with that
+	// number.
 	repeat func(tx *db.Tx, ref R, batch int64, texts ...string) error
 	// keyed is an append under a key of the caller's; nil: there is none.
 	keyed func(tx *db.Tx, ref R, key string, texts ...string) error
@@ -43,12 +45,12 @@ type followed[R comparable, X any] struct {
 	followAll func(ctx context.Context, status string) iter.Seq2[db.Followed[R, X], error]
 	before    func(ctx context.Context, ref R, n int64) (cursor string, err error)
 	page      func(ctx context.Context, ref R, at db.At) (db.Page[db.Followed[R, X]], error)
-	// says is what append wrote; "" for items that the store adds of itself.
+	// says returns the text that append wrote; "" for items that the store adds by itself.
 	says     func(ctx context.Context, item X) string
 	sequence func(item X) uint64
 }
 
-// streams gives the followed things of a scope.
+// streams returns the followed things of a scope.
 type streams[R comparable, X any] func(t *testing.T, d *db.DB, scope string) followed[R, X]
 
 func (open streams[R, X]) laws() []law {
@@ -91,7 +93,7 @@ func (s *followed[R, X]) write(t *testing.T, d *db.DB, ref R, texts ...string) {
 	must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.append(tx, ref, texts...) }))
 }
 
-// added is a new thing, and the cursor behind what the store put there of itself.
+// added returns a new thing, and the cursor after the items that the store added by itself.
 func (s *followed[R, X]) added(t *testing.T, n int) (ref R, cursor string) {
 	t.Helper()
 	ref, err := s.add(t.Context(), n)
@@ -101,7 +103,7 @@ func (s *followed[R, X]) added(t *testing.T, n int) (ref R, cursor string) {
 	return ref, cursor
 }
 
-// take returns the next n things that are told behind a cursor: "a text", "now STATUS" or "gone".
+// take returns the next n items after a cursor: "a text", "now STATUS" or "gone".
 func (s *followed[R, X]) take(t *testing.T, ref R, cursor string, n int) (told []string, cursors []string) {
 	t.Helper()
 	if n == 0 {
@@ -295,7 +297,7 @@ func (open streams[R, X]) cursors(t *testing.T, at place) {
 	wants(t, "the cursor of a thing that was replaced", s.failure(t, ref, end), db.ErrCursorExpired)
 }
 
-// replaced gives a thing the name of one that was removed.
+// replaced assigns a new thing the name of one that was removed.
 func (open streams[R, X]) replaced(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	ref, _ := s.added(t, 0)
@@ -351,7 +353,7 @@ func (open streams[R, X]) filters(t *testing.T, at place) {
 	}
 }
 
-// gaps appends something with which what was there before goes unread.
+// gaps appends an item that makes the follower skip earlier ones.
 func (open streams[R, X]) gaps(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	if s.only == nil {
@@ -547,7 +549,7 @@ func (open streams[R, X]) all(t *testing.T, at place) {
 	must(t, s.end(t.Context(), old))
 	want := map[R][]string{old: {"a", "b", "now " + s.ended}, fresh: {"c"}, doomed: {"gone"}}
 	if s.states {
-		want[old] = want[old][1:] // of what came between two looks the last is told
+		want[old] = want[old][1:] // of the changes between two looks only the last is reported
 	}
 	got, last := map[R][]string{}, map[R]string{}
 	var end error
@@ -598,7 +600,7 @@ func (open streams[R, X]) dense(t *testing.T, at place) {
 				if err != nil {
 					t.Error(err)
 				}
-				err = d.Write(t.Context(), "storetest", func(tx *db.Tx) error { // what is undone leaves no hole
+				err = d.Write(t.Context(), "storetest", func(tx *db.Tx) error { // a rollback leaves no hole
 					return errors.Join(s.append(tx, ref, "undone"), failure)
 				})
 				if !errors.Is(err, failure) {
@@ -729,7 +731,7 @@ func (open streams[R, X]) stands(t *testing.T, at place) {
 			break
 		}
 		text := s.told(t, f)
-		if told == len(steps) && text == steps[told-1] { // it was written anew as it ended
+		if told == len(steps) && text == steps[told-1] { // it was rewritten as it ended
 			continue
 		}
 		if text != steps[told] {
@@ -743,7 +745,7 @@ func (open streams[R, X]) stands(t *testing.T, at place) {
 			must(t, s.end(t.Context(), ref))
 		}
 	}
-	for _, d := range at.both() { // who comes later is told the state alone
+	for _, d := range at.both() { // a later follower receives the state alone
 		s := open(t, d, at.scope)
 		now, _ := s.take(t, ref, "", 1)
 		same(t, "what who comes later is told", now, steps[len(steps)-1:])

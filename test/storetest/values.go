@@ -16,12 +16,12 @@ type kept struct {
 	json bool // a value is a JSON text
 	// refuses are the names of the values that can't be kept there.
 	refuses []string
-	// put keeps a value in thing n, and get gives what is kept there.
+	// put stores a value in thing n, and get returns the stored value.
 	put func(ctx context.Context, n int, value string) error
 	get func(ctx context.Context, n int) (string, error)
 }
 
-// keeps gives the places of a scope.
+// keeps returns the places of a scope.
 type keeps func(t *testing.T, d *db.DB, scope string) []kept
 
 // values are what an engine may make something else of.

@@ -137,14 +137,14 @@ func listedRuntimes(_ *testing.T, d *db.DB, scope string) things[workers.Runtime
 	}
 }
 
-// The first worker of a followed runtime hears what is appended.
+// The first worker of a followed runtime receives what is appended.
 func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.RuntimeID,
 	workers.RuntimeEvent] {
 	all := workers.NewRuntimes(d, scope)
 	there := func(id workers.RuntimeID) workers.RuntimeOptions {
 		return workers.RuntimeOptions{Scope: scope, RuntimeID: id, MustExist: true}
 	}
-	// A handle on a runtime stays one when that is removed, and says so.
+	// A handle on a runtime remains valid when the runtime is removed, and reports the removal.
 	open := map[workers.RuntimeID]*workers.Runtime{}
 	opened := func(ctx context.Context, id workers.RuntimeID) (_ *workers.Runtime, err error) {
 		if open[id] == nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// A class is what a system call does to a file, which decides how it can fail and what a power cut
-// makes of it.
+// A class is the effect of a system call on a file, which determines how it can fail and how a
+// power cut affects it.
 type class int
 
 const (
@@ -22,9 +22,9 @@ const (
 	closes
 )
 
-// changes reports whether the call changes the folder, or makes a change last. A process that is
-// killed leaves what the last of these left, wherever it was killed after it; its locks the kernel
-// gives back.
+// changes reports whether the call changes the folder, or makes a change durable. A process that
+// is killed leaves the state after the last of these, wherever it was killed after it; the kernel
+// releases its locks.
 func (c class) changes() bool { return c >= writes && c < closes }
 
 // faults are the errors that a call of this class is made to fail with. Short is none of the
@@ -53,17 +53,17 @@ func (c class) faults() []fault {
 	return nil
 }
 
-// A fault is what happens to a call in place of what it should do.
+// A fault is what happens to a call instead of its effect.
 type fault struct {
 	name  string
-	errno syscall.Errno // what the call answers
+	errno syscall.Errno // the call's error
 }
 
 var (
 	none  = fault{}
 	kill  = fault{name: "kill"}  // the process dies before the call
 	short = fault{name: "short"} // half of the bytes are written
-	// the call does nothing and says that it did: no disk is like this, but a judge must notice
+	// the call does nothing and reports success: no disk is like this, but a judge must notice
 	lost = fault{name: "lost"}
 )
 
@@ -99,9 +99,9 @@ type call struct {
 	offset  int64         // of a write; -1 for one at the file's position
 	size    int64         // bytes to be read or written, or the new size of the file
 	data    []byte        // of a write, when it is asked for
-	result  int64         // after the call: what it gave, or -errno
-	fails   syscall.Errno // what a close answers: Linux closes the file all the same, close(2)
-	watched bool          // leave is told of it
+	result  int64         // after the call: its result, or -errno
+	fails   syscall.Errno // the error of a close: Linux closes the file all the same, close(2)
+	watched bool          // leave is called for it
 	begun   int           // for the handler's use: where in its own order the call began
 	arg     []uint64      // as the kernel got them
 	tid     int

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A campaign is a run of this program: points of many scripts, and the count of what was found.
+// A campaign is a run of this program: points of many scripts, and the count of the findings.
 type campaign struct {
 	*runner
 	out    io.Writer
@@ -106,7 +106,7 @@ func (c *campaign) list(ctx context.Context, sc *script) (queues [][]job, err er
 		}
 		p.fault, p.times = all[draw.IntN(len(all))], []int{2, 3, always}[draw.IntN(3)]
 		if p.fault.interrupts() {
-			p.times = 2 // whoever is interrupted for ever may try for ever
+			p.times = 2 // a call that is always interrupted may retry for ever
 		}
 		faults = append(faults, job{point: p})
 		p.killAt = 1 + draw.IntN(60)
@@ -134,7 +134,7 @@ func (c *campaign) list(ctx context.Context, sc *script) (queues [][]job, err er
 }
 
 // work does the jobs, a job of each queue in turn, until there are none or the time is over, and
-// gives their number.
+// returns their number.
 func (c *campaign) work(ctx context.Context, queues [][]job) (did int, err error) {
 	next := make(chan job)
 	stop := make(chan struct{})
@@ -145,7 +145,7 @@ func (c *campaign) work(ctx context.Context, queues [][]job) (did int, err error
 		for i := 0; slices.ContainsFunc(queues, func(q []job) bool { return i < len(q) }); i++ {
 			for _, q := range queues {
 				if ctx.Err() != nil || c.budget > 0 && time.Since(c.began) > c.budget {
-					return // what has been found is reported
+					return // earlier findings are reported
 				}
 				if i < len(q) {
 					select {

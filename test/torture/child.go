@@ -22,7 +22,7 @@ const (
 	dying   ending = "die"   // it is killed with the handle open
 )
 
-// child runs a script in this process and says on descriptor 3 how far it is.
+// child runs a script in this process and reports its progress on descriptor 3.
 func (sc *script) child(folder string, end ending) error {
 	if err := askToBeStopped(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (sc *script) child(folder string, end ending) error {
 	return nil
 }
 
-// perform does one operation and says how it was answered.
+// perform does one operation and reports its outcome.
 func (sc *script) perform(ctx context.Context, s *session, i int, do func(context.Context, *session) error,
 	say func(string, ...any),
 ) error {
@@ -118,7 +118,8 @@ func (sc *script) seeAll(ctx context.Context, s *session, say func(string, ...an
 	}
 }
 
-// see says what the handle shows of an operation. A handle that refuses says nothing wrong.
+// see reports what the handle shows of an operation. It reports nothing wrong of a handle that
+// refuses.
 func (sc *script) see(ctx context.Context, s *session, i int, say func(string, ...any)) {
 	if s.db == nil || sc.ops[i].look == nil {
 		return
@@ -126,7 +127,7 @@ func (sc *script) see(ctx context.Context, s *session, i int, say func(string, .
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	t, err := sc.ops[i].look(ctx, s)
-	// also where it was a commit of the file's care that could not be settled
+	// also for a commit of the file's maintenance that could not be settled
 	if errors.Is(err, db.ErrOutcomeUnknown) {
 		return
 	}

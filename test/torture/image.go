@@ -10,16 +10,17 @@ import (
 	"strings"
 )
 
-// A cut is a moment at which the power fails, and what the disk made of what it had not been made to keep.
+// A cut is a moment at which the power fails, and the fate of the writes that were not yet
+// durable.
 type cut struct {
 	at    int    // events before it
-	draw  uint64 // seed of what is kept
+	draw  uint64 // seed of what survives
 	liars bool   // for tests of the judge: no sync kept anything
 }
 
 // An image is made of the record up to a cut: what a successful sync covered is there; of
-// everything else each sector and each change of a name is there or not, as the draw has it, in any
-// order.
+// everything else each sector and each change of a name is there or not, as the draw decides, in
+// any order.
 type image struct {
 	*record
 	cut     cut
@@ -27,7 +28,7 @@ type image struct {
 	durable []bool // by event
 	keep    func(i int) bool
 	sector  int64
-	zeros   bool // a file keeps its new size although what was written there is lost
+	zeros   bool // a file keeps its new size although the data written there is lost
 }
 
 func (r *record) image(c cut) *image {
@@ -61,8 +62,8 @@ func (r *record) image(c cut) *image {
 }
 
 // settle finds the events that a sync has put on the disk. What a failed sync covered is on the
-// disk only when it is written again: Linux takes the pages for clean (fsync(2), and the PostgreSQL
-// project's "fsync errors").
+// disk only when it is written again: Linux takes the pages for clean (fsync(2), and the
+// PostgreSQL project's "fsync errors").
 func (im *image) settle() {
 	im.durable = make([]bool, im.cut.at)
 	if im.cut.liars {
@@ -210,7 +211,7 @@ func (im *image) noise(n int) []byte {
 	return data
 }
 
-// story is what the process had said before the cut.
+// story returns the process's reports before the cut.
 func (im *image) story(sc *script) *story {
 	st := newStory(sc)
 	for _, e := range im.events[:im.cut.at] {

@@ -9,7 +9,7 @@ import (
 	"selvedge/db"
 )
 
-// judge opens what is left in the folder and holds it against the story. It gives everything that is wrong.
+// judge opens the folder and compares it with the story. It returns all problems.
 func (sc *script) judge(folder string, st *story, powerCut bool) (problems []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
@@ -40,7 +40,8 @@ func (sc *script) judge(folder string, st *story, powerCut bool) (problems []str
 	return problems
 }
 
-// hold compares the file with the story. Where that is loose, what was acknowledged last may be lost.
+// hold compares the file with the story. If that is loose, the last acknowledged operations may
+// be lost.
 func (sc *script) hold(ctx context.Context, s *session, st *story, loose bool) (problems []string) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, p := range s.check(ctx) {
@@ -82,7 +83,7 @@ func (s *story) gap(found []trace) int {
 	return 0
 }
 
-// check is db.Check, and what SQLite says itself.
+// check runs db.Check, and SQLite's own checks.
 func (s *session) check(ctx context.Context) (problems []string) {
 	list, err := s.db.Check(ctx)
 	if err != nil {

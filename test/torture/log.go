@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// A story is what a traced process said, in its order.
+// A story is the sequence of a traced process's reports.
 type story struct {
 	armed, looking, ended bool
 	answers               []answer // of each operation
 	errors                []string // of those that failed
 	current               int      // the operation that began last
 	seen                  []seen
-	blind                 []string // what it could not read at its end
-	left                  []string // what a failed operation left behind, and other complaints
+	blind                 []string // operations that it could not read at its end
+	left                  []string // what failed operations left behind, and other complaints
 }
 
-// An answer is how far an operation came, as its caller was told.
+// An answer is the outcome of an operation, as its caller received it.
 type answer string
 
 const (
 	unbegun  answer = ""
 	begun    answer = "begin"   // and then the process ended
 	finished answer = "done"    // acknowledged
-	refused  answer = "no"      // an error that says it did not happen
+	refused  answer = "no"      // an error that means that it did not happen
 	unknown  answer = "unknown" // db.ErrOutcomeUnknown
 )
 
@@ -75,7 +75,8 @@ func (s *story) hear(line string) {
 	}
 }
 
-// forget drops what was read of an operation that begins again, if that did not contradict itself.
+// forget drops what was read of an operation that begins again, if that did not contradict
+// itself.
 func (s *story) forget(op int) {
 	of := func(r seen) bool { return r.op == op }
 	if first := slices.IndexFunc(s.seen, of); first >= 0 {

@@ -31,7 +31,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// traced is what the processes under test run.
+// traced runs as the process under test.
 func traced(args []string) error {
 	sc, err := find(args[1])
 	if err != nil {
@@ -94,7 +94,8 @@ func torture(ctx context.Context, args []string, out io.Writer) error {
 	return c.run(ctx)
 }
 
-// scratch is memory where there is some: a torture test writes a lot and wants none of it on a disk.
+// scratch returns a folder in memory if there is one: a torture test writes a lot, and none of it
+// needs a disk.
 func scratch(dir string) string {
 	const memory = "/dev/shm"
 	if dir != "" {

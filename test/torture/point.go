@@ -61,8 +61,8 @@ func (p *point) String() string {
 	return b.String()
 }
 
-// pointFlags are the flags of one point. The result is called when they have been parsed; without a
-// point it gives nil.
+// pointFlags defines the flags of one point. The result is called when they have been parsed;
+// without a point it returns nil.
 func pointFlags(flags *flag.FlagSet) func(script string) (*point, error) {
 	p := &point{fault: none}
 	flags.IntVar(&p.at, "at", 0, "repeat one point: the call to which it happens, counted from 1")
@@ -98,10 +98,11 @@ type episode struct {
 	spared int    // faults of the point that found no call
 	last   int    // the operation during which the last fault happened
 	late   bool   // the last fault happened when all operations had been answered
-	notes  string // what the process wrote to stderr
+	notes  string // the process's stderr
 }
 
-// run runs the process of a point in folder and, where rec isn't nil, writes down what the disk was told.
+// run runs the process of a point in folder and, if rec isn't nil, records its writes to the
+// disk.
 func (p *point) run(folder string, rec *record) (episode, error) {
 	e := episode{story: newStory(p.script), spared: p.times}
 	hitAt := 0

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A record is everything that a process told the disk about the folder, and what it said meanwhile,
-// in the order in which the calls returned.
+// A record is everything that a process wrote to the folder on the disk, and its reports, in the
+// order in which the calls returned.
 type record struct {
 	folder  string
 	base    map[string]int // object by name, before the process
@@ -50,7 +50,7 @@ const (
 	evLine
 )
 
-// newRecord notes what the folder holds, which counts as being on the disk.
+// newRecord records the content of the folder, which counts as being on the disk.
 func newRecord(folder string) (*record, error) {
 	r := &record{folder: folder, base: map[string]int{}, inodes: map[uint64]int{}}
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -85,7 +85,7 @@ func (r *record) armed() int {
 	return slices.IndexFunc(r.events, func(e event) bool { return e.line == "armed" })
 }
 
-// begin notes where the call stands among the events. It returns whether its result matters.
+// begin records the call's place among the events. It returns whether its result matters.
 func (r *record) begin(c *call) bool {
 	c.begun = len(r.events)
 	return c.class.changes()

@@ -58,7 +58,7 @@ func (r *runner) within(sc *script, empty bool, f func(folder string) ([]string,
 	return f(folder)
 }
 
-// census runs the script without a fault, and gives its calls and what the disk was told.
+// census runs the script without a fault, and returns its calls and its writes to the disk.
 func (r *runner) census(p *point) (e episode, rec *record, problems []string, err error) {
 	problems, err = r.within(p.script, false, func(folder string) ([]string, error) {
 		if rec, err = newRecord(folder); err != nil {
@@ -94,7 +94,8 @@ func (p *point) neighbour(folder string) (*session, error) {
 	return openSession(context.Background(), folder, db.Options{})
 }
 
-// ask holds what a neighbour reads against the story, while it alone has the file open.
+// ask compares what a neighbour reads with the story, while the neighbour alone has the file
+// open.
 func (p *point) ask(beside *session, st *story) (problems []string) {
 	if beside == nil {
 		return nil
@@ -127,7 +128,7 @@ func (p *point) wrong(e episode, err error) (problems []string) {
 	return problems
 }
 
-// faulty runs a point's process and gives what the disk was told.
+// faulty runs a point's process and returns its writes to the disk.
 func (r *runner) faulty(p *point) (e episode, rec *record, problems []string, err error) {
 	problems, err = r.within(p.script, false, func(folder string) ([]string, error) {
 		if rec, err = newRecord(folder); err != nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// The environment variables by which a test binary is told.
+// The environment variables that configure a test binary.
 const (
 	MutantVariable  = "SELVEDGE_MUTANT"  // the number of the mutant that is on; none is 0
 	ReachedVariable = "SELVEDGE_REACHED" // a file to which the numbers of all mutants are added that are come by
@@ -45,7 +45,7 @@ func note(number int) {
 	}
 }
 
-// Text is a statement's text, or what a mutant makes of it: others[i] is that of mutant first+i.
+// Text returns a statement's text, or a mutant of it: others[i] is that of mutant first+i.
 func Text(text string, first int, others ...string) string {
 	if i := mutant - first; i >= 0 && i < len(others) {
 		return others[i]
