@@ -60,8 +60,8 @@ func (s *session) record(ctx context.Context, i int) (events int, err error) {
 	return int(run.EventCount), err
 }
 
-// lives measures one event against the save that keeps it in the original, and against itself in a
-// small session; and callers who share a run.
+// lives measures one event against the original's save that includes it, and against itself in a
+// small session; and callers that share a run.
 func lives(ctx context.Context, b *bench) ([]result, error) {
 	var list []result
 	for _, c := range []struct {
@@ -164,8 +164,8 @@ func (s *stage) flatEventDuel(ctx context.Context, b *bench, events int) (duel, 
 		record(func(int) *session { return many }))
 }
 
-// sharedRun measures callers who record into one run at the same time against one caller, and looks
-// whether the run's sequences are dense afterwards: an error ends the group if they are not.
+// sharedRun measures callers that record into one run at the same time against one caller, and
+// checks that the run's sequences are dense afterwards: an error ends the group if they are not.
 func (b *bench) sharedRun(ctx context.Context) (result, error) {
 	s, err := b.stage(ctx, "shared", db.SyncFull)
 	if err != nil {

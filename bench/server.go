@@ -181,7 +181,8 @@ func (b *bench) crewDuel(ctx context.Context, at place, beside []place, j job, p
 	return r, nil
 }
 
-// fillLists adds n runs of these agents to a scope. The first hundred are in progress, the others have ended.
+// fillLists adds n runs of these agents to a scope. The first hundred are in progress, the others
+// have ended.
 func fillLists(ctx context.Context, d *db.DB, scope string, n int, agentOf func(number int) string) error {
 	store := runs.NewStore(d, runs.Options{Scope: scope})
 	const atOnce = 200

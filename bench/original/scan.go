@@ -346,8 +346,8 @@ type traceReader struct {
 	records []Record
 }
 
-// read returns the records of a trace up to the first line that is no UTF-8, without lines that can't
-// be read. They hold until the next call.
+// read returns the records of a trace up to the first line that is no UTF-8, without lines that
+// can't be read. They hold until the next call.
 func (r *traceReader) read(path string) (list []Record, err error) {
 	if r.content, err = readInto(r.content[:0], path); err != nil {
 		return nil, err

@@ -62,10 +62,10 @@ func besides(path string) (beside fs.FileInfo, mode fs.FileMode, err error) {
 	return nil, 0, err
 }
 
-// adopt sets on a file the mode, owner and group that the file beside it has now: the umask took some
-// of the mode, or the file was made, or changed, after what lies beside it. A process without the
-// right to do that leaves it to one that has it. A file with a second name is left alone: it is not
-// of our making.
+// adopt sets on a file the mode, owner and group that the file beside it has now: the umask took
+// some of the mode, or the file was made, or changed, after what lies beside it. A process without
+// the right to do that leaves it to one that has it. A file with a second name is left alone: it is
+// not of our making.
 func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) (*os.File, error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -5,7 +5,8 @@ import "golang.org/x/sys/unix"
 // bootClock counts the time asleep too on macOS: clock_gettime(3).
 const bootClock = unix.CLOCK_MONOTONIC
 
-// readBoot returns the id of the boot session; kern.boottime won't do, it moves with the wall clock.
+// readBoot returns the id of the boot session; kern.boottime won't do, it moves with the wall
+// clock.
 func readBoot() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

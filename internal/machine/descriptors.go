@@ -11,7 +11,8 @@ import (
 // get the last of them.
 const few = 4
 
-// NoDescriptors returns the system's error for a process that may open few more files, or none, and else 0.
+// NoDescriptors returns the system's error for a process that may open few more files, or none, and
+// else 0.
 func NoDescriptors() unix.Errno {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

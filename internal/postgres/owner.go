@@ -433,7 +433,7 @@ func (x *rx) life(id int64) (engine.Life, error) {
 			return engine.LifeDead, nil
 		}
 		switch err = x.Get(&at, sqlStays, []any{id}); {
-		case errors.Is(err, engine.ErrNotFound): // it was forgotten meanwhile: the next look shows it
+		case errors.Is(err, engine.ErrNotFound): // forgotten: the next look shows it
 		case err != nil:
 			return engine.LifeUnknown, err
 		case at.Until > at.Now: // it has beaten since it was looked at

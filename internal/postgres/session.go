@@ -105,7 +105,7 @@ func (s *session) resign() error {
 		ctx, cancel := patient(background, closePatience)
 		defer cancel()
 		defer s.within(ctx)()
-		_, _ = s.exec(sqlDropSession, s.row) // a row that stays does no harm, and is deleted after a day
+		_, _ = s.exec(sqlDropSession, s.row) // a row that stays is deleted after a day
 	}
 	return s.close()
 }

@@ -42,7 +42,7 @@ type tx struct {
 	rx
 	number  int64   // of this process when the transaction began: its row is in the snapshot
 	numbers numbers // of rows that are about to be made
-	locks   bool    // the function locks what it reads, and the transaction is not serialisable by itself
+	locks   bool    // the function locks what it reads: the transaction is not serialisable
 }
 
 var (

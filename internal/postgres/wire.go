@@ -30,7 +30,7 @@ const statementCacheSize = 512
 type wire struct {
 	conn     *pgconn.PgConn
 	line     *line                // below conn
-	leave    func()               // ends the scout's watch of the line; nil if it was never under it
+	leave    func()               // ends the scout's watch of the line; nil without one
 	prepared map[string]*prepared // by the text before rebinding
 	made     int                  // how many statements were named
 	reading  *results             // the rows that are still on the connection

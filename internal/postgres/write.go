@@ -72,8 +72,8 @@ type trouble struct {
 	strange   int            // how many keys were found so in runs alone
 }
 
-// turn returns the mode of the next run. A call that locks its rows waits for those locks instead of
-// the retry queue.
+// turn returns the mode of the next run. A call that locks its rows waits for those locks instead
+// of the retry queue.
 func (t *trouble) turn(locks bool) turn {
 	switch {
 	case t.losses > 0 && t.losses%aloneEvery == 0:

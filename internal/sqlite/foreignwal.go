@@ -18,7 +18,7 @@ import (
 // opened neither.
 func checkWAL(path string, database io.ReaderAt) (err error) {
 	wal, err := os.Open(path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // SQLite reports what it can't read
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // SQLite reports it
 		return nil
 	}
 	if err != nil {

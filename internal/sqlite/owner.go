@@ -82,8 +82,8 @@ const (
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 )
 
-// Owner returns the number under which this process owns claims in the file; its lock and its row are
-// made at the first call.
+// Owner returns the number under which this process owns claims in the file; its lock and its row
+// are made at the first call.
 func (t *tx) Owner() (int64, error) {
 	f := t.engine.file
 	if f != nil {

@@ -87,8 +87,8 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 	return x.busy != nil
 }
 
-// acquire returns an unused connection: an idle one, a new one while there may be more, else the next
-// that is released.
+// acquire returns an unused connection: an idle one, a new one while there may be more, else the
+// next that is released.
 func (p *readers) acquire(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
 		return nil, engine.EndedBefore(ctx)
@@ -221,8 +221,8 @@ func (e *Engine) readRole() role {
 	return roleReader
 }
 
-// needsWriter returns the hint for a file that SQLite can't read without writing something first: the
-// -shm, or what its last writer left when it was killed.
+// needsWriter returns the hint for a file that SQLite can't read without writing something first:
+// the -shm, or what its last writer left when it was killed.
 func needsWriter(err error) error {
 	if machine.LacksDescriptors(err) {
 		return err

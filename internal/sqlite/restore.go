@@ -134,9 +134,9 @@ func changeCopy(ctx context.Context, path string, config Config, change string) 
 	})
 }
 
-// takePlace assigns the part the name of the file, with no handle open on it. The file that is there
-// keeps all its content under another name. A process that dies in between leaves one of the two
-// under the name, whole.
+// takePlace assigns the part the name of the file, with no handle open on it. The file that is
+// there keeps all its content under another name. A process that dies in between leaves one of the
+// two under the name, whole.
 func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
 	err = e.exclusively(ctx, "to put another in its place", func() (err error) {
 		kept, err = e.takePlaceAlone(ctx, p)

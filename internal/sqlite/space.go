@@ -63,7 +63,7 @@ type space struct {
 const (
 	spaceLook  = time.Second           // between two looks while the file is written to
 	spaceStep  = 50 * time.Millisecond // between two steps of returning pages
-	spaceSteps = 500                   // steps in which the pages of one deletion are returned: half of a minute
+	spaceSteps = 500                   // for the pages of one deletion: half of a minute
 	leastStep  = 32                    // pages; a page takes about 10 µs of the writer's time
 	mostStep   = 4096
 	fewFree    = 64 // free pages that are not worth the work: they are written to again

@@ -27,7 +27,7 @@ type rx struct {
 	activeRead
 	ctx   context.Context
 	ended atomic.Bool // its context has ended, or the file is closed without waiting
-	busy  error       // the error of a statement that found the file locked; a read is repeated for it
+	busy  error       // a statement found the file locked; a read is repeated for it
 }
 
 // tx is a write transaction.

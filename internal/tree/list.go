@@ -9,9 +9,9 @@ import (
 	"selvedge/internal/txn"
 )
 
-// page lists what a scope has, in the order of its numbers. query takes the scope, the number that
-// the page begins after, which is first for the first page, and a limit. item makes an item of a
-// row; size gives an item's number and about how many bytes it takes.
+// page lists the items of a scope, in the order of its numbers. query takes the scope, the number
+// that the page begins after, which is first for the first page, and a limit. item makes an item
+// of a row; size returns an item's number and about how many bytes it takes.
 func page[R, T any](ctx context.Context, d *db.DB, name, scope string, at db.At, first int64, query string,
 	item func(*R) (T, error), size func(*T) (number int64, bytes int),
 ) (page db.Page[T], err error) {

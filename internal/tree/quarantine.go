@@ -108,8 +108,8 @@ func ListQuarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.P
 		func(q *Quarantined) (int64, int) { return q.ID, 500 + len(q.Source) + len(q.File) + len(q.Reason) })
 }
 
-// ShowQuarantine returns one row of the quarantine, of any scope; db.ErrNotFound if there is none of
-// that id.
+// ShowQuarantine returns one row of the quarantine, of any scope; db.ErrNotFound if there is none
+// of that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
 	const op = "show quarantine"
 	return stores.Get(ctx, d.Read, op, func(rx *db.Rx) (Quarantined, error) {

@@ -19,7 +19,7 @@ type scratch struct {
 }
 
 const (
-	scratchInfix = "-verify-"   // between a file's path and digits that distinguish its scratch folders
+	scratchInfix = "-verify-"   // between a file's path and the number of a scratch folder
 	scratchFile  = "derived.db" // the database in it; other files' names begin with it
 )
 

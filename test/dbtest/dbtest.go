@@ -36,8 +36,8 @@ func Path(t testing.TB) string {
 	return path
 }
 
-// Rough returns the way of a process to a file whose calls must come through whatever happens to it:
-// of a server, one on which every connection is cut before long.
+// Rough returns the way of a process to a file whose calls must come through whatever happens to
+// it: of a server, one on which every connection is cut before long.
 func Rough(t testing.TB, path string) string {
 	t.Helper()
 	if onServer != nil && onServer.runs(t) {

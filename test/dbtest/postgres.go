@@ -31,8 +31,8 @@ const PostgresVariable = "SELVEDGE_POSTGRES"
 
 var postgresDatabases atomic.Int64
 
-// Postgres returns the address of a new, empty database on the server of `make test-postgres`, which
-// is dropped when the test is over. The tests that call it have the build tag postgres.
+// Postgres returns the address of a new, empty database on the server of `make test-postgres`,
+// which is dropped when the test is over. The tests that call it have the build tag postgres.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(PostgresVariable)
@@ -275,7 +275,7 @@ func postgresExec(address, statement string) ([][][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // its errors are already here
+	defer conn.Close(ctx) //nolint:errcheck // what it said is here
 	results, err := conn.Exec(ctx, statement).ReadAll()
 	if err != nil {
 		return nil, err

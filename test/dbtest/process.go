@@ -81,7 +81,8 @@ func StartUnder(t testing.TB, command []string, program string, args ...string) 
 	return p
 }
 
-// Line returns the next line that the process wrote, without its end. ok is false once it has written its last.
+// Line returns the next line that the process wrote, without its end. ok is false once it has
+// written its last.
 func (p *Process) Line() (line string, ok bool) {
 	line, err := p.out.ReadString('\n')
 	return strings.TrimSuffix(line, "\n"), err == nil

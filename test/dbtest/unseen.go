@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Unseen returns the seeds of a test that draws its input: few of them, or those that SELVEDGE_UNSEEN
-// names, as in 1000+500.
+// Unseen returns the seeds of a test that draws its input: few of them, or those that
+// SELVEDGE_UNSEEN names, as in 1000+500.
 func Unseen(t *testing.T, few int) (seeds []uint64) {
 	t.Helper()
 	first, count := uint64(1), few

@@ -45,7 +45,7 @@ func started(t *testing.T, settings ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user, which owns only what is in it
+	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -476,8 +476,8 @@ const (
 	asking  = 15 * time.Second
 )
 
-// judgeDoubts: an outcome may be unknown only where no primary answered for a minute. One that
-// acknowledged anything had answered. Who knows only one server counts for itself.
+// judgeDoubts: an outcome may be unknown only if no primary answered for a minute. A primary that
+// acknowledged anything had answered. A process that knows only one server is judged by itself.
 func judgeDoubts(t complainer, said []note) {
 	t.Helper()
 	knows := func(process string) string {

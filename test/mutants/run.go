@@ -287,7 +287,8 @@ func (r *run) credit(m *mutant, tests []*test, killedBy string) {
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: ([^\s/]+)`)
 
-// kills returns the test that fails, and does so again by itself: what fails once may be the machine's.
+// kills returns the test that fails, and does so again by itself: what fails once may be the
+// machine's.
 func (r *run) kills(ctx context.Context, m *mutant, suite string, tests []*test, took time.Duration) string {
 	var names []string
 	for _, t := range tests {

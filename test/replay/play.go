@@ -86,7 +86,7 @@ func play(t Transcript, p Player, c Comparison, falsify bool) (Tally, error) {
 			return tally, fmt.Errorf("%s: %w", at, err)
 		}
 		if call.Binds != "" {
-			value := answer.Bound // first: if answers differ by a rule, another value is in the alias's place
+			value := answer.Bound // first: by a rule, another value may be in the alias's place
 			if value == nil {
 				value, _ = bound(call.Want.OK, ours.OK, call.Binds)
 			}

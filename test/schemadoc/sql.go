@@ -160,7 +160,7 @@ func isWord(s string) bool {
 	}) < 0
 }
 
-// inParentheses returns what stands between the first parenthesis of list and its partner, and what follows.
+// inParentheses returns the text between the first parenthesis of list and its partner, and the rest.
 func inParentheses(list []token) (inside, rest []token) {
 	from := -1
 	for i, t := range list {

@@ -203,7 +203,8 @@ func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 	}
 }
 
-// leasedThread returns a lease, and the registries of two handles with a clock that is moved by hand.
+// leasedThread returns a lease, and the registries of two handles with a clock that is moved by
+// hand.
 func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry,
 	lease *agents.Lease,
 ) {
@@ -523,7 +524,7 @@ func TestPostgres_WorkerRemovalKeepsCounters(t *testing.T) {
 	}
 }
 
-// Two who remove a live run behind row locks take it out of the counts once.
+// Two callers that remove a live run behind row locks take it out of the counts once.
 func TestPostgres_LiveRunRemovedTwiceCountsOnce(t *testing.T) {
 	handles := twoHandles(t)
 	var stores []*live.Store

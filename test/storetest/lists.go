@@ -264,7 +264,7 @@ func (s *things[R, F, G, T]) all(t *testing.T) (names []string) {
 	return names
 }
 
-// mebibyteTexts are texts of which two fit on a page, and one is larger than any page.
+// mebibyteTexts returns texts: two of them fit on a page, and one is larger than any page.
 func mebibyteTexts() []string {
 	text := strings.Repeat("0123456789abcdef", paging.MaxBytes/16)
 	return []string{text[:len(text)/8*3], text[:len(text)/8*3], text[:len(text)/8*3], text + text[:len(text)/8]}

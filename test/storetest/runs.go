@@ -91,7 +91,7 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 		},
 		addTx: func(tx *db.Tx, n int) error { return freeRunTx(tx, s, nthRun(n)) },
 		remove: func(ctx context.Context, ref runs.RunRef) error {
-			if r, err := s.Resume(ctx, ref); err == nil { // a run that a process writes to can't be deleted
+			if r, err := s.Resume(ctx, ref); err == nil { // a run in use can't be deleted
 				if err := r.Release(ctx); err != nil {
 					return err
 				}

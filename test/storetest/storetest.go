@@ -106,7 +106,7 @@ type place struct {
 	scope     string
 }
 
-// both are the handles there are, for callers who race.
+// both returns all handles, for callers that race.
 func (p place) both() []*db.DB {
 	if p.again == nil {
 		return []*db.DB{p.d}

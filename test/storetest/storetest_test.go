@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return err
 		}
-		defer d.Close() //nolint:errcheck // its errors are already reported
+		defer d.Close() //nolint:errcheck // what it did is told already
 		return storetest.Serve(context.Background(), d, os.Stdin, os.Stdout)
 	}})
 }

@@ -73,7 +73,8 @@ func (sc *script) hold(ctx context.Context, s *session, st *story, loose bool) (
 	return problems
 }
 
-// gap returns the first operation that is there although the one before it, which was done, is lost.
+// gap returns the first operation that is there although the one before it, which was done, is
+// lost.
 func (s *story) gap(found []trace) int {
 	for i := 1; i < len(found); i++ {
 		if found[i] == done && found[i-1] == absent && s.answers[i-1] == finished {

@@ -104,8 +104,8 @@ func (o op) allows(a answer, what trace) bool {
 	return what == done || what == absent
 }
 
-// lingering returns what failed although the last fault was over. An outcome that is unknown may make
-// a handle refuse.
+// lingering returns what failed although the last fault was over. An outcome that is unknown may
+// make a handle refuse.
 func (s *story) lingering(sc *script, last int, late bool) (problems []string) {
 	if sc.crowd || slices.Contains(s.answers, unknown) {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"selvedge/db"
 )
 
-// A script is a sequence of operations on one file, each of which leaves something of its own
-// behind, so that every one can be looked for alone. All of it is deterministic: the tracer counts
-// calls.
+// A script is a sequence of operations on one file, each of which leaves a trace of its own, so
+// that each can be looked for separately. All of it is deterministic: the tracer counts calls.
 type script struct {
 	name string
 	// prepare fills the file that every process of the script begins with. It runs once, and nothing stops it.
@@ -36,17 +35,17 @@ type script struct {
 type op struct {
 	name string
 	do   func(context.Context, *session) error
-	look func(context.Context, *session) (trace, error) // nil where there is nothing to be seen
-	// repeat is what a caller does, on a new handle, whose outcome was unknown; nil where there is
-	// nothing for that.
+	look func(context.Context, *session) (trace, error) // nil if there is nothing to see
+	// repeat is what a caller does, on a new handle, after an unknown outcome; nil if there is no
+	// such call.
 	repeat func(ctx context.Context, s *session, batch int64) error
-	// gradual is an operation in several transactions, as its documentation says: a part of it may be
-	// there when it was not acknowledged.
+	// gradual is an operation in several transactions, as its documentation states: a part of it
+	// may be there when it was not acknowledged.
 	gradual bool
-	left    func(*session) []string // what is in the folder and should not be, after it failed
+	left    func(*session) []string // files that should not be in the folder, after it failed
 }
 
-// A trace is what is seen of an operation in the file.
+// A trace is the state of an operation as read from the file.
 type trace string
 
 const (

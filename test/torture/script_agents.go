@@ -148,7 +148,8 @@ func lookForAgent(id string, changed func(agents.Entry) bool) func(context.Conte
 	}
 }
 
-// oneHolder has two more ask for a thread: whoever has it keeps it, or the first of the two gets it.
+// oneHolder has two more callers ask for a thread: a present holder keeps it, or else the first
+// of the two gets it.
 func oneHolder(ctx context.Context, s *session, thread string) error {
 	var got []string
 	for _, id := range []string{"judge-1-" + thread, "judge-2-" + thread} {
@@ -174,7 +175,7 @@ func there(ok bool) trace {
 	return absent
 }
 
-// parts is the trace of something of which n of all were found.
+// parts returns the trace of something of which n of all parts were found.
 func parts(n, all int) trace {
 	switch n {
 	case 0:

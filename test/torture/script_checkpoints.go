@@ -150,7 +150,7 @@ func checkpointsScript() script {
 	}
 }
 
-// lookForCheckpoint holds every document that is there against what was saved.
+// lookForCheckpoint compares every document that is there with what was saved.
 func lookForCheckpoint(id string, changed func([]checkpoints.Summary) bool) func(context.Context,
 	*session) (trace, error) {
 	return func(ctx context.Context, s *session) (trace, error) {

@@ -36,8 +36,8 @@ func openScript() script {
 	}
 }
 
-// wholeBirth looks at a file that nobody has opened for writing since: it is there, or it is not,
-// or it has no schema yet.
+// wholeBirth examines a file that no process has opened for writing since: it is there, or it is
+// not, or it has no schema yet.
 func wholeBirth(ctx context.Context, folder string) error {
 	s := &session{folder: folder}
 	err := s.open(ctx, db.Options{ReadOnly: true, AnySchema: true})
@@ -54,7 +54,7 @@ func wholeBirth(ctx context.Context, folder string) error {
 	return errors.Join(err, s.close())
 }
 
-// whenOpen opens the file once more where that has failed.
+// whenOpen opens the file once more if opening it failed.
 func whenOpen(o op) op {
 	do := o.do
 	o.do = func(ctx context.Context, s *session) error {
@@ -190,7 +190,7 @@ func backupScript() script {
 	}
 }
 
-// lookForCopy opens a backup as one does who needs it.
+// lookForCopy opens a backup as a user of it would.
 func lookForCopy(ctx context.Context, s *session, path string) (_ trace, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return absent, nil
@@ -256,7 +256,7 @@ INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
 	}
 }
 
-// wholeSchema looks at a file before anybody migrates it: all of an upgrade has happened, or nothing.
+// wholeSchema examines a file before it is migrated: all of an upgrade has happened, or nothing.
 func wholeSchema(ctx context.Context, folder string) (err error) {
 	s := &session{folder: folder}
 	if s.db, err = db.Open(ctx, s.path(), db.Options{ReadOnly: true, AnySchema: true}); err != nil {

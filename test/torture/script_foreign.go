@@ -38,9 +38,9 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// foreignScript writes through WALs that begin, begin anew, are cut off and go. Whatever is left of
-// the last one, it is never applied to a copy that is laid over the file, and always to the file
-// itself, wherever both lie.
+// foreignScript writes through WALs that begin, restart, are truncated and are removed. Whatever
+// remains of the last one, it is never applied to a copy that is laid over the file, and always
+// to the file itself, wherever both lie.
 func foreignScript() script {
 	open := op{name: "open", do: func(ctx context.Context,
 		s *session,
@@ -73,8 +73,8 @@ func foreignScript() script {
 	}
 }
 
-// movesWAL moves the WAL into the file, as any program with SQLite may: the next commit begins it
-// anew, over what is there.
+// movesWAL checkpoints the WAL into the file, as any program with SQLite may: the next commit
+// restarts it, over the earlier content.
 func movesWAL(ctx context.Context, s *session) error {
 	pool, err := sql.Open("sqlite", "file:"+s.path())
 	if err != nil {
@@ -201,7 +201,7 @@ func restoreForeignScript() script {
 	}
 }
 
-// moveAway does what the hint about a foreign WAL says.
+// moveAway follows the hint about a foreign WAL.
 func moveAway(ctx context.Context, folder string) error {
 	s := &session{folder: folder}
 	err := s.open(ctx, db.Options{ReadOnly: true})

@@ -13,9 +13,9 @@ import (
 	"selvedge/runs/live"
 )
 
-// fullScript ends and removes what is in a file that is large enough for a reserve, and then
-// appends. A fault of a full disk has the ends and removals use the reserve; whatever happens on
-// the way, it is there again afterwards.
+// fullScript ends and removes things in a file that is large enough for a reserve, and then
+// appends. With a full disk as the fault, the ends and removals use the reserve; whatever happens
+// on the way, the reserve is there again afterwards.
 func fullScript() script {
 	const lines = 20
 	fill := func(ctx context.Context, s *session, id string) error {

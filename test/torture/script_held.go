@@ -103,7 +103,7 @@ func liveHeldScript() script {
 	}
 }
 
-// deletingScript takes things away, gives claims back, and works under one.
+// deletingScript removes things, releases claims, and works under one.
 func deletingScript() script {
 	claim := func(ctx context.Context, s *session, id string) error {
 		c, ok, err := paused(s).Claim(ctx, id)
@@ -179,7 +179,7 @@ func deletingScript() script {
 	}
 }
 
-// restoreScript puts a backup into the place of a file that has gone on since.
+// restoreScript restores a backup over a file that was written since.
 func restoreScript() script {
 	backup := func(s *session) string { return filepath.Join(s.folder, "backup.db") }
 	return script{

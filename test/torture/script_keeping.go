@@ -13,8 +13,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// keepingScript sets limits and pins, and prunes by them: what is pinned and what lives is there
-// after every fault.
+// keepingScript sets limits and pins, and prunes by them: pinned and living items are there after
+// every fault.
 func keepingScript() script {
 	all := db.Policy{Age: db.KeepNone}
 	const claims = 3

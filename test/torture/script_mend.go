@@ -15,9 +15,9 @@ import (
 	"selvedge/runs"
 )
 
-// What is done to a whole file, with no handle open on it but for redaction.
+// Operations on a whole file, with no handle open on it, except for redaction.
 
-// worked is a file with runs of which some were removed.
+// worked makes a file with runs, some of which were removed.
 func worked(ctx context.Context, s *session) error {
 	for i := range 6 {
 		run := fmt.Sprint("run-", i)
@@ -48,7 +48,7 @@ func wholeWork(ctx context.Context, s *session) error {
 	return nil
 }
 
-// compactScript writes a file anew without its free pages.
+// compactScript rewrites a file without its free pages.
 func compactScript() script {
 	return script{
 		name: "compact", closed: true, prepare: worked, whole: wholeWork,
@@ -65,7 +65,7 @@ func compactScript() script {
 	}
 }
 
-// salvageScript brings what is in the file into a new one.
+// salvageScript salvages the file's content into a new file.
 func salvageScript() script {
 	newFile := func(s *session) string { return filepath.Join(s.folder, "salvaged.db") }
 	return script{
@@ -108,7 +108,7 @@ func salvageScript() script {
 	}
 }
 
-// redactScript erases a word wherever it stands.
+// redactScript erases a word wherever it occurs.
 func redactScript() script {
 	const have = 4
 	secret := regexp.MustCompile("hunter2")
@@ -148,7 +148,7 @@ func redactScript() script {
 	}
 }
 
-// downScript takes the file back to an older schema, and opening it brings it up again.
+// downScript migrates the file back to an older schema; opening it migrates it up again.
 func downScript() script {
 	return script{
 		name: "down", closed: true, prepare: worked,

@@ -16,7 +16,7 @@ import (
 	"selvedge/workers"
 )
 
-// deadPID is above every process number that Linux gives.
+// deadPID is above every process number that Linux assigns.
 var deadPID = uint32(1<<22 + 1)
 
 // deadEntry is an entry whose process is gone.
@@ -153,7 +153,7 @@ func agentsMoreScript() script {
 				do:   func(ctx context.Context, s *session) error { _, err := registry(s).ReapDead(ctx); return err },
 				look: lookForAgent("dead-2", abandoned),
 			},
-			// Whom the calls before it have forgotten already: what is to be seen is that it does no harm.
+			// The calls before it have already forgotten the dead owners: it must do no harm.
 			{name: "forget dead owners", do: func(ctx context.Context,
 				s *session,
 			) error {

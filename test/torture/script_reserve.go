@@ -9,7 +9,7 @@ import (
 	"selvedge/db"
 )
 
-// reserveScript takes, renews and gives back reservations of anything that has a name.
+// reserveScript takes, renews and releases reservations of anything that has a name.
 func reserveScript() script {
 	const port = "port"
 	lasting := db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}}

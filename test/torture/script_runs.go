@@ -60,15 +60,15 @@ func normalScript() script {
 	return sc
 }
 
-// neighbourScript is runsScript beside another process, so that what the killed one left in shared
-// memory counts.
+// neighbourScript is runsScript beside another process, so that the killed process's state in
+// shared memory matters.
 func neighbourScript() script {
 	sc := runsScript()
 	sc.name, sc.neighbour = "neighbour", true
 	return sc
 }
 
-// crowdScript has many callers at once, who share commits.
+// crowdScript has many callers at once that share commits.
 func crowdScript() script {
 	sc := runsScript()
 	sc.name, sc.crowd = "crowd", true
@@ -249,8 +249,8 @@ func turnsOp(run, name string, n, size int) op {
 	}
 }
 
-// keyedOp makes an append twice, as one may who has a key: the second must change nothing, or make
-// up for the first.
+// keyedOp makes an append twice, as a caller with a key may: the second must change nothing, or
+// make up for the first.
 func keyedOp(run, key string) op {
 	batch := runs.Batch{AgentID: agent, RunID: run, Key: key}
 	for _, t := range turns(key, 2, 200) {

@@ -12,8 +12,8 @@ import (
 
 func runtimes(s *session) *workers.Runtimes { return workers.NewRuntimes(s.db, "") }
 
-// runtimesScript pins workers, prunes those that ended, and takes a runtime away: what is pinned
-// and what lives is there after every fault.
+// runtimesScript pins workers, prunes those that ended, and removes a runtime: pinned and living
+// workers are there after every fault.
 func runtimesScript() script {
 	const ended, pinned, unpinned, lives = 1, 2, 3, 4
 	kept := func(n int) workers.WorkerRef {

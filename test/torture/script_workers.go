@@ -168,7 +168,7 @@ func endWorkerOp(name string, n int, want workers.WorkerStatus,
 	}
 }
 
-// events reads the runtime's log from where it begins.
+// events reads the runtime's log from its beginning.
 func events(ctx context.Context, s *session) ([]workers.RuntimeEvent, error) {
 	r, err := runtimeOf(ctx, s)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// controls are scripts of a product that does not keep its promises: the judge must say so.
+// controls are scripts of a product that does not keep its promises: the judge must detect that.
 var controls = []script{
 	{name: "honest", ops: []op{startOp("run-1")}},
 	{name: "acknowledges what it has not done", ops: []op{lying(nil, func(o op) error { return nil })}},
@@ -312,7 +312,7 @@ func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
 			}
 		}
 	}
-	// the first one, and that after the close; who reads meanwhile keeps a WAL from beginning anew
+	// the first one, and that after the close; a reader in between keeps a WAL from restarting
 	if numbers < 2 {
 		t.Errorf("only %d WALs got a number", numbers)
 	}
@@ -321,7 +321,7 @@ func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
 // numberAt is where user_version lies in the header of a database.
 const numberAt = 60
 
-// SQLite opens a file to be read where it can't be opened for writing at that moment.
+// SQLite opens a file for reading if it can't be opened for writing at that moment.
 func TestAHandleThatCantWriteIsNotOpened(t *testing.T) {
 	r, sc := rig(t, "recover")
 	e, _, _, err := r.census(&point{script: sc, end: closing})

@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shape says where in its arguments a system call has the file that it touches.
+// A shape describes which arguments of a system call name the file that it touches.
 type shape struct {
 	name  string
 	class class
 	fd    int // index of the argument with the descriptor, or -1
-	// index of the argument with the path, or -1; a folder's descriptor stands before it where at is set
+	// index of the argument with the path, or -1; if at is set, a folder's descriptor precedes it
 	path int
 	at   bool
 	to   int // index of the argument with the second path, or 0
 }
 
-// shapes are the calls that the process is stopped at. What is missing here touches no file, or is
-// used by neither Go's library nor the driver's.
+// shapes are the calls that the process is stopped at. Calls that are not listed touch no file,
+// or are used by neither Go's library nor the driver's.
 var shapes = map[uint64]shape{
 	unix.SYS_READ:            {"read", reads, 0, -1, false, 0},
 	unix.SYS_PREAD64:         {"pread64", reads, 0, -1, false, 0},
@@ -86,19 +86,20 @@ type tracer struct {
 	pid    int
 	known  map[int]bool  // threads that have stopped for the first time
 	inside map[int]*call // threads whose call is to be seen with its result
-	// enter is called before a call and says what becomes of it, and whether leave is to be called after it.
+	// enter is called before a call. It returns the call's fault, and whether leave is to be
+	// called after it.
 	enter func(*call) (fault, bool)
 	leave func(*call)
 	// line is called for each line that the process writes to its descriptor 3.
 	line func(string)
 }
 
-// linesFd is where the traced process says how far it is. The tracer reads the lines from the
-// process's memory, so that they have their place among the other calls; nothing need read the
-// other end.
+// linesFd is where the traced process reports its progress. The tracer reads the lines from the
+// process's memory, so that they have their place among the other calls; the other end need not
+// be read.
 const linesFd = 3
 
-// run runs the program to its end, or for at most limit, and gives what it wrote to stderr. A
+// run runs the program to its end, or for at most limit, and returns what it wrote to stderr. A
 // process that was killed by the tracer's own fault is no error; any other end but exit code 0 is
 // one.
 func (t *tracer) run(limit time.Duration, args ...string) (stderr string, err error) {
@@ -130,7 +131,7 @@ func (t *tracer) run(limit time.Duration, args ...string) (stderr string, err er
 	}
 	t.pid, t.known, t.inside = cmd.Process.Pid, map[int]bool{}, map[int]*call{}
 	var hung atomic.Bool
-	// Go says where it stands
+	// Go prints the stacks
 	asked := time.AfterFunc(limit, func() { hung.Store(true); _ = unix.Kill(t.pid, unix.SIGQUIT) })
 	defer asked.Stop()
 	forced := time.AfterFunc(limit+3*time.Second, func() { _ = unix.Kill(t.pid, unix.SIGKILL) })
@@ -185,7 +186,7 @@ func (t *tracer) follow() (end unix.WaitStatus, err error) {
 		case !status.Stopped():
 			continue
 		}
-		// A thread that is being killed answers ESRCH to everything; its end is what wait gives next.
+		// A thread that is being killed answers ESRCH to everything; wait then returns its end.
 		if err := t.stopped(tid, status); err != nil && !errors.Is(err, unix.ESRCH) {
 			return status, err
 		}
@@ -241,7 +242,7 @@ func (t *tracer) entered(tid int) error {
 	case c.class == closes && f.errno != 0:
 		c.fails = f.errno
 	case f == lost && c.class != closes || f.errno != 0:
-		// An impossible number makes the kernel leave the call out; what stands in rax is its answer: seccomp(2).
+		// An impossible number makes the kernel skip the call; rax holds its result: seccomp(2).
 		regs.Orig_rax, regs.Rax = ^uint64(0), uint64(-int64(f.errno))
 		if f == lost && c.class == writes {
 			regs.Rax = uint64(c.size)
@@ -341,7 +342,7 @@ func (t *tracer) read(tid int, regs *unix.PtraceRegs) (*call, error) {
 	return c, t.describe(c, regs)
 }
 
-// describe fills in what the calls of some names tell besides.
+// describe fills in the further details of some calls.
 func (t *tracer) describe(c *call, regs *unix.PtraceRegs) (err error) {
 	c.offset = -1
 	switch regs.Orig_rax {
