@@ -145,8 +145,8 @@ func run(markers []marker, fn func() error) error {
 	return markers[0].run(func() error { return run(markers[1:], fn) })
 }
 
-// Inside reports whether the calling goroutine is in a callback. Where others' are running, it
-// costs half a microsecond.
+// Inside reports whether the calling goroutine is in a callback. If others' callbacks are
+// running, it costs half a microsecond.
 func (c *Callbacks) Inside() bool {
 	if c.running.Load() == 0 {
 		return false

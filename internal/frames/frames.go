@@ -22,15 +22,15 @@ type (
 	closeCall func(tls *libc.TLS, file uintptr) int32
 )
 
-// A table is what can be done with one WAL (sqlite.org/c3ref/io_methods.html), with our ways in
-// front of SQLite's. It lies in SQLite's memory: what SQLite points to must not be Go's.
+// A table holds the methods of one WAL (sqlite.org/c3ref/io_methods.html), with ours in front of
+// SQLite's. It lies in SQLite's memory: SQLite must not point to Go's memory.
 type table struct {
 	sqlite3.Tsqlite3_io_methods
 	sqlites uintptr // SQLite's own table
 	read    int64   // where the last read began
-	waits   int64   // where the header belongs that waits for its page; 0: none waits
+	waits   int64   // the offset of the header that waits for its page; 0: none waits
 	header  [frameHeader]byte
-	page    [page]byte // right behind it
+	page    [page]byte // right after it
 
 	database uintptr // its sqlite3_file
 	number   [4]byte // what both get when the WAL starts again
@@ -126,8 +126,8 @@ func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
 		0)
 }
 
-// stamp puts the number into the database, where the WAL has started again. The WAL holds nothing
-// that can be read meanwhile.
+// stamp writes the number into the database, if the WAL has started again. Until then the WAL
+// holds nothing that can be read.
 func (t *table) stamp(tls *libc.TLS) int32 {
 	if !t.begins || !t.numbered {
 		t.begins = false

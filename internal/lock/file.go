@@ -62,10 +62,10 @@ func besides(path string) (beside fs.FileInfo, mode fs.FileMode, err error) {
 	return nil, 0, err
 }
 
-// adopt sets on a file the mode, owner and group that the file beside it has now: the umask took
-// some of the mode, or the file was made, or changed, after what lies beside it. A process without
-// the right to do that leaves it to one that has it. A file with a second name is left alone: it is
-// not of our making.
+// adopt sets a file's mode, owner and group to those of the file beside it: the umask may have
+// removed some of the mode, or the file beside it was made or changed later. A process without
+// the right to do that leaves it to one that has it. A file with a second name is left alone: it
+// was not made by us.
 func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) (*os.File, error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -22,7 +22,7 @@ func OpenGate(path string) (*Gate, error) {
 	return &Gate{file: file}, nil
 }
 
-// Shut asks for a gap. Another process that asks already is as good.
+// Shut asks for a gap. It is enough if another process already asks.
 func (g *Gate) Shut() { _ = Byte(g.file, unix.F_WRLCK, gateByte) }
 
 // Open takes it back.

@@ -122,7 +122,7 @@ func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, stil
 // Removed reports whether the lock file was deleted, so that others hold another one.
 func (l *Hold) Removed() bool { return l.file != nil && removed(l.file) }
 
-// Retake takes the shared hold on the file that lies at path now, without waiting, where the one it
+// Retake takes the shared hold on the file that is at path now, without waiting, if the one it
 // was on was deleted.
 func (l *Hold) Retake(path string) error {
 	file, err := OpenFile(path)
@@ -211,8 +211,8 @@ func (l *Hold) Again(ctx context.Context, timeout time.Duration) error {
 	return l.wait(ctx, unix.LOCK_SH, timeout)
 }
 
-// TryAlone is Alone without a wait: it reports whether no other handle has a hold. Where one has,
-// the shared hold is gone.
+// TryAlone is Alone without a wait: it reports whether no other handle has a hold. If another one
+// has, the shared hold is gone.
 func (l *Hold) TryAlone() (bool, error) { return taken(flock(l.file, unix.LOCK_EX|unix.LOCK_NB)) }
 
 // There reports whether the file that is locked still has its name: others lock another one else.

@@ -17,7 +17,7 @@ import (
 // ahead or behind by a fixed time (time_namespaces(7)).
 type BootTime struct {
 	Boot      string        // identifies the machine's start; "" if the system does not report it
-	Namespace int64         // identifies the time namespace; 0 where the system has none
+	Namespace int64         // identifies the time namespace; 0 if the system has none
 	Since     time.Duration // time since then
 }
 
@@ -36,7 +36,8 @@ var (
 	thisTimeNamespace = sync.OnceValue(func() int64 { return namespace("time") })
 )
 
-// PIDNamespace identifies the namespace that this process's pids belong to; 0 where the system has none.
+// PIDNamespace identifies the namespace that this process's pids belong to; 0 if the system has
+// none.
 var PIDNamespace = sync.OnceValue(func() int64 { return namespace("pid") })
 
 // Add is the moment d later, at most the last one that can be expressed.

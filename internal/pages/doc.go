@@ -1,3 +1,3 @@
 // Package pages reads an SQLite file page by page, without SQLite: a whole page can be read even
-// where the pages that lead to it are damaged. The format is that of sqlite.org/fileformat.html.
+// if the pages that lead to it are damaged. The format is that of sqlite.org/fileformat.html.
 package pages

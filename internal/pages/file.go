@@ -35,7 +35,7 @@ const (
 	pendingByte     = 0x40000000
 )
 
-// Open opens the file at path for reading. Nothing may write it meanwhile.
+// Open opens the file at path for reading. Nothing may write it while it is open.
 func Open(path string) (_ *File, err error) {
 	f := &File{PageSize: defaultPageSize, inWAL: map[int]int64{}}
 	if f.file, err = os.Open(path); err != nil {
@@ -213,7 +213,7 @@ func (f *File) pointer(n int) (kind, parent int) {
 // Root returns the root of the tree that a page belongs to, by the pointer map; 0 if it is
 // unknown.
 func (f *File) Root(n int) int {
-	for range 64 { // no tree is as deep
+	for range 64 { // no tree is that deep
 		switch kind, parent := f.pointer(n); kind {
 		case pointsRoot:
 			return n

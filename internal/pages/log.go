@@ -102,7 +102,7 @@ func Foreign(database io.ReaderAt, wal io.ReaderAt) (bool, error) {
 		if err != nil || again != nil && again.header == l.header && numberOf(after) == numberOf(header) {
 			return err == nil, err
 		}
-		// A program that has both open restarted the WAL meanwhile.
+		// A program that has both open has since restarted the WAL.
 	}
 }
 

@@ -33,7 +33,7 @@ var commitPatience = 12 * time.Second
 // closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
 var closePatience = 2 * time.Second
 
-// An Address is where a server is, and the schema in its database.
+// An Address is the hosts of a server, and the schema in its database.
 type Address struct {
 	config *pgconn.Config
 	schema string

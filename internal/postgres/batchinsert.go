@@ -82,7 +82,7 @@ func (w *wire) sameFrom(b *bound) int {
 	return from
 }
 
-// foldable reports whether the values are as the elements of an array are.
+// foldable reports whether the values are encoded as the elements of an array are.
 func (b *bound) foldable() bool {
 	if b.prepared == nil || b.many == "" || b.question != "" {
 		return false

@@ -11,7 +11,7 @@ import (
 	"selvedge/internal/engine"
 )
 
-// Config is what Open needs to know. Nothing in it has a default.
+// Config configures Open. No field has a default.
 type Config struct {
 	Lazy          bool // commits don't wait for the disk
 	Writers       int  // largest number of connections that write
@@ -84,7 +84,7 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 }
 
 // replacing reports whether a primary is being elected: a standby answers, and other hosts may.
-// Where no host answers, the call does not wait.
+// If no host answers, the call does not wait.
 func (e *Engine) replacing(err error) bool {
 	return len(e.address.hosts) > 1 && errors.Is(err, errStandby)
 }

@@ -87,7 +87,8 @@ func contested(err error) string {
 	return e.ConstraintName + " " + e.Detail
 }
 
-// isStale reports whether a prepared statement no longer fits its tables, which were changed meanwhile.
+// isStale reports whether a prepared statement no longer fits its tables, which have changed
+// since.
 func isStale(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	// its message is in the server's language

@@ -109,7 +109,7 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	return wal, err
 }
 
-// lockWaits are the waits of one process of the server, or of all where pid is 0, longest first.
+// lockWaits returns the waits of one process of the server, or of all if pid is 0, longest first.
 func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait,
 	err error,
 ) {

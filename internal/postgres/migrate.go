@@ -15,7 +15,7 @@ import (
 	"selvedge/migrations"
 )
 
-// Move is what Open did to the schema.
+// Move describes what Open did to the schema.
 type Move = engine.Move
 
 // oldestServer is the first version that this is tested with.

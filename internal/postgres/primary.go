@@ -121,7 +121,7 @@ func (s *scout) add(l *line) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.timeline < s.newest {
-		l.end() // replaced meanwhile
+		l.end() // replaced since it was opened
 	}
 	s.lines[l] = struct{}{}
 	if !s.running && !s.closed {
@@ -180,7 +180,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	case <-ctx.Done():
 		return
 	}
-	if s.heard(goodFor) { // another has asked meanwhile
+	if s.heard(goodFor) { // another caller has asked since
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, scoutPatience)

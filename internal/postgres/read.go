@@ -10,7 +10,7 @@ import (
 
 const sqlBeginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
-// Read runs fn in a read transaction. It runs again where the connection was lost.
+// Read runs fn in a read transaction. It retries if the connection was lost.
 func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	return e.read(ctx, why, fn, []bound{control(sqlBeginRead)})
 }

@@ -169,7 +169,7 @@ func (e *Engine) works(ctx context.Context, s *session) bool {
 }
 
 // settle reports whether the last transaction of a session was committed. Once patience has ended
-// it asks once more: this process may have been stopped meanwhile.
+// it asks once more: this process may have been stopped while it waited.
 func (e *Engine) settle(s *session) (happened bool, err error) {
 	began := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {

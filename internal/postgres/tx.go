@@ -254,7 +254,7 @@ const namesLocked = 1024
 // the lock, even if they were changed while it waited.
 func (*tx) Locking() string { return forChange }
 
-// InOrder is as the indexes have it, so that only rows are sorted that are alike in their beginning.
+// InOrder returns the order of the indexes, so that only rows with the same beginning are sorted.
 func (*rx) InOrder(column string) string { return engine.Start(column) + ", " + column }
 
 // Queue is Exec for a change whose count the caller does not need: it goes with the next statement,
@@ -403,7 +403,7 @@ func (t *tx) finish() error {
 	return t.StillOpen()
 }
 
-// SingleWriter is false: others write meanwhile.
+// SingleWriter returns false: others write at the same time.
 func (*tx) SingleWriter() bool { return false }
 
 // AliveSQL compares the owner's time in owner_beats with the server's clock.

@@ -96,7 +96,7 @@ type Rows struct {
 	converted bool         // database/sql has the row of Source
 	whole     bool         // they are closed before the caller sees the values
 	of        reflect.Type // the last struct
-	fields    [][]int      // where its fields are, by column
+	fields    [][]int      // the positions of its fields, by column
 	dest      []any        // a row's fields
 	targets   []any        // passed to database/sql instead
 	waiting   []waiting    // the Scanners among a row's destinations
@@ -109,7 +109,7 @@ type Source interface {
 	Step() bool
 	// Take reads the row into destinations that are usual, and reports whether it could.
 	Take(dest []any) bool
-	// Err is what ended the rows early.
+	// Err returns the error that ended the rows early.
 	Err() error
 }
 
@@ -122,7 +122,7 @@ func (r *Rows) Next() bool {
 	return r.Source.Step()
 }
 
-// Err is what ended the rows early.
+// Err returns the error that ended the rows early.
 func (r *Rows) Err() error {
 	if err := r.Rows.Err(); err != nil || r.Source == nil {
 		return err

@@ -33,7 +33,7 @@ type (
 	shmLockCall func(tls *libc.TLS, file uintptr, at, count, how int32) int32
 )
 
-// system is what SQLite calls without us.
+// system holds the functions that SQLite calls without us.
 var system struct {
 	vfs   uintptr
 	fcntl fcntlCall

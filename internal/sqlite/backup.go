@@ -92,9 +92,9 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
 	})
 }
 
-// markCopy assigns a copy a number, so that SQLite takes no WAL of the file for one of the copy's,
-// and a generation, so that the file's cursors expire in it. Files of schema 7 or less have no
-// generation. No other process looks at the copy yet, and it is synced later.
+// markCopy assigns a copy a number, so that SQLite takes no WAL of the file for one of the
+// copy's, and a generation, so that the file's cursors expire in it. Files of schema 7 or less
+// have no generation. No other process uses the copy yet, and it is synced later.
 func markCopy(ctx context.Context, path string) error {
 	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {

@@ -103,8 +103,8 @@ func (c *check) looks(ctx context.Context) error {
 	return nil
 }
 
-// look keeps what one look found. Where the file could not be read to the end that is one more
-// thing found, and no error.
+// look records what one look found. If the file could not be read to the end, that is one more
+// finding, and no error.
 func (c *check) look(found []engine.Problem, err error) error {
 	c.Problems = append(c.Problems, found...)
 	if err = failure(err); errors.Is(err, engine.ErrCorrupt) {
@@ -114,8 +114,8 @@ func (c *check) look(found []engine.Problem, err error) error {
 	return err
 }
 
-// beside makes a problem of the error of a look at a file that is known to be damaged: it lacks a
-// table, or a column.
+// beside turns into a problem the error of a look at a file that is known to be damaged: the file
+// lacks a table, or a column.
 func (c *check) beside(ctx context.Context, name string, err error) error {
 	if err == nil || len(c.Problems) == 0 || ctx.Err() != nil || primary(err) != sqlite3.SQLITE_ERROR {
 		return err

@@ -53,7 +53,7 @@ func (e *Engine) create(ctx context.Context) (err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = p.give(e.path)
 			if errors.Is(err, fs.ErrExist) {
-				return nil // another program made it without our locks; the next open looks at it
+				return nil // another program made it without our locks; the next open examines it
 			}
 			return err
 		}
@@ -170,9 +170,10 @@ func emptied(ctx context.Context, path string, o Config) error {
 	return nil
 }
 
-// writeHeader writes the header of an empty file. auto_vacuum takes only before the first page, and
-// whose file it is must be there with that page: another process may look at any moment. So both
-// are set in one transaction, and a deferred one, since an immediate one would make the page first.
+// writeHeader writes the header of an empty file. auto_vacuum takes effect only before the first
+// page, and the application_id must be there with that page: another process may look at any
+// moment. So both are set in one transaction, and a deferred one, since an immediate one would
+// make the page first.
 func writeHeader(ctx context.Context, pool *sqlx.DB) error {
 	var pages int
 	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {

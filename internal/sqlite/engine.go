@@ -19,7 +19,7 @@ import (
 // gone at Close.
 const memoryPath = ":memory:"
 
-// Config is what Open needs to know. Nothing in it has a default.
+// Config configures Open. No field has a default.
 type Config struct {
 	Synchronous    Synchronous
 	Readers        int // largest number of reading connections
@@ -27,7 +27,7 @@ type Config struct {
 	MustExist      bool
 	AnySchema      bool
 	KeepSchema     bool  // an older schema is an error, and not migrated
-	SchemaVersion  int64 // where a migration stops
+	SchemaVersion  int64 // the target of a migration
 	Mover          bool  // it is opened to move its rows, or rows into it: a file that is shut too
 	AllowNetworkFS bool
 	AllowLinks     bool
@@ -91,7 +91,7 @@ func (e *Engine) Clock() machine.BootTime { return machine.ReadBootTime() }
 // OneMachine is true: a WAL is shared by the memory of one.
 func (e *Engine) OneMachine() bool { return true }
 
-// Moved is what Open did to the schema.
+// Moved returns what Open did to the schema.
 func (e *Engine) Moved() Move { return e.moved }
 
 // Visits are calls that use the file without the engine's own connections. Close waits for them.

@@ -10,7 +10,7 @@ type drawnNumbers map[string]int64
 
 const sqlRaiseCounter = `UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1 AND seq < ?2`
 
-// Drawn has the counter of a table be n at least, also where the transaction is undone.
+// Drawn ensures that the counter of a table is at least n, even if the transaction is undone.
 func (t *tx) Drawn(table string, n int64) {
 	w := t.engine.writer
 	t.OnRollback(func() {

@@ -176,9 +176,9 @@ func unknown(err error) error {
 	}
 }
 
-// spoiled makes damage of the error of a row that could not be taken as its reader wants it, where
-// the row holds what its table can't. An error of SQLite, and one of the reader's own making, pass
-// as they are.
+// spoiled turns into damage the error of a row that could not be read as its reader wants it, if
+// the row holds a value that its table does not allow. It returns an error of SQLite, and one of
+// the reader's own, unchanged.
 func (s *session) spoiled(err error, query string, args []any) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
 		return err

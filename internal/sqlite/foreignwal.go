@@ -14,8 +14,7 @@ import (
 )
 
 // checkWAL refuses a WAL that belongs to another file: a killed program left it, and SQLite would
-// apply it to the file that lies here now. database is nil where no file lies here. SQLite has
-// opened neither.
+// apply it to the present file. database is nil if there is no file. SQLite has opened neither.
 func checkWAL(path string, database io.ReaderAt) (err error) {
 	wal, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // SQLite reports it

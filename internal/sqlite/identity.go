@@ -178,9 +178,9 @@ func (e *Engine) inPlace() error {
 	return e.besideInPlace()
 }
 
-// endsWhereItSays looks whether a file that became shorter has all the pages that its first page
-// counts, as it has where SQLite cut off the free ones at its end. Another process may be writing
-// them at this moment, the first page before the others.
+// endsWhereItSays reports whether a file that became shorter has all the pages that its first
+// page counts, as it has if SQLite cut off the free ones at its end. Another process may be
+// writing them at this moment, the first page before the others.
 func (e *Engine) endsWhereItSays() bool {
 	const looks = 20
 	for range looks {
@@ -204,8 +204,8 @@ func (e *Engine) endsWhereItSays() bool {
 	return false
 }
 
-// A folder is what lies beside the file as long as it is open for writing: SQLite removes its own
-// two with the last connection, and not before.
+// A folder records the files beside the database while that is open for writing: SQLite removes
+// its own two with the last connection, and not before.
 type folder struct {
 	mu    sync.Mutex
 	files map[string]fileKey // the -wal and the -shm

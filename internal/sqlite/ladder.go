@@ -38,7 +38,7 @@ func ProgramLadder() *Ladder {
 	return &programLadder
 }
 
-// known is what both engines ask of the ladder.
+// known returns the part of the ladder that both engines use.
 func (l *Ladder) known() engine.Ladder {
 	return engine.Ladder{Steps: l.Steps, Views: l.Views, What: "file"}
 }

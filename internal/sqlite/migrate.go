@@ -85,7 +85,7 @@ func versionsOf(ctx context.Context, path string, config Config) (engine.Version
 	return have, closeAfter(e, err)
 }
 
-// toRead returns the configuration for a look at a file of any schema.
+// toRead returns the configuration for reading a file of any schema.
 func (o Config) toRead() Config {
 	o.ReadOnly, o.AnySchema, o.Readers = true, true, 1
 	return o
@@ -148,8 +148,8 @@ func (f Closed) Rehearse(ctx context.Context) (_ Move, err error) {
 var errReplaced = errors.New("another file took the place of this one")
 
 // migrate brings the file to schema version target, in this process's turn among the writers and,
-// where other programs are shut out, with no other handle open. It does nothing when another
-// process was faster.
+// if other programs are shut out, with no other handle open. It does nothing if another process
+// was faster.
 func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64,
 	where direction,
 ) (err error) {
@@ -180,7 +180,7 @@ func (e *Engine) again(ctx context.Context, alone bool) error {
 	return e.samePath()
 }
 
-// samePath is errReplaced where the path is another file's now.
+// samePath returns errReplaced if the path now belongs to another file.
 func (e *Engine) samePath() error {
 	info, err := os.Stat(e.path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && keyOf(info) != e.file.key {
@@ -189,7 +189,8 @@ func (e *Engine) samePath() error {
 	return err
 }
 
-// reached reports whether another process has brought the file where this one wants it.
+// reached reports whether another process has brought the file to the version that this one
+// wants.
 func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok bool, err error) {
 	if err := e.samePath(); err != nil {
 		return false, err
@@ -293,7 +294,7 @@ func (m *migration) inTransaction(ctx context.Context) error {
 	}
 	changed, err := m.change(ctx)
 	if err != nil || !changed {
-		_, _ = s.exec(sqlRollback) // it fails where SQLite ended the transaction itself
+		_, _ = s.exec(sqlRollback) // it fails if SQLite ended the transaction itself
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return fmt.Errorf("%w (%w)", cause, err)
 		}

@@ -46,7 +46,8 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 	}
 }
 
-// newEngine is an engine for a path where a file can lie. Nothing is opened or made yet.
+// newEngine returns an engine for a path at which there can be a file. It opens and makes nothing
+// yet.
 func newEngine(path string, config Config) (*Engine, error) {
 	if path == "" || path == memoryPath {
 		return nil, fmt.Errorf("%w: %q names no file", engine.ErrInvalid, path)

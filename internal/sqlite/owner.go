@@ -20,7 +20,7 @@ import (
 // is stopped. The byte follows from the process's token alone, so the lock exists before the row
 // does and stays when the row is undone.
 
-// ownersAt is where the owners' bytes begin. SQLite's own end at 2^48.
+// ownersAt is the offset of the owners' bytes. SQLite's own end at 2^48.
 const ownersAt = 1 << 61
 
 // ownerByte is the byte of the process with this token.

@@ -11,7 +11,8 @@ import (
 	"selvedge/internal/engine"
 )
 
-// A stepHook is what SQLite calls now and then in a statement (sqlite.org/c3ref/progress_handler.html).
+// A stepHook is called by SQLite now and then in a statement
+// (sqlite.org/c3ref/progress_handler.html).
 type stepHook func(tls *libc.TLS, arg uintptr) int32
 
 // pageBytes is the size of a page of the files that we make.
@@ -28,7 +29,7 @@ func (s *session) used() (bytes int64, err error) {
 }
 
 // readPages counts the bytes of the pages that the connection's statements read while work runs
-// (SQLITE_DBSTATUS_CACHE_MISS), the only progress that SQLite reports. It counts only where the
+// (SQLITE_DBSTATUS_CACHE_MISS), the only progress that SQLite reports. It counts only if the
 // context wants progress.
 func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func() error) error {
 	if engine.Telling(ctx) == nil {

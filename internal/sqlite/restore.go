@@ -218,9 +218,9 @@ func (p *part) exchange(dest, aside string) error {
 // (sqlite.org/walformat.html, "WAL locks": the deadman switch).
 const shmInUse = 128
 
-// settleWAL moves the content of the WAL into the file that is replaced: another file must never
-// meet it. Where the file is too damaged for that, or the WAL is another file's, the WAL goes aside
-// with it.
+// settleWAL checkpoints the WAL into the file that is replaced: the WAL must never be applied to
+// another file. If the file is too damaged for that, or the WAL is another file's, the WAL is
+// renamed with it.
 func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) error {
 	settled := foreign
 	if settled == nil {
@@ -251,7 +251,7 @@ func (e *Engine) walAside(aside string) error {
 	return err
 }
 
-// orphanAside is walAside where no file, or an empty one, lies beside the WAL.
+// orphanAside is walAside if no file, or an empty one, lies beside the WAL.
 func (e *Engine) orphanAside(aside string) error {
 	if err := e.unused(); err != nil {
 		return err

@@ -78,7 +78,7 @@ func checkWALOf(path string) (err error) {
 	return checkWAL(path, file)
 }
 
-// alone keeps other programs from writing the file. Where this process may make no lock beside it,
+// alone keeps other programs from writing the file. If this process may make no lock beside it,
 // others' locks don't count either.
 func alone(ctx context.Context, path string, config Config) (free func() error, err error) {
 	info, err := os.Stat(path)

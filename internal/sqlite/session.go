@@ -227,8 +227,8 @@ func withConn(ctx context.Context, path string, fn func(handle) error) (err erro
 	return fn(h)
 }
 
-// immediately runs fn in a write transaction. The rollback fails, and is ignored, where SQLite
-// ended the transaction itself.
+// immediately runs fn in a write transaction. The rollback fails, and is ignored, if SQLite ended
+// the transaction itself.
 func immediately(ctx context.Context, conn *sqlx.Conn, fn func() error) error {
 	if _, err := conn.ExecContext(ctx, sqlBeginImmediate); err != nil {
 		return err
@@ -258,10 +258,10 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	return nil
 }
 
-// openPatience and patience are how long SQLite itself waits for a lock: while a file is opened or
-// migrated, and in service, a reader for a WAL that another process is recovering, the writer for
-// readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
-// outside SQLite, so that callers can leave.
+// openPatience and patience are how long SQLite itself waits for a lock: while a file is opened
+// or migrated, and in service, a reader for a WAL that another process is recovering, the writer
+// for readers before it starts the WAL again. SQLite does not wait for the writer's turn: the
+// writer waits for it outside SQLite, so that callers can leave.
 const openPatience = 20 * time.Millisecond
 
 var (

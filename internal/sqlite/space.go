@@ -226,7 +226,7 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 const stepBytes = 3 * pageBytes
 
 // blocked reports whether reads keep a WAL from starting again that is as long as a nearly full
-// disk can take.
+// disk can hold.
 func (s *space) blocked() bool {
 	return s.free.Load() < littleFree && s.walPages.Load() > s.walLimit()
 }
@@ -262,7 +262,7 @@ func (s *space) walLimit() int64 {
 	return max(s.free.Load()/8, s.whole.Load()/4, leastReserve/4) / pageBytes
 }
 
-// reserve looks at the reserve, and makes or fills it where the disk has room.
+// reserve examines the reserve, and makes or fills it if the disk has room.
 func (s *space) reserve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -292,7 +292,7 @@ func (r *rows) spoiled(err error) error {
 	return err
 }
 
-// Err is what ended the rows early.
+// Err returns the error that ended the rows early.
 func (r *rows) Err() error { return r.rx.after(r.Rows.Err()) }
 
 // Close ends the query and puts its statement back.

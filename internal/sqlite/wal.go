@@ -25,8 +25,9 @@ import (
 const (
 	WALRestartPages = 2 * walCheckpointPages
 	walWaitPages    = 14336
-	// walTruncatePages is from where the file of a WAL is cut off when it starts again. Below, it
-	// stays allocated: a durable append into an allocated WAL takes half the time.
+	// walTruncatePages is the size from which the file of a WAL is truncated when it starts
+	// again. A smaller one stays allocated: a durable append into an allocated WAL takes half the
+	// time.
 	walTruncatePages = 4 * walCheckpointPages
 	gapAgain         = 30 * time.Second // until the next try after another process's read was longer than that
 	gapTry           = 20 * time.Millisecond
@@ -105,8 +106,8 @@ func (w *writer) boundWAL() {
 	} else if !c.asked.IsZero() {
 		w.openGap()
 	}
-	// The next look comes halfway to the limit, at the rate of the commits since the last, or where a
-	// larger commit passes it.
+	// The next look comes halfway to the limit, at the rate of the commits since the last, or
+	// when a larger commit passes it.
 	c.limit = above
 	rate := max(1, (size.Log-c.seen)/max(1, c.since))
 	c.lookIn = min(max((above-size.Log)/rate/2, 1), walLookEvery)
@@ -180,8 +181,8 @@ func (w *writer) openGap() {
 	}
 }
 
-// walSize is what PRAGMA wal_checkpoint answers: the pages in the WAL and those of them that are in
-// the file too.
+// walSize is the result of PRAGMA wal_checkpoint: the pages in the WAL and how many of them are
+// in the file too.
 type walSize struct {
 	Busy         int64 `db:"busy"`
 	Log          int64 `db:"log"`
@@ -220,7 +221,7 @@ func (s *session) begin() error {
 		err = s.number()
 	}
 	if err != nil {
-		_, _ = s.exec(sqlRollback) // where SQLite has not done so itself
+		_, _ = s.exec(sqlRollback) // if SQLite has not done so itself
 	}
 	return err
 }

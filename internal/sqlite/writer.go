@@ -116,8 +116,8 @@ func (w *writer) enter(r *request) (alone bool, err error) {
 }
 
 // serveAlone runs one caller's call on its own goroutine: handing it to another one and waking up
-// again takes longer than an append. It returns false where another process or program has its
-// turn; then the caller queues.
+// again takes longer than an append. It returns false if another process or program has its turn;
+// then the caller queues.
 func (w *writer) serveAlone(r *request) bool {
 	defer w.leave()
 	if !w.tryLock() {
