@@ -112,7 +112,7 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 			if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) `+engine.Quoted(name)); err != nil {
 				return err
 			}
-			if w := s.wire.warned; w != nil { // for a table that it leaves as it is the server only warns
+			if w := s.wire.warned; w != nil { // about a table that it skips
 				return notScrubbed(fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message))
 			}
 		}

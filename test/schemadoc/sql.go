@@ -160,7 +160,8 @@ func isWord(s string) bool {
 	}) < 0
 }
 
-// inParentheses returns the text between the first parenthesis of list and its partner, and the rest.
+// inParentheses returns the text between the first parenthesis of list and its partner, and the
+// rest.
 func inParentheses(list []token) (inside, rest []token) {
 	from := -1
 	for i, t := range list {

@@ -600,7 +600,7 @@ func (open streams[R, X]) dense(t *testing.T, at place) {
 				if err != nil {
 					t.Error(err)
 				}
-				err = d.Write(t.Context(), "storetest", func(tx *db.Tx) error { // a rollback leaves no hole
+				err = d.Write(t.Context(), "storetest", func(tx *db.Tx) error { // rolled back: no hole
 					return errors.Join(s.append(tx, ref, "undone"), failure)
 				})
 				if !errors.Is(err, failure) {
