@@ -43,7 +43,7 @@ func Problem(document []byte) string {
 func (r *reader) read() ([]byte, error) {
 	reason := serdejson.Read(r.document, 0, func(s *serdejson.Scanner) bool {
 		r.s = s
-		return pausedWorkflow.read(r)
+		return parsed()["PausedWorkflow"].read(r)
 	})
 	if reason != "" {
 		return nil, &Error{Reason: reason}

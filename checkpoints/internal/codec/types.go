@@ -3,6 +3,7 @@ package codec
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // types are the types of the original's document (car-workflow 0.27.0), which decide what can be
@@ -137,7 +138,9 @@ struct CompensationResult: for_stage_id text; status succeeded|failed|skipped|co
 
 const marks = "=~@!" // after a type
 
-var pausedWorkflow = parseTypes()["PausedWorkflow"]
+// parsed has the types by name. It parses them at the first use: a program that imports the store
+// pays nothing before main.
+var parsed = sync.OnceValue(parseTypes)
 
 // A structure is a struct of the original, or an enum with the variant in a member "type" beside
 // the variant's own members.
