@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A statement is what query needs to know about SQL before SQLite sees it. The driver runs every
@@ -153,13 +154,14 @@ const (
 // Each expression matches the token at the start of a text, by the rules of SQLite and of
 // PostgreSQL (postgresql.org/docs/15/sql-syntax-lexical.html). An unclosed token extends to the end
 // of the text. A byte order mark, which editors put before a script, is blank. On a server a
-// parameter may also be written :name, :: is a cast, and :1 occurs in the slice of an array.
+// parameter may also be written :name, :: is a cast, and :1 occurs in the slice of an array. They are
+// compiled at the first use, since most commands have none.
 var (
 	fileTokens = tokens(`[ \t\n\f\r]|\x{feff}|--[^\n]*\n?|/\*.*?(?:\*/|\z)`,
 		"`(?:[^`]|``)*`?|"+`\[[^\]]*\]?`, `[:@$]NAME+`, `NAME+|.`)
 	serverTokens = tokens(`[ \t\n\f\r]|\x{feff}|--[^\r\n]*`,
 		`[eE]'(?:\\.|[^'\\])*(?:'|\\)?`, `:LETTERNAME*|:\$NAME*|\$NAME+`, `::|:=|NAME+|.`)
-	dollarTag = regexp.MustCompile(inNames.Replace(`^\$(?:LETTER(?:LETTER|[0-9])*)?\$`))
+	dollarTag = compiled(`^\$(?:LETTER(?:LETTER|[0-9])*)?\$`)
 )
 
 // inNames replaces NAME by the bytes of names and numbers (SQLite's IdChar), and LETTER by those
@@ -167,16 +169,20 @@ var (
 var inNames = strings.NewReplacer("NAME", `[\w$\x{80}-\x{10FFFF}]`, "LETTER", `[A-Za-z_\x{80}-\x{10FFFF}]`)
 
 // tokens makes the expression of an engine from what differs between the engines.
-func tokens(blank, quoted, variable, other string) *regexp.Regexp {
-	return regexp.MustCompile(inNames.Replace(`(?s)^(?:(` + blank + `)|([xX]?'(?:[^']|'')*'?|"(?:[^"]|"")*"?|` +
-		quoted + `)|(\?NAME*|` + variable + `)|` + other + `)`))
+func tokens(blank, quoted, variable, other string) func() *regexp.Regexp {
+	return compiled(`(?s)^(?:(` + blank + `)|([xX]?'(?:[^']|'')*'?|"(?:[^"]|"")*"?|` +
+		quoted + `)|(\?NAME*|` + variable + `)|` + other + `)`)
+}
+
+func compiled(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(inNames.Replace(expression)) })
 }
 
 // nextToken returns the kind and length of the token at the start of text, which is not empty.
 func nextToken(text string) (tokenKind, int) { return match(fileTokens, text) }
 
-func match(tokens *regexp.Regexp, text string) (kind tokenKind, length int) {
-	at := tokens.FindStringSubmatchIndex(text)
+func match(tokens func() *regexp.Regexp, text string) (kind tokenKind, length int) {
+	at := tokens().FindStringSubmatchIndex(text)
 	for k := tokenBlank; k <= tokenVariable; k++ {
 		if at[2*k] >= 0 {
 			kind = k
@@ -191,7 +197,7 @@ func nextServerToken(text string) (tokenKind, int) {
 	if strings.HasPrefix(text, "/*") {
 		return tokenBlank, nestedComment(text)
 	}
-	if tag := dollarTag.FindString(text); tag != "" {
+	if tag := dollarTag().FindString(text); tag != "" {
 		if end := strings.Index(text[len(tag):], tag); end >= 0 {
 			return tokenQuoted, end + 2*len(tag)
 		}
