@@ -134,9 +134,8 @@ func (a *app) report(err error) int {
 	}
 	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
-		to := &app{stdout: &jsonEscaper{to: a.stderr}}
-		//nolint:errcheck // there is nowhere left to tell
-		to.printJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint, heldBy(err)}})
+		detail := errorDetail{k.word, a.op(), message, hint, heldBy(err)}
+		_ = writeJSON(&jsonEscaper{to: a.stderr}, errorAnswer{detail}) // it can be reported nowhere else
 		return k.exit
 	}
 	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above

@@ -90,8 +90,8 @@ func (a *app) openFault(err error) error {
 	case a.nothingThere(err):
 		return withHint(err, "make it with: %s", up)
 	case errors.Is(err, db.ErrNotFound):
-		if make := a.createdb(); make != "" {
-			return withHint(err, "make the database with: %s", make)
+		if command := a.createdb(); command != "" {
+			return withHint(err, "make the database with: %s", command)
 		}
 	case errors.Is(err, db.ErrInvalid) && there && !info.Mode().IsRegular():
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}

@@ -63,10 +63,13 @@ func (w *jsonEscaper) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (a *app) printJSON(value any) error {
+func (a *app) printJSON(value any) error { return writeJSON(a.stdout, value) }
+
+// writeJSON writes a value as a line of JSON.
+func writeJSON(to io.Writer, value any) error {
 	text, err := encodeJSON(value)
 	if err == nil {
-		_, err = a.stdout.Write(append(text, '\n'))
+		_, err = to.Write(append(text, '\n'))
 	}
 	return err
 }
