@@ -106,15 +106,19 @@ torture: ## kill, fail and cut the power at every system call of every public wr
 	go build $(BUILD) -o bin/torture ./test/torture
 	bin/torture $(TORTUREFLAGS)
 
-# What the race detector would only slow down: replays, of falsified answers too, faults that the conformance suite must notice, and
-# commands that make one call after another; what measures memory or room on a disk; what reads a whole damaged file again and again;
-# what only starts, kills or traces other processes, which are their own race.
-NO_RACE := ^Test(Transcripts|Trees|RandomTrees|TheJudge|Judge_|Image_|TheDemo|TheProgramInTheREADME|EveryCommand|Pages_SQLite3)
-NO_RACE := $(NO_RACE)|^Test(StorePages_|Check_EveryImportedTree|EveryFaultIsNoticed|Foreign_EveryStep)
-NO_RACE := $(NO_RACE)|^Test(MemoryStaysFlat|Import_LineOf64MB|ALineThatIsTooLong|APageOfATraceIsWeighed|Root(FullDisk_EmptiedByDeleting|FullDisk_HasAWayOut|GiveBack_)|WhatADeletionFreed)
-NO_RACE := $(NO_RACE)|^Test(AFlippedBit|NoStatementGoes|Salvage|EightProcessesOpen|Import_KilledAnywhere|AGrowingFile|AnswersHaveTheDocumented)|^Test.*Falsified
-# Of the scripts, those that follow, report progress, import, migrate and move run with it.
-NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health|imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
+# What the race detector would only slow down: replays, of falsified answers too, faults that the conformance
+# suite must notice, and commands that make one call after another; what measures memory or room on a disk; what
+# reads a whole damaged file again and again; what only starts, kills or traces other processes, which are their
+# own race. Of the scripts, those that follow, report progress, import, migrate and move run with it.
+NO_RACE := ^Test(Transcripts|Trees|RandomTrees|TheJudge|Judge_|Image_|TheDemo|TheProgramInTheREADME)
+NO_RACE := $(NO_RACE)|^Test(EveryCommand|Pages_SQLite3|StorePages_|Check_EveryImportedTree)
+NO_RACE := $(NO_RACE)|^Test(EveryFaultIsNoticed|Foreign_EveryStep|MemoryStaysFlat|Import_LineOf64MB)
+NO_RACE := $(NO_RACE)|^Test(ALineThatIsTooLong|APageOfATraceIsWeighed|WhatADeletionFreed)
+NO_RACE := $(NO_RACE)|^TestRoot(FullDisk_EmptiedByDeleting|FullDisk_HasAWayOut|GiveBack_)
+NO_RACE := $(NO_RACE)|^Test(AFlippedBit|NoStatementGoes|Salvage|EightProcessesOpen|Import_KilledAnywhere)
+NO_RACE := $(NO_RACE)|^Test(AGrowingFile|AnswersHaveTheDocumented)|^Test.*Falsified
+NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health)$$
+NO_RACE := $(NO_RACE)|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 
 .PHONY: quick
 quick: ## test what a change most likely broke, for a minute: changed packages, then those that import them
