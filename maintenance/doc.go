@@ -1,5 +1,6 @@
-// Package maintenance works across all stores of a file. Salvage copies the intact rows of a
-// damaged file into a new one, Check reads everything as the stores do, Recover frees what dead
-// processes held, Prune applies the retention to items that have ended, and Redact erases a secret
-// everywhere.
+// Package maintenance has what an operator of a database needs. Migrate, Move, Restore, Compact and
+// Salvage work on a whole file, or a server's database, that no handle has open. Repair, Scrub and
+// GiveBack work on an open one. SetRetention stores limits, and Prune applies them in all stores;
+// Check reads everything as the stores do, Recover frees what dead processes held, and Redact
+// erases a secret everywhere.
 package maintenance

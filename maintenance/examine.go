@@ -38,7 +38,7 @@ func examine(ctx context.Context, d *db.DB) (x Examination, err error) {
 
 // Repair recreates views, triggers and indexes of the schema that are missing or differ from what
 // this program creates, and schema texts with a few flipped bits. It returns the names of what it
-// recreated, including what Open repaired. It changes no row. Open repairs schema texts by itself
+// recreated, including what db.Open repaired. It changes no row. db.Open repairs schema texts by itself
 // if it can't parse the schema; a user's own view that can't be parsed becomes one whose only row
 // is its text. A read-only handle repairs nothing.
 func Repair(ctx context.Context, d *db.DB) (made []string, err error) {

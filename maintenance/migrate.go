@@ -86,7 +86,7 @@ func migrated(m engine.Move) Migrated {
 // Migrate brings the file at path to schema version o.SchemaVersion, up or down, and creates it if
 // it is missing. It takes effect as a whole or not at all. Rows are counted before and after; a
 // migration that changes the counts in an undeclared way fails. What users have added to the file
-// stays; if it does not fit the new schema, Migrate returns ErrConflict and names it.
+// stays; if it does not fit the new schema, Migrate returns db.ErrConflict and names it.
 //
 // Migrating down works for files only, always makes a backup, and loses what the versions in
 // between added.

@@ -48,17 +48,17 @@ type MoveDifference struct {
 }
 
 // Move copies all of one database to another: from a file to a server, back, or to another server.
-// from and to are as for Open; of the options, Synchronous, AllowNetworkFS, AllowLinks, LockTimeout
+// from and to are as for db.Open; of the options, AllowNetworkFS, AllowLinks, LockTimeout
 // and Now apply. Afterwards both hold the same rows: ids, counters, owners, claims, the quarantine,
 // and the generation, so that older cursors continue in the target.
 //
 // From the beginning of a move nothing else may write to from: a file must not be open anywhere,
-// and a server must have no living owner (ErrBusy names it). From then on, Open for writing and
-// every Write return ErrMoved with the target's name; reading continues. to must be empty or
+// and a server must have no living owner (db.ErrBusy names it). From then on, db.Open for writing and
+// every Write return db.ErrMoved with the target's name; reading continues. to must be empty or
 // missing, and can't be opened until it is complete.
 //
 // A Move that was interrupted, even by a crash, continues when it is called again; AbandonMove
-// undoes it. At the end every row is compared; a difference is ErrConflict and listed in Differs.
+// undoes it. At the end every row is compared; a difference is db.ErrConflict and listed in Differs.
 // Then from is marked as moved, for good, and to is opened. At no moment do both accept work.
 func Move(ctx context.Context, from, to string, o db.Options) (moved Moved, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
@@ -116,7 +116,7 @@ type Abandoned struct {
 // AbandonMove undoes a Move if its target is not open yet: from accepts work again. With to, it
 // also removes what was copied there. With "" it examines the target that from names and leaves its
 // contents; that database can't be opened until a move from the same source to it, or AbandonMove
-// with its address. A target that already accepts work is ErrMoved: move back instead. That is
+// with its address. A target that already accepts work is db.ErrMoved: move back instead. That is
 // possible even if from is not marked as moved: a server that failed over, or a copy of the file,
 // has lost the end of the move. An unreachable target is an error; AbandonMoveToLost does not check
 // it. Once from is marked as moved, only AbandonMove with to releases it.

@@ -66,8 +66,8 @@ type StoreSalvaged struct {
 // The row of every run is made to agree with the rest of its trace, so that Check finds no problem
 // in the new file, and a salvage of that file changes nothing.
 //
-// Salvage does not change the damaged file, which must not be open anywhere (ErrBusy). An existing
-// file at to is ErrConflict.
+// Salvage does not change the damaged file, which must not be open anywhere (db.ErrBusy). An existing
+// file at to is db.ErrConflict.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (s Salvaged, err error) {
 	const hint = "bring back the server's own backup; pg_amcheck tells what is damaged"
 	if err := inFile(ctx, to, db.Options{}, "salvage", hint,
