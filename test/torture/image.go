@@ -216,7 +216,7 @@ func (im *image) story(sc *script) *story {
 	st := newStory(sc)
 	for _, e := range im.events[:im.cut.at] {
 		if e.kind == evLine {
-			st.hear(e.line)
+			st.record(e.line)
 		}
 	}
 	return st

@@ -38,8 +38,8 @@ func newStory(sc *script) *story {
 	return &story{answers: make([]answer, len(sc.ops)), errors: make([]string, len(sc.ops)), current: -1}
 }
 
-// hear takes one line.
-func (s *story) hear(line string) {
+// record takes one line.
+func (s *story) record(line string) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
 	case "armed":

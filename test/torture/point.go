@@ -108,7 +108,7 @@ func (p *point) run(folder string, rec *record) (episode, error) {
 	hitAt := 0
 	t := &tracer{folder: folder}
 	t.line = func(line string) {
-		e.story.hear(line)
+		e.story.record(line)
 		if rec != nil {
 			rec.say(line)
 		}
