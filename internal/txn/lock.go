@@ -6,33 +6,21 @@ package txn
 // clause; rows are locked in the order of the result. In a file there is one writer, and Lock does
 // nothing.
 func (tx *Tx) Lock(query string, args ...any) error {
-	if err := tx.run(args); err != nil {
-		return err
-	}
-	defer tx.leave()
-	return tx.engine.Lock(query, args)
+	return tx.do(args, func() error { return tx.engine.Lock(query, args) })
 }
 
 // Hold keeps the rows that the query selects from being removed, until the transaction ends: the
 // holder of a lease does its work after it. Others may still change a row, but not its keys, as a
 // renewal does. The query is as for Lock.
 func (tx *Tx) Hold(query string, args ...any) error {
-	if err := tx.run(args); err != nil {
-		return err
-	}
-	defer tx.leave()
-	return tx.engine.Hold(query, args)
+	return tx.do(args, func() error { return tx.engine.Hold(query, args) })
 }
 
 // LockName excludes other transactions that lock the same name of a table, until this one ends. It
 // is for check-then-insert, when there is no row to lock yet. What is read after it is as for Lock.
 // In a file it does nothing.
 func (tx *Tx) LockName(table, name string) error {
-	if err := tx.enter(); err != nil {
-		return err
-	}
-	defer tx.leave()
-	return tx.engine.LockName(table, name)
+	return tx.do(nil, func() error { return tx.engine.LockName(table, name) })
 }
 
 // mostReplaced is how often a row may be replaced while its lock is awaited, before the row counts

@@ -7,20 +7,12 @@ import (
 // Owner returns the number under which this process owns claims in the file. The first call creates
 // its row and its lock.
 func (tx *Tx) Owner() (int64, error) {
-	if err := tx.enter(); err != nil {
-		return 0, err
-	}
-	defer tx.leave()
-	return tx.engine.Owner()
+	return ask(&tx.Rx, nil, func() (int64, error) { return tx.engine.Owner() })
 }
 
 // Owns reports whether id is this process.
 func (rx *Rx) Owns(id int64) (bool, error) {
-	if err := rx.enter(); err != nil {
-		return false, err
-	}
-	defer rx.leave()
-	return rx.engine.Owns(id)
+	return ask(rx, nil, func() (bool, error) { return rx.engine.Owns(id) })
 }
 
 // OwnerAlive reports whether the process with this number is running, or may be: a stopped process
@@ -42,11 +34,7 @@ const (
 
 // OwnerLife reports whether the process with this number is running.
 func (rx *Rx) OwnerLife(id int64) (Life, error) {
-	if err := rx.enter(); err != nil {
-		return LifeUnknown, err
-	}
-	defer rx.leave()
-	return rx.engine.Life(id)
+	return ask(rx, nil, func() (Life, error) { return rx.engine.Life(id) })
 }
 
 // AliveSQL returns an SQL condition that is true if the owner in a column is known to be alive. A

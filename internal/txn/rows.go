@@ -11,12 +11,12 @@ import (
 // each row is valid until the next one. An error ends the loop.
 func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
-		rows, err := rx.query(query, args)
+		rows, err := ask(rx, args, func() (engine.Rows, error) { return rx.engine.Query(query, args) })
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		each(rows, yield)
+		(&Rows{rx, rows}).each(yield)
 	}
 }
 
@@ -43,24 +43,11 @@ func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) 
 // QueryContext is Query for statements that people write: the statement is not kept prepared, it is
 // interrupted when ctx ends, and its columns are known before the first row.
 func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) {
-	if err := rx.run(args); err != nil {
-		return nil, err
-	}
-	defer rx.leave()
-	rows, err := rx.engine.QueryContext(ctx, query, args)
+	rows, err := ask(rx, args, func() (engine.Rows, error) { return rx.engine.QueryContext(ctx, query, args) })
 	if err != nil {
 		return nil, err
 	}
 	return &Rows{rx, rows}, nil
-}
-
-func (rx *Rx) query(query string, args []any) (*Rows, error) {
-	if err := rx.run(args); err != nil {
-		return nil, err
-	}
-	defer rx.leave()
-	rows, err := rx.engine.Query(query, args)
-	return &Rows{rx, rows}, err
 }
 
 // Rows are the rows of QueryContext. They are closed at the end of All, or with the transaction.
@@ -71,19 +58,13 @@ type Rows struct {
 
 // Columns are the names of the columns.
 func (r *Rows) Columns() ([]string, error) {
-	if err := r.rx.enter(); err != nil {
-		return nil, err
-	}
-	defer r.rx.leave()
-	return r.rows.Columns()
+	return ask(r.rx, nil, func() ([]string, error) { return r.rows.Columns() })
 }
 
 // All reads the rows once, one by one, as Query does.
-func (r *Rows) All() iter.Seq2[*Row, error] {
-	return func(yield func(*Row, error) bool) { each(r, yield) }
-}
+func (r *Rows) All() iter.Seq2[*Row, error] { return r.each }
 
-func each(r *Rows, yield func(*Row, error) bool) {
+func (r *Rows) each(yield func(*Row, error) bool) {
 	defer r.close()
 	row := (*Row)(r)
 	for {
@@ -100,14 +81,12 @@ func each(r *Rows, yield func(*Row, error) bool) {
 
 // next reports whether there is another row, and why not.
 func (r *Rows) next() (bool, error) {
-	if err := r.rx.enter(); err != nil {
-		return false, err
-	}
-	defer r.rx.leave()
-	if r.rows.Next() {
-		return true, nil
-	}
-	return false, r.rows.Err()
+	return ask(r.rx, nil, func() (bool, error) {
+		if r.rows.Next() {
+			return true, nil
+		}
+		return false, r.rows.Err()
+	})
 }
 
 func (r *Rows) close() {
@@ -122,20 +101,12 @@ type Row Rows
 
 // Scan reads the row's columns in order.
 func (r *Row) Scan(dest ...any) error {
-	if err := r.rx.enter(); err != nil {
-		return err
-	}
-	defer r.rx.leave()
-	return r.rows.Scan(dest...)
+	return r.rx.do(nil, func() error { return r.rows.Scan(dest...) })
 }
 
 // ScanStruct reads the row into a struct with db tags.
 func (r *Row) ScanStruct(dest any) error {
-	if err := r.rx.enter(); err != nil {
-		return err
-	}
-	defer r.rx.leave()
-	return r.rows.ScanStruct(dest)
+	return r.rx.do(nil, func() error { return r.rows.ScanStruct(dest) })
 }
 
 // InOrder is the ORDER BY expression for a column that may hold more than [MaxID] bytes:
@@ -144,9 +115,5 @@ func (rx *Rx) InOrder(column string) string { return rx.engine.InOrder(column) }
 
 // Relations returns the tables and views of the database, views first, by name.
 func (rx *Rx) Relations() ([]engine.Relation, error) {
-	if err := rx.enter(); err != nil {
-		return nil, err
-	}
-	defer rx.leave()
-	return rx.engine.Relations()
+	return ask(rx, nil, func() ([]engine.Relation, error) { return rx.engine.Relations() })
 }

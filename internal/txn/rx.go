@@ -115,8 +115,8 @@ func (rx *Rx) leave() { rx.mu.Unlock() }
 // Now is the time of this transaction, in UTC, the same at every call.
 func (rx *Rx) Now() time.Time { return rx.now }
 
-// run is enter for a statement with arguments.
-func (rx *Rx) run(args []any) error {
+// do runs a statement with these arguments, which uses the engine.
+func (rx *Rx) do(args []any, statement func() error) error {
 	for i, arg := range args {
 		switch arg.(type) {
 		case nil, int64, string, []byte, int, bool, float64: // the usual ones
@@ -127,16 +127,25 @@ func (rx *Rx) run(args []any) error {
 			}
 		}
 	}
-	return rx.enter()
+	if err := rx.enter(); err != nil {
+		return err
+	}
+	defer rx.leave()
+	return statement()
+}
+
+// ask is do for a statement with an answer.
+func ask[T any](rx *Rx, args []any, statement func() (T, error)) (answer T, err error) {
+	err = rx.do(args, func() (err error) {
+		answer, err = statement()
+		return err
+	})
+	return answer, err
 }
 
 // Get reads one row into dest, a struct with db tags or a scalar. No row is engine.ErrNotFound.
 func (rx *Rx) Get(dest any, query string, args ...any) error {
-	if err := rx.run(args); err != nil {
-		return err
-	}
-	defer rx.leave()
-	return rx.engine.Get(dest, query, args)
+	return rx.do(args, func() error { return rx.engine.Get(dest, query, args) })
 }
 
 // Find is Get for a row that may be missing: it reports whether there was one. If there was none, a
@@ -151,11 +160,7 @@ func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 
 // Select reads all rows into dest, a pointer to a slice of structs with db tags or of scalars.
 func (rx *Rx) Select(dest any, query string, args ...any) error {
-	if err := rx.run(args); err != nil {
-		return err
-	}
-	defer rx.leave()
-	return rx.engine.Select(dest, query, args)
+	return rx.do(args, func() error { return rx.engine.Select(dest, query, args) })
 }
 
 // Prefetch prefetches a query. On a server the query is sent with the next statement, together with
@@ -163,11 +168,7 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 // same statement and arguments. Exec drops all answers. The caller must know that statements queued
 // meanwhile don't change the answer.
 func (rx *Rx) Prefetch(query string, args ...any) error {
-	if err := rx.run(args); err != nil {
-		return err
-	}
-	defer rx.leave()
-	return rx.engine.Prefetch(query, args)
+	return rx.do(args, func() error { return rx.engine.Prefetch(query, args) })
 }
 
 // Prefetches is false if Exec dropped prefetched answers, so that the caller may prefetch again. In a

@@ -20,22 +20,14 @@ func (tx *Tx) Begin(in *Handle, x engine.Tx) {
 
 // Exec changes rows and returns their number.
 func (tx *Tx) Exec(query string, args ...any) (int64, error) {
-	if err := tx.run(args); err != nil {
-		return 0, err
-	}
-	defer tx.leave()
-	return tx.engine.Exec(query, args)
+	return ask(&tx.Rx, args, func() (int64, error) { return tx.engine.Exec(query, args) })
 }
 
 // Queue is Exec for a change whose row count does not matter. On a server it may be sent with the
 // next statement, or with the commit, instead of in a message of its own; its error is then that of
 // the next statement or the commit. So use it for changes that the caller's input can't make fail.
 func (tx *Tx) Queue(query string, args ...any) error {
-	if err := tx.run(args); err != nil {
-		return err
-	}
-	defer tx.leave()
-	return tx.engine.Queue(query, args)
+	return tx.do(args, func() error { return tx.engine.Queue(query, args) })
 }
 
 // ExecAndCommit is Exec for the only change of a transaction, and the last statement of its function if it
@@ -43,21 +35,13 @@ func (tx *Tx) Queue(query string, args ...any) error {
 // the function then returns an error. If it changed no row, the function may continue, as in a new
 // transaction: it must lock again what it had locked.
 func (tx *Tx) ExecAndCommit(query string, args ...any) (int64, error) {
-	if err := tx.run(args); err != nil {
-		return 0, err
-	}
-	defer tx.leave()
-	return tx.engine.ExecAndCommit(query, args)
+	return ask(&tx.Rx, args, func() (int64, error) { return tx.engine.ExecAndCommit(query, args) })
 }
 
 // Number returns the key for a new row of a table that numbers its rows. Later calls return
 // higher numbers. On a server an unused number is not used again.
 func (tx *Tx) Number(table string) (int64, error) {
-	if err := tx.enter(); err != nil {
-		return 0, err
-	}
-	defer tx.leave()
-	return tx.engine.Number(table)
+	return ask(&tx.Rx, nil, func() (int64, error) { return tx.engine.Number(table) })
 }
 
 // Expect announces how many more rows of a table Number will number: a server then numbers them
@@ -101,11 +85,7 @@ func (tx *Tx) Savepoint(fn func() error) error {
 }
 
 func (tx *Tx) savepoint() (engine.Savepoint, error) {
-	if err := tx.enter(); err != nil {
-		return nil, err
-	}
-	defer tx.leave()
-	return tx.engine.Savepoint()
+	return ask(&tx.Rx, nil, func() (engine.Savepoint, error) { return tx.engine.Savepoint() })
 }
 
 // AfterCommit runs fn once the transaction is committed, before Write returns; not if it is undone.
@@ -123,9 +103,5 @@ func (tx *Tx) AfterCommit(fn func()) {
 // load. The server does that by itself within about a minute, and until then a page of a list may
 // cost as much as the whole list. A file needs none.
 func (tx *Tx) Analyze() error {
-	if err := tx.enter(); err != nil {
-		return err
-	}
-	defer tx.leave()
-	return tx.engine.Analyze()
+	return tx.do(nil, func() error { return tx.engine.Analyze() })
 }
