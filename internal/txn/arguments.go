@@ -3,36 +3,19 @@ package txn
 import (
 	"database/sql"
 	"database/sql/driver"
-	"reflect"
 	"time"
 )
 
-// isTime looks where a driver would look for a value. Drivers write a time as a text of their own,
+// isTime converts an argument as database/sql does. Drivers write a time as a text of their own,
 // which does not sort.
 func isTime(arg any) bool {
-	for {
-		switch a := arg.(type) {
-		case time.Time, *time.Time:
-			return true
-		case sql.NamedArg:
-			arg = a.Value
-			continue
-		case driver.Valuer:
-			v := reflect.ValueOf(a)
-			if v.Kind() == reflect.Pointer && v.IsNil() {
-				return false
-			}
-			value, err := a.Value()
-			if err != nil {
-				return false // the driver reports it
-			}
-			_, ok := value.(time.Time)
-			return ok
-		}
-		v := reflect.ValueOf(arg)
-		if v.Kind() != reflect.Pointer || v.IsNil() {
-			return false
-		}
-		arg = v.Elem().Interface()
+	switch a := arg.(type) {
+	case *time.Time:
+		return true
+	case sql.NamedArg:
+		return isTime(a.Value)
 	}
+	value, err := driver.DefaultParameterConverter.ConvertValue(arg) // the driver reports an error
+	_, is := value.(time.Time)
+	return err == nil && is
 }
