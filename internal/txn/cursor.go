@@ -1,9 +1,11 @@
 package txn
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"io"
 
 	"selvedge/internal/engine"
 )
@@ -39,9 +41,9 @@ func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) e
 	if err != nil {
 		return NotThisCursor(cursor)
 	}
-	in := cursorReader{rest: raw}
+	in := cursorReader{Reader: bytes.NewReader(raw)}
 	generation, name := in.uvarint(), in.text()
-	if in.bad || name != of {
+	if in.err != nil || name != of {
 		return NotThisCursor(cursor)
 	}
 	for i := range numbers {
@@ -50,7 +52,7 @@ func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) e
 	for _, text := range texts {
 		*text = in.text()
 	}
-	if in.bad || len(in.rest) > 0 {
+	if in.err != nil || in.Len() > 0 {
 		return NotThisCursor(cursor)
 	}
 	if generation != rx.generation() {
@@ -75,44 +77,35 @@ func CursorExpired(why string) error {
 // generation distinguishes the files that a path has had: restoring a backup changes it.
 func (rx *Rx) generation() uint64 { return rx.in.Engine.Generation() }
 
+// A cursorReader reads the parts of a cursor, up to the first that is not there.
 type cursorReader struct {
-	rest []byte
-	bad  bool
+	*bytes.Reader
+	err error
 }
 
-func (r *cursorReader) uvarint() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if !r.took(size) {
-		return 0
+func (r *cursorReader) uvarint() (n uint64) {
+	if r.err == nil {
+		n, r.err = binary.ReadUvarint(r)
 	}
 	return n
 }
 
-func (r *cursorReader) varint() int64 {
-	n, size := binary.Varint(r.rest)
-	if !r.took(size) {
-		return 0
+func (r *cursorReader) varint() (n int64) {
+	if r.err == nil {
+		n, r.err = binary.ReadVarint(r)
 	}
 	return n
-}
-
-// took advances past a number; false: there was none.
-func (r *cursorReader) took(size int) bool {
-	if size <= 0 {
-		r.bad, r.rest = true, nil
-		return false
-	}
-	r.rest = r.rest[size:]
-	return true
 }
 
 func (r *cursorReader) text() string {
 	size := r.uvarint()
-	if size > uint64(len(r.rest)) {
-		r.bad, r.rest = true, nil
+	if r.err == nil && size > uint64(r.Len()) {
+		r.err = io.ErrUnexpectedEOF
+	}
+	if r.err != nil {
 		return ""
 	}
-	text := string(r.rest[:size])
-	r.rest = r.rest[size:]
-	return text
+	text := make([]byte, size)
+	_, r.err = io.ReadFull(r, text)
+	return string(text)
 }
