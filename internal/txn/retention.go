@@ -120,14 +120,9 @@ func (tx *Tx) Pin(scope string, p Pinned) error {
 // Unpin removes a pin; it is fine if there is none.
 func (tx *Tx) Unpin(scope string, p Pinned) error {
 	id, ok, err := tx.Rx.Scope(scope)
-	if err != nil || !ok {
-		return err
+	if err == nil && ok {
+		_, err = tx.Exec(sqlUnpin, id, p.Store, p.ID, p.Owner)
 	}
-	return tx.unpin(id, p)
-}
-
-func (tx *Tx) unpin(scope int64, p Pinned) error {
-	_, err := tx.Exec(sqlUnpin, scope, p.Store, p.ID, p.Owner)
 	return err
 }
 
