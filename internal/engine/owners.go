@@ -52,10 +52,8 @@ func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (
 // OwnerRow returns the row of this process for the table owners: token, pid, boot_id, program,
 // registered_at, pid_ns and checksum.
 func OwnerRow(token uuid.UUID, now time.Time) []any {
-	var namespace *int64 // NULL if the system has none
-	if id := machine.PIDNamespace(); id != 0 {
-		namespace = &id
+	row := []any{
+		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), now.UnixNano(), machine.PIDNamespace(),
 	}
-	row := []any{token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), now.UnixNano(), namespace}
 	return append(row, Checksum(row...))
 }

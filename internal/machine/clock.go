@@ -36,9 +36,14 @@ var (
 	thisTimeNamespace = sync.OnceValue(func() int64 { return namespace("time") })
 )
 
-// PIDNamespace identifies the namespace that this process's pids belong to; 0 if the system has
+// PIDNamespace identifies the namespace that this process's pids belong to; nil if the system has
 // none.
-var PIDNamespace = sync.OnceValue(func() int64 { return namespace("pid") })
+var PIDNamespace = sync.OnceValue(func() *int64 {
+	if id := namespace("pid"); id != 0 {
+		return &id
+	}
+	return nil
+})
 
 // Add is the moment d later, at most the last one that can be expressed.
 func (b BootTime) Add(d time.Duration) BootTime {

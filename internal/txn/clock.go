@@ -42,10 +42,4 @@ func BootID() *string { return machine.BootID() }
 
 // PIDNamespace identifies the namespace of this process's pids; nil if the system has none. A pid
 // of another namespace means nothing here. On Linux it is the inode of /proc/self/ns/pid.
-func PIDNamespace() *int64 {
-	id := machine.PIDNamespace()
-	if id == 0 {
-		return nil
-	}
-	return &id
-}
+func PIDNamespace() *int64 { return machine.PIDNamespace() }
