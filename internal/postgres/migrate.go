@@ -264,10 +264,7 @@ func dropViews(ctx context.Context, s *session) error {
 // is a savepoint, so that all steps take effect together or not at all.
 type nested struct{ *wire }
 
-var (
-	_ driver.ConnBeginTx = nested{}
-	_ driver.Tx          = part{}
-)
+var _ driver.ConnBeginTx = nested{}
 
 // Close leaves the connection open.
 func (nested) Close() error { return nil }
@@ -275,20 +272,18 @@ func (nested) Close() error { return nil }
 // BeginTx begins a step.
 func (n nested) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	_, err := n.simple(ctx, "SAVEPOINT migration")
-	return part{n.wire}, err
+	return n, err
 }
 
-type part struct{ wire *wire }
-
 // Commit ends the step.
-func (p part) Commit() error {
-	_, err := p.wire.simple(background, "RELEASE migration")
+func (n nested) Commit() error {
+	_, err := n.simple(background, "RELEASE migration")
 	return err
 }
 
 // Rollback undoes the step.
-func (p part) Rollback() error {
-	_, err := p.wire.simple(background, "ROLLBACK TO migration; RELEASE migration")
+func (n nested) Rollback() error {
+	_, err := n.simple(background, "ROLLBACK TO migration; RELEASE migration")
 	return err
 }
 
