@@ -53,11 +53,11 @@ const ttlSetting = "selvedge.owner_ttl"
 // pids tell which process is dead.
 const hostsSetting = "selvedge.hosts"
 
-// A host is one server of an address, with the ways to connect to it, such as with and without
-// TLS.
+// A host is one server of an address. Its configuration has the ways to connect to it, such as with
+// and without TLS.
 type host struct {
-	name string
-	ways []pgconn.FallbackConfig
+	name   string
+	config *pgconn.Config
 }
 
 // ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's
@@ -107,11 +107,7 @@ func ParseAddress(text string) (*Address, error) {
 		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10),
 		"tcp_keepalives_idle":                 "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
-		for given := range config.RuntimeParams {
-			if strings.EqualFold(given, key) {
-				delete(config.RuntimeParams, given)
-			}
-		}
+		maps.DeleteFunc(config.RuntimeParams, func(given, _ string) bool { return strings.EqualFold(given, key) })
 		config.RuntimeParams[key] = value
 	}
 	if config.RuntimeParams["application_name"] == "" {
@@ -122,17 +118,17 @@ func ParseAddress(text string) (*Address, error) {
 		config.ConnectTimeout = connectPatience
 	}
 	config.ValidateConnect = nil // which host is the primary is asked below
-	for _, way := range append([]*pgconn.FallbackConfig{{
-		Host: config.Host, Port: config.Port,
-		TLSConfig: config.TLSConfig,
-	}}, config.Fallbacks...) {
+	first := &pgconn.FallbackConfig{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}
+	for _, way := range append([]*pgconn.FallbackConfig{first}, config.Fallbacks...) {
 		name := net.JoinHostPort(way.Host, strconv.Itoa(int(way.Port)))
-		at := slices.IndexFunc(a.hosts, func(h host) bool { return h.name == name })
-		if at < 0 {
-			at = len(a.hosts)
-			a.hosts = append(a.hosts, host{name: name})
+		if at := slices.IndexFunc(a.hosts, func(h host) bool { return h.name == name }); at >= 0 {
+			of := a.hosts[at].config
+			of.Fallbacks = append(of.Fallbacks, way)
+			continue
 		}
-		a.hosts[at].ways = append(a.hosts[at].ways, *way)
+		of := config.Copy()
+		of.Host, of.Port, of.TLSConfig, of.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		a.hosts = append(a.hosts, host{name, of})
 	}
 	return a, nil
 }
@@ -176,10 +172,9 @@ func (a *Address) String() string {
 	var names, hosts, ports []string
 	sockets := false // folders with sockets
 	for _, h := range a.hosts {
-		way := h.ways[0]
-		names, hosts, ports = append(names, h.name), append(hosts, way.Host),
-			append(ports, strconv.Itoa(int(way.Port)))
-		sockets = sockets || strings.HasPrefix(way.Host, "/")
+		names, hosts, ports = append(names, h.name), append(hosts, h.config.Host),
+			append(ports, strconv.Itoa(int(h.config.Port)))
+		sockets = sockets || strings.HasPrefix(h.config.Host, "/")
 	}
 	u := url.URL{
 		Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","),
@@ -299,7 +294,7 @@ func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 }
 
 func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
-	w, err := h.dial(ctx, a.config)
+	w, err := h.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -346,14 +341,9 @@ func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, er
 }
 
 // dial returns a connection to this host.
-func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
+func (h host) dial(ctx context.Context) (*wire, error) {
 	w := &wire{prepared: map[string]*prepared{}, ctx: background}
-	config := shared.Copy()
-	config.Host, config.Port, config.TLSConfig = h.ways[0].Host, h.ways[0].Port, h.ways[0].TLSConfig
-	config.Fallbacks = nil
-	for _, way := range h.ways[1:] {
-		config.Fallbacks = append(config.Fallbacks, &way)
-	}
+	config := h.config.Copy()
 	// When a connection breaks, pgconn opens another one to ask the server to cancel the
 	// statement. If that is a COMMIT that waits for its standbys, the server then reports it as
 	// done. So a connection that stands never dials again, except to end its read.

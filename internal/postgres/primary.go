@@ -191,7 +191,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 			w := s.posts[i]
 			if w == nil || w.conn.IsClosed() {
 				var err error
-				w, err = s.address.hosts[i].dial(within, s.address.config)
+				w, err = s.address.hosts[i].dial(within)
 				s.dialled(s.address.hosts[i].name, err)
 				if s.posts[i] = w; err != nil {
 					return
