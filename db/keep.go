@@ -29,10 +29,10 @@ type renewal struct {
 func (d *DB) keepLease(ctx context.Context, r renewal) (kept context.Context, stop context.CancelFunc) {
 	kept, cancel := context.WithCancelCause(ctx)
 	k := &keeper{db: d, lease: r, ctx: kept, cancel: cancel, ended: make(chan struct{})}
-	forget := d.keepers.add(cancel, r.TTL == 0)
+	d.keepers.add(k)
 	go func() {
 		defer close(k.ended)
-		defer forget()
+		defer d.keepers.remove(k)
 		returned := false
 		defer func() { // a clock or an observer did not return
 			if v := recover(); v != nil {
@@ -156,39 +156,34 @@ func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
 
 // keepers are the leases that an open file renews.
 type keepers struct {
-	mu   sync.Mutex
-	next int
-	ends map[int]context.CancelCauseFunc
-
-	// leases that last as long as their process; those with a TTL are renewed in time
-	attached map[int]context.CancelCauseFunc
+	mu  sync.Mutex
+	all map[*keeper]struct{}
 }
 
-func (k *keepers) add(end context.CancelCauseFunc, attached bool) (forget func()) {
+func (k *keepers) add(one *keeper) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ends == nil {
-		k.ends, k.attached = map[int]context.CancelCauseFunc{}, map[int]context.CancelCauseFunc{}
+	if k.all == nil {
+		k.all = map[*keeper]struct{}{}
 	}
-	k.next++
-	id := k.next
-	if k.ends[id] = end; attached {
-		k.attached[id] = end
-	}
-	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		delete(k.ends, id)
-		delete(k.attached, id)
-	}
+	k.all[one] = struct{}{}
 }
 
-// died ends the leases that ended with this process's former owner row.
+func (k *keepers) remove(one *keeper) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.all, one)
+}
+
+// died ends the leases that ended with this process's former owner row: those that last as long as
+// their process. Those with a TTL are renewed in time.
 func (k *keepers) died() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, end := range k.attached {
-		end(errDied)
+	for one := range k.all {
+		if one.lease.TTL == 0 {
+			one.cancel(errDied)
+		}
 	}
 }
 
@@ -196,7 +191,7 @@ func (k *keepers) died() {
 func (k *keepers) end(cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, end := range k.ends {
-		end(cause)
+	for one := range k.all {
+		one.cancel(cause)
 	}
 }
