@@ -228,13 +228,13 @@ func serverHealth(s *engine.Server) *ServerHealth {
 		return nil
 	}
 	h := &ServerHealth{
-		SeesAll: s.SeesAll, Oldest: serverSession(s.Oldest), Connections: int(s.Connections),
+		SeesAll: s.SeesAll, Oldest: ServerSession(s.Oldest), Connections: int(s.Connections),
 		MostConnections: int(s.MostConnections),
 		Awaited:         s.Awaited, AwaitedThere: s.AwaitedThere, CommitsWaiting: int(s.CommitsWaiting),
 		IDsSpent: s.IDsSpent, ArchiveFails: s.ArchiveFails,
 	}
 	for _, w := range s.Waits {
-		h.Waits = append(h.Waits, LockWait{serverSession(w.Session), w.Waited, serverSessions(w.HeldBy)})
+		h.Waits = append(h.Waits, LockWait{ServerSession(w.Session), w.Waited, serverSessions(w.HeldBy)})
 	}
 	for _, standby := range s.Standbys {
 		h.Standbys = append(h.Standbys, Standby(standby))
@@ -245,13 +245,9 @@ func serverHealth(s *engine.Server) *ServerHealth {
 	return h
 }
 
-func serverSession(s engine.Session) ServerSession {
-	return ServerSession{int(s.PID), s.Program, s.User, s.State, s.For()}
-}
-
 func serverSessions(sessions []engine.Session) (list []ServerSession) {
 	for _, s := range sessions {
-		list = append(list, serverSession(s))
+		list = append(list, ServerSession(s))
 	}
 	return list
 }

@@ -28,16 +28,14 @@ type Server struct {
 // A Session is a connection to a server, or a prepared transaction.
 type Session struct {
 	// PID is the server's process; 0 for a prepared transaction, which has none.
-	PID     int64  `db:"pid"`
+	PID     int    `db:"pid"`
 	Program string `db:"program"` // as it calls itself, or the name of the prepared transaction
 	User    string `db:"role"`
 	// as the server reports it: active, idle in transaction …; "" if the user may not see it
 	State string `db:"state"`
-	Nanos int64  `db:"nanos"` // how long its transaction has been open; 0 if the user may not see it
+	// For is how long its transaction has been open; 0 if the user may not see it.
+	For time.Duration `db:"nanos"`
 }
-
-// For returns how long its transaction has been open.
-func (s Session) For() time.Duration { return time.Duration(s.Nanos) }
 
 // A LockWait is a session that waits for a lock, and the sessions that hold it or wait before it.
 type LockWait struct {

@@ -110,12 +110,12 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 }
 
 // lockWaits returns the waits of one process of the server, or of all if pid is 0, longest first.
-func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait,
+func lockWaits(query func(dest any, query string, args ...any) error, pid int) (waits []engine.LockWait,
 	err error,
 ) {
 	var rows []struct {
 		engine.Session
-		Waited int64          `db:"waited"`
+		Waited time.Duration  `db:"waited"`
 		Holder engine.Session `db:"holder"`
 	}
 	if err := query(&rows, sqlLockWaits, pid, pid); err != nil {
@@ -123,7 +123,7 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int64)
 	}
 	for _, r := range rows {
 		if last := len(waits) - 1; last < 0 || waits[last].PID != r.PID {
-			waits = append(waits, engine.LockWait{Session: r.Session, Waited: time.Duration(r.Waited)})
+			waits = append(waits, engine.LockWait{Session: r.Session, Waited: r.Waited})
 		}
 		w := &waits[len(waits)-1]
 		w.HeldBy = append(w.HeldBy, r.Holder)
@@ -146,12 +146,12 @@ func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) 
 		return func() {}
 	}
 	within, cancel := context.WithCancel(ctx)
-	pid := int64(waiting.wire.conn.PID())
+	pid := int(waiting.wire.conn.PID())
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		var own spare
 		defer own.close()
-		var told []int64
+		var told []int
 		for engine.Pause(within, tellEvery) {
 			s, err := own.get(within, e.newSession)
 			if err != nil {
@@ -164,7 +164,7 @@ func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) 
 			if err != nil || len(waits) == 0 || waits[0].Waited < tellAfter {
 				continue
 			}
-			var now []int64
+			var now []int
 			for _, holder := range waits[0].HeldBy {
 				now = append(now, holder.PID)
 			}

@@ -56,8 +56,8 @@ func TestPostgresAWriteThatWaitsTellsForWhom(t *testing.T) {
 		}).Err
 	}()
 	by := dbtest.Receive(t, "whom it waits for", told)
-	if len(by) != 1 || by[0].PID != int64(holder.PID()) || by[0].Program != "ann's psql" ||
-		by[0].State != "idle in transaction" || by[0].For() <= 0 {
+	if len(by) != 1 || by[0].PID != int(holder.PID()) || by[0].Program != "ann's psql" ||
+		by[0].State != "idle in transaction" || by[0].For <= 0 {
 		t.Errorf("it waits for %+v, and process %d has the row", by, holder.PID())
 	}
 	if _, err := holder.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
@@ -85,7 +85,7 @@ func TestPostgresAMigrationThatWaitsTellsForWhom(t *testing.T) {
 	}()
 	select {
 	case by := <-told:
-		if len(by) != 1 || by[0].PID != int64(holder.PID()) {
+		if len(by) != 1 || by[0].PID != int(holder.PID()) {
 			t.Errorf("it waits for %+v, and process %d has the schema", by, holder.PID())
 		}
 	case err := <-done:
@@ -131,12 +131,12 @@ func TestPostgresHealthSaysWhoWaitsForWhom(t *testing.T) {
 				return len(h.Server.Waits) > 0
 			})
 			w := h.Server.Waits[0]
-			if w.PID != int64(waiter.PID()) || len(w.HeldBy) != 1 || w.HeldBy[0].PID != int64(holder.PID()) ||
+			if w.PID != int(waiter.PID()) || len(w.HeldBy) != 1 || w.HeldBy[0].PID != int(holder.PID()) ||
 				w.HeldBy[0].Program != "ann's psql" {
 				t.Errorf("%d waits for %d; it says %+v", waiter.PID(), holder.PID(), w)
 			}
 			if seesAll := look == e; h.Server.SeesAll != seesAll ||
-				seesAll != (h.Server.Oldest.PID == int64(holder.PID())) || seesAll != (h.WALBytes > 0) {
+				seesAll != (h.Server.Oldest.PID == int(holder.PID())) || seesAll != (h.WALBytes > 0) {
 				t.Errorf("it sees all: %v, its WAL has %d bytes, the oldest is %+v", h.Server.SeesAll, h.WALBytes,
 					h.Server.Oldest)
 			}
