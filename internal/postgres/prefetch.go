@@ -63,13 +63,8 @@ func (w *wire) prefetched(ctx context.Context, query string, b *bound) (*results
 	return kept, nil
 }
 
-// pass reads the answer to a statement that was sent ahead, and keeps it if it answers a
-// question.
-func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) error {
-	if b.question == "" {
-		_, err := from.Close()
-		return err
-	}
+// keep reads the answer to a question, and keeps it.
+func (w *wire) keep(ctx context.Context, b *bound, from *pgconn.ResultReader) error {
 	r := &results{wire: w, ctx: ctx, prepared: b.prepared, reader: &reader{ResultReader: from}}
 	var failed error
 	for failed == nil && w.answers.size+r.size <= mostPrefetched && from.NextRow() {
@@ -116,7 +111,7 @@ const sqlNumbers = `SELECT nextval(s.behind) FROM (
     WHERE c.oid = to_regclass(?) AND a.attidentity <> '' AND NOT a.attisdropped) AS s, generate_series(1, ?)`
 
 // numbers are a transaction's numbers for new rows, by table.
-type numbers map[string]*struct {
+type numbers map[string]struct {
 	has    []int64
 	expect int
 }
@@ -127,14 +122,8 @@ func (t *tx) Expect(table string, rows int) {
 		t.numbers = numbers{}
 	}
 	n := t.numbers[table]
-	if n == nil {
-		n = new(struct {
-			has    []int64
-			expect int
-		})
-		t.numbers[table] = n
-	}
 	n.expect += rows
+	t.numbers[table] = n
 }
 
 // Drawn does nothing: no sequence goes back.
@@ -156,5 +145,6 @@ func (t *tx) Number(table string) (int64, error) {
 	}
 	first := n.has[0]
 	n.has = n.has[1:]
+	t.numbers[table] = n
 	return first, nil
 }

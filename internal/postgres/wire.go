@@ -75,14 +75,6 @@ func control(text string) bound { return bound{text: text} }
 
 func (b bound) isControl() bool { return b.text != "" }
 
-func (b *bound) addTo(batch *pgconn.Batch) {
-	if b.prepared == nil {
-		batch.ExecParams(b.text, nil, nil, nil, nil)
-		return
-	}
-	batch.ExecStatement(b.StatementDescription, b.values, b.formats, b.prepared.formats)
-}
-
 // own copies the bytes among the values: the caller may write over them before they are sent.
 func (b *bound) own() {
 	for i, oid := range b.ParamOIDs {
@@ -126,36 +118,47 @@ func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 	if err := w.free(); err != nil {
 		return nil, err
 	}
-	batch := &pgconn.Batch{}
-	for i := range all {
-		all[i].addTo(batch)
-	}
-	results := w.conn.ExecBatch(ctx, batch)
+	results := w.send(ctx, all)
 	var answers []answer
 	for results.NextResult() {
-		reader, a := results.ResultReader(), answer{}
-		if b := &all[len(answers)]; b.question != "" {
-			if err := w.pass(ctx, b, reader); err != nil {
-				break // Close reports it
-			}
-			answers = append(answers, a)
-			continue
-		}
-		for reader.NextRow() {
-			if a.row == nil {
-				for _, value := range reader.Values() {
-					a.row = append(a.row, slices.Clone(value))
-				}
-			}
-		}
-		tag, err := reader.Close()
+		a, err := w.pass(ctx, &all[len(answers)], results.ResultReader())
 		if err != nil {
 			break // Close reports it
 		}
-		a.tag = tag.String()
 		answers = append(answers, a)
 	}
 	return answers, w.lost(ctx, results.Close())
+}
+
+// send sends statements in one message.
+func (w *wire) send(ctx context.Context, all []bound) *pgconn.MultiResultReader {
+	batch := &pgconn.Batch{}
+	for i := range all {
+		b := &all[i]
+		if b.prepared == nil {
+			batch.ExecParams(b.text, nil, nil, nil, nil)
+		} else {
+			batch.ExecStatement(b.StatementDescription, b.values, b.formats, b.prepared.formats)
+		}
+	}
+	return w.conn.ExecBatch(ctx, batch)
+}
+
+// pass reads the answer to one of several statements, and keeps it if it answers a question.
+func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) (a answer, err error) {
+	if b.question != "" {
+		return a, w.keep(ctx, b, from)
+	}
+	for from.NextRow() {
+		if a.row == nil {
+			for _, value := range from.Values() {
+				a.row = append(a.row, slices.Clone(value))
+			}
+		}
+	}
+	tag, err := from.Close()
+	a.tag = tag.String()
+	return a, err
 }
 
 // flush sends the queued statements, if no other statement follows.
@@ -182,10 +185,7 @@ func (w *wire) endLater() {
 		_ = w.Close()
 		return
 	}
-	batch := &pgconn.Batch{}
-	rollback := control("ROLLBACK")
-	rollback.addTo(batch)
-	w.left = w.conn.ExecBatch(background, batch)
+	w.left = w.send(background, []bound{control("ROLLBACK")})
 }
 
 // collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection
@@ -410,47 +410,41 @@ func (r reader) Close() (pgconn.CommandTag, error) {
 var errNoAnswer = errors.New("the server answered less than it was asked")
 
 // run begins a statement, after the queued ones.
-func (w *wire) run(ctx context.Context, b bound) (*prepared, reader, error) {
+func (w *wire) run(ctx context.Context, b bound) (reader, error) {
 	if err := w.free(); err != nil {
-		return nil, reader{}, err
+		return reader{}, err
 	}
 	ahead := w.ahead
 	if w.ahead = nil; len(ahead) == 0 {
-		return b.prepared, reader{ResultReader: w.conn.ExecPrepared(ctx, b.Name, b.values, b.formats,
-			b.prepared.formats)}, nil
+		return reader{ResultReader: w.conn.ExecPrepared(ctx, b.Name, b.values, b.formats, b.prepared.formats)}, nil
 	}
-	batch := &pgconn.Batch{}
-	for i := range ahead {
-		ahead[i].addTo(batch)
-	}
-	b.addTo(batch)
-	all := w.conn.ExecBatch(ctx, batch)
+	all := w.send(ctx, append(ahead, b))
 	for i := range ahead {
 		if !all.NextResult() {
-			return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
+			return reader{}, cmp.Or(all.Close(), errNoAnswer)
 		}
-		if err := w.pass(ctx, &ahead[i], all.ResultReader()); err != nil {
-			return nil, reader{}, cmp.Or(all.Close(), err)
+		if _, err := w.pass(ctx, &ahead[i], all.ResultReader()); err != nil {
+			return reader{}, cmp.Or(all.Close(), err)
 		}
 	}
 	if !all.NextResult() {
-		return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
+		return reader{}, cmp.Or(all.Close(), errNoAnswer)
 	}
-	return b.prepared, reader{all.ResultReader(), all}, nil
+	return reader{all.ResultReader(), all}, nil
 }
 
 // ExecContext runs a statement and counts the rows that it changed.
 func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	b, err := w.bind(w.ctx, query, args)
-	if err != nil {
-		return nil, w.lost(w.ctx, err)
+	var answered reader
+	if err == nil {
+		w.drop()
+		answered, err = w.run(w.ctx, b)
 	}
-	w.drop()
-	_, answered, err := w.run(w.ctx, b)
-	if err != nil {
-		return nil, w.lost(w.ctx, err)
+	var tag pgconn.CommandTag
+	if err == nil {
+		tag, err = answered.Close()
 	}
-	tag, err := answered.Close()
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
@@ -472,16 +466,15 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	if b.changes {
 		w.drop()
 	}
-	p, answered, err := w.run(w.ctx, b)
+	answered, err := w.run(w.ctx, b)
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
-	r := &results{wire: w, ctx: w.ctx, prepared: p, reader: &answered}
-	w.reading = r
-	w.asked = r
+	r := &results{wire: w, ctx: w.ctx, prepared: b.prepared, reader: &answered}
+	w.reading, w.asked = r, r
 	r.ahead = r.advance() // the error of a change with RETURNING comes before its first row
-	if err := r.failed; err != nil {
-		return nil, err
+	if r.failed != nil {
+		return nil, r.failed
 	}
 	return r, nil
 }
