@@ -32,16 +32,17 @@ const (
 // (postgresql.org/docs/15/sql-syntax-lexical.html). It refuses what a callback may not run, and
 // reports whether the statement may change something.
 func rebind(query string) (text string, changes bool, err error) {
-	t := tokens{text: query}
-	t.out.Grow(len(query) + 16)
+	var out strings.Builder
+	out.Grow(len(query) + 16)
+	params := 0
 	first, last := "", "" // last is the word or the quoted name that the next token follows
-	for t.at < len(t.text) {
-		start := t.at
-		word := t.next()
-		switch token := t.text[start:t.at]; {
-		case word != "":
-			first, last = cmp.Or(first, strings.ToUpper(word)), word
-			changes = changes || strings.EqualFold(word, "INTO")
+	for rest := query; rest != ""; {
+		token, word := nextToken(rest)
+		rest = rest[len(token):]
+		switch {
+		case word:
+			first, last = cmp.Or(first, strings.ToUpper(token)), token
+			changes = changes || strings.EqualFold(token, "INTO")
 		case token == "(":
 			changes = changes || last != "" && !reading[strings.ToLower(last)]
 			last = ""
@@ -50,12 +51,20 @@ func rebind(query string) (text string, changes bool, err error) {
 		case strings.TrimSpace(token) != "" && !strings.HasPrefix(token, "--") && !strings.HasPrefix(token, "/*"):
 			last = ""
 		}
+		if number, is := strings.CutPrefix(token, "?"); is {
+			number = cmp.Or(number, strconv.Itoa(params+1))
+			if n, err := strconv.Atoi(number); err == nil {
+				params = max(params, n)
+			}
+			token = "$" + number
+		}
+		out.WriteString(token)
 	}
 	if why := refusedStatements[first]; why != "" {
 		return "", false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid,
 			first, why)
 	}
-	return t.out.String(), changes || first != "SELECT" && first != "VALUES", nil
+	return out.String(), changes || first != "SELECT" && first != "VALUES", nil
 }
 
 // reading are the words that may stand before a parenthesis in a query that changes nothing. Any
@@ -67,131 +76,83 @@ var reading = engine.Words(`all and any array as avg between bool_and bool_or by
 	min not nullif octet_length offset on or over partition position replace right round row row_number
 	select server_nanos set substr substring sum then trim union unnest upper using values when where within`)
 
-type tokens struct {
-	text   string
-	at     int
-	params int
-	out    strings.Builder
-}
-
-// next copies one token, and returns it if it is a word.
-func (t *tokens) next() (word string) {
-	start := t.at
-	c := t.text[start]
-	rest := t.text[start:]
-	switch {
-	case strings.HasPrefix(rest, "--"):
-		t.line()
-	case strings.HasPrefix(rest, "/*"):
-		t.comment()
-	case c == '\'' || c == '"':
-		t.quoted(c)
-	case (c == 'e' || c == 'E') && strings.HasPrefix(rest[1:], "'"):
-		t.at++
-		t.escaped()
-	case c == '$':
-		t.dollar()
+// nextToken returns the first token of a text, and whether it is a word.
+func nextToken(text string) (token string, word bool) {
+	end := 1
+	switch c := rune(text[0]); {
+	case strings.HasPrefix(text, "--"): // for the server a carriage return ends a line too
+		if end = strings.IndexAny(text, "\r\n") + 1; end == 0 {
+			end = len(text)
+		}
+	case strings.HasPrefix(text, "/*"):
+		end = endOfComment(text)
+	case c == '\'' || c == '"': // a doubled quote ends one string here and begins the next, which is the same
+		end = past(text, text[:1])
+	case (c == 'e' || c == 'E') && strings.HasPrefix(text[1:], "'"):
+		end = endOfEscaped(text)
+	case c == '$': // a parameter's name, or a string between two equal tags
+		end += span(text[1:], inWord)
+		if named := end > 1 && digit(rune(text[1])); !named && strings.HasPrefix(text[end:], "$") {
+			end = past(text, text[:end+1])
+		}
 	case c == '?':
-		t.parameter()
-		return ""
-	case wordByte(c):
-		for t.at < len(t.text) && (wordByte(t.text[t.at]) || t.text[t.at] == '$') {
-			t.at++
-		}
-		word = t.text[start:t.at]
-	default:
-		t.at++
+		end += span(text[1:], digit)
+	case inWord(c):
+		end = span(text, func(c rune) bool { return inWord(c) || c == '$' })
+		word = true
 	}
-	t.out.WriteString(t.text[start:t.at])
-	return word
+	return text[:end], word
 }
 
-func (t *tokens) parameter() {
-	t.at++
-	start := t.at
-	for t.at < len(t.text) && t.text[t.at] >= '0' && t.text[t.at] <= '9' {
-		t.at++
+// past returns the end of a text that begins with the mark that ends it.
+func past(text, mark string) int {
+	if n := strings.Index(text[len(mark):], mark); n >= 0 {
+		return n + 2*len(mark)
 	}
-	number := t.text[start:t.at]
-	if number == "" {
-		t.params++
-		number = strconv.Itoa(t.params)
-	} else if n, err := strconv.Atoi(number); err == nil {
-		t.params = max(t.params, n)
-	}
-	t.out.WriteString("$" + number)
+	return len(text)
 }
 
-// dollar is a parameter's name, or a string between two equal tags.
-func (t *tokens) dollar() {
-	end := t.at + 1
-	for end < len(t.text) && wordByte(t.text[end]) {
-		end++
-	}
-	digit := end > t.at+1 && t.text[t.at+1] >= '0' && t.text[t.at+1] <= '9'
-	if digit || end == len(t.text) || t.text[end] != '$' {
-		t.at = end
-		return
-	}
-	tag := t.text[t.at : end+1]
-	t.skipPast(len(tag), tag)
-}
-
-// quoted reads to the closing quote. A doubled one ends one string here and begins the next, which
-// is the same.
-func (t *tokens) quoted(quote byte) { t.skipPast(1, string(quote)) }
-
-// escaped reads E'…', where a backslash escapes the next character.
-func (t *tokens) escaped() {
-	for t.at++; t.at < len(t.text); t.at++ {
-		switch t.text[t.at] {
+// endOfEscaped returns the end of E'…', where a backslash escapes the next character.
+func endOfEscaped(text string) int {
+	for at := len("E'"); at < len(text); at++ {
+		switch text[at] {
 		case '\\':
-			t.at++
+			at++
 		case '\'':
-			t.at++
-			return
+			return at + 1
 		}
 	}
-	t.at = len(t.text)
+	return len(text)
 }
 
-// line reads to the end of the line. For the server a carriage return ends one too.
-func (t *tokens) line() {
-	if n := strings.IndexAny(t.text[t.at:], "\r\n"); n >= 0 {
-		t.at += n + 1
-	} else {
-		t.at = len(t.text)
-	}
-}
-
-// comment reads a comment, which may have others inside.
-func (t *tokens) comment() {
+// endOfComment returns the end of a comment, which may have others inside.
+func endOfComment(text string) int {
 	depth := 0
-	for t.at < len(t.text) {
-		switch rest := t.text[t.at:]; {
+	for at := 0; at < len(text); {
+		switch rest := text[at:]; {
 		case strings.HasPrefix(rest, "/*"):
 			depth++
-			t.at += 2
+			at += 2
 		case strings.HasPrefix(rest, "*/"):
 			depth--
-			t.at += 2
+			at += 2
 		default:
-			t.at++
+			at++
 		}
 		if depth == 0 {
-			return
+			return at
 		}
 	}
+	return len(text)
 }
 
-func (t *tokens) skipPast(from int, end string) {
-	if n := strings.Index(t.text[t.at+from:], end); n >= 0 {
-		t.at += from + n + len(end)
-	} else {
-		t.at = len(t.text)
-	}
+// span returns the length of the beginning of a text that has only such characters.
+func span(text string, of func(rune) bool) int {
+	return len(text) - len(strings.TrimLeftFunc(text, of))
 }
 
-func wordByte(c byte) bool {
-	return c == '_' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+func digit(c rune) bool { return c >= '0' && c <= '9' }
+
+func inWord(c rune) bool {
+	return c == '_' || c >= 0x80 || digit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
