@@ -1,9 +1,10 @@
 package postgres
 
 import (
-	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -44,37 +45,23 @@ func encodeText(s string) string {
 	return b.String()
 }
 
+// escapes replaces what encodeText has written, and leaves any other use of the greatest rune.
+var escapes = sync.OnceValue(func() *strings.Replacer {
+	const digits = "0123456789abcdefABCDEF"
+	pairs := []string{escape + escape, escape, escapedNUL, "\x00"}
+	for _, high := range digits {
+		for _, low := range digits {
+			number := string(high) + string(low)
+			b, _ := strconv.ParseUint(number, 16, 8)
+			pairs = append(pairs, escapedHex+number, string([]byte{byte(b)}))
+		}
+	}
+	return strings.NewReplacer(pairs...)
+})
+
 func decodeText(s string) string {
-	at := strings.Index(s, escape)
-	if at < 0 {
+	if !strings.Contains(s, escape) {
 		return s
 	}
-	var b strings.Builder
-	for at >= 0 {
-		b.WriteString(s[:at])
-		rest := s[at+len(escape):]
-		var c [1]byte
-		switch {
-		case strings.HasPrefix(rest, escape):
-			b.WriteString(escape)
-			rest = rest[len(escape):]
-		case strings.HasPrefix(rest, "0"):
-			b.WriteByte(0)
-			rest = rest[1:]
-		case len(rest) >= 3 && rest[0] == 'x' && hexByte(rest[1:3], c[:]):
-			b.Write(c[:])
-			rest = rest[3:]
-		default: // not of our writing
-			b.WriteString(escape)
-		}
-		s = rest
-		at = strings.Index(s, escape)
-	}
-	b.WriteString(s)
-	return b.String()
-}
-
-func hexByte(digits string, c []byte) bool {
-	_, err := hex.Decode(c, []byte(digits))
-	return err == nil
+	return escapes().Replace(s)
 }
