@@ -128,15 +128,19 @@ func (h *home) known() int64 {
 
 // number is this process's number, whether it lives or not.
 func (h *home) number() int64 {
-	id, _ := h.row()
+	id, _, _ := h.row()
 	return id
 }
 
-// row returns the number and the token of this process's row.
-func (h *home) row() (id int64, token uuid.UUID) {
+// row returns the number and the token of this process's row, and a handle that is open; 0 if it has
+// none.
+func (h *home) row() (id int64, token uuid.UUID, open *Engine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.id, h.token
+	if len(h.handles) > 0 {
+		open = h.handles[0]
+	}
+	return h.id, h.token, open
 }
 
 // doubt has the process ask whether it lives before it next claims anything.
@@ -206,7 +210,7 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 	var of *Engine // the handle whose connection it is
 	for next := every; engine.Pause(ctx, next); {
 		next = every
-		id, token, e := h.beating()
+		id, token, e := h.row()
 		if id == 0 {
 			continue
 		}
@@ -222,16 +226,6 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 			}
 		}
 	}
-}
-
-// beating is row, and a handle that is open.
-func (h *home) beating() (int64, uuid.UUID, *Engine) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.handles) == 0 {
-		return 0, uuid.Nil, nil
-	}
-	return h.id, h.token, h.handles[0]
 }
 
 // beat moves the moment of a number on, unless it has passed.
@@ -358,7 +352,7 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.wire.ctx = ctx
 	from := machine.ReadBootTime().Since
-	if id, token := h.row(); id != 0 {
+	if id, token, _ := h.row(); id != 0 {
 		alive, err := e.beat(s, id, token)
 		if err != nil {
 			return 0, err
