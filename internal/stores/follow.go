@@ -237,8 +237,8 @@ type Heads[R comparable] struct {
 func FollowAll[R comparable, T any](
 	ctx context.Context, d *db.DB, s Stream[R, T], key any, heads Heads[R],
 ) iter.Seq2[db.Followed[R, T], error] {
-	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key},
-		someHeads[R]{s.some(heads.Between), heads})
+	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key}, heads,
+		fmt.Sprintf(sqlNextKeys, s.Table, s.Key))
 	return func(yield func(db.Followed[R, T], error) bool) {
 		if err == nil {
 			defer leave()
@@ -247,29 +247,6 @@ func FollowAll[R comparable, T any](
 		if err != nil && !errors.Is(err, errLeft) {
 			yield(db.Followed[R, T]{}, s.failed(ctx, err))
 		}
-	}
-}
-
-// headsAtATime is how many keys one read polls.
-const headsAtATime = 1000
-
-// sqlNextKeys returns the greatest of the next keys of a table after a key, and their number.
-const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys
-	FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
-
-// some returns the heads of the next keys, and the last of these.
-func (s *Stream[R, T]) some(between func(rx *db.Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
-	keys := fmt.Sprintf(sqlNextKeys, s.Table, s.Key)
-	return func(rx *db.Rx, behind int64) (list []Head[R], last int64, more bool, err error) {
-		var next struct {
-			Last int64 `db:"last"`
-			Keys int64 `db:"keys"`
-		}
-		if err := rx.Get(&next, keys, behind, headsAtATime); err != nil || next.Keys == 0 {
-			return nil, behind, false, err
-		}
-		list, err = between(rx, behind, next.Last)
-		return list, next.Last, next.Keys == headsAtATime, err
 	}
 }
 
