@@ -63,40 +63,22 @@ func scanRecord(line []byte, few []member) (tag int, rest content, trailing, rea
 		return 0, rest, "", s.Reason()
 	}
 	tag, rest.members, rest.array = -1, few, open == '['
-	s.Enter()
-	for first := true; ; first = false {
-		var key []byte
-		var more, ok bool
-		if rest.array {
-			more, ok = s.NextElement(first)
-		} else {
-			key, more, ok = s.NextKey(first)
+	for key := range s.Elements() {
+		switch isTag := rest.array && tag < 0 || !rest.array && serdejson.KeyIs(key, "record"); {
+		case !isTag:
+			text, _ := s.Value()
+			rest.members = append(rest.members, member{key, text})
+		case tag >= 0:
+			s.Seek(s.Pos() - 1) // the original stops before the colon
+			s.Fail("duplicate field `record`")
+		default:
+			tag = recordTag(s)
 		}
-		if !ok {
-			return 0, rest, "", s.Reason()
-		}
-		if !more {
-			break
-		}
-		if isTag := rest.array && first || !rest.array && serdejson.KeyIs(key, "record"); isTag {
-			if tag >= 0 {
-				s.Seek(s.Pos() - 1) // the original stops before the colon
-				s.Fail("duplicate field `record`")
-				return 0, rest, "", s.Reason()
-			}
-			if tag, ok = recordTag(s); !ok {
-				return 0, rest, "", s.Reason()
-			}
-			continue
-		}
-		text, ok := s.Value()
-		if !ok {
-			return 0, rest, "", s.Reason()
-		}
-		rest.members = append(rest.members, member{key: key, text: text})
 	}
-	if tag < 0 {
+	if s.Reason() == "" && tag < 0 {
 		s.Fail("missing field `record`")
+	}
+	if s.Reason() != "" {
 		return 0, rest, "", s.Reason()
 	}
 	if s.Peek(); !s.AtEnd() {
@@ -106,25 +88,26 @@ func scanRecord(line []byte, few []member) (tag int, rest content, trailing, rea
 	return tag, rest, trailing, ""
 }
 
-func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
-	if c := s.Peek(); c == '{' || c == '[' {
-		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier",
-			serdejson.Unexpected([]byte{c})))
+// recordTag returns the index of the tag's word; -1 after a failure.
+func recordTag(s *serdejson.Scanner) (tag int) {
+	c := s.Peek()
+	text, ok := []byte{c}, true
+	if c != '{' && c != '[' {
+		text, ok = s.Value()
 	}
-	text, ok := s.Value()
-	if !ok {
-		return 0, false
+	switch {
+	case !ok:
+		return -1
+	case c != '"':
+		s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected(text)))
+		return -1
 	}
-	if text[0] != '"' {
-		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected(text)))
+	tag, err := variant(text, recordWords)
+	if err != nil {
+		s.Fail(err.Error())
+		return -1
 	}
-	for i, word := range recordWords {
-		if serdejson.KeyIs(text, word) {
-			return i, true
-		}
-	}
-	return 0, s.Fail(fmt.Sprintf("unknown variant `%s`, expected %s", serdejson.Unquote(text),
-		serdejson.OneOf(recordWords)))
+	return tag
 }
 
 func decodeRecord(tag int, c content, line []byte) (Record, error) {

@@ -103,21 +103,11 @@ func (st *structure) takeText(text []byte) fields {
 func contentOf(text []byte, few []member) content {
 	s := serdejson.NewScanner(text)
 	c := content{members: few, array: s.Peek() == '['}
-	s.Enter()
-	for first := true; ; first = false {
-		var m member
-		var more bool
-		if c.array {
-			more, _ = s.NextElement(first)
-		} else {
-			m.key, more, _ = s.NextKey(first)
-		}
-		if !more {
-			return c
-		}
-		m.text, _ = s.Value()
-		c.members = append(c.members, m)
+	for key := range s.Elements() {
+		value, _ := s.Value()
+		c.members = append(c.members, member{key, value})
 	}
+	return c
 }
 
 // only returns the value of the one member of that name; nil if there is none, or several.

@@ -29,32 +29,14 @@ func spanMembers(s *serdejson.Scanner, arrays bool) (*members, string) {
 	}
 	m.array = c == '['
 	m.keys, m.values = m.few[0][:0], m.few[1][:0]
-	if !s.Enter() {
-		return nil, s.Reason()
-	}
-	for first := true; ; first = false {
-		var key []byte
-		var more, ok bool
-		if m.array {
-			more, ok = s.NextElement(first)
-		} else {
-			key, more, ok = s.NextKey(first)
-		}
-		if !ok {
-			return nil, s.Reason()
-		}
-		if !more {
-			return m, ""
-		}
-		value, ok := s.Value()
-		if !ok {
-			return nil, s.Reason()
-		}
+	for key := range s.Elements() {
+		value, _ := s.Value()
 		if !m.array {
 			m.keys = append(m.keys, key)
 		}
 		m.values = append(m.values, value)
 	}
+	return m, s.Reason()
 }
 
 // takeType reads the type of an event: its member "type", or the first element of an array, which

@@ -93,20 +93,13 @@ func typeAt(record []byte, kind string) int {
 // runRecords finds the array of records in a session's document.
 func runRecords(text []byte) (at int, ok bool) {
 	s := serdejson.NewScanner(text)
-	s.Peek()
-	s.Enter()
-	for first := true; ; first = false {
-		key, more, ok := s.NextKey(first)
-		if !ok || !more {
-			return 0, false
-		}
+	for key := range s.Elements() {
 		if serdejson.KeyIs(key, "run_records") && s.Peek() == '[' {
 			return s.Pos(), true
 		}
-		if _, ok := s.Value(); !ok {
-			return 0, false
-		}
+		s.Value()
 	}
+	return 0, false
 }
 
 // readArray reads the array at an offset; end is the offset after it. Its elements are nested in

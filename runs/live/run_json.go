@@ -141,12 +141,7 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 func elementsOf(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		s := serdejson.NewScanner(array)
-		s.Peek()
-		s.Enter()
-		for first := true; ; first = false {
-			if more, _ := s.NextElement(first); !more {
-				return
-			}
+		for range s.Elements() {
 			if element, _ := s.Value(); !yield(element) {
 				return
 			}
