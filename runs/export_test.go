@@ -33,7 +33,7 @@ func (r RunRef) entity() tree.Entity { return tree.Entity{Group: r.AgentID, ID: 
 func (s *Store) ImportLines(tx *db.Tx, run RunRef, text string) error {
 	var records []record
 	for line := range bytes.Lines([]byte(text)) {
-		records = append(records, record{line: readLine(bytes.TrimSuffix(line, []byte("\n")))})
+		records = append(records, record{parsedLine: readLine(bytes.TrimSuffix(line, []byte("\n")))})
 	}
 	scope, err := tx.Store().Scope(s.scope)
 	if err != nil {

@@ -130,7 +130,7 @@ func holdsRecord(root tree.Folder, path string) bool {
 	defer f.Close() //nolint:errcheck // only read
 	first, err := readerOf(f, size, 64<<10).next()
 	return err == nil && slices.ContainsFunc(first.records, func(r record) bool {
-		return r.line.record != nil
+		return r.record != nil
 	})
 }
 
@@ -183,20 +183,18 @@ func notARun(name string) string {
 	return "has another extension than .jsonl"
 }
 
-// kindOfLine returns the kind of a line, as the counts name it, and why the line cannot be read (""
-// if it can).
-func kindOfLine(text []byte) (kind, reason string, line parsedLine) {
-	line = readLine(text)
-	switch line.kind {
+// name returns the kind of a line, as the counts name it.
+func (l *parsedLine) name() string {
+	switch l.kind {
 	case lineBlank:
-		return tree.Blank, "", line
+		return tree.Blank
 	case lineRecord:
-		return line.record.RecordKind(), "", line
+		return l.record.RecordKind()
 	case lineUnknown:
-		return "unknown", "", line
+		return "unknown"
 	case lineUndecodable:
 	}
-	return tree.Undecodable, line.err.Reason, line
+	return tree.Undecodable
 }
 
 // identities returns the candidate ids of a file, best first: the ids in its first records that
@@ -206,7 +204,7 @@ func identities(path string, first []record) []tree.Entity {
 	list := []tree.Entity{e, {Group: e.Group, ID: e.ID + "~" + markOf(path)}}
 	for _, rule := range []func(string) string{seedName, laterName} {
 		for i := range first {
-			e, ok := idsIn(first[i].line)
+			e, ok := idsIn(first[i].record)
 			if !ok || runPath(e, rule) != path || (RunRef{e.Group, e.ID}).check() != nil {
 				continue
 			}
@@ -225,8 +223,8 @@ func saidBy(path string) tree.Entity {
 	return tree.Entity{Group: tree.Shown(agent), ID: tree.Shown(strings.TrimSuffix(name, runExtension))}
 }
 
-func idsIn(line parsedLine) (tree.Entity, bool) {
-	switch r := line.record.(type) {
+func idsIn(r Record) (tree.Entity, bool) {
+	switch r := r.(type) {
 	case Started:
 		return tree.Entity{Group: r.AgentID, ID: r.RunID}, true
 	case Ended:

@@ -87,7 +87,7 @@ func (st *step) Prefetch(f *tree.Prefetcher) error {
 	}
 	f.File(st.file.path)
 	for i := range st.piece.records {
-		if st.piece.records[i].reason != "" {
+		if st.piece.records[i].kind == lineUndecodable {
 			f.ExpectAside(1)
 		}
 	}
@@ -404,8 +404,8 @@ func (b *batch) add(row *tree.Row, column func(*tree.Count) *int64) error {
 		return b.putAside(what, offset, reason, &e, raw)
 	}
 	for i := range b.piece.records {
-		if rec := &b.piece.records[i]; rec.reason != "" {
-			if err := bad(tree.WhatLine, rec.offset, rec.reason, rec.text); err != nil {
+		if rec := &b.piece.records[i]; rec.kind == lineUndecodable {
+			if err := bad(tree.WhatLine, rec.offset, rec.err.Reason, rec.given); err != nil {
 				return err
 			}
 		}
@@ -479,7 +479,7 @@ func moved(e tree.Entity) error {
 // with adds the records of a piece to a tally.
 func with(t tree.Tally, records []record) tree.Tally {
 	for i := range records {
-		t[records[i].kind]++
+		t[records[i].name()]++
 	}
 	return t
 }

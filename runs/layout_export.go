@@ -119,10 +119,10 @@ func copyLines(ctx context.Context, t *tree.Tree, f *os.File, e tree.Entity) (fi
 	out := bufio.NewWriterSize(f, 256<<10)
 	offset := int64(0)
 	err = traceContent{t, e}.each(ctx, func(text []byte, lf bool) error {
-		kind, reason, line := kindOfLine(text)
-		t.Report.Count(kind, func(c *tree.Count) { c.Read++; c.New++ })
+		line := readLine(text)
+		t.Report.Count(line.name(), func(c *tree.Count) { c.Read++; c.New++ })
 		if offset < pieceBytes {
-			first = append(first, record{offset: offset, kind: kind, reason: reason, line: line})
+			first = append(first, record{offset, line})
 		}
 		n, err := out.Write(text)
 		if err == nil && lf {

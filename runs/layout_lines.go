@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"slices"
-
-	"selvedge/internal/tree"
 )
 
 const (
@@ -26,10 +24,7 @@ const (
 // A record is a line of a source file.
 type record struct {
 	offset int64
-	text   []byte // without its line feed
-	kind   string // its name in the counts
-	reason string // why it cannot be read; "" if it can
-	line   parsedLine
+	parsedLine
 }
 
 // A piece is a series of whole lines of a file.
@@ -53,11 +48,11 @@ type lineReader struct {
 	hash   hash.Hash // of everything before pos
 	ahead  *piece    // the first piece, once first has read it
 	after  hash.Hash // of ahead
-	decode func(text []byte) (kind, reason string, line parsedLine)
+	decode func(text []byte) parsedLine
 }
 
 func readerOf(f *os.File, size int64, step int) *lineReader {
-	return &lineReader{f: f, size: size, step: step, hash: sha256.New(), decode: kindOfLine}
+	return &lineReader{f: f, size: size, step: step, hash: sha256.New(), decode: readLine}
 }
 
 // errLineTooLong ends the reading of a file.
@@ -137,8 +132,7 @@ func (r *lineReader) next() (*piece, error) {
 	}
 	p := &piece{from: r.pos, last: r.pos+int64(len(buf)) == r.size}
 	if p.last && end < len(buf) {
-		final := r.record(r.pos+int64(end), buf[end:])
-		if final.reason == "" && final.kind != tree.Blank { // complete, not torn
+		if final := r.decode(buf[end:]); final.record != nil { // complete, not torn
 			p.openLine = true
 			end = len(buf)
 		} else {
@@ -151,7 +145,7 @@ func (r *lineReader) next() (*piece, error) {
 	p.records = make([]record, 0, bytes.Count(p.raw, newline)+1)
 	for offset := r.pos; offset < p.to; {
 		line, _, _ := bytes.Cut(buf[offset-r.pos:end], newline)
-		p.records = append(p.records, r.record(offset, line))
+		p.records = append(p.records, record{offset, r.decode(slices.Clip(line))})
 		offset += int64(len(line)) + 1
 	}
 	r.hash.Write(p.raw)
@@ -161,12 +155,6 @@ func (r *lineReader) next() (*piece, error) {
 }
 
 var newline = []byte{'\n'}
-
-func (r *lineReader) record(offset int64, text []byte) record {
-	rec := record{offset: offset, text: slices.Clip(text)}
-	rec.kind, rec.reason, rec.line = r.decode(rec.text)
-	return rec
-}
 
 // read reads n bytes from the current position. If the file has become shorter, it ends where it
 // now ends.

@@ -25,14 +25,14 @@ func openLines(t *testing.T, text []byte, step int) *lineReader {
 	t.Cleanup(func() { f.Close() })
 	r := &lineReader{
 		f: f, size: int64(len(text)), step: step,
-		decode: func(text []byte) (string, string, parsedLine) {
+		decode: func(text []byte) parsedLine {
 			switch {
 			case len(bytes.TrimSpace(text)) == 0:
-				return tree.Blank, "", parsedLine{}
+				return parsedLine{kind: lineBlank, given: text}
 			case text[0] == '!':
-				return tree.Undecodable, "starts with !", parsedLine{}
+				return parsedLine{kind: lineUndecodable, given: text}
 			}
-			return "line", "", parsedLine{}
+			return parsedLine{kind: lineRecord, record: Turn{}, given: text}
 		},
 	}
 	r.rewind()
@@ -61,10 +61,10 @@ func TestPieces_AddUpToTheFile(t *testing.T) {
 				t.Fatalf("%q: a piece begins at %d, not at %d", text, p.from, len(whole))
 			}
 			for _, rec := range p.records {
-				if !bytes.HasPrefix(text[rec.offset:], rec.text) {
-					t.Fatalf("%q: %q is not at %d", text, rec.text, rec.offset)
+				if !bytes.HasPrefix(text[rec.offset:], rec.given) {
+					t.Fatalf("%q: %q is not at %d", text, rec.given, rec.offset)
 				}
-				lines = append(lines, rec.text)
+				lines = append(lines, rec.given)
 			}
 			whole = append(whole, p.raw...)
 			if sum := sha256.Sum256(whole); !bytes.Equal(sum[:], p.sum) {

@@ -206,8 +206,8 @@ func tailKind(tail []byte) string {
 	if len(tail) == 0 {
 		return ""
 	}
-	kind, _, _ := kindOfLine(tail)
-	return kind
+	line := readLine(tail)
+	return line.name()
 }
 
 func (in *fileReader) send(st *step) error {

@@ -51,7 +51,7 @@ func importRecords(tx *db.Tx, scope int64, e tree.Entity, was *stored, records [
 		rows: make([]recordRow, len(records)),
 	}
 	for i := range records {
-		p.Records[i], p.rows[i] = records[i].line.record, rowOfLine(records[i].line)
+		p.Records[i], p.rows[i] = records[i].record, rowOfLine(records[i].parsedLine)
 	}
 	lines := int64(len(records))
 	if was == nil {
