@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
@@ -38,8 +37,8 @@ const opFollow = "follow runs"
 
 // stream describes how runs are followed. Positions are sequences of lines; a trace has no gaps.
 var stream = stores.Stream[RunRef, TraceRecord]{
-	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key", End: traceEnd,
-	Read: readStretch,
+	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key",
+	Gone: whyGone, End: traceEnd, Read: readStretch,
 }
 
 // Follow delivers the records of a run after a cursor, first those that exist and then each new
@@ -81,22 +80,8 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	key, query := [2]string{s.scope, where.key()}, fmt.Sprintf(sqlTraceHeads, where.text)
-	return stores.FollowAll(ctx, s.db, stream, key,
-		stores.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[RunRef], err error) {
-			scope, ok, err := rx.Store().Scope(s.scope)
-			if err != nil || !ok {
-				return nil, err
-			}
-			err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
-			return heads, err
-		}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-			scope, ok, err := rx.Store().Scope(s.scope)
-			if err == nil && ok {
-				err = rx.Select(&keys, sqlOpenTraces, scope, most)
-			}
-			return keys, err
-		}})
+	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, where.key()},
+		stores.HeadsOf[RunRef](s.scope, fmt.Sprintf(sqlTraceHeads, where.text), where.args, sqlOpenTraces))
 }
 
 // CursorBefore returns the cursor before the last lines of a run, at most that many; before 0 lines
@@ -126,30 +111,8 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, erro
 
 // placeIn returns the place that a cursor points at, which must be in this run; "" is the
 // beginning.
-func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at stores.Place, err error) {
-	if cursor != "" {
-		if at, err = stream.ReadCursor(rx, cursor); err != nil {
-			return at, err
-		}
-	}
-	key, found, err := s.find(rx, run)
-	switch {
-	case err != nil:
-		return at, err
-	case found && (cursor == "" || at.Key == key):
-		at.Key = key
-		return at, nil
-	case cursor == "":
-		return at, db.ErrNotFound
-	}
-	other, err := rx.Find(new(int64), sqlRunByKey, at.Key)
-	switch {
-	case err != nil:
-		return at, err
-	case other:
-		return at, txn.NotThisCursor(cursor)
-	}
-	return at, errGone()
+func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (stores.Place, error) {
+	return stream.PlaceIn(rx, cursor, func() (int64, bool, error) { return s.find(rx, run) })
 }
 
 const (

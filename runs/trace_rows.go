@@ -43,8 +43,10 @@ func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on 
 // sqlRunOfAgent finds the key of a run.
 const sqlRunOfAgent = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
+const whyGone = "the run was removed, by retention or an import"
+
 // errGone is the error for a reader of a run that was removed.
-func errGone() error { return txn.CursorExpired("the run was removed, by retention or an import") }
+func errGone() error { return txn.CursorExpired(whyGone) }
 
 // A storedLine is a line of a trace, as an export writes it, without its line feed.
 type storedLine struct {

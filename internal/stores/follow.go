@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
@@ -29,6 +30,8 @@ type Stream[R comparable, T any] struct {
 	// Table is the table of the things, and Key its column for Place.Key. FollowAll walks the keys of
 	// all scopes, so that one read examines a bounded number of rows.
 	Table, Key string
+	// Gone is why a cursor into a removed stream has expired.
+	Gone string
 	// End returns the end of a stream; false if the stream was removed. It is called for every
 	// waiting follower at each commit, so it must be a single seek.
 	End func(rx *db.Rx, key int64) (Place, bool, error)
@@ -70,6 +73,38 @@ func (s *Stream[R, T]) ReadCursor(rx *db.Rx, cursor string) (at Place, err error
 	}
 	return at, err
 }
+
+// PlaceIn returns the place that a cursor points at, which must be in the stream that find finds; ""
+// is the beginning. ErrNotFound: there is no such stream, and no cursor.
+func (s *Stream[R, T]) PlaceIn(
+	rx *db.Rx, cursor string, find func() (key int64, found bool, err error),
+) (at Place, err error) {
+	if cursor != "" {
+		if at, err = s.ReadCursor(rx, cursor); err != nil {
+			return at, err
+		}
+	}
+	key, found, err := find()
+	switch {
+	case err != nil:
+		return at, err
+	case found && (cursor == "" || at.Key == key):
+		at.Key = key
+		return at, nil
+	case cursor == "":
+		return at, db.ErrNotFound
+	}
+	other, err := rx.Find(new(int64), fmt.Sprintf(sqlHasKey, s.Table, s.Key), at.Key)
+	switch {
+	case err != nil:
+		return at, err
+	case other:
+		return at, txn.NotThisCursor(cursor)
+	}
+	return at, txn.CursorExpired(s.Gone)
+}
+
+const sqlHasKey = `SELECT %[2]s FROM %[1]s WHERE %[2]s = ?`
 
 // Follow iterates over what follows a place of one stream: first what exists, then each item as any
 // process writes it, in the order of the stream, without repeats. A db.Gap stands for items that
@@ -223,6 +258,27 @@ type Heads[R comparable] struct {
 	// takes long, all heads are polled only a twentieth of the time, and the heads of these keys in
 	// between. If Open is nil, all are always polled.
 	Open func(rx *db.Rx, most int) (keys []int64, err error)
+}
+
+// HeadsOf returns the heads of a scope's streams by two statements. between takes args, the two keys
+// and the number of the scope; open takes that number and a limit.
+func HeadsOf[R comparable](scope, between string, args []any, open string) Heads[R] {
+	return Heads[R]{
+		Between: func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
+			id, ok, err := rx.Store().Scope(scope)
+			if err == nil && ok {
+				err = rx.Select(&heads, between, append(slices.Clip(args), behind, last, id)...)
+			}
+			return heads, err
+		},
+		Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+			id, ok, err := rx.Store().Scope(scope)
+			if err == nil && ok {
+				err = rx.Select(&keys, open, id, most)
+			}
+			return keys, err
+		},
+	}
 }
 
 // FollowAll iterates over the news of many streams from this call on. Followers with equal keys,

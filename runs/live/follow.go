@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
@@ -22,7 +21,7 @@ const opFollow = "follow live runs"
 // before all events.
 var stream = stores.Stream[string, RunEventRecord]{
 	Op: opFollow, Name: "live run", Born: string(Created),
-	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch,
+	Table: "live_runs", Key: "key", Gone: whyGone, End: runEnd, Read: readStretch,
 }
 
 // Follow delivers the events of a run after a cursor, first those that are stored and then new
@@ -37,12 +36,8 @@ var stream = stores.Stream[string, RunEventRecord]{
 // replaced. Events that a cap removed before they were read are a gap.
 func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Followed, error] {
 	return stores.Follow(ctx, s.db, stream, func(rx *db.Rx) (stores.Place, error) {
-		row, at, err := s.placeIn(rx, runID, cursor)
-		if err != nil {
-			return at, named(opFollow, runID, err)
-		}
-		at.Key = row.Key
-		return at, nil
+		_, at, err := s.placeIn(rx, runID, cursor)
+		return at, named(opFollow, runID, err)
 	})
 }
 
@@ -62,24 +57,10 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	query := fmt.Sprintf(sqlRunHeads, where.text)
 	// %q takes large integers for one rune
 	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)}
 	return stores.FollowAll(ctx, s.db, stream, key,
-		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
-			scope, ok, err := s.scopeIn(rx)
-			if err != nil || !ok {
-				return nil, err
-			}
-			err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
-			return heads, err
-		}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-			scope, ok, err := s.scopeIn(rx)
-			if err == nil && ok {
-				err = rx.Select(&keys, sqlOpenRuns, scope, most)
-			}
-			return keys, err
-		}})
+		stores.HeadsOf[string](s.scope, fmt.Sprintf(sqlRunHeads, where.text), where.args, sqlOpenRuns))
 }
 
 // CursorBefore returns the cursor before the last events of a run, at most that many of those that
@@ -112,36 +93,25 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, e
 
 // placeIn returns a run, and the place of a cursor, which must be of that run; "" is the beginning.
 func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *runRow, at stores.Place, err error) {
-	if cursor != "" {
-		if at, err = stream.ReadCursor(rx, cursor); err != nil {
-			return nil, at, err
+	at, err = stream.PlaceIn(rx, cursor, func() (key int64, found bool, err error) {
+		err = s.lookup(rx, opFollow, runID, func(scope int64) error {
+			row, found, err = findRow(rx, scope, runID)
+			return err
+		})
+		switch {
+		case err == nil && found:
+			key = row.Key
+		case err == nil && cursor == "":
+			err = notFound(opFollow, runID)
 		}
-	}
-	found := false
-	err = s.lookup(rx, opFollow, runID, func(scope int64) error {
-		row, found, err = findRow(rx, scope, runID)
-		return err
+		return key, found, err
 	})
-	switch {
-	case err != nil:
-		return nil, at, err
-	case found && (cursor == "" || at.Key == row.Key):
-		at.Key = row.Key
-		return row, at, nil
-	case cursor == "":
-		return nil, at, notFound(opFollow, runID)
-	}
-	_, other, err := rowByKey(rx, at.Key)
-	switch {
-	case err != nil:
-		return nil, at, err
-	case other:
-		return nil, at, txn.NotThisCursor(cursor)
-	}
-	return nil, at, errGone()
+	return row, at, err
 }
 
-func errGone() error { return txn.CursorExpired("the run was removed or replaced") }
+const whyGone = "the run was removed or replaced"
+
+func errGone() error { return txn.CursorExpired(whyGone) }
 
 func runEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 	row, found, err := rowByKey(rx, key)
