@@ -32,7 +32,8 @@ LIMIT 1`
 UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ? LIMIT 1`
 )
 
-// An ending ends abandoned open runs.
+// An ending ends abandoned open runs. It is no stores.Sweep: it may only count them, all ends have
+// one time, and a run that can't be ended does not stop it.
 type ending struct {
 	store *Store
 	op    string

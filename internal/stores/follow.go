@@ -139,47 +139,55 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *db.DB, begin func(*db.Rx) 
 		return err
 	}
 	defer tail.leave()
-	var at Place
 	var lag lag
 	defer pollersOf(d).caughtUp(&lag)
-	for known := false; ; known = true {
+	for from := begin; ; {
 		pollersOf(d).behind(&lag)
 		since := tail.polls()
-		var told []db.Followed[R, T]
-		var next Place
-		var more bool
-		err := d.Read(ctx, s.Op, func(rx *db.Rx) (err error) {
-			from := at
-			if !known {
-				if from, err = begin(rx); err != nil {
-					return err
-				}
-			}
-			told, next, more, err = s.read(rx, from)
-			return err
-		})
+		at, more, err := s.tellNext(ctx, d, from, yield)
 		if err != nil {
 			return err
 		}
-		at = next
-		for _, f := range told {
-			if !yield(f, nil) {
-				return errLeft
-			}
-		}
+		from = at.itself
 		if more {
 			continue
 		}
-		waiting := at
 		pollersOf(d).caughtUp(&lag)
 		err = tail.wait(ctx, since, func(rx *db.Rx) (bool, error) {
-			end, found, err := s.End(rx, waiting.Key)
-			return !found || end != waiting, err
+			end, found, err := s.End(rx, at.Key)
+			return !found || end != at, err
 		})
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// itself returns the place, where a function is wanted that finds one.
+func (at Place) itself(*db.Rx) (Place, error) { return at, nil }
+
+// tellNext reads what follows a place once, with no transaction open when it hands that over. It
+// returns the next place.
+func (s *Stream[R, T]) tellNext(ctx context.Context, d *db.DB, from func(*db.Rx) (Place, error),
+	yield func(db.Followed[R, T], error) bool,
+) (next Place, more bool, err error) {
+	var told []db.Followed[R, T]
+	err = d.Read(ctx, s.Op, func(rx *db.Rx) error {
+		at, err := from(rx)
+		if err == nil {
+			told, next, more, err = s.read(rx, at)
+		}
+		return err
+	})
+	if err != nil {
+		return next, false, err
+	}
+	for _, f := range told {
+		if !yield(f, nil) {
+			return next, more, errLeft
+		}
+	}
+	return next, more, nil
 }
 
 // Page returns what follows a place of a stream, with Follow's cursors and without status.
@@ -378,12 +386,7 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *db.DB, at *stand[R],
 	yield func(db.Followed[R, T], error) bool,
 ) error {
 	for more := true; more; {
-		var told []db.Followed[R, T]
-		var next Place
-		err := d.Read(ctx, s.Op, func(rx *db.Rx) (err error) {
-			told, next, more, err = s.read(rx, at.Place)
-			return err
-		})
+		next, some, err := s.tellNext(ctx, d, at.itself, yield)
 		if errors.Is(err, db.ErrCursorExpired) {
 			err = s.tellGone(ctx, d, *at, yield)
 			at.gone = true
@@ -392,12 +395,7 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *db.DB, at *stand[R],
 		if err != nil {
 			return err
 		}
-		at.Place = next
-		for _, f := range told {
-			if !yield(f, nil) {
-				return errLeft
-			}
-		}
+		at.Place, more = next, some
 	}
 	return nil
 }

@@ -205,10 +205,7 @@ func valueLength(text []byte) (int, bool) {
 }
 
 func skipBlanks(text []byte, at int) int {
-	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t') {
-		at++
-	}
-	return at
+	return len(text) - len(bytes.TrimLeft(text[at:], " \n\r\t"))
 }
 
 // A fileWriter writes a file as the original does: pretty JSON without a line feed at the end.
