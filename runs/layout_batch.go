@@ -30,9 +30,13 @@ const (
 	stepUnread
 )
 
-// A step is what the reader passes to the writer.
+// A step is what the reader passes to the writer, which decides about the file again, from the
+// ledger.
 type step struct {
 	*tree.Tree
+	tx   *db.Tx     // of Take; nil in Known, where nothing changes
+	part *tree.Part // of Take and Known
+
 	kind  stepKind
 	file  *sourceFile
 	row   *tree.Row // the ledger's, when the file was opened; nil: none
@@ -125,18 +129,18 @@ func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 			return false, err
 		}
 	}
-	b := &batch{step: st, part: part}
-	b.open()
-	return true, b.same(rx)
+	st.part = part
+	st.open()
+	return true, st.same(rx)
 }
 
 // Take applies the step to the store.
 func (st *step) Take(tx *db.Tx, part *tree.Part) error {
-	b := &batch{step: st, tx: tx, part: part}
-	b.open()
+	st.tx, st.part = tx, part
+	st.open()
 	if st.kind == stepUnread {
 		part.Files.Unreadable++
-		return b.putAside(tree.WhatFile, 0, st.reason, nil, nil)
+		return st.putAside(tree.WhatFile, 0, st.reason, nil, nil)
 	}
 	if st.Unread && st.opens {
 		if err := st.Source.ReleaseReadable(tx, st.file.path); err != nil {
@@ -145,167 +149,159 @@ func (st *step) Take(tx *db.Tx, part *tree.Part) error {
 	}
 	switch st.kind {
 	case stepSame:
-		return b.same(&tx.Rx)
+		return st.same(&tx.Rx)
 	case stepShared:
-		return b.shared()
+		return st.shared()
 	case stepPiece, stepUnread:
 	}
-	return b.take()
-}
-
-// A batch is the writing half of an import for one step. It decides about the file again, from the
-// ledger.
-type batch struct {
-	*step
-	tx   *db.Tx // nil if nothing changes
-	part *tree.Part
+	return st.take()
 }
 
 // open counts the file on its first step, and its bytes if it can be read.
-func (b *batch) open() {
-	if b.opens {
-		b.part.Files.Found++
+func (st *step) open() {
+	if st.opens {
+		st.part.Files.Found++
 	}
-	if b.opens && b.kind != stepUnread {
-		b.part.Files.Bytes += b.file.size
+	if st.opens && st.kind != stepUnread {
+		st.part.Files.Bytes += st.file.size
 	}
 }
 
-func (b *batch) putAside(what string, offset int64, reason string, whose *tree.Entity, raw []byte) error {
-	return b.Source.PutAside(b.tx, b.part, tree.Finding{
-		Path: b.file.path, Offset: offset, What: what, Reason: reason, Whose: whose, Raw: raw,
+func (st *step) putAside(what string, offset int64, reason string, whose *tree.Entity, raw []byte) error {
+	return st.Source.PutAside(st.tx, st.part, tree.Finding{
+		Path: st.file.path, Offset: offset, What: what, Reason: reason, Whose: whose, Raw: raw,
 	})
 }
 
 // same counts an unchanged file.
-func (b *batch) same(rx *db.Rx) error {
-	if b.row.State == tree.StateRefused {
-		b.part.Files.Refused++
+func (st *step) same(rx *db.Rx) error {
+	if st.row.State == tree.StateRefused {
+		st.part.Files.Refused++
 	} else {
-		b.part.Files.Already++
+		st.part.Files.Already++
 	}
-	return b.countKnown(rx)
+	return st.countKnown(rx)
 }
 
 // countKnown counts the records that were there before, by the ledger, and names those of them that
 // are in quarantine.
-func (b *batch) countKnown(rx *db.Rx) error {
-	known, err := tree.ParseTally(b.row.Records)
+func (st *step) countKnown(rx *db.Rx) error {
+	known, err := tree.ParseTally(st.row.Records)
 	if err != nil {
 		return err
 	}
-	if b.kind == stepSame && b.tail != "" {
-		known[b.tail]++
+	if st.kind == stepSame && st.tail != "" {
+		known[st.tail]++
 	}
 	bad := tree.Tally{}
 	for kind, n := range known {
-		if b.row.State == tree.StateRefused || b.row.State == tree.StateTaken && kind == tree.Undecodable {
+		if st.row.State == tree.StateRefused || st.row.State == tree.StateTaken && kind == tree.Undecodable {
 			bad[kind] = n
 			delete(known, kind)
 		}
 	}
-	b.part.CountAll(known, tree.Already)
-	b.part.CountAll(bad, tree.Quarantine)
-	return b.NameAside(rx, b.file.path, b.part)
+	st.part.CountAll(known, tree.Already)
+	st.part.CountAll(bad, tree.Quarantine)
+	return st.NameAside(rx, st.file.path, st.part)
 }
 
 // shared records that the content of the file is in the store already, from elsewhere.
-func (b *batch) shared() error {
-	if _, err := b.putAway(); err != nil || b.file.kept {
+func (st *step) shared() error {
+	if _, err := st.putAway(); err != nil || st.file.kept {
 		return err
 	}
-	c, state, _, err := b.decide()
+	c, state, _, err := st.decide()
 	if err != nil {
 		return err
 	}
 	if state != tree.StateShared {
 		return moved(c.Entity)
 	}
-	records := maps.Clone(b.records)
-	if b.tail != "" {
-		records[b.tail]++
+	records := maps.Clone(st.records)
+	if st.tail != "" {
+		records[st.tail]++
 	}
-	b.part.CountAll(records, tree.Already)
-	b.part.Files.Already++
+	st.part.CountAll(records, tree.Already)
+	st.part.Files.Already++
 	row := &tree.Row{
 		State: tree.StateShared, EntityGroup: c.Group, EntityID: c.ID, EntityRow: &c.was.Row,
 		LastSequence: c.was.Last,
 	}
-	return b.advance(row, b.records)
+	return st.advance(row, st.records)
 }
 
 // take imports a piece.
-func (b *batch) take() error {
-	row, err := b.target()
+func (st *step) take() error {
+	row, err := st.target()
 	if err != nil {
 		return err
 	}
-	met := with(tree.Tally{}, b.piece.records)
-	if b.tail != "" {
-		met[b.tail]++
+	met := with(tree.Tally{}, st.piece.records)
+	if st.tail != "" {
+		met[st.tail]++
 	}
 	column := tree.New
 	switch {
-	case b.file.kept:
-		b.part.CountAll(met, tree.Changed)
+	case st.file.kept:
+		st.part.CountAll(met, tree.Changed)
 		return nil
 	case row.State == tree.StateRefused:
 		column = tree.Quarantine
-		err = b.refuse(row)
-	case b.file.changed:
+		err = st.refuse(row)
+	case st.file.changed:
 		column = tree.Changed
 		fallthrough
 	default:
-		err = b.add(row, column)
+		err = st.add(row, column)
 	}
 	if err != nil {
 		return err
 	}
-	b.part.CountAll(met, column)
+	st.part.CountAll(met, column)
 	known, err := tree.ParseTally(row.Records)
 	if err != nil {
 		return err
 	}
-	return b.advance(row, with(known, b.piece.records))
+	return st.advance(row, with(known, st.piece.records))
 }
 
 // advance writes to the ledger how far the file has been read.
-func (b *batch) advance(row *tree.Row, records tree.Tally) error {
-	row.Path, row.Size, row.Consumed = []byte(b.file.path), b.file.size, b.to
-	row.PrefixSHA256, row.OpenLine, row.Tail = b.sum, b.openLine, b.piece.tail
+func (st *step) advance(row *tree.Row, records tree.Tally) error {
+	row.Path, row.Size, row.Consumed = []byte(st.file.path), st.file.size, st.to
+	row.PrefixSHA256, row.OpenLine, row.Tail = st.sum, st.openLine, st.piece.tail
 	row.Records = records.String()
-	return b.Source.Put(b.tx, row)
+	return st.Source.Put(st.tx, row)
 }
 
 // target returns the ledger's row that the piece continues, or a new one if the piece begins a
 // file.
-func (b *batch) target() (*tree.Row, error) {
-	if b.from > 0 {
-		return b.goOn()
+func (st *step) target() (*tree.Row, error) {
+	if st.from > 0 {
+		return st.goOn()
 	}
-	known, err := b.putAway()
-	if err != nil || b.file.kept {
+	known, err := st.putAway()
+	if err != nil || st.file.kept {
 		return nil, err
 	}
-	c, state, passed, err := b.decide()
+	c, state, passed, err := st.decide()
 	switch {
 	case err != nil:
 		return nil, err
-	case state == tree.StateShared, state == tree.StateRefused && b.Alone: // its conflict was gone
+	case state == tree.StateShared, state == tree.StateRefused && st.Alone: // its conflict was gone
 		return nil, moved(c.Entity)
 	case state == tree.StateRefused:
-		b.part.Files.Refused++
-		err = b.putAside(tree.WhatConflict, 0, title(c.Entity)+" is here already, from elsewhere and with other "+
+		st.part.Files.Refused++
+		err = st.putAside(tree.WhatConflict, 0, title(c.Entity)+" is here already, from elsewhere and with other "+
 			"records; import this tree into a scope of its own", &c.Entity, nil)
 	case known:
-		b.part.Files.Changed++
+		st.part.Files.Changed++
 	default:
-		b.part.Files.New++
+		st.part.Files.New++
 	}
 	if err == nil && passed != nil && state == tree.StateTaken {
 		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s",
-			title(b.choices[0].Entity), tree.Shown(string(passed)), title(c.Entity))
-		err = b.putAside(tree.WhatName, 0, reason, &b.choices[0].Entity, nil)
+			title(st.choices[0].Entity), tree.Shown(string(passed)), title(c.Entity))
+		err = st.putAside(tree.WhatName, 0, reason, &st.choices[0].Entity, nil)
 	}
 	return &tree.Row{State: state, EntityGroup: c.Group, EntityID: c.ID}, err
 }
@@ -313,74 +309,74 @@ func (b *batch) target() (*tree.Row, error) {
 // putAway prepares for reading a file from its beginning again. known reports whether records of
 // the file were taken before. If the imported run was changed since, it stays as it is, and the
 // file is not imported.
-func (b *batch) putAway() (known bool, err error) {
-	b.file.kept, b.file.changed = false, false
-	row, err := b.Source.File(&b.tx.Rx, b.file.path)
+func (st *step) putAway() (known bool, err error) {
+	st.file.kept, st.file.changed = false, false
+	row, err := st.Source.File(&st.tx.Rx, st.file.path)
 	switch {
-	case err != nil || row == nil && b.Alone:
+	case err != nil || row == nil && st.Alone:
 		return false, err
 	case row == nil: // a stopped retry has left it in quarantine
-		return false, b.Source.ReleaseFile(b.tx, b.file.path)
+		return false, st.Source.ReleaseFile(st.tx, st.file.path)
 	}
 	if row.State == tree.StateTaken {
-		if untouched, err := b.untouched(row); err != nil || !untouched {
+		if untouched, err := st.untouched(row); err != nil || !untouched {
 			return true, err
 		}
-		if _, err := b.tx.Exec(sqlRemoveRun, *row.EntityRow); err != nil {
+		if _, err := st.tx.Exec(sqlRemoveRun, *row.EntityRow); err != nil {
 			return false, err
 		}
 		known = row.Consumed > 0 // else it held no whole line yet
-		b.file.changed = known
+		st.file.changed = known
 	}
-	if err := b.Source.ReleaseFile(b.tx, b.file.path); err != nil {
+	if err := st.Source.ReleaseFile(st.tx, st.file.path); err != nil {
 		return false, err
 	}
-	return known, b.Source.Forget(b.tx, b.file.path)
+	return known, st.Source.Forget(st.tx, st.file.path)
 }
 
 // untouched reports whether the run is as it was imported. If not, the run stays as it is, and the
 // report notes it.
-func (b *batch) untouched(row *tree.Row) (bool, error) {
-	s, ok, err := stateOf(&b.tx.Rx, b.Source.Scope, row.Entity())
+func (st *step) untouched(row *tree.Row) (bool, error) {
+	s, ok, err := stateOf(&st.tx.Rx, st.Source.Scope, row.Entity())
 	if err != nil || ok && row.EntityRow != nil && s == (stored{*row.EntityRow, row.LastSequence}) {
 		return err == nil, err
 	}
-	b.file.kept = true
-	b.part.Files.Changed++
-	b.part.Differ(b.file.path, fmt.Sprintf("the file has changed, and %s was written to or removed here "+
+	st.file.kept = true
+	st.part.Files.Changed++
+	st.part.Differ(st.file.path, fmt.Sprintf("the file has changed, and %s was written to or removed here "+
 		"since it was imported: ours stays", title(row.Entity())))
 	return false, nil
 }
 
 // goOn checks that the file continues where the ledger left off.
-func (b *batch) goOn() (*tree.Row, error) {
-	if b.file.kept && !b.opens {
+func (st *step) goOn() (*tree.Row, error) {
+	if st.file.kept && !st.opens {
 		return nil, nil
 	}
-	b.file.kept = false
-	row, err := b.Source.File(&b.tx.Rx, b.file.path)
+	st.file.kept = false
+	row, err := st.Source.File(&st.tx.Rx, st.file.path)
 	if err != nil {
 		return nil, err
 	}
-	if row == nil || b.from != row.Consumed && (!row.OpenLine || b.from != row.Consumed+1) {
+	if row == nil || st.from != row.Consumed && (!row.OpenLine || st.from != row.Consumed+1) {
 		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again",
 			db.ErrConflict)
 	}
 	if row.State == tree.StateTaken {
-		_, err = b.untouched(row)
+		_, err = st.untouched(row)
 	}
-	if err == nil && !b.file.kept && len(row.Tail) > 0 { // the tail is read again
-		err = b.Source.Release(b.tx, b.file.path, row.Consumed, tree.WhatTail)
+	if err == nil && !st.file.kept && len(row.Tail) > 0 { // the tail is read again
+		err = st.Source.Release(st.tx, st.file.path, row.Consumed, tree.WhatTail)
 	}
-	if err == nil && b.opens {
-		err = b.countKnown(&b.tx.Rx)
+	if err == nil && st.opens {
+		err = st.countKnown(&st.tx.Rx)
 	}
 	switch {
-	case err != nil || b.file.kept || !b.opens:
+	case err != nil || st.file.kept || !st.opens:
 	case row.State == tree.StateRefused:
-		b.part.Files.Refused++
+		st.part.Files.Refused++
 	default:
-		b.part.Files.Grown++
+		st.part.Files.Grown++
 	}
 	return row, err
 }
@@ -388,62 +384,62 @@ func (b *batch) goOn() (*tree.Row, error) {
 // add appends the records to the store. A line that cannot be read goes into the trace as it is,
 // and into quarantine. It was counted with the others of its kind, none of which can be read, so
 // the count is corrected.
-func (b *batch) add(row *tree.Row, column func(*tree.Count) *int64) error {
+func (st *step) add(row *tree.Row, column func(*tree.Count) *int64) error {
 	e := row.Entity()
 	var was *stored
 	if row.EntityRow != nil {
 		was = &stored{*row.EntityRow, row.LastSequence}
 	}
-	s, err := importRecords(b.tx, b.Source.Scope, e, was, b.piece.records)
+	s, err := importRecords(st.tx, st.Source.Scope, e, was, st.piece.records)
 	if err != nil {
 		return err
 	}
 	row.EntityRow, row.LastSequence = &s.Row, s.Last
 	bad := func(what string, offset int64, reason string, raw []byte) error {
-		b.part.Count(tree.Undecodable, func(c *tree.Count) { c.Quarantined++; *column(c)-- })
-		return b.putAside(what, offset, reason, &e, raw)
+		st.part.Count(tree.Undecodable, func(c *tree.Count) { c.Quarantined++; *column(c)-- })
+		return st.putAside(what, offset, reason, &e, raw)
 	}
-	for i := range b.piece.records {
-		if rec := &b.piece.records[i]; rec.kind == lineUndecodable {
+	for i := range st.piece.records {
+		if rec := &st.piece.records[i]; rec.kind == lineUndecodable {
 			if err := bad(tree.WhatLine, rec.offset, rec.err.Reason, rec.given); err != nil {
 				return err
 			}
 		}
 	}
-	if b.torn() {
-		if err := bad(tree.WhatTail, b.to, "a last line without line feed that can't be read, and may still grow",
-			b.piece.tail); err != nil {
+	if st.torn() {
+		if err := bad(tree.WhatTail, st.to, "a last line without line feed that can't be read, and may still grow",
+			st.piece.tail); err != nil {
 			return err
 		}
 	}
-	if b.last && (b.Alone || b.Aside) { // refused once, and a retry may have been stopped in it
-		return b.Source.Release(b.tx, b.file.path, 0, tree.WhatConflict)
+	if st.last && (st.Alone || st.Aside) { // refused once, and a retry may have been stopped in it
+		return st.Source.Release(st.tx, st.file.path, 0, tree.WhatConflict)
 	}
 	return nil
 }
 
 // refuse adds the bytes of a refused file to its quarantine.
-func (b *batch) refuse(row *tree.Row) error {
-	q, ok, err := b.Source.Quarantined(&b.tx.Rx, b.file.path, 0, tree.WhatConflict)
+func (st *step) refuse(row *tree.Row) error {
+	q, ok, err := st.Source.Quarantined(&st.tx.Rx, st.file.path, 0, tree.WhatConflict)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: the refused file is not in quarantine", db.ErrCorrupt)
 	}
-	if err == nil && row.OpenLine && b.from > row.Consumed {
-		err = tree.GrowQuarantine(b.tx, q.ID, newline)
+	if err == nil && row.OpenLine && st.from > row.Consumed {
+		err = tree.GrowQuarantine(st.tx, q.ID, newline)
 	}
 	if err == nil {
-		err = tree.GrowQuarantine(b.tx, q.ID, bytes.Join([][]byte{b.raw, b.piece.tail}, nil))
+		err = tree.GrowQuarantine(st.tx, q.ID, bytes.Join([][]byte{st.raw, st.piece.tail}, nil))
 	}
 	return err
 }
 
 // decide determines which run the file is; see choose. passed is the path of the other file of the
 // tree that holds the best id, or nil.
-func (b *batch) decide() (c choice, state string, passed []byte, err error) {
+func (st *step) decide() (c choice, state string, passed []byte, err error) {
 	var refused *choice
-	for i := range b.choices {
-		c = b.choices[i]
-		v, now, by, err := standing(&b.tx.Rx, b.Tree, c.Entity)
+	for i := range st.choices {
+		c = st.choices[i]
+		v, now, by, err := standing(&st.tx.Rx, st.Tree, c.Entity)
 		switch {
 		case err != nil:
 			return c, "", nil, err
@@ -458,7 +454,7 @@ func (b *batch) decide() (c choice, state string, passed []byte, err error) {
 			return c, tree.StateShared, nil, nil
 		case c.verdict == verdictOther && c.was == now:
 			if refused == nil {
-				refused = &b.choices[i]
+				refused = &st.choices[i]
 			}
 		case refused == nil:
 			return c, "", nil, moved(c.Entity)
