@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -33,7 +32,8 @@ const (
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: the run exists
 // already; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
-	return takeUp(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) })
+	return stores.TakeUp(ctx, s.db.Write, opBegin,
+		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) })
 }
 
 // BeginTx is Begin inside a transaction. The run is held once that commits.
@@ -60,7 +60,8 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 // after that end. ErrNotFound: the run does not exist. ErrConflict: it was completed or cancelled,
 // or another holder or process has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
-	return takeUp(ctx, s.db.WriteLocked, opResume, func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) })
+	return stores.TakeUp(ctx, s.db.WriteLocked, opResume,
+		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) })
 }
 
 // Compare-and-set on the owner that was examined.
@@ -143,21 +144,6 @@ func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, er
 		return nil, run.failed(op, err)
 	}
 	return &Run{store: s, ref: run, lease: lease}, nil
-}
-
-// takeUp returns the run that fn holds, also with an unknown outcome: Reattach with its epoch then
-// finds out.
-func takeUp(ctx context.Context, in func(context.Context, string, func(*db.Tx) error) error, op string,
-	fn func(*db.Tx) (*Run, error),
-) (r *Run, err error) {
-	err = in(ctx, op, func(tx *db.Tx) error {
-		r, err = fn(tx)
-		return err
-	})
-	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
-		return nil, err
-	}
-	return r, err
 }
 
 // Ref returns the name of the run.

@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"selvedge/db"
@@ -31,6 +32,21 @@ func Find[X, T any](ctx context.Context, in func(context.Context, string, func(X
 		return none, false, err
 	}
 	return v, ok, nil
+}
+
+// TakeUp returns what fn holds by a lease, also with an unknown outcome: Reattach with its epoch
+// then finds out.
+func TakeUp[H any](ctx context.Context, in func(context.Context, string, func(*db.Tx) error) error,
+	op string, fn func(*db.Tx) (*H, error),
+) (held *H, err error) {
+	err = in(ctx, op, func(tx *db.Tx) (err error) {
+		held, err = fn(tx)
+		return err
+	})
+	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
+		return nil, err
+	}
+	return held, err
 }
 
 // A Sweep ends what may be ended among many things, such as the leases of dead processes. It

@@ -72,10 +72,7 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *runR
 	if err := b.check(); err != nil {
 		return nil, a, err
 	}
-	row, found, err := findLocked(tx, scope, runID)
-	if err == nil && !found {
-		err = notFound(opAppend, runID)
-	}
+	row, err = lockedRow(tx, opAppend, scope, runID)
 	if err == nil {
 		a, err = s.appendTo(tx, row, b)
 	}

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -42,11 +41,12 @@ const (
 // Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a
 // run; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
-	r, err = within(ctx, s.db.Write, opBegin, func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) })
+	r, err = stores.TakeUp(ctx, s.db.Write, opBegin,
+		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one
 	}
-	return orNone(r, err)
+	return r, err
 }
 
 // BeginTx is Begin inside the caller's transaction. The run is held once that commits.
@@ -70,8 +70,8 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 // Resume holds a free run, whatever its status: an agent may continue after an end.
 // db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or is held.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
-	return orNone(within(ctx, s.db.WriteLocked, opResume,
-		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) }))
+	return stores.TakeUp(ctx, s.db.WriteLocked, opResume,
+		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) })
 }
 
 // ResumeTx is Resume inside the caller's transaction. The run is held once that commits.
@@ -79,21 +79,9 @@ func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 	return s.hold(tx, opResume, runID)
 }
 
-// orNone returns no run with an error, unless the outcome is unknown: Reattach with the run's epoch
-// then finds out.
-func orNone(r *Run, err error) (*Run, error) {
-	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
-		return nil, err
-	}
-	return r, err
-}
-
 func (s *Store) hold(tx *db.Tx, op, runID string) (r *Run, err error) {
 	err = s.inside(tx, op, runID, func(scope int64) error {
-		row, found, err := findLocked(tx, scope, runID)
-		if err == nil && !found {
-			err = notFound(op, runID)
-		}
+		row, err := lockedRow(tx, op, scope, runID)
 		if err == nil && RunStatus(row.Status) == Cancelled {
 			err = fmt.Errorf("%w: it was cancelled", db.ErrConflict)
 		}

@@ -24,12 +24,9 @@ func (s *Store) Delete(ctx context.Context, runID string) error {
 // invisible with its commit; the next removal deletes them.
 func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 	return s.inside(tx, opDelete, runID, func(scope int64) error {
-		row, found, err := findLocked(tx, scope, runID)
+		row, err := lockedRow(tx, opDelete, scope, runID)
 		if err != nil {
 			return err
-		}
-		if !found {
-			return notFound(opDelete, runID)
 		}
 		free, err := tx.Store().Unreserve(scope, leaseKind, leaseName(row.Key))
 		if err == nil && !free {

@@ -120,6 +120,15 @@ func findLocked(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, er
 	return w, found, err
 }
 
+// lockedRow is findLocked for a run that must exist.
+func lockedRow(tx *db.Tx, op string, scope int64, runID string) (*runRow, error) {
+	w, found, err := findLocked(tx, scope, runID)
+	if err == nil && !found {
+		err = notFound(op, runID)
+	}
+	return w, err
+}
+
 func (w *runRow) texts(rx *db.Rx) (t runTexts, err error) {
 	found, err := rx.Find(&t, sqlTexts, w.Key)
 	if err == nil && !found {
