@@ -113,19 +113,11 @@ func recordTag(s *serdejson.Scanner) (tag int) {
 func decodeRecord(tag int, c content, line []byte) (Record, error) {
 	switch recordWords[tag] {
 	case "turn":
-		return made(decodeTurn(turnStructure.take(c), line))
+		return decodeTurn(turnStructure.take(c), line)
 	case "started":
-		return made(decodeStarted(startedStructure.take(c), line))
+		return decodeStarted(startedStructure.take(c), line)
 	}
-	return made(decodeEnded(endedStructure.take(c), line))
-}
-
-// made returns no record with an error.
-func made[R Record](r R, err error) (Record, error) {
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return decodeEnded(endedStructure.take(c), line)
 }
 
 // sourceOf returns the provenance of a record. It compares line with the line that the record's
@@ -143,16 +135,17 @@ func sourceOf(r Record, line []byte) provenance {
 	return provenance{Line: line}
 }
 
-func decodeStarted(f fields, line []byte) (Started, error) {
+func decodeStarted(f fields, line []byte) (Record, error) {
 	s := Started{RunID: f.Text(0), AgentID: f.Text(1), Intent: f.Text(2), OutcomeDescription: f.OptionalText(3)}
 	s.StartedAt, s.startedAtText = f.time(4)
-	if f.Err == nil {
-		s.from = sourceOf(s, line)
+	if f.Err != nil {
+		return nil, f.Err
 	}
-	return s, f.Err
+	s.from = sourceOf(s, line)
+	return s, nil
 }
 
-func decodeTurn(f fields, line []byte) (Turn, error) {
+func decodeTurn(f fields, line []byte) (Record, error) {
 	t := Turn{Index: f.Uint(0, math.MaxUint64, "usize"), Prompt: f.OptionalText(1), Tool: f.OptionalText(2)}
 	t.Parameters = rawMember(f.Values[3])
 	t.Output = rawMember(f.Values[4])
@@ -161,22 +154,24 @@ func decodeTurn(f fields, line []byte) (Turn, error) {
 		t.VerifierVerdict = verdictsByWord[i]
 	}
 	t.PolicyRejected = f.policyRejection(7)
-	if f.Err == nil {
-		t.from = sourceOf(t, line)
+	if f.Err != nil {
+		return nil, f.Err
 	}
-	return t, f.Err
+	t.from = sourceOf(t, line)
+	return t, nil
 }
 
-func decodeEnded(f fields, line []byte) (Ended, error) {
+func decodeEnded(f fields, line []byte) (Record, error) {
 	e := Ended{RunID: f.Text(0), AgentID: f.Text(1), Termination: f.termination(2)}
 	e.EndedAt, e.endedAtText = f.time(3)
-	if o := e.Termination.Outcome; f.Err == nil && o != nil && o.Timestamp.IsZero() && o.timestampText == "" {
+	if f.Err != nil {
+		return nil, f.Err
+	}
+	if o := e.Termination.Outcome; o != nil && o.Timestamp.IsZero() && o.timestampText == "" {
 		o.Timestamp, o.timestampText = e.EndedAt, e.endedAtText
 	}
-	if f.Err == nil {
-		e.from = sourceOf(e, line)
-	}
-	return e, f.Err
+	e.from = sourceOf(e, line)
+	return e, nil
 }
 
 func (f *fields) cliOutcome(i int) *CliOutcome {
