@@ -80,8 +80,8 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, where.key()},
-		stores.HeadsOf[RunRef](s.scope, fmt.Sprintf(sqlTraceHeads, where.text), where.args, sqlOpenTraces))
+	heads := fmt.Sprintf(sqlTraceHeads, where.text)
+	return stores.FollowScope(ctx, s.db, stream, s.scope, heads, where.args, sqlOpenTraces)
 }
 
 // CursorBefore returns the cursor before the last lines of a run, at most that many; before 0 lines

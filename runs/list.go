@@ -130,10 +130,6 @@ type conditions struct {
 	exact bool // a time is out of a column's range: Filter.passes decides
 }
 
-// key identifies a filter. The arguments are texts and integers, which %#v writes each in its own
-// way; %q takes large integers for one rune.
-func (c *conditions) key() string { return fmt.Sprintf("%s %#v", c.text, c.args) }
-
 func (c *conditions) add(text string, args ...any) {
 	c.text += text
 	c.args = append(c.args, args...)

@@ -268,27 +268,6 @@ type Heads[R comparable] struct {
 	Open func(rx *db.Rx, most int) (keys []int64, err error)
 }
 
-// HeadsOf returns the heads of a scope's streams by two statements. between takes args, the two keys
-// and the number of the scope; open takes that number and a limit.
-func HeadsOf[R comparable](scope, between string, args []any, open string) Heads[R] {
-	return Heads[R]{
-		Between: func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
-			id, ok, err := rx.Store().Scope(scope)
-			if err == nil && ok {
-				err = rx.Select(&heads, between, append(slices.Clip(args), behind, last, id)...)
-			}
-			return heads, err
-		},
-		Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-			id, ok, err := rx.Store().Scope(scope)
-			if err == nil && ok {
-				err = rx.Select(&keys, open, id, most)
-			}
-			return keys, err
-		},
-	}
-}
-
 // FollowAll iterates over the news of many streams from this call on. Followers with equal keys,
 // any comparable value, share their polls. A new thing is followed from its beginning; one that
 // begins to match the filter is followed from then until it is removed. Each stream keeps its own
@@ -312,6 +291,32 @@ func FollowAll[R comparable, T any](
 			yield(db.Followed[R, T]{}, s.failed(ctx, err))
 		}
 	}
+}
+
+// FollowScope is FollowAll for the streams of a scope whose heads two statements return. between takes
+// args, the two keys and the number of the scope; open takes that number and a limit.
+func FollowScope[R comparable, T any](ctx context.Context, d *db.DB, s Stream[R, T], scope, between string,
+	args []any, open string,
+) iter.Seq2[db.Followed[R, T], error] {
+	// The arguments are texts and integers, which %#v writes each in its own way; %q takes large
+	// integers for one rune.
+	key := [2]string{scope, fmt.Sprintf("%s %#v", between, args)}
+	return FollowAll(ctx, d, s, key, Heads[R]{
+		Between: func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
+			id, ok, err := rx.Store().Scope(scope)
+			if err == nil && ok {
+				err = rx.Select(&heads, between, append(slices.Clip(args), behind, last, id)...)
+			}
+			return heads, err
+		},
+		Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+			id, ok, err := rx.Store().Scope(scope)
+			if err == nil && ok {
+				err = rx.Select(&keys, open, id, most)
+			}
+			return keys, err
+		},
+	})
 }
 
 // A stand is a follower's position in one of many streams. Out is set until the stream first

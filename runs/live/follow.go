@@ -57,10 +57,8 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	// %q takes large integers for one rune
-	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)}
-	return stores.FollowAll(ctx, s.db, stream, key,
-		stores.HeadsOf[string](s.scope, fmt.Sprintf(sqlRunHeads, where.text), where.args, sqlOpenRuns))
+	heads := fmt.Sprintf(sqlRunHeads, where.text)
+	return stores.FollowScope(ctx, s.db, stream, s.scope, heads, where.args, sqlOpenRuns)
 }
 
 // CursorBefore returns the cursor before the last events of a run, at most that many of those that
