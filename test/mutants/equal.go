@@ -96,8 +96,7 @@ var equals = []equal{
 		"runs/gc.go", `OR agent_id > ?)`, `OR agent_id >= ?)`,
 		"the last agent of a page is planned twice, and its runs go once",
 	},
-	{"runs/follow.go", `if err != nil || !ok {`, `if err != nil || false {`, noRow},
-	{"runs/follow.go", `if err == nil && ok {`, `if err == nil && true {`, noRow},
+	{"internal/stores/follow.go", `if err == nil && ok {`, `if err == nil && true {`, noRow},
 	{"runs/follow.go", `id > key`, `id >= key`, firstLine},
 	{"runs/follow.go", `id < (key + 1)`, `id <= (key + 1)`, firstLine},
 	{
@@ -112,8 +111,6 @@ var equals = []equal{
 		"runs/live/hold.go", `(!found || row.Key != r.key)`, `(false || row.Key != r.key)`,
 		"what is not there has no key",
 	},
-	{"runs/live/follow.go", `if err != nil || !ok {`, `if err != nil || false {`, noRow},
-	{"runs/live/follow.go", `if err == nil && ok {`, `if err == nil && true {`, noRow},
 	{"runs/live/append.go", `sum.Write([]byte{'\n'})`, ``, "JSON says where it ends"},
 	{"agents/follow.go", `if err != nil || !ok {`, `if err != nil || false {`, noRow},
 	{"checkpoints/follow.go", `if err != nil || !ok {`, `if err != nil || false {`, noRow},
