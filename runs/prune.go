@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -63,11 +62,11 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 		Ended: func(rx *db.Rx, scope int64, after stores.Ended, limit int) (page []stores.Ended, err error) {
 			err = rx.Select(&page, sqlNewestEnded, scope, after.At, after.Key, limit)
 			for _, run := range cancelled {
-				if newestFirst(after, run) < 0 {
+				if stores.NewestFirst(after, run) < 0 {
 					page = append(page, run)
 				}
 			}
-			slices.SortFunc(page, newestFirst)
+			slices.SortFunc(page, stores.NewestFirst)
 			return page[:min(limit, len(page))], err
 		},
 		Weigh:  func(rx *db.Rx, run stores.Ended) (int64, error) { return traceBytes(rx, run.Key) },
@@ -78,10 +77,6 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 		done.Remaining += done.Ended
 	}
 	return done, err
-}
-
-func newestFirst(a, b stores.Ended) int {
-	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 }
 
 // remove removes ended runs in short transactions. It removes their rows first, which makes them

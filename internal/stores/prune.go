@@ -151,7 +151,7 @@ func plan(
 			planned = append(planned, thing)
 		}
 	}
-	slices.SortFunc(planned, newestFirst)
+	slices.SortFunc(planned, NewestFirst)
 	if err := weighAll(ctx, d, p, planned); err != nil {
 		return nil, 0, err
 	}
@@ -214,12 +214,13 @@ func plan(
 	}
 	if !ranked {
 		ended = p.Total
-		slices.SortFunc(planned, newestFirst)
+		slices.SortFunc(planned, NewestFirst)
 	}
 	return planned, ended, nil
 }
 
-func newestFirst(a, b Ended) int {
+// NewestFirst orders what has ended as [Pruning.Ended] lists it.
+func NewestFirst(a, b Ended) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Key, a.Key))
 }
 
