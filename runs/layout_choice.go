@@ -94,7 +94,7 @@ func (in *fileReader) isTrace(ctx context.Context, e tree.Entity) (bool, error) 
 // shared reads the file to its end for the counts, and sends that its content is in the store
 // already, from elsewhere.
 func (in *fileReader) shared(choices []choice) error {
-	st := &step{kind: stepShared, row: in.row, choices: choices, records: tree.Tally{}}
+	st := &step{kind: stepShared, choices: choices, records: tree.Tally{}}
 	for {
 		p, err := in.lines.next()
 		if err != nil {

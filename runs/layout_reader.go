@@ -82,7 +82,7 @@ func (in *fileReader) run(ctx context.Context) error {
 	case again:
 		return in.fromStart(ctx)
 	case same:
-		return in.send(&step{kind: stepSame, row: in.row, tail: tailKind(in.row.Tail)})
+		return in.send(&step{kind: stepSame, tail: tailKind(in.row.Tail)})
 	}
 	return in.pieces(nil)
 }
@@ -211,7 +211,7 @@ func tailKind(tail []byte) string {
 }
 
 func (in *fileReader) send(st *step) error {
-	st.Tree, st.file, st.opens = in.Tree, in.file, !in.sent
+	st.Tree, st.file, st.row, st.opens = in.Tree, in.file, in.row, !in.sent
 	in.sent = true
 	return in.pass(st)
 }
@@ -256,9 +256,8 @@ func (in *fileReader) pieces(choices []choice) error {
 			return trouble(err)
 		}
 		last = p.last
-		if err := in.send(&step{
-			kind: stepPiece, row: in.row, piece: p, choices: choices, tail: tailKind(p.tail),
-		}); err != nil {
+		err = in.send(&step{kind: stepPiece, piece: p, choices: choices, tail: tailKind(p.tail)})
+		if err != nil {
 			return err
 		}
 	}
