@@ -400,6 +400,13 @@ var throws = map[string]func(x *thrower) error{
 		s, _, begin := x.stream()
 		return x.follow(s, nil, func(rx *db.Rx) (stores.Place, error) { x.hit(); return begin(rx) })
 	},
+	"stores.Stream.PlaceIn(find)": func(x *thrower) error {
+		s, _, _ := x.stream()
+		return x.d.Read(x.t.Context(), "find a place", func(rx *db.Rx) error {
+			_, err := s.PlaceIn(rx, "", func() (int64, bool, error) { x.hit(); return 1, true, nil })
+			return err
+		})
+	},
 	"stores.Stream.Read": func(x *thrower) error {
 		s, _, begin := x.stream()
 		read := s.Read
@@ -502,6 +509,21 @@ var throws = map[string]func(x *thrower) error{
 			return x.d.Read(ctx, why, fn)
 		}
 		_, _, err := stores.Find(x.t.Context(), in, "find", func(*db.Rx) (int, bool, error) { return 0, true, nil })
+		return err
+	},
+	"stores.TakeUp(in)": func(x *thrower) error {
+		in := func(ctx context.Context, why string, fn func(*db.Tx) error) error {
+			x.hit()
+			return x.d.Write(ctx, why, fn)
+		}
+		_, err := stores.TakeUp(x.t.Context(), in, "take up", func(*db.Tx) (*int, error) { return nil, nil })
+		return err
+	},
+	"stores.TakeUp(fn)": func(x *thrower) error {
+		_, err := stores.TakeUp(x.t.Context(), x.d.Write, "take up", func(*db.Tx) (*int, error) {
+			x.hit()
+			return nil, nil
+		})
 		return err
 	},
 	"stores.Get(fn)": func(x *thrower) error {
