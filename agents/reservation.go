@@ -10,12 +10,12 @@ import (
 
 // A Reservation names the agent that has reserved a thread.
 type Reservation struct {
-	Thread string
-	Holder Entry
-	Since  time.Time // when it was reserved
-	Epoch  int64     // greater than that of every earlier reservation
-	Leased bool      // it ends with its lease; see Lease
-	Live   Liveness  // Dead: the next attempt gets the thread
+	Thread string    `json:"thread"` // what is reserved
+	Holder Entry     `json:"-"`
+	Since  time.Time `json:"since"`  // when it was reserved, RFC 3339, UTC
+	Epoch  int64     `json:"epoch"`  // grows with every reservation in the file
+	Leased bool      `json:"leased"` // whether it ends without heartbeats
+	Live   Liveness  `json:"-"`      // Dead: the next attempt gets the thread
 }
 
 const opReservation = "look up reservation"

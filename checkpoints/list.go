@@ -63,14 +63,16 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 
 // A Holder is the process that has a claim.
 type Holder struct {
-	ClaimedAt time.Time
-	Epoch     int64         // 0: the claim was imported
-	Owner     int64         // the process, in the table owners; 0: the claim was imported
-	Pid       int           // of the process; 0: the claim was imported
-	Program   string        // of the process
-	Alive     bool          // the process still runs
-	TTL       time.Duration // how long the claim lasts without a renewal; 0: as long as the process
-	Expired   bool          // the TTL has passed: recovery takes the claim
+	ClaimedAt time.Time `json:"since"`   // when the run was claimed, or the claim imported, RFC 3339, UTC
+	Epoch     int64     `json:"epoch"`   // grows with every claim on the run; 0 for a claim that was imported
+	Owner     int64     `json:"-"`       // the process, in the table owners; 0: the claim was imported
+	Pid       int       `json:"pid"`     // of the process that claimed; 0 for a claim that was imported
+	Program   string    `json:"program"` // that the process runs; empty for a claim that was imported
+	Alive     bool      `json:"alive"`   // whether that process still runs
+	// TTL is how long the claim lasts without a renewal; 0: as long as the process.
+	TTL time.Duration `json:"-"`
+	// whether the claim's time is over, so that recover takes it from a living process
+	Expired bool `json:"expired"`
 }
 
 // A Ref names a checkpoint: the run, and which of its two possible checkpoints.

@@ -4,10 +4,12 @@ import "context"
 
 // A Problem is one thing that Check found.
 type Problem struct {
-	Check  string // integrity, schema, versions, foreign keys, checksums, or the name of an invariant
-	Detail string
-	Table  string // the table, if the problem is in one row
-	Row    string // that row's key; several columns of a key stand in brackets
+	// integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema,
+	// derived, or deep
+	Check  string `json:"check"`
+	Detail string `json:"detail"` // what it found
+	Table  string `json:"-"`      // the table, if the problem is in one row
+	Row    string `json:"-"`      // that row's key; several columns of a key stand in brackets
 }
 
 // Check reads the whole file and reports at most 100 problems of each kind: SQLite's

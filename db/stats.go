@@ -8,21 +8,25 @@ import (
 	"selvedge/internal/engine"
 )
 
-// Stats are the contents and sizes of a file.
+// Stats are the contents and sizes of a file. In memory, FileBytes is 0.
 type Stats struct {
-	Path      string
-	Schema    int64  // schema version of the file
-	MinReader int64  // lowest schema version of a program that may read it
-	MinWriter int64  // lowest schema version of a program that may write it
-	Engine    string // with its version, as in "SQLite 3.53.4" or "PostgreSQL 15.14"
-	CreatedAt time.Time
-	FileBytes int64 // size of the file; 0 in memory
-	WALBytes  int64 // size of the -wal file, which stays allocated while the file is in use
-	PageSize  int64 // bytes
-	Pages     int64
-	FreePages int64 // freed by deletions and reused by later writes; the file keeps them
-	Tables    []TableStats
-	Work      Work // of this handle
+	Path      string `json:"path"`       // the file, absolute
+	Schema    int64  `json:"schema"`     // schema version of the file
+	MinReader int64  `json:"min_reader"` // lowest schema version of a program that may read the file
+	MinWriter int64  `json:"min_writer"` // lowest schema version of a program that may write it
+	// what keeps it, with its version: the SQLite in this program, or the PostgreSQL of the server
+	Engine    string    `json:"engine"`
+	CreatedAt time.Time `json:"created_at"` // when the file was made, RFC 3339, UTC
+	// size of the file; on a server of its tables with their indexes
+	FileBytes int64 `json:"file_bytes"`
+	// size of its -wal, which stays allocated while the file is in use; 0 on a server, where it is that of
+	// all databases
+	WALBytes  int64        `json:"wal_bytes"`
+	PageSize  int64        `json:"page_size"`  // bytes
+	Pages     int64        `json:"pages"`      // pages of the file
+	FreePages int64        `json:"free_pages"` // pages that hold nothing; 0 on a server
+	Tables    []TableStats `json:"tables"`     // every table, by name
+	Work      Work         `json:"-"`          // of this handle
 }
 
 // Work is what a handle has done since it was opened, and its current state: the source of a
@@ -87,8 +91,8 @@ func (w *work) waited(d time.Duration) {
 
 // TableStats is the number of rows of a table.
 type TableStats struct {
-	Name string
-	Rows int64
+	Name string `json:"name"` // of the table
+	Rows int64  `json:"rows"` // how many it has, in all scopes
 }
 
 // Schema is the schema version of a file, and the programs it admits.
@@ -196,16 +200,16 @@ type LockWait struct {
 
 // A Standby is a standby of a server.
 type Standby struct {
-	Name   string
-	State  string // streaming, catchup and the like
-	Sync   string // sync, quorum, potential or async
-	Behind int64  // bytes of WAL that it has not replayed yet
+	Name   string `json:"name"`         // as it calls itself
+	State  string `json:"state"`        // streaming, catchup and the like
+	Sync   string `json:"sync"`         // sync, quorum, potential or async
+	Behind int64  `json:"behind_bytes"` // of WAL that it has not replayed
 }
 
 // A Slot is a replication slot.
 type Slot struct {
-	Name string
-	Kept int64 // bytes of WAL that it keeps
+	Name string `json:"name"`       // of the replication slot
+	Kept int64  `json:"kept_bytes"` // of WAL that it keeps
 }
 
 // Health examines the file and the calls in progress. It takes a reading connection for a moment.

@@ -13,9 +13,9 @@ import (
 
 // A Found is a tree that Recognise found.
 type Found struct {
-	Kind        Kind
-	Dir         string // the folder that the old program used
-	Description string // in a few words
+	Kind        Kind   `json:"kind"`        // what KIND calls it
+	Dir         string `json:"source"`      // the folder that it was seen in
+	Description string `json:"description"` // what it is, in a few words
 }
 
 // recogniseDepth is how many levels below a folder Recognise searches: a home folder holds ~/.car,

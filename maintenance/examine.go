@@ -17,9 +17,9 @@ type Examination struct {
 // written before checksums existed, or if the user set the column to NULL to declare its contents
 // right.
 type ChecksumCount struct {
-	Table   string
-	Rows    int64
-	Without int64
+	Table   string `json:"table"`   // its name
+	Rows    int64  `json:"rows"`    // all of its rows
+	Without int64  `json:"without"` // those that have no checksum
 }
 
 // examine is db.DB.Check, and also reports how much of the file has checksums.

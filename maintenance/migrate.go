@@ -20,11 +20,11 @@ func SchemaVersion() int64 { return sqlite.ProgramLadder().Last().Version }
 
 // A Migration describes one schema version to people.
 type Migration struct {
-	Version int64
-	Name    string // of its file
-	Applied bool
-	SQL     string // the statements that apply it
-	DownSQL string // the statements that undo it
+	Version int64  `json:"version"` // schema version
+	Name    string `json:"name"`    // of the migration's file
+	Applied bool   `json:"applied"` // the file has it
+	SQL     string `json:"-"`       // the statements that apply it
+	DownSQL string `json:"-"`       // the statements that undo it
 }
 
 // Migrations lists the program's schema versions, and which of them a file with this schema has; or
@@ -68,11 +68,11 @@ type Migrated struct {
 	Tables []TableMigrated // that existed before and have more or fewer rows now
 }
 
-// TableMigrated is the number of rows of a table before and after; After is -1 if the table is
-// gone.
+// TableMigrated is the number of rows of a table before and after.
 type TableMigrated struct {
-	Name          string
-	Before, After int64
+	Name   string `json:"name"`   // of the table
+	Before int64  `json:"before"` // rows before
+	After  int64  `json:"after"`  // rows afterwards; -1 where the table is gone
 }
 
 func migrated(m engine.Move) Migrated {

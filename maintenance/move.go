@@ -26,11 +26,11 @@ type Moved struct {
 
 // A MovedTable counts the rows of a table.
 type MovedTable struct {
-	Table   string
-	Read    int64 // rows of From
-	New     int64 // of them those that this call brought
-	Already int64 // and those that an earlier one had brought
-	Differs int64 // rows that are not the same in both
+	Table   string `json:"-"`
+	Read    int64  `json:"read"`    // rows of the source
+	New     int64  `json:"new"`     // of them those that this call brought
+	Already int64  `json:"already"` // of them those that an earlier call had brought
+	Differs int64  `json:"changed"` // rows that are not the same in both
 }
 
 // A StoreMoved sums up the tables of one store.
@@ -44,7 +44,9 @@ type StoreMoved struct {
 
 // A MoveDifference is a row that differs between source and target, or exists in one of them only.
 type MoveDifference struct {
-	Table, Row, Reason string
+	Table  string `json:"table"`  // where it is
+	Row    string `json:"row"`    // the row's key; empty where it is about the table
+	Reason string `json:"reason"` // what is the matter, for people
 }
 
 // Move copies all of one database to another: from a file to a server, back, or to another server.

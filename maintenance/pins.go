@@ -11,11 +11,9 @@ import (
 
 // A Pinned is an item that is exempt from retention.
 type Pinned struct {
-	Store string
-	ID    string
-	// Owner completes an id that is not unique by itself: the agent of a run, the runtime of a worker;
-	// else "".
-	Owner string
+	Store string `json:"store"` // the store that keeps it
+	ID    string `json:"id"`    // its id
+	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
 }
 
 const (

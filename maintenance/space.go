@@ -29,9 +29,9 @@ func named(op string, err error) error { return db.About(err, op, "", "", nil) }
 
 // A Compacted is the result of Compact.
 type Compacted struct {
-	Path   string // the file, absolute
-	Before int64  // bytes of the file and its -wal
-	After  int64  // the same, afterwards
+	Path   string `json:"path"`   // the file, absolute
+	Before int64  `json:"before"` // bytes of the file and its -wal before
+	After  int64  `json:"after"`  // the same now
 }
 
 // Compact replaces the file at path with a compact copy: all free room returns to the disk, also

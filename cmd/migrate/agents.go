@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,19 +17,12 @@ import (
 type agentAnswer struct {
 	Entry agents.Entry `json:"entry"` // as in agents list
 	// alive, dead or unknown: by the lease where there is one, else by pid and boot id
-	Liveness    agents.Liveness  `json:"liveness"`
-	Reservation *reservationFact `json:"reservation"` // of its thread; null where it has not reserved it
+	Liveness    agents.Liveness     `json:"liveness"`
+	Reservation *agents.Reservation `json:"reservation"` // of its thread; null where it has not reserved it
 	// what the old program did to it since it was imported, and nobody has decided about; null: nothing
 	Contested *string `json:"contested"`
 	// the entry as a TOML file of the original's, keys included that only later versions know
 	Document string `json:"document"`
-}
-
-type reservationFact struct {
-	Thread string    `json:"thread"` // what is reserved
-	Since  time.Time `json:"since"`  // when it was reserved, RFC 3339, UTC
-	Epoch  int64     `json:"epoch"`  // grows with every reservation in the file
-	Leased bool      `json:"leased"` // whether it ends without heartbeats
 }
 
 type reapAnswer struct {
@@ -182,8 +174,7 @@ func describeAgent(
 	answer.Contested = orNull(contested[e.SessionID])
 	held, ok, err := registry.Reservation(ctx, e.Thread)
 	if err == nil && ok && held.Holder.SessionID == e.SessionID {
-		answer.Liveness = held.Live
-		answer.Reservation = &reservationFact{held.Thread, held.Since, held.Epoch, held.Leased}
+		answer.Liveness, answer.Reservation = held.Live, &held
 	}
 	return answer, err
 }

@@ -11,24 +11,11 @@ import (
 )
 
 type checkAnswer struct {
-	Path     string         `json:"path"`     // the file, absolute
-	OK       bool           `json:"ok"`       // nothing is wrong
-	Problems []checkProblem `json:"problems"` // what is wrong, at most 100 of each check
+	Path     string       `json:"path"`     // the file, absolute
+	OK       bool         `json:"ok"`       // nothing is wrong
+	Problems []db.Problem `json:"problems"` // what is wrong, at most 100 of each check
 	// tables with rows that have no checksum: written before there were any, or set to NULL by their user
-	Without []checkCount `json:"without_checksum"`
-}
-
-type checkCount struct {
-	Table   string `json:"table"`   // its name
-	Rows    int64  `json:"rows"`    // all of its rows
-	Without int64  `json:"without"` // those that have no checksum
-}
-
-type checkProblem struct {
-	// integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema,
-	// derived, or deep
-	Check  string `json:"check"`
-	Detail string `json:"detail"` // what it found
+	Without []maintenance.ChecksumCount `json:"without_checksum"`
 }
 
 var _ = register("Care:", 10, func(a *app) *cobra.Command {
@@ -56,7 +43,7 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	if err != nil {
 		return err
 	}
-	answer := checkAnswer{Path: path, Without: []checkCount{}}
+	answer := checkAnswer{Path: path, Without: []maintenance.ChecksumCount{}}
 	how, look := toLook, maintenance.Examine
 	if deep {
 		how, look = toRead, maintenance.Check // as the stores do
@@ -69,14 +56,14 @@ func (a *app) check(ctx context.Context, deep bool) error {
 			return err
 		})
 	})
-	answer.Problems = checkProblems(x.Problems)
+	answer.Problems = orEmpty(x.Problems)
 	for _, c := range x.Checksums {
 		if c.Without > 0 {
-			answer.Without = append(answer.Without, checkCount(c))
+			answer.Without = append(answer.Without, c)
 		}
 	}
 	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened
-		answer.Problems, err = append(answer.Problems, checkProblem{"integrity", err.Error()}), nil
+		answer.Problems, err = append(answer.Problems, db.Problem{Check: "integrity", Detail: err.Error()}), nil
 	}
 	if err != nil {
 		return err
@@ -97,11 +84,7 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	return a.damaged(answer.Path, len(answer.Problems))
 }
 
-func checkProblems(problems []db.Problem) []checkProblem {
-	return each(problems, func(p db.Problem) checkProblem { return checkProblem{p.Check, p.Detail} })
-}
-
-func (a *app) printProblems(problems []checkProblem) {
+func (a *app) printProblems(problems []db.Problem) {
 	for _, p := range problems {
 		a.print("%s: %s\n", p.Check, p.Detail)
 	}

@@ -29,21 +29,11 @@ type checkpointAnswer struct {
 	// decides; null: nothing
 	Contest *string `json:"contested"`
 	// on the run; null where there is none. A run that paused again can wait and be claimed
-	Claim *claimFact `json:"claim"`
+	Claim *checkpoints.Holder `json:"claim"`
 	// instead of document, where that is no JSON: its bytes
 	Base64 string `json:"document_base64,omitempty"`
 	// only where it is JSON: as it was saved or imported, without the blanks between its parts
 	Document any `json:"document,omitempty"`
-}
-
-type claimFact struct {
-	Since   time.Time `json:"since"`   // when the run was claimed, or the claim imported, RFC 3339, UTC
-	Epoch   int64     `json:"epoch"`   // grows with every claim on the run; 0 for a claim that was imported
-	Pid     int       `json:"pid"`     // of the process that claimed; 0 for a claim that was imported
-	Program string    `json:"program"` // that the process runs; empty for a claim that was imported
-	Alive   bool      `json:"alive"`   // whether that process still runs
-	// whether the claim's time is over, so that recover takes it from a living process
-	Expired bool `json:"expired"`
 }
 
 var _ = register("Look:", 50, func(a *app) *cobra.Command {
@@ -184,8 +174,8 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 		if err != nil {
 			return answer, nil, err
 		}
-		if h := s.Claim; h != nil {
-			answer.Claim = &claimFact{h.ClaimedAt, h.Epoch, h.Pid, h.Program, h.Alive, h.Expired}
+		if s.Claim != nil {
+			answer.Claim = s.Claim
 		}
 		if state != "" && s.State != state {
 			continue
@@ -210,7 +200,7 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 	claimed := "no"
 	if c := answer.Claim; c != nil {
-		claimed = claimedBy(&checkpoints.Holder{ClaimedAt: c.Since, Pid: c.Pid, Program: c.Program, Alive: c.Alive})
+		claimed = claimedBy(c)
 		if c.Expired {
 			claimed += ", expired"
 		}

@@ -7,12 +7,6 @@ import (
 	"selvedge/maintenance"
 )
 
-type compactAnswer struct {
-	Path   string `json:"path"`   // the file, absolute
-	Before int64  `json:"before"` // bytes of the file and its -wal before
-	After  int64  `json:"after"`  // the same now
-}
-
 var _ = register("Care:", 100, func(a *app) *cobra.Command {
 	return a.answering(&cobra.Command{
 		Use:   "compact",
@@ -27,8 +21,8 @@ most files need no more.`,
 			if err != nil {
 				return a.openFault(err)
 			}
-			return a.say(compactAnswer(done), "%s takes %s; before it was %s\n", done.Path, size(done.After),
+			return a.say(done, "%s takes %s; before it was %s\n", done.Path, size(done.After),
 				size(done.Before))
 		},
-	}, compactAnswer{})
+	}, maintenance.Compacted{})
 })

@@ -239,7 +239,7 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
 	s := gcStore{
 		storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes, Ended: one.Ended,
-		Owners: append([]gcOwner{}, slices.Collect(maps.Values(owners))...),
+		Owners: orEmpty(slices.Collect(maps.Values(owners))),
 	}
 	if byFlags {
 		s.Origin, s.SetAt = "flags", nil

@@ -47,12 +47,12 @@ type serverHealth struct {
 	// one of those streams; where none does every commit waits
 	AwaitedThere bool `json:"awaited_there"`
 	// commits that wait for a standby at the moment
-	CommitsWaiting int             `json:"commits_waiting"`
-	Standbys       []serverStandby `json:"standbys"` // that are connected
+	CommitsWaiting int          `json:"commits_waiting"`
+	Standbys       []db.Standby `json:"standbys"` // that are connected
 	// transactions since the oldest row that is not frozen; at 2^31 the server refuses to write
 	IDsSpent int64 `json:"ids_spent"`
 	// replication slots that nobody uses: they keep WAL until they are dropped
-	Slots []serverSlot `json:"slots"`
+	Slots []db.Slot `json:"slots"`
 	// the file of the WAL that the archive refuses; empty where it takes them
 	ArchiveFails string `json:"archive_fails"`
 }
@@ -73,18 +73,6 @@ type serverSession struct {
 	For float64 `json:"for_seconds"`
 }
 
-type serverStandby struct {
-	Name   string `json:"name"`         // as it calls itself
-	State  string `json:"state"`        // streaming, catchup and the like
-	Sync   string `json:"sync"`         // sync, quorum, potential or async
-	Behind int64  `json:"behind_bytes"` // of WAL that it has not replayed
-}
-
-type serverSlot struct {
-	Name string `json:"name"`       // of the replication slot
-	Kept int64  `json:"kept_bytes"` // of WAL that it keeps
-}
-
 func asSession(s db.ServerSession) serverSession {
 	return serverSession{s.PID, s.Program, s.User, s.State, s.For.Seconds()}
 }
@@ -100,8 +88,7 @@ func asServer(h *db.ServerHealth) *serverHealth {
 		Waits: each(h.Waits, func(w db.LockWait) lockWait {
 			return lockWait{asSession(w.ServerSession), w.Waited.Seconds(), each(w.HeldBy, asSession)}
 		}),
-		Standbys: each(h.Standbys, func(s db.Standby) serverStandby { return serverStandby(s) }),
-		Slots:    each(h.Slots, func(s db.Slot) serverSlot { return serverSlot(s) }),
+		Standbys: orEmpty(h.Standbys), Slots: orEmpty(h.Slots),
 	}
 }
 
@@ -125,7 +112,7 @@ func (a *app) health(ctx context.Context, d *db.DB, _ []string) error {
 	}
 	answer := healthAnswer{
 		Path: d.Path(), FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize,
-		DiskFree: h.DiskFree, Readers: append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
+		DiskFree: h.DiskFree, Readers: orEmpty(h.Readers), Full: h.Full, Server: asServer(h.Server),
 	}
 	return a.answer(answer, func() {
 		facts := []string{"file", answer.Path, "size", size(h.FileBytes)}

@@ -116,7 +116,9 @@ func (a *app) lostTree(ctx context.Context, kind, dir string, o legacy.Options) 
 
 // confirmSeen asks whether to import what auto recognised, since other programs have folders of
 // these names too.
-func (a *app) confirmSeen(saw []sawTree, yes bool) error {
-	list := each(saw, func(s sawTree) string { return line("%s (%s) in %s", s.Kind, s.Description, s.Source) })
+func (a *app) confirmSeen(saw []legacy.Found, yes bool) error {
+	list := each(saw, func(t legacy.Found) string {
+		return line("%s (%s) in %s", string(t.Kind), t.Description, t.Dir)
+	})
 	return a.confirm(yes, "import %s", strings.Join(list, ", "))
 }

@@ -70,7 +70,7 @@ func (a *app) importsShow(ctx context.Context, d *db.DB, id int64) error {
 	if err != nil {
 		return err
 	}
-	return a.answer(importAnswer{Entry: e, Conflicts: append([]legacy.Conflict{}, conflicts...)}, func() {
+	return a.answer(importAnswer{Entry: e, Conflicts: orEmpty(conflicts)}, func() {
 		facts := []string{
 			"id", strconv.FormatInt(e.ID, 10), "scope", e.Scope, "kind", e.Kind, "folder", e.Source,
 			"outcome", string(e.Outcome), "began", a.when(e.BeganAt),

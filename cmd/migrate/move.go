@@ -20,26 +20,13 @@ type moveAnswer struct {
 	State   string `json:"state"`   // complete, or abandoned with --abandon
 	Already bool   `json:"already"` // it was complete before
 	// rows by the name of their table; empty where the move was complete before, or abandoned
-	Counts map[string]moveCount `json:"counts"`
+	Counts map[string]maintenance.MovedTable `json:"counts"`
 	// rows that are not the same in both, up to 100; then the source is not given up
-	Differs []moveRemark `json:"differs"`
-	LeftOut []moveRemark `json:"left_out"` // what stays in the source
+	Differs []maintenance.MoveDifference `json:"differs"`
+	LeftOut []maintenance.MoveDifference `json:"left_out"` // what stays in the source
 	// what the rows of both were compared by; left out with --abandon
 	Proof *moveProof `json:"proof,omitempty"`
 	Swept bool       `json:"swept"` // with --abandon: what had come to the target is gone
-}
-
-type moveCount struct {
-	Read    int64 `json:"read"`    // rows of the source
-	New     int64 `json:"new"`     // of them those that this call brought
-	Already int64 `json:"already"` // of them those that an earlier call had brought
-	Changed int64 `json:"changed"` // rows that are not the same in both
-}
-
-type moveRemark struct {
-	Table  string `json:"table"`  // where it is
-	Row    string `json:"row"`    // the row's key; empty where it is about the table
-	Reason string `json:"reason"` // what is the matter, for people
 }
 
 type moveProof struct {
@@ -125,10 +112,10 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 	}
 	answer := moveAnswer{
 		Source: report.From, Target: report.To, State: "complete", Already: report.Already,
-		Counts:  map[string]moveCount{},
-		Differs: each(report.Differs, func(d maintenance.MoveDifference) moveRemark { return moveRemark(d) }),
-		LeftOut: each(report.Left, func(table string) moveRemark {
-			return moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"}
+		Counts:  map[string]maintenance.MovedTable{},
+		Differs: orEmpty(report.Differs),
+		LeftOut: each(report.Left, func(table string) maintenance.MoveDifference {
+			return maintenance.MoveDifference{Table: table, Reason: "it is the user's own, and stays in the source"}
 		}),
 		Proof: &moveProof{
 			Rows: report.Rows, SHA256: report.SHA256, TargetSHA256: report.ToSHA256, Whole: err == nil,
@@ -137,7 +124,7 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 		},
 	}
 	for _, t := range report.Tables {
-		answer.Counts[t.Table] = moveCount{t.Read, t.New, t.Already, t.Differs}
+		answer.Counts[t.Table] = t
 	}
 	if err != nil {
 		answer.State = "under way"
@@ -165,10 +152,11 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) {
 	if len(stores) > 0 {
 		a.printGrid(g)
 	}
-	for i, list := range [][]moveRemark{answer.Differs, answer.LeftOut} {
-		a.printRemarks([]string{"differs", "left out"}[i], 100, each(list, func(r moveRemark) legacy.Remark {
+	for i, list := range [][]maintenance.MoveDifference{answer.Differs, answer.LeftOut} {
+		remarks := each(list, func(r maintenance.MoveDifference) legacy.Remark {
 			return legacy.Remark{File: r.Table + " " + r.Row, Reason: r.Reason}
-		}))
+		})
+		a.printRemarks([]string{"differs", "left out"}[i], 100, remarks)
 	}
 	what := "moved"
 	switch {
@@ -199,7 +187,7 @@ func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
 		rest = "nothing had come there"
 	}
 	return a.say(moveAnswer{
-		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]moveCount{},
-		Differs: []moveRemark{}, LeftOut: []moveRemark{}, Swept: did.Swept,
+		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]maintenance.MovedTable{},
+		Differs: []maintenance.MoveDifference{}, LeftOut: []maintenance.MoveDifference{}, Swept: did.Swept,
 	}, "%s takes work again; it does not move to %s\n%s\n", did.From, did.To, a.pasteable(rest))
 }

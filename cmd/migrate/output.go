@@ -257,6 +257,9 @@ func each[S, T any](list []S, make func(S) T) []T {
 	return made
 }
 
+// orEmpty returns an empty list for a nil one, which JSON would write as null.
+func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
+
 // orNull returns nil for the zero value, so that JSON has null.
 func orNull[T comparable](value T) *T {
 	if value == *new(T) {

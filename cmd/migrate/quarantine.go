@@ -331,7 +331,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 			if err != nil {
 				return err
 			}
-			return a.say(dropAnswer{Dropped: len(ids), IDs: append([]int64{}, ids...)}, "removed %s\n", pieces)
+			return a.say(dropAnswer{Dropped: len(ids), IDs: orEmpty(ids)}, "removed %s\n", pieces)
 		}),
 	}
 	p.add(c)

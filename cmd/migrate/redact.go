@@ -99,8 +99,8 @@ func (a *app) redact(ctx context.Context, d *db.DB, r maintenance.Redaction, dry
 		}
 	}
 	return a.answer(redactAnswer{
-		Path: d.Path(), Erased: !dryRun, Tables: append([]maintenance.RedactedTable{}, done.Tables...),
-		Backups: append([]string{}, done.Backups...),
+		Path: d.Path(), Erased: !dryRun, Tables: orEmpty(done.Tables),
+		Backups: orEmpty(done.Backups),
 	}, func() {
 		if dryRun {
 			a.printPlan(d.Path(), done)

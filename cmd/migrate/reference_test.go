@@ -268,13 +268,16 @@ func fieldsOf(t reflect.Type, at string) []documented {
 	return list
 }
 
-// fieldComments are the comments on the fields of answers, here and in maintenance, by type and name
-// in JSON.
+// fieldComments are the comments on the fields of answers, here and in the packages whose types they
+// show, by type and name in JSON.
 var fieldComments = sync.OnceValue(func() map[string]string {
 	comments := map[string]string{}
 	names, err := filepath.Glob("*.go")
-	shared, _ := filepath.Glob("../../maintenance/*.go")
-	for _, name := range append(names, shared...) {
+	for _, shared := range []string{"agents", "checkpoints", "db", "legacy", "maintenance"} {
+		more, _ := filepath.Glob("../../" + shared + "/*.go")
+		names = append(names, more...)
+	}
+	for _, name := range names {
 		var file *ast.File
 		if file, err = parser.ParseFile(gotoken.NewFileSet(), name, nil, parser.ParseComments); err != nil {
 			break

@@ -61,16 +61,10 @@ func (l storeLimits) words() string {
 }
 
 type retentionAnswer struct {
-	Path   string        `json:"path"`   // the file, absolute
-	Scope  string        `json:"scope"`  // the scope; empty is the default one
-	Stores []storeLimits `json:"stores"` // what is in force, store by store
-	Pins   []pinItem     `json:"pins"`   // what no limit takes, by store and id
-}
-
-type pinItem struct {
-	Store string `json:"store"` // the store that keeps it
-	ID    string `json:"id"`    // its id
-	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
+	Path   string               `json:"path"`   // the file, absolute
+	Scope  string               `json:"scope"`  // the scope; empty is the default one
+	Stores []storeLimits        `json:"stores"` // what is in force, store by store
+	Pins   []maintenance.Pinned `json:"pins"`   // what no limit takes, by store and id
 }
 
 var _ = register("Care:", 90, func(a *app) *cobra.Command {
@@ -89,7 +83,7 @@ itself: gc does it, or a program by Prune.`,
 }
 
 func (a *app) showRetention(ctx context.Context, d *db.DB, _ []string) error {
-	answer := retentionAnswer{Path: d.Path(), Scope: a.scope, Pins: []pinItem{}}
+	answer := retentionAnswer{Path: d.Path(), Scope: a.scope, Pins: []maintenance.Pinned{}}
 	inForce, err := maintenance.Retention(ctx, d, a.scope)
 	if err != nil {
 		return err
@@ -102,7 +96,7 @@ func (a *app) showRetention(ctx context.Context, d *db.DB, _ []string) error {
 		if err != nil {
 			return err
 		}
-		answer.Pins = append(answer.Pins, pinItem(p))
+		answer.Pins = append(answer.Pins, p)
 	}
 	return a.answer(answer, func() {
 		stores := &grid{header: []string{"store", "keeps", "since"}, times: []int{2}, texts: []int{1}}

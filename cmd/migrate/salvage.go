@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selvedge/db"
 	"selvedge/maintenance"
 )
 
@@ -19,7 +20,7 @@ type salvageAnswer struct {
 	Stores   []maintenance.StoreSalvaged `json:"stores"`   // what became of each store, by name
 	Notes    []string                    `json:"notes"`    // what else is lost, for people
 	OK       bool                        `json:"ok"`       // the new file is whole
-	Problems []checkProblem              `json:"problems"` // what check says of the new file
+	Problems []db.Problem                `json:"problems"` // what check says of the new file
 }
 
 var _ = register("Care:", 40, func(a *app) *cobra.Command {
@@ -66,8 +67,8 @@ func (a *app) salvage(ctx context.Context, dest string, o maintenance.SalvageOpt
 	}
 	answer := salvageAnswer{
 		Path: path, Salvaged: dest, Pages: report.Pages, Damaged: report.Damaged,
-		Stores: append([]maintenance.StoreSalvaged{}, report.Stores...), Notes: append([]string{}, report.Notes...),
-		Problems: checkProblems(report.Problems), OK: len(report.Problems) == 0,
+		Stores: orEmpty(report.Stores), Notes: orEmpty(report.Notes),
+		Problems: orEmpty(report.Problems), OK: len(report.Problems) == 0,
 	}
 	if err := a.answer(answer, func() { a.printSalvage(answer) }); err != nil || answer.OK {
 		return err

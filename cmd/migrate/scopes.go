@@ -25,7 +25,7 @@ does not matter to it. A scope comes into being with the first thing in it, and 
 			if err != nil {
 				return err
 			}
-			return a.answer(scopesAnswer{append([]maintenance.ScopeSize{}, list...)}, func() {
+			return a.answer(scopesAnswer{orEmpty(list)}, func() {
 				g := &grid{
 					header: []string{"scope", "runs", "live", "agents", "checkpoints", "workers", "bytes"},
 					right:  []int{1, 2, 3, 4, 5, 6}, texts: []int{},

@@ -22,13 +22,7 @@ type statusAnswer struct {
 	// lowest schema version of a program that may write it
 	MinWriter int64 `json:"min_writer"`
 	// the schema versions that this program knows, lowest first
-	Versions []versionStatus `json:"versions"`
-}
-
-type versionStatus struct {
-	Version int64  `json:"version"` // schema version
-	Name    string `json:"name"`    // of the migration's file
-	Applied bool   `json:"applied"` // the file has it
+	Versions []maintenance.Migration `json:"versions"`
 }
 
 var _ = register("Schema:", 30, func(a *app) *cobra.Command {
@@ -51,8 +45,7 @@ func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	answer := statusAnswer{
 		Path: d.Path(), State: "current", Schema: s.Version, ProgramSchema: maintenance.SchemaVersion(),
 		MinReader: s.MinReader, MinWriter: s.MinWriter,
-		Versions: each(known,
-			func(m maintenance.Migration) versionStatus { return versionStatus{m.Version, m.Name, m.Applied} }),
+		Versions: orEmpty(known),
 	}
 	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
 	switch {

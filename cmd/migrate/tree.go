@@ -23,15 +23,9 @@ const autoKind = legacy.Auto
 type treeAnswer struct {
 	legacy.Report
 	// only with auto: what was recognised in the folder and below it
-	Saw []sawTree `json:"saw,omitempty"`
+	Saw []legacy.Found `json:"saw,omitempty"`
 	// only where auto saw several trees: the report of each, in this shape
 	Parts []legacy.Report `json:"parts,omitempty"`
-}
-
-type sawTree struct {
-	Kind        string `json:"kind"`        // what KIND calls it
-	Source      string `json:"source"`      // the folder that it was seen in
-	Description string `json:"description"` // what it is, in a few words
 }
 
 // A treeWork is the work of a command on a kind of tree: legacy.Import, legacy.Verify or
@@ -64,7 +58,7 @@ func kindByName(name string) (legacy.Kind, error) {
 
 // sources returns the trees that a command works on. It examines the folder before the file is
 // opened or created.
-func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
+func (a *app) sources(name, dir string, follow bool) (trees, saw []legacy.Found, err error) {
 	const hint = "DIR is the folder that the old program was given"
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -85,9 +79,7 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 			"name the kind if you know better: "+a.retyped(autoKind, string(legacy.Kinds()[0])),
 			"%s holds nothing that this program recognises", dir)
 	}
-	return trees, each(trees, func(t legacy.Found) sawTree {
-		return sawTree{Kind: string(t.Kind), Source: t.Dir, Description: t.Description}
-	}), nil
+	return trees, trees, nil
 }
 
 // workTrees does the work for each tree and returns one answer for all those in dir. Even with an
@@ -144,7 +136,7 @@ const shownRemarks = 20
 
 func (a *app) printTrees(answer treeAnswer, done string) {
 	for _, s := range answer.Saw {
-		a.print("saw %s: %s, in %s\n", s.Kind, s.Description, s.Source)
+		a.print("saw %s: %s, in %s\n", string(s.Kind), s.Description, s.Dir)
 	}
 	a.printCounts(answer.Counts)
 	show := func(title string, remarks []legacy.Remark) { a.printRemarks(title, 1000, remarks) }

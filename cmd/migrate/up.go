@@ -25,20 +25,14 @@ type upAnswer struct {
 	Applied []migrationItem `json:"applied"`
 	// the copy that was made before rows were removed or rewritten, or with --rehearse would be; empty
 	// where none was. With --dry-run it is not known
-	Backup string      `json:"backup"`
-	Tables []tableItem `json:"tables"` // the tables from before that have more or fewer rows now
+	Backup string                      `json:"backup"`
+	Tables []maintenance.TableMigrated `json:"tables"` // the tables from before that have more or fewer rows now
 }
 
 type migrationItem struct {
 	Version int64  `json:"version"`       // schema version
 	Name    string `json:"name"`          // of the migration's file
 	SQL     string `json:"sql,omitempty"` // its statements; only with --show-sql
-}
-
-type tableItem struct {
-	Name   string `json:"name"`   // of the table
-	Before int64  `json:"before"` // rows before
-	After  int64  `json:"after"`  // rows afterwards; -1 where the table is gone
 }
 
 type upFlags struct {
@@ -102,7 +96,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	if err != nil {
 		return a.openFault(err)
 	}
-	answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
+	answer.Backup, answer.Tables = done.Backup, orEmpty(done.Tables)
 	return a.answer(answer, func() { a.printUp(answer) })
 }
 
@@ -124,10 +118,6 @@ func (a *app) steps(have, to int64, showSQL bool) ([]migrationItem, error) {
 		items = append(items, item)
 	}
 	return items, err
-}
-
-func tableItems(tables []maintenance.TableMigrated) []tableItem {
-	return each(tables, func(t maintenance.TableMigrated) tableItem { return tableItem(t) })
 }
 
 // schemaOf reads the schema version without changing the file. A missing or empty file has schema
@@ -179,7 +169,7 @@ func (a *app) printSteps(items []migrationItem) {
 }
 
 // printMoved prints what became of rows, and where the old ones still are.
-func (a *app) printMoved(backup string, tables []tableItem, rehearsed bool) {
+func (a *app) printMoved(backup string, tables []maintenance.TableMigrated, rehearsed bool) {
 	for _, t := range tables {
 		after := fmt.Sprint(t.After)
 		if t.After < 0 {
@@ -204,8 +194,9 @@ type downAnswer struct {
 	DryRun bool   `json:"dry_run"` // nothing was done
 	// the schema versions that were taken away, or would be, highest first
 	Undone []migrationItem `json:"undone"`
-	Backup string          `json:"backup"` // the copy that was made before; empty where nothing was done
-	Tables []tableItem     `json:"tables"` // the tables that have more or fewer rows now
+	// the copy that was made before; empty where nothing was done
+	Backup string                      `json:"backup"`
+	Tables []maintenance.TableMigrated `json:"tables"` // the tables that have more or fewer rows now
 }
 
 type downFlags struct {
@@ -240,7 +231,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 })
 
 func (a *app) down(ctx context.Context, f downFlags) error {
-	answer := downAnswer{DryRun: f.dryRun, Tables: []tableItem{}}
+	answer := downAnswer{DryRun: f.dryRun, Tables: []maintenance.TableMigrated{}}
 	err := a.with(ctx, toLook, func(d *db.DB) error {
 		s, err := d.Schema(ctx)
 		answer.Path, answer.From, answer.To = d.Path(), s.Version, min(s.Version, f.to)
@@ -262,7 +253,7 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 		if err != nil {
 			return a.openFault(err)
 		}
-		answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
+		answer.Backup, answer.Tables = done.Backup, orEmpty(done.Tables)
 	}
 	return a.answer(answer, func() {
 		a.printSteps(answer.Undone)
