@@ -1,14 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"strings"
-	"syscall"
 )
 
 // paged runs write. On a terminal, output that does not fit goes through a pager: PAGER, or less.
@@ -19,14 +18,33 @@ func (a *app) paged(write func()) {
 		write()
 		return
 	}
-	p := &pager{terminal: terminal, words: words, lines: a.screen.height - 1, width: max(1, a.screen.width)}
-	a.stdout = p
+	var text bytes.Buffer
+	a.stdout = &text
 	write()
 	a.stdout = terminal
-	a.failed = cmp.Or(a.failed, p.Close())
-	if errors.Is(a.failed, syscall.EPIPE) { // the user has left the pager
-		a.failed = nil
+	rows := 0
+	for line := range strings.Lines(text.String()) {
+		rows += 1 + (len(line)-1)/max(1, a.screen.width)
 	}
+	var err error
+	if rows < a.screen.height {
+		_, err = terminal.Write(text.Bytes())
+	} else {
+		err = throughPager(words, &text, terminal)
+	}
+	a.failed = cmp.Or(a.failed, err)
+}
+
+// throughPager shows a text until the user leaves the pager, which needn't read all of it.
+func throughPager(words []string, text *bytes.Buffer, terminal *os.File) error {
+	pager := exec.Command(words[0], words[1:]...)
+	pager.Stdin, pager.Stdout, pager.Stderr = text, terminal, os.Stderr
+	signal.Ignore(os.Interrupt) // a key of the pager
+	err := pager.Run()
+	if _, left := errors.AsType[*exec.ExitError](err); left {
+		return nil
+	}
+	return err
 }
 
 // pagerWords returns the command of the pager: none if PAGER is empty or cat, or if there is no
@@ -43,60 +61,4 @@ func pagerWords() []string {
 		return nil
 	}
 	return words
-}
-
-// A pager buffers output while it fits on the screen. Once it does not, it starts the program.
-type pager struct {
-	terminal *os.File
-	words    []string
-	lines    int // that fit on the screen
-	width    int
-	kept     []byte
-	command  *exec.Cmd
-	in       io.WriteCloser
-}
-
-func (p *pager) Write(text []byte) (int, error) {
-	if p.in != nil {
-		return p.in.Write(text)
-	}
-	p.kept = append(p.kept, text...)
-	rows := 0
-	for line := range strings.Lines(string(p.kept)) {
-		rows += 1 + (len(line)-1)/p.width
-	}
-	if rows <= p.lines {
-		return len(text), nil
-	}
-	if err := p.start(); err != nil {
-		return 0, err
-	}
-	_, err := p.in.Write(p.kept)
-	p.kept = nil
-	return len(text), err
-}
-
-func (p *pager) start() (err error) {
-	p.command = exec.Command(p.words[0], p.words[1:]...)
-	p.command.Stdout, p.command.Stderr = p.terminal, os.Stderr
-	if p.in, err = p.command.StdinPipe(); err != nil {
-		return err
-	}
-	signal.Ignore(os.Interrupt) // a key of the pager
-	return p.command.Start()
-}
-
-// Close waits until the user leaves the pager.
-func (p *pager) Close() error {
-	if p.in == nil {
-		_, err := p.terminal.Write(p.kept)
-		return err
-	}
-	err := p.in.Close()
-	if waited := p.command.Wait(); err == nil {
-		if _, left := errors.AsType[*exec.ExitError](waited); !left {
-			err = waited
-		}
-	}
-	return err
 }

@@ -125,17 +125,18 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 func TestWhatIsLongerThanTheScreenIsPaged(t *testing.T) {
 	for lines, paged := range map[int]bool{3: false, 4: true} {
 		path := filepath.Join(t.TempDir(), "screen")
-		screen, err := os.Create(path)
+		file, err := os.Create(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &pager{terminal: screen, words: []string{"sed", "s/^/paged /"}, lines: 3, width: 80}
-		for n := range lines {
-			if _, err := fmt.Fprintln(p, n); err != nil {
-				t.Fatal(err)
+		t.Setenv("PAGER", "sed s/^/paged_/")
+		a := &app{stdout: file, screen: screen{terminal: true, width: 80, height: 4}}
+		a.paged(func() {
+			for n := range lines {
+				a.print("%d\n", n)
 			}
-		}
-		if err := errors.Join(p.Close(), screen.Close()); err != nil {
+		})
+		if err := errors.Join(a.failed, file.Close()); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
