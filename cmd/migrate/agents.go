@@ -90,7 +90,7 @@ agent that the old program went on with, too, is contested until imports resolve
 			}
 			return []string{
 				e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
-				pidOf(e.Entry), why,
+				value(e.PID), why,
 			}
 		},
 	})
@@ -135,13 +135,6 @@ func endOf(e agents.Entry) string {
 		return ""
 	}
 	return instant(*e.CompletedAt)
-}
-
-func pidOf(e agents.Entry) string {
-	if e.PID == nil {
-		return ""
-	}
-	return strconv.FormatUint(uint64(*e.PID), 10)
 }
 
 func (a *app) agentsShowCommand() *cobra.Command {

@@ -37,7 +37,7 @@ type thing struct{ id, owner string }
 type verbs struct {
 	find findThings
 	// listed returns the things that lists show under other ids; nil if there are none.
-	listed             func(ctx context.Context, prefix string, owner *string) ([]candidate[thing], error)
+	listed             func(ctx context.Context, prefix string, owner *string) ([]candidate, error)
 	pin, unpin, remove func(context.Context, thing) error
 }
 
@@ -74,7 +74,7 @@ func idVerbs(s idStore) verbs {
 // then the one that lists show.
 func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thing, error) {
 	found, err := v.find(ctx, id, owner, namedCandidates+1)
-	var candidates []candidate[thing]
+	var candidates []candidate
 	for _, t := range found {
 		candidates = append(candidates, newCandidate(n.written, t.id, t.owner, t))
 	}
@@ -87,8 +87,8 @@ func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thin
 	return unique(n, id, candidates)
 }
 
-func newCandidate(written, id, owner string, t thing) candidate[thing] {
-	return candidate[thing]{id: id, name: fmt.Sprintf(written, shellWord(id), shellWord(owner)), item: t}
+func newCandidate(written, id, owner string, t thing) candidate {
+	return candidate{id: id, name: fmt.Sprintf(written, shellWord(id), shellWord(owner)), item: t}
 }
 
 // complete returns the ids that begin with a prefix, within --agent or --runtime if given.

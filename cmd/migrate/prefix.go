@@ -12,23 +12,22 @@ import (
 const namedCandidates = 10
 
 // A candidate is something that an id on the command line may mean.
-type candidate[T any] struct {
+type candidate struct {
 	id   string
 	name string // what to write to mean this one
-	item T
+	item thing
 }
 
 // unique returns the item that given means: the one with that id, else the only one whose id begins
 // with it. candidates are all whose ids begin with it, or namedCandidates+1 of them.
-func unique[T any](n noun, given string, candidates []candidate[T]) (T, error) {
-	var none T
-	exact := slices.DeleteFunc(slices.Clone(candidates), func(c candidate[T]) bool { return c.id != given })
+func unique(n noun, given string, candidates []candidate) (thing, error) {
+	exact := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.id != given })
 	if len(exact) > 0 {
 		candidates = exact
 	}
 	switch len(candidates) {
 	case 0:
-		return none, &db.Error{
+		return thing{}, &db.Error{
 			Op: "find", Entity: n.entity, ID: given, Err: db.ErrNotFound,
 			Hint: "see what there is: migrate " + n.store + " list",
 		}
@@ -42,7 +41,7 @@ func unique[T any](n noun, given string, candidates []candidate[T]) (T, error) {
 	for _, c := range candidates[:min(len(candidates), namedCandidates)] {
 		f.meant = append(f.meant, c.name)
 	}
-	return none, f
+	return thing{}, f
 }
 
 // meantHint returns the hint for an ambiguous word: the command line of each meaning.

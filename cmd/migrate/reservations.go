@@ -68,13 +68,9 @@ that are over and that nobody has taken since are shown too, as expired or dead;
 			times:  []int{4}, texts: []int{1, 6, 7}, least: []int{3, 5, 6, 7},
 		},
 		row: func(r reservationItem) []string {
-			pid := ""
-			if r.PID != nil {
-				pid = fmt.Sprint(*r.PID)
-			}
 			return []string{
-				r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, value(r.Program),
-				cut(r.Note, 60),
+				r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), value(r.PID),
+				value(r.Program), cut(r.Note, 60),
 			}
 		},
 	})

@@ -68,8 +68,8 @@ func findRuns(s *runs.Store) findThings {
 }
 
 // listedRuns finds runs by the id that lists show. It differs if a started record names another id.
-func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candidate[thing], error) {
-	return func(ctx context.Context, prefix string, agent *string) (list []candidate[thing], err error) {
+func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candidate, error) {
+	return func(ctx context.Context, prefix string, agent *string) (list []candidate, err error) {
 		for r, err := range s.All(ctx, runs.Filter{}) {
 			if err != nil {
 				return nil, err
@@ -295,11 +295,12 @@ func turnResult(t runs.Turn) string {
 	return strings.Join(words, ", ")
 }
 
-func value(s *string) string {
-	if s == nil {
+// value formats what a pointer points at; nil is "".
+func value[T any](p *T) string {
+	if p == nil {
 		return ""
 	}
-	return *s
+	return fmt.Sprint(*p)
 }
 
 type pinAnswer struct {

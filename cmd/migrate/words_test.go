@@ -34,23 +34,23 @@ func TestSinceIsATimeOrHowLongAgo(t *testing.T) {
 }
 
 func TestFind_ExactIDBeatsPrefix(t *testing.T) {
-	list := func(ids ...string) (c []candidate[string]) {
+	list := func(ids ...string) (c []candidate) {
 		for i, id := range ids {
-			c = append(c, candidate[string]{id: id, name: fmt.Sprintf("%s of %d", id, i), item: fmt.Sprint(i)})
+			c = append(c, candidate{id: id, name: fmt.Sprintf("%s of %d", id, i), item: thing{id: fmt.Sprint(i)}})
 		}
 		return c
 	}
 	a := &app{args: []string{"runs", "show", "run"}}
 	for _, c := range []struct {
-		candidates []candidate[string]
+		candidates []candidate
 		want       string
 	}{
 		{list("run"), "0"},
 		{list("run", "run-1", "run-2"), "0"},
 		{list("run-1"), "0"},
 	} {
-		if got, err := unique(runNoun, "run", c.candidates); err != nil || got != c.want {
-			t.Errorf("%v: %q, %v; want %q", c.candidates, got, err, c.want)
+		if got, err := unique(runNoun, "run", c.candidates); err != nil || got.id != c.want {
+			t.Errorf("%v: %q, %v; want %q", c.candidates, got.id, err, c.want)
 		}
 	}
 	_, err := unique(runNoun, "run", list())
