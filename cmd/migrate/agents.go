@@ -62,7 +62,7 @@ be gone. Agents of which this machine can't tell stay, as those of an import: re
 var agentStatuses = []agents.Status{agents.Active, agents.Abandoned, agents.Complete, agents.Merged}
 
 func (a *app) agentsListCommand() *cobra.Command {
-	f, filter := &listFlags{}, agents.Filter{}
+	filter := agents.Filter{}
 	c := &cobra.Command{
 		Use:   "list [--thread NAME] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List agents, newest first",
@@ -70,10 +70,10 @@ func (a *app) agentsListCommand() *cobra.Command {
 days ago or earlier are left out, as the original does; it deletes them then, while list only looks. An
 agent that the old program went on with, too, is contested until imports resolve.`,
 	}
-	f.text(c, &filter.Thread, "thread", "only agents on the thread `NAME`")
-	addWords(f, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
-	f.since(c, &filter.Since, "only agents that started")
-	return list(a, c, f, listing[agentItem]{
+	a.textFlag(c, &filter.Thread, "thread", "only agents on the thread `NAME`")
+	wordsFlag(a, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
+	a.sinceFlag(c, &filter.Since, "only agents that started")
+	return list(a, c, listing[agentItem]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[agentItem], error) {
 			return a.agentsPage(ctx, d, filter, at)
 		},
@@ -223,8 +223,7 @@ func (a *app) agentsReleaseCommand() *cobra.Command {
 		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The
 agent itself is not asked: what it does under a lease is refused from then on.`,
 	}
-	check := wordFlag(c, &status, "status", "its `STATUS` from then on: ", agentStatuses[1:])
-	c.PreRunE = func(*cobra.Command, []string) error { return check() }
+	wordFlag(a, c, &status, "status", "its `STATUS` from then on: ", agentStatuses[1:])
 	a.one(agentNoun, toWrite, c, func(ctx context.Context, d *db.DB, t thing) error {
 		s := a.registry(d)
 		e, err := s.Get(ctx, t.id)

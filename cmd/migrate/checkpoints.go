@@ -73,7 +73,7 @@ func findCheckpoints(s *checkpoints.Store, state checkpoints.State) findThings {
 var checkpointStates = []checkpoints.State{checkpoints.Paused, checkpoints.Claimed}
 
 func (a *app) checkpointsListCommand() *cobra.Command {
-	f, status := &listFlags{}, string(checkpoints.Paused)
+	status := string(checkpoints.Paused)
 	c := &cobra.Command{
 		Use:   "list [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List paused runs, by id",
@@ -81,8 +81,8 @@ func (a *app) checkpointsListCommand() *cobra.Command {
 them; with --status claimed, those that a process has claimed and not completed. A run that the old program
 went on with, too, is contested: it can't be claimed until imports resolve.`,
 	}
-	f.settle(wordFlag(c, &status, "status", "runs in this `STATUS`: ", checkpointStates))
-	return list(a, c, f, listing[checkpoints.Summary]{
+	wordFlag(a, c, &status, "status", "runs in this `STATUS`: ", checkpointStates)
+	return list(a, c, listing[checkpoints.Summary]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[checkpoints.Summary], error) {
 			return a.checkpointStore(d).Page(ctx, checkpoints.Filter{State: checkpoints.State(status)}, at)
 		},
@@ -153,8 +153,7 @@ and is claimed, too, it shows the document that waits; --status claimed shows th
 			return a.failed
 		}),
 	}
-	check := wordFlag(c, &status, "status", "the document in this `STATUS`: ", checkpointStates)
-	c.PreRunE = func(*cobra.Command, []string) error { return check() }
+	wordFlag(a, c, &status, "status", "the document in this `STATUS`: ", checkpointStates)
 	return a.answering(c, checkpointAnswer{})
 }
 

@@ -30,7 +30,7 @@ func (a *app) importsListCommand() *cobra.Command {
 		Use:   "list [--limit N] [--after CURSOR] [--all]",
 		Short: "List the imports into the scope, newest first",
 	}
-	return list(a, c, &listFlags{}, listing[legacy.Entry]{
+	return list(a, c, listing[legacy.Entry]{
 		page: legacy.Journal,
 		grid: grid{
 			header: []string{"id", "kind", "folder", "outcome", "began", "files", "pid", "user"},
@@ -99,7 +99,7 @@ func (a *app) importsConflictsCommand() *cobra.Command {
 		Use:   "conflicts [--limit N] [--after CURSOR] [--all]",
 		Short: "List what both programs went on with and nobody has decided yet, oldest first",
 	}
-	return list(a, c, &listFlags{}, listing[legacy.Conflict]{
+	return list(a, c, listing[legacy.Conflict]{
 		page: legacy.Conflicts,
 		grid: grid{
 			header: []string{"id", "kind", "of", "file", "found", "what"},
@@ -139,13 +139,13 @@ it here as it is, and it can be claimed again. The decision stays in the journal
 		Args: cobra.ExactArgs(1),
 	}
 	followLinksFlag(c, &o.FollowLinks)
-	check := wordFlag(c, &take, "take", "`WHOSE` version: ", takes)
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
+	a.checkFlags(c, func() error {
 		if !c.Flags().Changed("take") {
 			return usage("say whose version counts: --take old or --take ours")
 		}
-		return check()
-	}
+		return nil
+	})
+	wordFlag(a, c, &take, "take", "`WHOSE` version: ", takes)
 	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
 		o.Scope = a.scope
 		c, err := legacy.Resolve(ctx, d, args[0], legacy.Take(take), o)

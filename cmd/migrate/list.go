@@ -61,29 +61,25 @@ func (f *pageFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// listFlags are the flags of one list: those of its filter, then those of every list.
-type listFlags struct {
-	pageFlags
-	checks []func() error
+// checkFlags adds a check of a command's flags that runs before the file is opened.
+func (a *app) checkFlags(c *cobra.Command, check func() error) {
+	a.checks[c] = append(a.checks[c], check)
 }
 
-// settle adds a check of the flags that runs before the file is opened.
-func (f *listFlags) settle(check func() error) { f.checks = append(f.checks, check) }
-
-// text adds a flag that leaves nil in the filter if it is not given.
-func (f *listFlags) text(c *cobra.Command, to **string, name, usage string) {
+// textFlag adds a flag that leaves nil in a filter if it is not given.
+func (a *app) textFlag(c *cobra.Command, to **string, name, usage string) {
 	c.Flags().String(name, "", usage)
-	f.settle(func() error {
+	a.checkFlags(c, func() error {
 		*to = given(c, name)
 		return nil
 	})
 }
 
-// addWords adds a repeatable flag whose values come from a list.
-func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage string, words []S) {
+// wordsFlag adds a repeatable flag whose values come from a list.
+func wordsFlag[S ~string](a *app, c *cobra.Command, to *[]S, name, usage string, words []S) {
 	values := c.Flags().StringArray(name, nil, usage+join(words))
 	completeWords(c, name, words)
-	f.settle(func() error {
+	a.checkFlags(c, func() error {
 		for _, value := range *values {
 			if err := oneOf(name, value, words); err != nil {
 				return err
@@ -94,43 +90,34 @@ func addWords[S ~string](f *listFlags, c *cobra.Command, to *[]S, name, usage st
 	})
 }
 
-// wordFlag adds a flag that takes one of some words, and returns a check of its value.
-func wordFlag[S ~string](c *cobra.Command, to *string, name, usage string, words []S) (check func() error) {
+// wordFlag adds a flag that takes one of some words.
+func wordFlag[S ~string](a *app, c *cobra.Command, to *string, name, usage string, words []S) {
 	c.Flags().StringVar(to, name, *to, usage+join(words))
 	completeWords(c, name, words)
-	return func() error {
+	a.checkFlags(c, func() error {
 		if !c.Flags().Changed(name) {
 			return nil
 		}
 		return oneOf(name, *to, words)
-	}
+	})
 }
 
-// since adds --since; what is the beginning of its help.
-func (f *listFlags) since(c *cobra.Command, to *time.Time, what string) {
+// sinceFlag adds --since; what is the beginning of its help.
+func (a *app) sinceFlag(c *cobra.Command, to *time.Time, what string) {
 	value := c.Flags().String("since", "", what+" at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.settle(func() (err error) {
+	a.checkFlags(c, func() (err error) {
 		*to, err = parseSince(*value, time.Now())
 		return err
 	})
 }
 
 // list makes c a list command. c already has the flags of its filter.
-func list[T any](a *app, c *cobra.Command, f *listFlags, l listing[T]) *cobra.Command {
+func list[T any](a *app, c *cobra.Command, l listing[T]) *cobra.Command {
+	var f pageFlags
 	f.add(c, l.grid.header...)
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		if err := f.check(c); err != nil {
-			return err
-		}
-		for _, check := range f.checks {
-			if err := check(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	a.checks[c] = slices.Insert(a.checks[c], 0, func() error { return f.check(c) })
 	c.RunE = a.on(toRead, func(ctx context.Context, d *db.DB, _ []string) error {
-		return printList(ctx, a, d, f.pageFlags, l)
+		return printList(ctx, a, d, f, l)
 	})
 	return a.answering(c, listOf[T]{})
 }

@@ -47,17 +47,17 @@ var liveStatuses = []live.RunStatus{
 }
 
 func (a *app) liveListCommand() *cobra.Command {
-	f, filter := &listFlags{}, live.Filter{}
+	filter := live.Filter{}
 	c := &cobra.Command{
 		Use:   "list [--session ID] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List live runs, oldest first",
 		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must
 pass all of them. --status may be repeated, and means any of the words then.`,
 	}
-	f.text(c, &filter.Session, "session", "only runs of the session `ID`")
-	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", liveStatuses)
-	f.since(c, &filter.Since, "only runs that were created")
-	return list(a, c, f, listing[live.RunSnapshot]{
+	a.textFlag(c, &filter.Session, "session", "only runs of the session `ID`")
+	wordsFlag(a, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", liveStatuses)
+	a.sinceFlag(c, &filter.Since, "only runs that were created")
+	return list(a, c, listing[live.RunSnapshot]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[live.RunSnapshot], error) {
 			return a.liveStore(d).Page(ctx, filter, at)
 		},

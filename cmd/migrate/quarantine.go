@@ -38,7 +38,7 @@ func (a *app) quarantineListCommand() *cobra.Command {
 		Use:   "list [--limit N] [--after CURSOR] [--all]",
 		Short: "List what lies in the scope's quarantine, oldest first",
 	}
-	return list(a, c, &listFlags{}, listing[legacy.Quarantined]{
+	return list(a, c, listing[legacy.Quarantined]{
 		page: legacy.Quarantine,
 		grid: grid{
 			header: []string{"id", "kind", "file", "byte", "what", "bytes", "reason"},
@@ -193,7 +193,7 @@ type pick struct {
 	file       string
 }
 
-func (p *pick) add(c *cobra.Command) {
+func (p *pick) add(a *app, c *cobra.Command) {
 	c.Flags().BoolVar(&p.all, "all", false,
 		"all pieces of the scope, or with the flags below all that they leave")
 	c.Flags().StringVar(&p.kind, "kind", "", "pieces of trees of this `KIND`")
@@ -202,7 +202,7 @@ func (p *pick) add(c *cobra.Command) {
 	completeWords(c, "kind", legacy.Kinds())
 	completeWords(c, "what", whats)
 	c.Args = cobra.ArbitraryArgs
-	c.PreRunE = func(*cobra.Command, []string) error { return p.check() }
+	a.checkFlags(c, p.check)
 }
 
 var whats = []string{"line", "tail", "file", "conflict", "name"}
@@ -266,7 +266,7 @@ is 3. A line of a run, or the end of a file that was cut, can't be tried by itse
 			return a.quarantineRetry(ctx, d, ids, len(args) == 0)
 		}),
 	}
-	p.add(c)
+	p.add(a, c)
 	return a.answering(c, retryAnswer{})
 }
 
@@ -334,7 +334,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 			return a.say(dropAnswer{Dropped: len(ids), IDs: orEmpty(ids)}, "removed %s\n", pieces)
 		}),
 	}
-	p.add(c)
+	p.add(a, c)
 	yesFlag(c, &yes)
 	return a.answering(c, dropAnswer{})
 }

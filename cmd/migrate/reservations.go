@@ -57,7 +57,7 @@ func (a *app) reservationsListCommand() *cobra.Command {
 that are over and that nobody has taken since are shown too, as expired or dead; they are in nobody's way.`,
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
-	return list(a, c, &listFlags{}, listing[reservationItem]{
+	return list(a, c, listing[reservationItem]{
 		page: func(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[reservationItem], error) {
 			list, err := d.Reservations(ctx, db.ReservationFilter{Scope: scope, Kind: kind}, at)
 			return db.Page[reservationItem]{Items: each(list.Items, reservationOf), Next: list.Next}, err

@@ -41,9 +41,10 @@ type app struct {
 	json    bool
 	quiet   bool
 
-	answers    map[*cobra.Command]any // what commands print with --json
-	afterwards []string               // notes to print below the answer
-	failed     error                  // the first failure to write to stdout
+	answers    map[*cobra.Command]any            // what commands print with --json
+	checks     map[*cobra.Command][]func() error // of their flags
+	afterwards []string                          // notes to print below the answer
+	failed     error                             // the first failure to write to stdout
 }
 
 // registered are the top-level commands.
@@ -71,7 +72,7 @@ func (a *app) answering(c *cobra.Command, answer any) *cobra.Command {
 }
 
 func newRootCommand(a *app) *cobra.Command {
-	a.answers = map[*cobra.Command]any{}
+	a.answers, a.checks = map[*cobra.Command]any{}, map[*cobra.Command][]func() error{}
 	cobra.EnableCommandSorting = false // the help lists them by group and order
 	root := &cobra.Command{
 		Use:   "migrate",
@@ -196,7 +197,15 @@ func (a *app) settle(c *cobra.Command) error {
 	if a.json {
 		a.stdout = &jsonEscaper{to: a.stdout}
 	}
-	return txn.CheckID("scope", a.scope)
+	if err := txn.CheckID("scope", a.scope); err != nil {
+		return err
+	}
+	for _, check := range a.checks[c] {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // helpAnswer is what --help prints with --json.

@@ -91,7 +91,7 @@ resume them. It ends none: adopt does.`,
 }
 
 func (a *app) runsListCommand() *cobra.Command {
-	f, filter := &listFlags{}, runs.Filter{}
+	filter := runs.Filter{}
 	c := &cobra.Command{
 		Use: "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after CURSOR] " +
 			"[--all]",
@@ -99,11 +99,11 @@ func (a *app) runsListCommand() *cobra.Command {
 		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a
 run must pass all of them. --status and --outcome may be repeated, and mean any of the words then.`,
 	}
-	f.text(c, &filter.Agent, "agent", "only runs of the agent `ID`")
-	addWords(f, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", runStatuses)
-	addWords(f, c, &filter.Outcomes, "outcome", "only completed runs with this `OUTCOME`: ", runOutcomes)
-	f.since(c, &filter.Since, "only runs that started")
-	return list(a, c, f, listing[runs.RunSummary]{
+	a.textFlag(c, &filter.Agent, "agent", "only runs of the agent `ID`")
+	wordsFlag(a, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", runStatuses)
+	wordsFlag(a, c, &filter.Outcomes, "outcome", "only completed runs with this `OUTCOME`: ", runOutcomes)
+	a.sinceFlag(c, &filter.Since, "only runs that started")
+	return list(a, c, listing[runs.RunSummary]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[runs.RunSummary], error) {
 			return a.runStore(d).Page(ctx, filter, at)
 		},

@@ -83,7 +83,7 @@ var workerStatuses = []workers.WorkerStatus{
 }
 
 func (a *app) workersListCommand() *cobra.Command {
-	f, status := &listFlags{}, ""
+	status := ""
 	var ids []workers.RuntimeID // read with the first page
 	c := &cobra.Command{
 		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
@@ -92,14 +92,15 @@ func (a *app) workersListCommand() *cobra.Command {
 add up.`,
 	}
 	c.Flags().String("runtime", "", "only workers of the runtime `ID`")
-	check := wordFlag(c, &status, "status", "only workers in this `STATUS`: ", workerStatuses)
-	f.settle(func() error {
+	c.Flags().StringVar(&status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
+	completeWords(c, "status", workerStatuses)
+	a.checkFlags(c, func() error {
 		if status == "" {
 			return nil
 		}
-		return check()
+		return oneOf("status", status, workerStatuses)
 	})
-	return list(a, c, f, listing[workers.WorkerSummary]{
+	return list(a, c, listing[workers.WorkerSummary]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (
 			page db.Page[workers.WorkerSummary], err error,
 		) {
