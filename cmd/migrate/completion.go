@@ -88,13 +88,19 @@ func (a *app) completeFrom(find finder) cobra.CompletionFunc {
 // A finder returns the ids of one kind that begin with a prefix.
 type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, error)
 
-// completeArgs completes each argument by the function at its position, and none after them.
-func completeArgs(c *cobra.Command, by ...cobra.CompletionFunc) {
+// completeArgs completes the first argument by a function, and the second, if any, from what the file
+// holds for the first.
+func (a *app) completeArgs(c *cobra.Command, first cobra.CompletionFunc, second func(first string) finder) {
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) (
 		[]string, cobra.ShellCompDirective,
 	) {
-		if len(args) < len(by) {
-			return by[len(args)](c, args, prefix)
+		if len(args) == 0 {
+			return first(c, args, prefix)
+		}
+		if len(args) == 1 && second != nil {
+			if find := second(args[0]); find != nil {
+				return a.completeFrom(find)(c, args, prefix)
+			}
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -111,18 +117,18 @@ func (a *app) completeIDs(root *cobra.Command) {
 		ids[n.store] = n.complete(a)
 	}
 	kinds := a.completeFrom(a.named(`SELECT kind FROM leases WHERE scope = ?1`))
-	completeArgs(subcommand(subcommand(root, "reservations"), "release"), kinds,
-		func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-			return a.completeFrom(a.reservedNames(args[0]))(c, args, prefix)
-		})
-	completeArgs(subcommand(root, "delete"),
-		cobra.FixedCompletions(maintenance.Stores(), cobra.ShellCompDirectiveNoFileComp),
-		func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-			if !slices.Contains(maintenance.Stores(), args[0]) {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return a.completeFrom(ids[args[0]])(c, args, prefix)
-		})
+	a.completeArgs(subcommand(subcommand(root, "reservations"), "release"), kinds, func(kind string) finder {
+		return a.named(`SELECT name FROM leases WHERE scope = ?1 AND (kind = ?2 OR ?2 = '')
+			ORDER BY kind, name`, kind)
+	})
+	ofStore := func(store string) finder {
+		if slices.Contains(maintenance.Stores(), store) {
+			return ids[store]
+		}
+		return nil
+	}
+	a.completeArgs(subcommand(root, "delete"),
+		cobra.FixedCompletions(maintenance.Stores(), cobra.ShellCompDirectiveNoFileComp), ofStore)
 	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (
 		names []string, _ cobra.ShellCompDirective,
 	) {
@@ -137,7 +143,7 @@ func (a *app) completeIDs(root *cobra.Command) {
 		for _, c := range subcommand(root, name).Commands() {
 			_, words, _ := strings.Cut(c.Use, " ")
 			if c.ValidArgsFunction == nil && strings.HasPrefix(strings.TrimPrefix(words, "["), "ID") {
-				completeArgs(c, a.completeFrom(find))
+				a.completeArgs(c, a.completeFrom(find), nil)
 			}
 		}
 	}
@@ -181,21 +187,6 @@ func completeFlags(c *cobra.Command, by map[string]cobra.CompletionFunc) {
 	}
 }
 
-// reservedNames finds the reserved names of a kind.
-func (a *app) reservedNames(kind string) finder {
-	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
-		for r, err := range d.AllReservations(ctx, db.ReservationFilter{Scope: a.scope, Kind: kind}) {
-			if err != nil {
-				return nil, err
-			}
-			if strings.HasPrefix(r.Name, prefix) && len(names) < completedIDs {
-				names = append(names, r.Name)
-			}
-		}
-		return names, nil
-	}
-}
-
 func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 	names, err = scopeNames(ctx, d, "name")
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -203,15 +194,15 @@ func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []
 	}), err
 }
 
-// named finds what a query returns for the scope.
-func (a *app) named(query string) finder {
+// named finds what a query returns for the scope, and for more arguments.
+func (a *app) named(query string, more ...any) finder {
 	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
 		err = d.Read(ctx, "complete", func(rx *db.Rx) error {
 			scope, _, err := rx.Store().Scope(a.scope)
 			if err != nil {
 				return err
 			}
-			return rx.Select(&names, `SELECT * FROM (`+query+`) AS named`, scope)
+			return rx.Select(&names, `SELECT * FROM (`+query+`) AS named`, append([]any{scope}, more...)...)
 		})
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		return names[:min(len(names), completedIDs)], err
