@@ -44,8 +44,7 @@ var _ = register("Look:", 40, func(a *app) *cobra.Command {
 
 var agentNoun = noun{
 	store: maintenance.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
-	pinned: pinnedIn(maintenance.StoreAgents),
-	open:   func(a *app, d *db.DB) verbs { return idVerbs(a.registry(d)) },
+	open: func(a *app, d *db.DB) verbs { return idVerbs(a.registry(d)) },
 }
 
 func (a *app) registry(d *db.DB) *agents.Registry {

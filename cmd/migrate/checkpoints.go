@@ -43,7 +43,6 @@ var _ = register("Look:", 50, func(a *app) *cobra.Command {
 
 var checkpointNoun = noun{
 	store: maintenance.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",
-	pinned: pinnedIn(maintenance.StoreCheckpoints),
 	open: func(a *app, d *db.DB) verbs {
 		s := a.checkpointStore(d)
 		return verbs{

@@ -29,8 +29,7 @@ var _ = register("Look:", 70, func(a *app) *cobra.Command {
 
 var liveNoun = noun{
 	store: maintenance.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",
-	pinned: pinnedIn(maintenance.StoreLive),
-	open:   func(a *app, d *db.DB) verbs { return idVerbs(a.liveStore(d)) },
+	open: func(a *app, d *db.DB) verbs { return idVerbs(a.liveStore(d)) },
 }
 
 func (a *app) liveStore(d *db.DB) *live.Store { return live.NewStore(d, live.Options{Scope: a.scope}) }

@@ -23,8 +23,6 @@ type noun struct {
 	// written is the format of an id and an owner on a command line.
 	written string
 	open    func(a *app, d *db.DB) verbs
-	// pinned is the answer of pin and unpin with --json.
-	pinned func(t thing, pinned bool) any
 }
 
 // nouns are in the order in which messages name them.
@@ -144,12 +142,15 @@ func (a *app) one(n noun, how opening, c *cobra.Command,
 	return c
 }
 
-// pinnedIn makes the answers of pin and unpin for the stores that have no answer type of their own.
-func pinnedIn(store string) func(thing, bool) any {
-	return func(t thing, pinned bool) any { return pinnedAnswer{store, t.id, t.owner, pinned} }
+// pinned is the answer of pin and unpin with --json.
+func (n noun) pinned(t thing, pinned bool) any {
+	if n.store == maintenance.StoreRuns {
+		return pinAnswer{t.id, t.owner, pinned}
+	}
+	return pinnedAnswer{n.store, t.id, t.owner, pinned}
 }
 
-// pinnedAnswer is the shape of pin and unpin --json.
+// pinnedAnswer is the shape of pin and unpin --json, but for runs.
 type pinnedAnswer struct {
 	Store  string `json:"store"`  // live, agents, checkpoints or workers
 	ID     string `json:"id"`     // what is pinned, or was

@@ -37,7 +37,6 @@ const runWritten = "%[1]s --agent %[2]s"
 var runNoun = noun{
 	store: maintenance.StoreRuns, entity: "run", some: "a run", written: runWritten,
 	owner: "agent", ownerUsage: "the run of the agent `ID`",
-	pinned: func(t thing, pinned bool) any { return pinAnswer{t.id, t.owner, pinned} },
 	open: func(a *app, d *db.DB) verbs {
 		s := a.runStore(d)
 		return verbs{
@@ -303,6 +302,7 @@ func value[T any](p *T) string {
 	return fmt.Sprint(*p)
 }
 
+// pinAnswer is the shape of pin and unpin --json for runs.
 type pinAnswer struct {
 	RunID   string `json:"run_id"`   // the run
 	AgentID string `json:"agent_id"` // its agent

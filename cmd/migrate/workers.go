@@ -33,14 +33,11 @@ var _ = register("Look:", 60, func(a *app) *cobra.Command {
 var workerNoun = noun{
 	store: maintenance.StoreWorkers, entity: "worker", some: "a worker", written: "--runtime %[2]s %[1]s",
 	owner: "runtime", ownerUsage: "the worker's runtime `ID`",
-	pinned: pinnedIn(maintenance.StoreWorkers),
 	open: func(a *app, d *db.DB) verbs {
 		s := workers.NewRuntimes(d, a.scope)
 		return verbs{
-			find: func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error) {
-				return a.findWorkers(ctx, d, prefix, owner, limit)
-			},
-			pin: by(workerRef, s.Pin), unpin: by(workerRef, s.Unpin),
+			find: a.findWorkers(d),
+			pin:  by(workerRef, s.Pin), unpin: by(workerRef, s.Unpin),
 			remove: func(ctx context.Context, t thing) error {
 				r, err := a.runtime(ctx, d, workers.RuntimeID(t.owner))
 				if err != nil {
@@ -56,26 +53,27 @@ func workerRef(t thing) workers.WorkerRef {
 	return workers.WorkerRef{RuntimeID: workers.RuntimeID(t.owner), WorkerID: workers.WorkerID(t.id)}
 }
 
-func (a *app) findWorkers(ctx context.Context, d *db.DB, prefix string, owner *string, limit int,
-) (list []thing, err error) {
-	ids, err := a.runtimesWith(ctx, d, owner, nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		r, err := a.runtime(ctx, d, id)
+func (a *app) findWorkers(d *db.DB) findThings {
+	return func(ctx context.Context, prefix string, owner *string, limit int) (list []thing, err error) {
+		ids, err := a.runtimesWith(ctx, d, owner, nil)
 		if err != nil {
 			return nil, err
 		}
-		found, err := r.Find(ctx, prefix, limit)
-		if err != nil {
-			return nil, err
+		for _, id := range ids {
+			r, err := a.runtime(ctx, d, id)
+			if err != nil {
+				return nil, err
+			}
+			found, err := r.Find(ctx, prefix, limit)
+			if err != nil {
+				return nil, err
+			}
+			for _, ref := range found {
+				list = append(list, thing{string(ref.WorkerID), string(id)})
+			}
 		}
-		for _, ref := range found {
-			list = append(list, thing{string(ref.WorkerID), string(id)})
-		}
+		return list, nil
 	}
-	return list, nil
 }
 
 var workerStatuses = []workers.WorkerStatus{
