@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,17 +32,12 @@ var _ = register("Shell:", 10, func(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			root := c.Root()
 			var script strings.Builder
-			var err error
-			switch args[0] {
-			case "bash":
-				err = root.GenBashCompletionV2(&script, true)
-			case "zsh":
-				err = root.GenZshCompletion(&script)
-			case "fish":
-				err = root.GenFishCompletion(&script, true)
-			case "powershell":
-				err = root.GenPowerShellCompletionWithDesc(&script)
-			}
+			err := map[string]func(io.Writer) error{
+				"bash":       func(to io.Writer) error { return root.GenBashCompletionV2(to, true) },
+				"zsh":        root.GenZshCompletion,
+				"fish":       func(to io.Writer) error { return root.GenFishCompletion(to, true) },
+				"powershell": root.GenPowerShellCompletionWithDesc,
+			}[args[0]](&script)
 			if err != nil {
 				return err
 			}

@@ -94,18 +94,7 @@ func datasetteMetadata(path, base string) datasetteAnswer {
 // tildes encodes a name as Datasette does in addresses
 // (docs.datasette.io/en/stable/internals.html#tilde-encoding).
 func tildes(name string) string {
-	var out strings.Builder
-	for _, c := range []byte(name) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
-			out.WriteByte(c)
-		case c == ' ':
-			out.WriteByte('+')
-		default:
-			fmt.Fprintf(&out, "~%02X", c)
-		}
-	}
-	return out.String()
+	return strings.NewReplacer(".", "~2E", "~", "~7E", "%", "~").Replace(url.QueryEscape(name))
 }
 
 func pageLink(at, name string) string {

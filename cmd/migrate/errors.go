@@ -140,13 +140,8 @@ func (a *app) report(err error) int {
 	}
 	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above
 	if hint != "" {
-		for i, line := range strings.Split(hint, "\n") { // the first of several lines introduces the others
-			lead := "hint: "
-			if i > 0 {
-				lead = "  "
-			}
-			fmt.Fprintf(a.stderr, "%s%s\n", lead, printable(line)) //nolint:errcheck // as above
-		}
+		lines := each(strings.Split(hint, "\n"), printable)              // the first of several introduces the others
+		fmt.Fprintf(a.stderr, "hint: %s\n", strings.Join(lines, "\n  ")) //nolint:errcheck // as above
 	}
 	return k.exit
 }

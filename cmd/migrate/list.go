@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,16 +141,13 @@ func (l listing[T]) items(
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		at := db.At{After: f.after}
-		// skip is how many items to pass over, left how many to yield.
-		for skip, left := (f.page-1)*f.limit, f.limit; skip > 0 || f.all || left > 0; {
-			switch {
-			case skip > 0:
-				at.Limit = min(listBatch, skip)
-			case f.all:
-				at.Limit = listBatch
-			default:
-				at.Limit = min(listBatch, left)
-			}
+		// skip is how many items to pass over, left how many to yield then.
+		skip, left := (f.page-1)*f.limit, f.limit
+		if f.all {
+			left = math.MaxInt
+		}
+		for left > 0 {
+			at.Limit = min(listBatch, cmp.Or(skip, left))
 			page, err := l.page(ctx, d, a.scope, at)
 			if err != nil {
 				yield(*new(T), err)
