@@ -38,24 +38,21 @@ type releaseAnswer struct {
 
 var _ = register("Look:", 40, func(a *app) *cobra.Command {
 	return a.group(agentNoun, "Look at agents, and end what is dead or stuck",
-		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand(),
-		a.agentsRecoverCommand())
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand())
 })
 
 var agentNoun = noun{
 	store: maintenance.StoreAgents, entity: "agent", some: "an agent", written: "%[1]s",
 	open: func(a *app, d *db.DB) verbs { return idVerbs(a.registry(d)) },
+	recovers: &recovery{
+		"agent", "Abandon agents that are certainly dead",
+		`recover abandons the active agents whose lease is over, and those without one whose process is known to
+be gone. Agents of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
+	},
 }
 
 func (a *app) registry(d *db.DB) *agents.Registry {
 	return agents.NewRegistry(d, agents.Options{Scope: a.scope})
-}
-
-func (a *app) agentsRecoverCommand() *cobra.Command {
-	return a.recoverCommand("agent", "Abandon agents that are certainly dead",
-		`recover abandons the active agents whose lease is over, and those without one whose process is known to
-be gone. Agents of which this machine can't tell stay, as those of an import: reap judges them by their pid.`,
-		func(ctx context.Context, d *db.DB) (int, error) { return a.registry(d).Recover(ctx) })
 }
 
 var agentStatuses = []agents.Status{agents.Active, agents.Abandoned, agents.Complete, agents.Merged}

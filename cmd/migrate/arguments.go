@@ -78,13 +78,8 @@ func valueFlags(root *cobra.Command) map[string]bool {
 // asksForJSON looks for --json without parsing, so that an error in the flags is answered in JSON
 // too.
 func asksForJSON(args []string) bool {
-	for _, arg := range args {
-		switch arg {
-		case "--":
-			return false
-		case "--json", "--json=true":
-			return true
-		}
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
 	}
-	return false
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }

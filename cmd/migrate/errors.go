@@ -87,8 +87,7 @@ var kinds = []struct {
 }
 
 func hintOf(err error) string {
-	var f *fault
-	if errors.As(err, &f) && f.hint != "" {
+	if f, ok := errors.AsType[*fault](err); ok && f.hint != "" {
 		return f.hint
 	}
 	if hint := db.Hint(err); hint != "" {
@@ -140,7 +139,8 @@ func (a *app) report(err error) int {
 	}
 	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above
 	if hint != "" {
-		lines := each(strings.Split(hint, "\n"), printable)              // the first of several introduces the others
+		// The first of several lines introduces the others.
+		lines := each(strings.Split(hint, "\n"), printable)
 		fmt.Fprintf(a.stderr, "hint: %s\n", strings.Join(lines, "\n  ")) //nolint:errcheck // as above
 	}
 	return k.exit

@@ -24,22 +24,20 @@ type liveAnswer struct {
 
 var _ = register("Look:", 70, func(a *app) *cobra.Command {
 	return a.group(liveNoun, "Look at live runs, pin them, and recover those that only the dead held",
-		a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand(), a.liveRecoverCommand())
+		a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand())
 })
 
 var liveNoun = noun{
 	store: maintenance.StoreLive, entity: "live run", some: "a live run", written: "%[1]s",
 	open: func(a *app, d *db.DB) verbs { return idVerbs(a.liveStore(d)) },
+	recovers: &recovery{
+		"live run", "Give back live runs whose holder is dead",
+		`recover gives back the live runs that a process held which is gone, so that another can resume them. It
+ends none.`,
+	},
 }
 
 func (a *app) liveStore(d *db.DB) *live.Store { return live.NewStore(d, live.Options{Scope: a.scope}) }
-
-func (a *app) liveRecoverCommand() *cobra.Command {
-	return a.recoverCommand("live run", "Give back live runs whose holder is dead",
-		`recover gives back the live runs that a process held which is gone, so that another can resume them. It
-ends none.`,
-		func(ctx context.Context, d *db.DB) (int, error) { return a.liveStore(d).Recover(ctx) })
-}
 
 var liveStatuses = []live.RunStatus{
 	live.Created, live.Planning, live.Executing, live.Verifying, live.Completed, live.Failed, live.Cancelled,

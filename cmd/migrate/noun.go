@@ -23,7 +23,12 @@ type noun struct {
 	// written is the format of an id and an owner on a command line.
 	written string
 	open    func(a *app, d *db.DB) verbs
+	// recovers is the help of recover, and the noun of its count; nil if the store has a command of its
+	// own for it, or none.
+	recovers *recovery
 }
+
+type recovery struct{ what, short, long string }
 
 // nouns are in the order in which messages name them.
 var nouns = []noun{runNoun, liveNoun, agentNoun, checkpointNoun, workerNoun}
@@ -37,6 +42,7 @@ type verbs struct {
 	// listed returns the things that lists show under other ids; nil if there are none.
 	listed             func(ctx context.Context, prefix string, owner *string) ([]candidate, error)
 	pin, unpin, remove func(context.Context, thing) error
+	recover            func(context.Context) (int, error)
 }
 
 // A findThings returns the things whose ids begin with a prefix, by id. It may stop after limit of
@@ -56,6 +62,7 @@ type idStore interface {
 	Pin(ctx context.Context, id string) error
 	Unpin(ctx context.Context, id string) error
 	Delete(ctx context.Context, id string) error
+	Recover(ctx context.Context) (int, error)
 }
 
 func idVerbs(s idStore) verbs {
@@ -64,7 +71,7 @@ func idVerbs(s idStore) verbs {
 			ids, err := s.Find(ctx, prefix, limit)
 			return each(ids, func(id string) thing { return thing{id: id} }), err
 		},
-		pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete),
+		pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete), recover: s.Recover,
 	}
 }
 
@@ -158,8 +165,13 @@ type pinnedAnswer struct {
 	Pinned bool   `json:"pinned"` // whether it is pinned now
 }
 
-// group makes the command that holds the commands of a store, pin and unpin among them.
+// group makes the command that holds the commands of a store, recover, pin and unpin among them.
 func (a *app) group(n noun, short string, commands ...*cobra.Command) *cobra.Command {
+	if n.recovers != nil {
+		commands = append(commands, a.recoverCommand(*n.recovers, func(ctx context.Context, d *db.DB) (int, error) {
+			return n.open(a, d).recover(ctx)
+		}))
+	}
 	return group(n.store, short, append(commands,
 		a.pinning(n, true, "pin", fmt.Sprintf("Keep %s whatever the limits of retention say", n.some),
 			fmt.Sprintf("pin keeps %[1]s from gc, until it is unpinned. It takes the id of %[1]s, or the beginning "+
@@ -218,12 +230,10 @@ type recoverAnswer struct {
 	Recovered int `json:"recovered"` // how many were given back
 }
 
-// recoverCommand makes a store's recover; what is the noun of its count.
-func (a *app) recoverCommand(what, short, long string,
-	do func(ctx context.Context, d *db.DB) (int, error),
-) *cobra.Command {
-	return a.counting(&cobra.Command{Use: "recover", Short: short, Long: long},
-		func(n int) any { return recoverAnswer{n} }, "recovered", what, do)
+// recoverCommand makes a store's recover.
+func (a *app) recoverCommand(r recovery, do func(ctx context.Context, d *db.DB) (int, error)) *cobra.Command {
+	return a.counting(&cobra.Command{Use: "recover", Short: r.short, Long: r.long},
+		func(n int) any { return recoverAnswer{n} }, "recovered", r.what, do)
 }
 
 // counting makes c a command that writes and answers with the number of things that it changed.

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,8 +170,6 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	b.Buffer.Write(p[:min(len(p), b.room-b.Len())])
 	return len(p), nil
 }
-
-var _ io.Writer = (*limitedBuffer)(nil)
 
 // retryAnswer is the shape of quarantine retry --json.
 type retryAnswer struct {

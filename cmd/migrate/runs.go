@@ -29,7 +29,7 @@ type runAnswer struct {
 
 var _ = register("Look:", 30, func(a *app) *cobra.Command {
 	return a.group(runNoun, "Look at run traces, pin them, and end those that nobody writes to",
-		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(), a.runsAdoptCommand(), a.runsRecoverCommand())
+		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(), a.runsAdoptCommand())
 })
 
 const runWritten = "%[1]s --agent %[2]s"
@@ -41,8 +41,13 @@ var runNoun = noun{
 		s := a.runStore(d)
 		return verbs{
 			find: findRuns(s), listed: listedRuns(s),
-			pin: by(runRef, s.Pin), unpin: by(runRef, s.Unpin), remove: by(runRef, s.Delete),
+			pin: by(runRef, s.Pin), unpin: by(runRef, s.Unpin), remove: by(runRef, s.Delete), recover: s.Recover,
 		}
+	},
+	recovers: &recovery{
+		"run", "Give back runs whose lease is over",
+		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can
+resume them. It ends none: adopt does.`,
 	},
 }
 
@@ -80,13 +85,6 @@ func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candida
 		}
 		return list, nil
 	}
-}
-
-func (a *app) runsRecoverCommand() *cobra.Command {
-	return a.recoverCommand("run", "Give back runs whose lease is over",
-		`recover gives back the runs whose holder is gone, or whose lease has ended, so that another process can
-resume them. It ends none: adopt does.`,
-		func(ctx context.Context, d *db.DB) (int, error) { return a.runStore(d).Recover(ctx) })
 }
 
 func (a *app) runsListCommand() *cobra.Command {

@@ -289,10 +289,7 @@ func (a *app) whileTheFileStays(ctx context.Context) (context.Context, func()) {
 	if a.onServer() {
 		return ctx, func() { end(nil) }
 	}
-	opened, err := os.Stat(a.path)
-	if err != nil {
-		opened = nil
-	}
+	opened, _ := os.Stat(a.path) // nil is no file
 	go func() {
 		clock := time.NewTicker(fileLook)
 		defer clock.Stop()
