@@ -60,8 +60,6 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 			defer a.watchWaits(ctx, d)()
 		}
 	}
-	a.file = d
-	defer func() { a.file = nil }()
 	return fn(d)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 )
 
 // pageFlags are the flags of every list.
@@ -127,9 +128,17 @@ func list[T any](a *app, c *cobra.Command, l listing[T]) *cobra.Command {
 // listBatch is how many items are read in one transaction.
 const listBatch = 500
 
+// A pageOf reads a page of a list in a scope.
+type pageOf[T any] = func(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[T], error)
+
+// everyItem iterates over the items of all pages.
+func everyItem[T any](ctx context.Context, a *app, d *db.DB, page pageOf[T]) iter.Seq2[T, error] {
+	return paging.All(func(at db.At) (db.Page[T], error) { return page(ctx, d, a.scope, at) })
+}
+
 // A listing is how a store's list is read and shown.
 type listing[T any] struct {
-	page func(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[T], error)
+	page pageOf[T]
 	grid grid
 	row  func(item T) []string
 }
@@ -194,7 +203,7 @@ func printList[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l list
 		}
 	}
 	if len(l.grid.rows) == 0 {
-		a.nothingListed(ctx)
+		a.nothingListed(ctx, d)
 	}
 	a.paged(func() { a.printGrid(&l.grid) })
 	if next != "" {

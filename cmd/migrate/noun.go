@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	"selvedge/internal/paging"
 	"selvedge/maintenance"
 )
 
@@ -211,10 +210,7 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 func (a *app) pinnedAs(
 	ctx context.Context, d *db.DB, n noun, id string, owner *string, missing error,
 ) (thing, error) {
-	pins := paging.All(func(at db.At) (db.Page[maintenance.Pinned], error) {
-		return maintenance.Pins(ctx, d, a.scope, at)
-	})
-	for p, err := range pins {
+	for p, err := range everyItem(ctx, a, d, maintenance.Pins) {
 		if err != nil {
 			return thing{}, err
 		}

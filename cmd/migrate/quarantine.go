@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	"selvedge/internal/paging"
 	"selvedge/legacy"
 )
 
@@ -230,8 +229,7 @@ func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []
 		ids = append(ids, id)
 	}
 	if picked {
-		all := func(at db.At) (db.Page[legacy.Quarantined], error) { return legacy.Quarantine(ctx, d, a.scope, at) }
-		for q, err := range paging.All(all) {
+		for q, err := range everyItem(ctx, a, d, legacy.Quarantine) {
 			if err != nil {
 				return nil, err
 			}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	"selvedge/internal/paging"
 	"selvedge/maintenance"
 )
 
@@ -89,10 +88,7 @@ func (a *app) showRetention(ctx context.Context, d *db.DB, _ []string) error {
 		return err
 	}
 	answer.Stores = each(inForce, limitsOf)
-	pins := paging.All(func(at db.At) (db.Page[maintenance.Pinned], error) {
-		return maintenance.Pins(ctx, d, a.scope, at)
-	})
-	for p, err := range pins {
+	for p, err := range everyItem(ctx, a, d, maintenance.Pins) {
 		if err != nil {
 			return err
 		}

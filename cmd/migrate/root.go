@@ -30,7 +30,6 @@ type app struct {
 	running *cobra.Command // nil until a command was recognised
 	given   []string       // its arguments
 	args    []string       // all words of the command line
-	file    *db.DB         // while a command has it open
 	screen  screen         // what stdout is
 
 	path  string

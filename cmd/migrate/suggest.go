@@ -161,13 +161,13 @@ func words(sql string) []string { return sqlWord.FindAllString(sql, -1) }
 
 // nothingListed adds a note to an empty list: on a terminal, and anywhere if nothing was ever
 // written to the scope.
-func (a *app) nothingListed(ctx context.Context) {
+func (a *app) nothingListed(ctx context.Context, d *db.DB) {
 	note := ""
 	if a.screen.terminal {
 		note = "note: nothing is there, or passes"
 	}
-	if a.scope != "" && a.file != nil {
-		scopes, err := scopeNames(ctx, a.file, "name")
+	if a.scope != "" {
+		scopes, err := scopeNames(ctx, d, "name")
 		if err == nil && !slices.Contains(scopes, a.scope) {
 			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope,
 				(&app{path: a.path}).commandLine("scopes", "list"))

@@ -35,13 +35,14 @@ type migrationItem struct {
 	SQL     string `json:"sql,omitempty"` // its statements; only with --show-sql
 }
 
-type upFlags struct {
-	to                        int64
-	dryRun, showSQL, rehearse bool
+// stepFlags are the flags of up and down.
+type stepFlags struct {
+	to                             int64
+	dryRun, showSQL, rehearse, yes bool
 }
 
 var _ = register("Schema:", 10, func(a *app) *cobra.Command {
-	var f upFlags
+	var f stepFlags
 	c := &cobra.Command{
 		Use:   "up [--to N] [--dry-run] [--show-sql] [--rehearse]",
 		Short: "Create the file, or bring it to this program's schema",
@@ -73,7 +74,7 @@ they have closed it, and says who has it open.`,
 	return a.answering(c, upAnswer{})
 })
 
-func (a *app) up(ctx context.Context, f upFlags) error {
+func (a *app) up(ctx context.Context, f stepFlags) error {
 	path, have, err := a.schemaOf(ctx)
 	if err != nil {
 		return err
@@ -199,13 +200,8 @@ type downAnswer struct {
 	Tables []maintenance.TableMigrated `json:"tables"` // the tables that have more or fewer rows now
 }
 
-type downFlags struct {
-	to                   int64
-	dryRun, showSQL, yes bool
-}
-
 var _ = register("Schema:", 20, func(a *app) *cobra.Command {
-	var f downFlags
+	var f stepFlags
 	c := &cobra.Command{
 		Use:   "down --to N [--dry-run] [--show-sql] [--yes]",
 		Short: "Take the file back to an older schema",
@@ -230,7 +226,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	return a.answering(c, downAnswer{})
 })
 
-func (a *app) down(ctx context.Context, f downFlags) error {
+func (a *app) down(ctx context.Context, f stepFlags) error {
 	answer := downAnswer{DryRun: f.dryRun, Tables: []maintenance.TableMigrated{}}
 	err := a.with(ctx, toLook, func(d *db.DB) error {
 		s, err := d.Schema(ctx)
