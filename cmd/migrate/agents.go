@@ -99,10 +99,7 @@ func (a *app) agentsPage(ctx context.Context, d *db.DB, filter agents.Filter, at
 		return page, err
 	}
 	page.Next = entries.Next
-	ids := make([]string, len(entries.Items))
-	for i, e := range entries.Items {
-		ids[i] = e.SessionID
-	}
+	ids := each(entries.Items, func(e agents.Entry) string { return e.SessionID })
 	contested, err := legacy.Contested(ctx, d, legacy.Agents, a.scope, ids...)
 	for _, e := range entries.Items {
 		page.Items = append(page.Items, agentItem{e, contested[e.SessionID]})

@@ -287,7 +287,7 @@ func (x *examiner) keptWAL(h *db.ServerHealth) {
 }
 
 func (x *examiner) modes() error {
-	var open, words []string
+	var open []string
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		path := x.d.Path() + suffix
 		switch info, err := os.Stat(path); {
@@ -295,10 +295,11 @@ func (x *examiner) modes() error {
 		case err != nil:
 			return err
 		case info.Mode().Perm()&0o077 != 0:
-			open, words = append(open, path), append(words, shellWord(path))
+			open = append(open, path)
 		}
 	}
-	x.judge("modes", len(open) > 0, stateNote, "if that is not meant: chmod go= "+strings.Join(words, " "),
+	x.judge("modes", len(open) > 0, stateNote,
+		"if that is not meant: chmod go= "+strings.Join(each(open, shellWord), " "),
 		"others may read or write it: "+strings.Join(open, ", "), "only its user may read it")
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"selvedge/db"
 )
 
@@ -151,20 +153,14 @@ func (a *app) op() string {
 	if a.running == nil {
 		return "migrate"
 	}
-	if name := strings.TrimPrefix(a.running.CommandPath(), "migrate "); name != "" {
-		return name
-	}
-	return "migrate"
+	return strings.TrimPrefix(a.running.CommandPath(), "migrate ")
 }
 
 // pasteable puts the file and the scope in use into the command lines of a hint. The store that
 // wrote the hint knows neither.
 func (a *app) pasteable(hint string) string {
 	const program = "migrate "
-	var commands []string
-	for _, c := range newRootCommand(&app{}).Commands() {
-		commands = append(commands, c.Name())
-	}
+	commands := each(newRootCommand(&app{}).Commands(), (*cobra.Command).Name)
 	parts := strings.Split(hint, program)
 	for i := 1; i < len(parts); i++ {
 		word, _, _ := strings.Cut(parts[i], " ")

@@ -78,10 +78,7 @@ func idVerbs(s idStore) verbs {
 // then the one that lists show.
 func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thing, error) {
 	found, err := v.find(ctx, id, owner, namedCandidates+1)
-	var candidates []candidate
-	for _, t := range found {
-		candidates = append(candidates, newCandidate(n.written, t.id, t.owner, t))
-	}
+	candidates := each(found, func(t thing) candidate { return newCandidate(n.written, t.id, t.owner, t) })
 	if err == nil && len(found) == 0 && v.listed != nil {
 		candidates, err = v.listed(ctx, id, owner)
 	}
@@ -97,12 +94,9 @@ func newCandidate(written, id, owner string, t thing) candidate {
 
 // complete returns the ids that begin with a prefix, within --agent or --runtime if given.
 func (n noun) complete(a *app) finder {
-	return func(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
+	return func(ctx context.Context, d *db.DB, prefix string) ([]string, error) {
 		found, err := n.open(a, d).find(ctx, prefix, given(a.running, n.owner), completedIDs)
-		for _, t := range found[:min(len(found), completedIDs)] {
-			ids = append(ids, t.id)
-		}
-		return ids, err
+		return each(found[:min(len(found), completedIDs)], idOf), err
 	}
 }
 

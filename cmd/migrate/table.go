@@ -32,12 +32,7 @@ func (g *grid) pick(names []string) error {
 		}
 		columns = append(columns, i)
 	}
-	cells := func(row []string) (picked []string) {
-		for _, i := range columns {
-			picked = append(picked, row[i])
-		}
-		return picked
-	}
+	cells := func(row []string) []string { return each(columns, func(i int) string { return row[i] }) }
 	moved := func(old []int) []int {
 		at := []int{}
 		for i, column := range columns {
@@ -246,10 +241,7 @@ func (l *layout) shrinkTexts(least int) {
 
 // shrinkIDs cuts the ids of a column to the shortest length at which different ids still differ.
 func (l *layout) shrinkIDs(column int) {
-	var ids []string
-	for _, row := range l.cells {
-		ids = append(ids, row[column])
-	}
+	ids := each(l.cells, func(row []string) string { return row[column] })
 	slices.Sort(ids)
 	length := idLeast
 	for i := 1; i < len(ids); i++ {

@@ -204,10 +204,7 @@ func (a *app) commandLine(words ...string) string {
 	if a.scope != "" {
 		line = append(line, "--scope", shellWord(a.scope))
 	}
-	for _, word := range words {
-		line = append(line, shellWord(word))
-	}
-	return strings.Join(line, " ")
+	return strings.Join(append(line, each(words, shellWord)...), " ")
 }
 
 // oneLine ends a JSON text with its only line feed. Others can only stand between tokens, where

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -126,12 +127,7 @@ add up.`,
 	})
 }
 
-func profileOf(p workers.ProfileSelector) string {
-	if p.Value != "" {
-		return p.Value
-	}
-	return p.Kind
-}
+func profileOf(p workers.ProfileSelector) string { return cmp.Or(p.Value, p.Kind) }
 
 func purposeOf(i workers.WorkerIntent) string {
 	switch {
