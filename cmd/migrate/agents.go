@@ -101,9 +101,9 @@ func (a *app) agentsPage(ctx context.Context, d *db.DB, filter agents.Filter, at
 	page.Next = entries.Next
 	ids := each(entries.Items, func(e agents.Entry) string { return e.SessionID })
 	contested, err := legacy.Contested(ctx, d, legacy.Agents, a.scope, ids...)
-	for _, e := range entries.Items {
-		page.Items = append(page.Items, agentItem{e, contested[e.SessionID]})
-	}
+	page.Items = each(entries.Items, func(e agents.Entry) agentItem {
+		return agentItem{e, contested[e.SessionID]}
+	})
 	return page, err
 }
 

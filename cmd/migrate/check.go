@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +44,7 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	if err != nil {
 		return err
 	}
-	answer := checkAnswer{Path: path, Without: []maintenance.ChecksumCount{}}
+	answer := checkAnswer{Path: path}
 	how, look := toLook, maintenance.Examine
 	if deep {
 		how, look = toRead, maintenance.Check // as the stores do
@@ -57,11 +58,8 @@ func (a *app) check(ctx context.Context, deep bool) error {
 		})
 	})
 	answer.Problems = orEmpty(x.Problems)
-	for _, c := range x.Checksums {
-		if c.Without > 0 {
-			answer.Without = append(answer.Without, c)
-		}
-	}
+	whole := func(c maintenance.ChecksumCount) bool { return c.Without == 0 }
+	answer.Without = slices.DeleteFunc(orEmpty(x.Checksums), whole)
 	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened
 		answer.Problems, err = append(answer.Problems, db.Problem{Check: "integrity", Detail: err.Error()}), nil
 	}

@@ -121,14 +121,11 @@ const roomFirst = "free 1 MiB on the disk or in the quota, by removing something
 
 // fixed repairs what is safe to repair and returns what it did.
 func fixed(ctx context.Context, d *db.DB) ([]string, error) {
-	list := []string{}
 	made, err := maintenance.Repair(ctx, d)
 	if err != nil {
-		return list, err
+		return []string{}, err
 	}
-	for _, name := range made {
-		list = append(list, "made again: "+name)
-	}
+	list := each(made, func(name string) string { return "made again: " + name })
 	recovered, err := maintenance.Recover(ctx, d)
 	for _, r := range recovered {
 		for _, part := range []struct {

@@ -34,14 +34,11 @@ func unique(n noun, given string, candidates []candidate) (thing, error) {
 	case 1:
 		return candidates[0].item, nil
 	}
-	f := &fault{
-		kind: kindUsage, given: given,
+	named := candidates[:min(len(candidates), namedCandidates)]
+	return thing{}, &fault{
+		kind: kindUsage, given: given, meant: each(named, func(c candidate) string { return c.name }),
 		err: fmt.Errorf("%q is not one %s: several begin so", given, n.entity),
 	}
-	for _, c := range candidates[:min(len(candidates), namedCandidates)] {
-		f.meant = append(f.meant, c.name)
-	}
-	return thing{}, f
 }
 
 // meantHint returns the hint for an ambiguous word: the command line of each meaning.

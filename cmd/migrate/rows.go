@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,12 +52,9 @@ func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
 		}
 	}
 	return func() (rowForm, error) {
-		var chosen []rowForm
-		for _, form := range rowForms {
-			if c.Flags().Lookup(form.flag).Value.String() == "true" {
-				chosen = append(chosen, form)
-			}
-		}
+		chosen := slices.DeleteFunc(slices.Clone(rowForms), func(form rowForm) bool {
+			return c.Flags().Lookup(form.flag).Value.String() != "true"
+		})
 		switch {
 		case len(chosen) > 1:
 			return rowForm{}, usage("choose one of --%s", strings.Join(each(rowForms,

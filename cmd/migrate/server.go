@@ -144,12 +144,10 @@ var libpqSettings = []string{
 func libpqAddress(address string) string {
 	safe, _ := engine.WithoutSecrets(address)
 	address, settings, _ := strings.Cut(safe, "?")
-	var kept []string
-	for setting := range strings.SplitSeq(settings, "&") {
-		if key, _, _ := strings.Cut(setting, "="); slices.Contains(libpqSettings, key) {
-			kept = append(kept, setting)
-		}
-	}
+	kept := slices.DeleteFunc(strings.Split(settings, "&"), func(setting string) bool {
+		key, _, _ := strings.Cut(setting, "=")
+		return !slices.Contains(libpqSettings, key)
+	})
 	if len(kept) > 0 {
 		address += "?" + strings.Join(kept, "&")
 	}

@@ -281,10 +281,7 @@ func (a *app) printWorker(answer workerAnswer) {
 	if w.ConfigBundle != nil {
 		bundle = w.ConfigBundle.ID
 	}
-	var capabilities []string
-	for _, c := range w.RequestedCapabilities {
-		capabilities = append(capabilities, c.Name)
-	}
+	capabilities := each(w.RequestedCapabilities, func(c workers.CapabilityRequest) string { return c.Name })
 	facts := []string{
 		"runtime", string(w.RuntimeID), "worker", string(w.WorkerID), "status", string(w.Status),
 		"intent", w.Intent.Kind, "for", purposeOf(w.Intent), "profile", profileOf(w.Profile), "bundle", bundle,
