@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -172,9 +173,7 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 		if err != nil {
 			return answer, nil, err
 		}
-		if s.Claim != nil {
-			answer.Claim = s.Claim
-		}
+		answer.Claim = cmp.Or(s.Claim, answer.Claim)
 		if state != "" && s.State != state {
 			continue
 		}

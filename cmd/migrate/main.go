@@ -27,10 +27,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	go func() {
-		s, open := <-signals
-		if !open {
-			return
-		}
+		s := <-signals
 		signal.Stop(signals)
 		stop(fmt.Errorf("%w by signal: %s", errInterrupted, s))
 	}()
