@@ -10,9 +10,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,21 +151,27 @@ var viewWords = map[string]string{
 	"cost_of(": `coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))`,
 }
 
-var viewWord = regexp.MustCompile(`\b(?:` +
-	strings.ReplaceAll(strings.Join(slices.Collect(maps.Keys(viewWords)), "|"), "(", `\(`) + `)`)
-
 func writtenOut(script string) string {
 	var out strings.Builder
 	for {
-		at := viewWord.FindStringIndex(script)
-		if at == nil {
+		paren := strings.IndexByte(script, '(')
+		if paren < 0 {
 			out.WriteString(script)
 			return out.String()
 		}
-		out.WriteString(script[:at[0]])
-		inside, depth := at[1], 1
+		inside := paren + 1
+		word := 1 + strings.LastIndexFunc(script[:paren], func(c rune) bool {
+			return c != '_' && (c < 'a' || c > 'z')
+		})
+		sql, known := viewWords[script[word:inside]]
+		if !known {
+			out.WriteString(script[:inside])
+			script = script[inside:]
+			continue
+		}
+		out.WriteString(script[:word])
 		end := inside
-		for ; depth > 0; end++ {
+		for depth := 1; depth > 0; end++ {
 			switch script[end] {
 			case '(':
 				depth++
@@ -175,7 +179,7 @@ func writtenOut(script string) string {
 				depth--
 			}
 		}
-		out.WriteString(writtenOut(strings.ReplaceAll(viewWords[script[at[0]:inside]], "?", script[inside:end-1])))
+		out.WriteString(writtenOut(strings.ReplaceAll(sql, "?", script[inside:end-1])))
 		script = script[end:]
 	}
 }
