@@ -84,7 +84,7 @@ func (d *DB) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 
 // WithLadder replaces the program's schema versions.
 func (o Options) WithLadder(files fs.FS, steps []migrations.Step, views string) Options {
-	o.ladder = &sqlite.Ladder{Files: files, Steps: steps, Views: views}
+	o.ladder = sqlite.NewLadder(files, steps, views)
 	return o
 }
 

@@ -138,7 +138,7 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 		return have, nil
 	}
 	l := c.engine.config.Ladder
-	if at := l.known().Step(have.Schema); have.Schema <= l.Last().Version {
+	if at := l.Step(have.Schema); have.Schema <= l.Last().Version {
 		if at.Version != have.Schema {
 			said("the file has schema %d, which there never was", have.Schema)
 		}
@@ -194,7 +194,7 @@ func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage
 		})
 		if err != nil { // the tables that record it may be the damaged ones
 			last := e.config.Ladder.Last().Version
-			have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.known().ViewsDigest(last)}
+			have = engine.Versions{Schema: last, ViewsDigest: e.config.Ladder.ViewsDigest(last)}
 		}
 		if have.Schema == 0 || have.Schema > e.config.Ladder.Last().Version {
 			return nil

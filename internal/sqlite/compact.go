@@ -74,7 +74,7 @@ func (f Closed) Compact(ctx context.Context) (c engine.Compacted, err error) {
 	if err != nil {
 		return c, err
 	}
-	if err := f.Config.Ladder.mayWrite(have); err != nil {
+	if err := f.Config.Ladder.MayWrite(have); err != nil {
 		return c, err
 	}
 	e, err := newEngine(f.Path, f.Config)

@@ -71,8 +71,8 @@ type Engine struct {
 
 	rest       *rest // nil unless the file can only be read as it lies there
 	generation uint64
-	moved      Move     // what Open did to the schema
-	mended     []string // what of the schema Open made again
+	moved      engine.Move // what Open did to the schema
+	mended     []string    // what of the schema Open made again
 
 	failed atomic.Pointer[engine.Failure] // why no call is taken any more
 }
@@ -92,7 +92,7 @@ func (e *Engine) Clock() machine.BootTime { return machine.ReadBootTime() }
 func (e *Engine) OneMachine() bool { return true }
 
 // Moved returns what Open did to the schema.
-func (e *Engine) Moved() Move { return e.moved }
+func (e *Engine) Moved() engine.Move { return e.moved }
 
 // Visits are calls that use the file without the engine's own connections. Close waits for them.
 type visits struct {

@@ -373,7 +373,7 @@ func (e *Engine) retake() error {
 	}
 	have, err := readVersions(e.writer.session.Get)
 	if err == nil {
-		err = e.config.Ladder.mayWrite(have)
+		err = e.config.Ladder.MayWrite(have)
 	}
 	return err
 }

@@ -17,34 +17,27 @@ import (
 	"selvedge/migrations"
 )
 
-// A Ladder is the schema versions that a program knows, and the views that go with the last one.
+// A Ladder is the schema versions that a program knows, and the scripts that lead to them.
 type Ladder struct {
+	engine.Ladder
 	Files fs.FS
-	Steps []migrations.Step
-	Views string
 	Whole string // what all steps together make in an empty file; "": they are taken one by one
 
-	schemas sync.Map // of []damage.Object by engine.Versions
+	schemas sync.Map // of []object by engine.Versions
 }
 
-// programLadder is one for all files, so that a schema is made in memory once.
-var programLadder = Ladder{
-	Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(),
-	Whole: migrations.Whole(),
+// NewLadder returns a ladder whose steps are taken one by one.
+func NewLadder(files fs.FS, steps []migrations.Step, views string) *Ladder {
+	return &Ladder{Ladder: engine.Ladder{Steps: steps, Views: views, What: "file"}, Files: files}
 }
 
-// ProgramLadder returns the ladder of this program.
-func ProgramLadder() *Ladder {
-	return &programLadder
-}
-
-// known returns the part of the ladder that both engines use.
-func (l *Ladder) known() engine.Ladder {
-	return engine.Ladder{Steps: l.Steps, Views: l.Views, What: "file"}
-}
-
-// Last is the highest version.
-func (l *Ladder) Last() migrations.Step { return l.Steps[len(l.Steps)-1] }
+// ProgramLadder returns the ladder of this program: one for all files, so that a schema is made in
+// memory once.
+var ProgramLadder = sync.OnceValue(func() *Ladder {
+	l := NewLadder(migrations.SQLite(), migrations.Steps, migrations.Views())
+	l.Whole = migrations.Whole()
+	return l
+})
 
 // between are the steps that lead from one version to another, in either direction.
 func (l *Ladder) between(from, to int64) []migrations.Step {
@@ -57,19 +50,19 @@ func (l *Ladder) between(from, to int64) []migrations.Step {
 	return steps
 }
 
-// mayWrite reports why this program may not write the file.
-func (l *Ladder) mayWrite(have engine.Versions) error {
+// MayWrite reports why this program may not write the file.
+func (l *Ladder) MayWrite(have engine.Versions) error {
 	if have.Shut() {
 		return engine.Failf(engine.ErrMoved,
 			"its rows are elsewhere: open it to write, and the error says where",
 			"a file that was moved stays as it is")
 	}
-	return l.known().MayWrite(have)
+	return l.Ladder.MayWrite(have)
 }
 
 // shutsOut reports whether migrating to the target takes away some programs' access to the file.
 func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
-	to := l.known().Step(target)
+	to := l.Step(target)
 	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader ||
 		to.MinWriter > have.MinWriter)
 }
@@ -136,22 +129,12 @@ type object = damage.Object
 const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema
 	WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
 
-// objects returns the objects of a file of this version, views included if it is the last
-// version. It reads them from a database in memory.
-func (l *Ladder) objects(ctx context.Context, version int64) (list []object, err error) {
-	err = l.inMemory(ctx, version, func(pool *sqlx.DB) error {
-		return pool.SelectContext(ctx, &list,
-			sqlObjects)
-	})
-	return list, err
-}
-
 // whole is the schema that a file with these versions has, SQLite's own entries included. The views
 // of another program are not among them.
-func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []damage.Object, err error) {
+func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []object, err error) {
 	key := engine.Versions{Schema: have.Schema, ViewsDigest: have.ViewsDigest}
 	if kept, ok := l.schemas.Load(key); ok {
-		return kept.([]damage.Object), nil
+		return kept.([]object), nil
 	}
 	err = l.inMemory(ctx, have.Schema, func(pool *sqlx.DB) (err error) {
 		list, err = damage.Objects(ctx, pool)
@@ -160,8 +143,8 @@ func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []damage
 	if err != nil {
 		return nil, err
 	}
-	if have.ViewsDigest != l.known().ViewsDigest(have.Schema) {
-		list = slices.DeleteFunc(list, func(o damage.Object) bool { return o.Type == "view" })
+	if have.ViewsDigest != l.ViewsDigest(have.Schema) {
+		list = slices.DeleteFunc(list, func(o object) bool { return o.Type == "view" })
 	}
 	l.schemas.Store(key, list)
 	return list, nil

@@ -19,12 +19,6 @@ import (
 	"selvedge/migrations"
 )
 
-// A Move is a change of a file's schema.
-type Move = engine.Move
-
-// TableMove is the number of rows of a table before and after; After is -1 if the table is gone.
-type TableMove = engine.TableMove
-
 // A direction is whether a file beyond the target is taken down to it.
 type direction int
 
@@ -40,7 +34,7 @@ type Closed struct {
 }
 
 // Migrate brings the file to Config.SchemaVersion, up or down.
-func (f Closed) Migrate(ctx context.Context) (m Move, err error) {
+func (f Closed) Migrate(ctx context.Context) (m engine.Move, err error) {
 	defer func() { err = failure(err) }()
 	have, err := versionsOf(ctx, f.Path, f.Config)
 	// open reports other faults below
@@ -92,7 +86,7 @@ func (o Config) toRead() Config {
 }
 
 // down takes the file back, with no other handle open.
-func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err error) {
+func (e *Engine) down(ctx context.Context, have engine.Versions) (m engine.Move, err error) {
 	if e.file, _, err = claimFile(e.path, e.config); err != nil {
 		return m, err
 	}
@@ -110,25 +104,25 @@ func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err er
 
 // Rehearse does to a copy of the file what Migrate would do to the file, checks the copy and
 // removes it.
-func (f Closed) Rehearse(ctx context.Context) (_ Move, err error) {
+func (f Closed) Rehearse(ctx context.Context) (_ engine.Move, err error) {
 	defer func() { err = failure(err) }()
 	e, err := open(ctx, f.Path, f.Config.toRead())
 	if err != nil {
-		return Move{}, err
+		return engine.Move{}, err
 	}
 	defer func() { err = closeAfter(e, err) }()
 	have, err := e.Versions(ctx)
 	if err != nil {
-		return Move{}, err
+		return engine.Move{}, err
 	}
 	r := &migration{
 		ladder: f.Config.Ladder, config: f.Config,
-		target: f.Config.Ladder.known().Step(f.Config.SchemaVersion).Version,
+		target: f.Config.Ladder.Step(f.Config.SchemaVersion).Version,
 		keep:   func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil },
 	}
 	if have.Schema > r.target {
 		if err := f.Config.Ladder.mayGoDown(have); err != nil {
-			return Move{}, err
+			return engine.Move{}, err
 		}
 		r.where = down
 	}
@@ -153,7 +147,7 @@ var errReplaced = errors.New("another file took the place of this one")
 func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64,
 	where direction,
 ) (err error) {
-	target = e.config.Ladder.known().Step(target).Version
+	target = e.config.Ladder.Step(target).Version
 	if e.config.Ladder.shutsOut(have, target) {
 		alone, err := e.hold.Alone(ctx, e.config.LockTimeout,
 			func() (bool, error) { return e.reached(ctx, target, where) })
@@ -204,7 +198,7 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 			return engine.MovedTo(s.Get)
 		}
 		ok = e.config.Ladder.arrived(have, target, where)
-		return e.config.Ladder.mayWrite(have)
+		return e.config.Ladder.MayWrite(have)
 	})
 	return ok && err == nil, err
 }
@@ -228,7 +222,7 @@ func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
 
 // arrived reports whether there is nothing to do.
 func (l *Ladder) arrived(have engine.Versions, target int64, where direction) bool {
-	return l.known().Current(have, target) && (where == up || have.Schema <= target)
+	return l.Current(have, target) && (where == up || have.Schema <= target)
 }
 
 func (e *Engine) migrateInTurn(ctx context.Context, target int64, where direction) (err error) {
@@ -252,7 +246,7 @@ func (e *Engine) migrateInTurn(ctx context.Context, target int64, where directio
 // A migration takes one file to another schema version: it runs every step, makes the views and
 // records the versions, in one transaction.
 type migration struct {
-	Move
+	engine.Move
 	ladder *Ladder
 	config Config
 	target int64
@@ -339,7 +333,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	if m.where == down {
 		m.To = m.target
 	}
-	if err := l.mayWrite(m.have); err != nil {
+	if err := l.MayWrite(m.have); err != nil {
 		return false, err
 	}
 	if l.arrived(m.have, m.target, m.where) {
@@ -353,11 +347,11 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 		m.empty = true
 		return true, m.climb(ctx, nil)
 	}
-	ours, err := l.objects(ctx, m.From)
+	ours, err := l.whole(ctx, engine.Versions{Schema: m.From})
 	if err != nil {
 		return false, err
 	}
-	next, err := l.objects(ctx, m.To)
+	next, err := l.whole(ctx, engine.Versions{Schema: m.To, ViewsDigest: l.ViewsDigest(m.To)})
 	if err != nil {
 		return false, err
 	}
@@ -428,7 +422,7 @@ func (m *migration) climb(ctx context.Context, own *userObjects) error {
 		return fmt.Errorf("migrate from schema %d to %d: %w", m.From, m.To, err)
 	}
 	var made []string
-	if digest := l.known().ViewsDigest(m.To); digest != "" {
+	if digest := l.ViewsDigest(m.To); digest != "" {
 		var before, after []string
 		const sqlViews = `SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY rowid`
 		if err := s.selectAll(&before, sqlViews, nil); err != nil {
@@ -451,7 +445,7 @@ func (m *migration) climb(ctx context.Context, own *userObjects) error {
 }
 
 func (m *migration) writeVersions(made []string) error {
-	s, at := m.session, m.ladder.known().Step(m.To)
+	s, at := m.session, m.ladder.Step(m.To)
 	var columns int
 	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
 		WHERE name IN ('views_digest', 'views')`); err != nil {
@@ -459,7 +453,7 @@ func (m *migration) writeVersions(made []string) error {
 	}
 	var err error
 	if columns == 2 {
-		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.known().ViewsDigest(m.To),
+		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.ViewsDigest(m.To),
 			strings.Join(made, " "))
 	} else {
 		_, err = s.exec(sqlSetVersionsBefore8, at.MinReader, at.MinWriter)
@@ -562,7 +556,7 @@ func (m *migration) compare(before census) error {
 		if was == is || was == 0 && !there {
 			continue
 		}
-		m.Tables = append(m.Tables, TableMove{Name: table, Before: was, After: is})
+		m.Tables = append(m.Tables, engine.TableMove{Name: table, Before: was, After: is})
 		switch {
 		case m.where == down:
 		case is < was && !slices.Contains(removes, table):

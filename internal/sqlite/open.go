@@ -169,7 +169,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *session, err error) {
 	if !wal {
 		if e.config.KeepSchema {
-			return nil, nil, e.config.Ladder.known().TooOld(engine.Versions{})
+			return nil, nil, e.config.Ladder.TooOld(engine.Versions{})
 		}
 		if err := e.migrate(ctx, engine.Versions{}, e.config.SchemaVersion, up); err != nil {
 			return nil, nil, err
@@ -213,7 +213,7 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 			return nil, nil, err
 		}
 		have, _, err = e.mayOpen(s) // another program may have taken it on, or back, while the hold was exchanged
-		if err == nil && have.Schema < e.config.Ladder.known().Step(e.config.SchemaVersion).Version {
+		if err == nil && have.Schema < e.config.Ladder.Step(e.config.SchemaVersion).Version {
 			err = errReplaced
 		}
 		if err != nil {
@@ -248,17 +248,17 @@ func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err erro
 	if have.Shut() {
 		return have, false, engine.MovedTo(s.Get)
 	}
-	if err := e.config.Ladder.mayWrite(have); err != nil {
+	if err := e.config.Ladder.MayWrite(have); err != nil {
 		return have, false, err
 	}
-	if e.config.Ladder.known().Current(have, e.config.SchemaVersion) {
+	if e.config.Ladder.Current(have, e.config.SchemaVersion) {
 		return have, false, nil
 	}
 	if !e.config.KeepSchema {
 		return have, true, nil
 	}
-	if have.Schema < e.config.Ladder.known().Step(e.config.SchemaVersion).Version {
-		return have, false, e.config.Ladder.known().TooOld(have)
+	if have.Schema < e.config.Ladder.Step(e.config.SchemaVersion).Version {
+		return have, false, e.config.Ladder.TooOld(have)
 	}
 	return have, false, nil // only its views are another program's
 }
@@ -283,7 +283,7 @@ func (e *Engine) openReaders(ctx context.Context) error {
 		if have.ShutToReaders() {
 			return engine.MovedTo(engine.Getting(x))
 		}
-		return e.config.Ladder.known().MayRead(have, e.config.AnySchema)
+		return e.config.Ladder.MayRead(have, e.config.AnySchema)
 	}).Err
 	if err != nil {
 		return errors.Join(needsWriter(err), e.readers.close())

@@ -65,7 +65,7 @@ func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, 
 		return r, err
 	}
 	r.Schema = have.Schema
-	if err := f.Config.Ladder.mayWrite(have); err != nil {
+	if err := f.Config.Ladder.MayWrite(have); err != nil {
 		return r, fmt.Errorf("the backup: %w", err)
 	}
 	dir := filepath.Dir(e.path)

@@ -125,7 +125,7 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 		if len(row) >= 4 {
 			version, isVersion := row[2].(int64)
 			done, isDone := row[3].(int64)
-			if isVersion && isDone && done == 1 && l.known().Step(version).Version == version {
+			if isVersion && isDone && done == 1 && l.Step(version).Version == version {
 				applied = max(applied, version)
 			}
 		}

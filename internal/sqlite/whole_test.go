@@ -26,8 +26,9 @@ var drawn = map[string]string{
 // but for the views.
 func TestNewFile_EqualsAllSteps(t *testing.T) {
 	program := ProgramLadder()
-	steps := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views}
-	whole := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views, Whole: program.Whole}
+	steps := NewLadder(program.Files, program.Steps, program.Views)
+	whole := NewLadder(program.Files, program.Steps, program.Views)
+	whole.Whole = program.Whole
 	want := script(t, steps)
 	const path = "../../migrations/sqlite/whole/schema.sql"
 	if *update {
