@@ -175,7 +175,7 @@ type tokens struct {
 
 func (t *tokens) next() (string, tokenKind) {
 	t.skipSpace()
-	if t.at >= len(t.text) || t.text[t.at] == 0 { // a text ends at a NUL
+	if t.peek() == 0 { // a text ends at a NUL
 		t.at = len(t.text)
 		return "", tokenEnd
 	}
@@ -188,14 +188,13 @@ func (t *tokens) next() (string, tokenKind) {
 	case wordByte(c):
 		t.word()
 		return t.text[start:t.at], tokenWord
-	case c == '\'' || c == '"' || c == '`':
-		t.quoted(c)
-		return t.text[start:t.at], tokenQuote
 	case c == '[':
-		if end := strings.IndexByte(t.text[t.at:], ']'); end >= 0 {
-			t.at += end + 1
-		} else {
-			t.at = len(t.text)
+		t.skipPast("]")
+		return t.text[start:t.at], tokenQuote
+	case c == '\'' || c == '"' || c == '`':
+		for more := true; more; more = t.peek() == c { // a doubled quote is part of the text
+			t.at++
+			t.skipPast(string(c))
 		}
 		return t.text[start:t.at], tokenQuote
 	}
@@ -204,7 +203,7 @@ func (t *tokens) next() (string, tokenKind) {
 	case '?':
 		t.parameter()
 	case ':', '@', '#':
-		if t.at < len(t.text) && wordByte(t.text[t.at]) {
+		if wordByte(t.peek()) {
 			t.word()
 			t.params = anyNumber
 		}
@@ -215,9 +214,8 @@ func (t *tokens) next() (string, tokenKind) {
 // parameter counts ? and ?NNN; a ? alone takes the number after the largest so far.
 func (t *tokens) parameter() {
 	start, number := t.at, 0
-	for t.at < len(t.text) && t.text[t.at] >= '0' && t.text[t.at] <= '9' && number < 1<<20 {
-		number = number*10 + int(t.text[t.at]-'0')
-		t.at++
+	for ; t.peek() >= '0' && t.peek() <= '9' && number < 1<<20; t.at++ {
+		number = number*10 + int(t.peek()-'0')
 	}
 	switch {
 	case t.params == anyNumber:
@@ -229,28 +227,11 @@ func (t *tokens) parameter() {
 }
 
 func (t *tokens) word() {
-	if t.text[t.at] == '$' { // a name of a parameter too
+	if t.peek() == '$' { // a name of a parameter too
 		t.params = anyNumber
 	}
-	for t.at < len(t.text) && wordByte(t.text[t.at]) {
+	for wordByte(t.peek()) {
 		t.at++
-	}
-}
-
-// quoted reads to the closing quote; a doubled one is part of the text.
-func (t *tokens) quoted(quote byte) {
-	t.at++
-	for t.at < len(t.text) {
-		c := t.text[t.at]
-		t.at++
-		if c != quote {
-			continue
-		}
-		if t.at < len(t.text) && t.text[t.at] == quote {
-			t.at++
-			continue
-		}
-		return
 	}
 }
 
@@ -263,21 +244,28 @@ func (t *tokens) skipSpace() {
 		case strings.HasPrefix(rest, "\ufeff"):
 			t.at += len("\ufeff")
 		case strings.HasPrefix(rest, "--"):
-			t.skipPast(rest, 2, "\n")
+			t.skipPast("\n")
 		case strings.HasPrefix(rest, "/*"):
-			t.skipPast(rest, 2, "*/")
+			t.at += len("/*")
+			t.skipPast("*/")
 		default:
 			return
 		}
 	}
 }
 
-func (t *tokens) skipPast(rest string, from int, end string) {
-	if n := strings.Index(rest[from:], end); n >= 0 {
-		t.at += from + n + len(end)
-	} else {
-		t.at = len(t.text)
+// skipPast goes on behind the next end, or to the end of the text.
+func (t *tokens) skipPast(end string) {
+	_, rest, _ := strings.Cut(t.text[t.at:], end)
+	t.at = len(t.text) - len(rest)
+}
+
+// peek returns the next byte; 0 at the end.
+func (t *tokens) peek() byte {
+	if t.at < len(t.text) {
+		return t.text[t.at]
 	}
+	return 0
 }
 
 func wordByte(c byte) bool {
