@@ -21,7 +21,7 @@ func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
 	c := check{engine: e}
 	if e.memory {
 		err := e.Read(ctx, "check", func(r engine.Rx) error {
-			c = check{engine: e, session: r.(interface{ checked() *rx }).checked().session}
+			c = check{engine: e, session: r.(*tx).session}
 			return c.run(background) // the read itself is interrupted when ctx ends
 		}).Err
 		return c.Checked, err

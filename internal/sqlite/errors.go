@@ -180,7 +180,7 @@ func unknown(err error) error {
 // the row holds a value that its table does not allow. It returns an error of SQLite, and one of
 // the reader's own, unchanged.
 func (s *session) spoiled(err error, query string, args []any) error {
-	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from scan.One
 		return err
 	}
 	if code(err) != 0 || !repeatable(query) {

@@ -21,7 +21,6 @@ func (w *writer) step(r *request) {
 		}
 		r.called = true
 		r.tx = tx{rx: rx{engine: w.engine, session: w.session}}
-		r.tx.write = &r.tx
 		if shared {
 			if _, err := w.session.exec(sqlSavepoint); err != nil {
 				w.breakUp(err)

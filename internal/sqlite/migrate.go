@@ -340,7 +340,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 		return false, nil
 	}
 	var there []object
-	if err := s.selectAll(&there, sqlObjects, nil); err != nil {
+	if err := s.Select(&there, sqlObjects); err != nil {
 		return false, err
 	}
 	if len(there) == 0 { // nothing to look after
@@ -425,13 +425,13 @@ func (m *migration) climb(ctx context.Context, own *userObjects) error {
 	if digest := l.ViewsDigest(m.To); digest != "" {
 		var before, after []string
 		const sqlViews = `SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY rowid`
-		if err := s.selectAll(&before, sqlViews, nil); err != nil {
+		if err := s.Select(&before, sqlViews); err != nil {
 			return err
 		}
 		if _, err := s.conn.ExecContext(background, l.Views); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
-		if err := s.selectAll(&after, sqlViews, nil); err != nil {
+		if err := s.Select(&after, sqlViews); err != nil {
 			return err
 		}
 		made = slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
@@ -495,7 +495,7 @@ const (
 
 func (m *migration) count() (c census, err error) {
 	var tables []string
-	if err := m.session.selectAll(&tables, sqlCountedTables, nil); err != nil {
+	if err := m.session.Select(&tables, sqlCountedTables); err != nil {
 		return c, err
 	}
 	c = census{map[string]int64{}, map[string]int64{}}
@@ -510,7 +510,7 @@ func (m *migration) count() (c census, err error) {
 		Name string
 		Rows int64
 	}
-	if err := m.session.selectAll(&orphans, sqlOrphans, nil); err != nil {
+	if err := m.session.Select(&orphans, sqlOrphans); err != nil {
 		return c, fmt.Errorf("check the foreign keys: %w", err)
 	}
 	for _, o := range orphans {

@@ -46,9 +46,8 @@ func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func()
 		return 0
 	}
 	set := func(every int32, at uintptr) {
-		_ = s.handle.raw(func(tls *libc.TLS) error {
+		s.handle.raw(func(tls *libc.TLS) {
 			sqlite3.Xsqlite3_progress_handler(tls, s.db, every, at, 0)
-			return nil
 		})
 	}
 	set(hookEvery, *(*uintptr)(unsafe.Pointer(&s.hook)))

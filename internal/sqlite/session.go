@@ -275,9 +275,6 @@ var queryOnly = pragma{"query_only", "1", "1"}
 // closeAfter closes c after err, which may be nil, ended its use.
 func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }
 
-// Get reads one row outside any transaction.
-func (s *session) Get(dest any, query string, args ...any) error { return s.get(dest, query, args) }
-
 func (s *session) Close() error {
 	if err := s.forget(); err != nil {
 		return closeAfter(s.conn, err)
@@ -323,40 +320,36 @@ type walFile struct {
 
 // raw runs fn while database/sql keeps all others from the connection, its own goroutine that
 // closes rows included.
-func (h handle) raw(fn func(*libc.TLS) error) error {
-	return h.conn.Raw(func(any) error {
+func (h handle) raw(fn func(*libc.TLS)) {
+	_ = h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()
 		defer tls.Close()
-		return fn(tls)
+		fn(tls)
+		return nil
 	})
 }
 
 // joinFrames makes SQLite write the frames of the WAL in fewer calls, and returns the WAL. A
 // database in memory has none.
 func (h handle) joinFrames() (wal walFile, err error) {
-	err = h.raw(func(tls *libc.TLS) error {
+	h.raw(func(tls *libc.TLS) {
 		database := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER)
 		if wal.file = fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal.file == 0 {
-			return nil
+			return
 		}
-		if err := frames.Join(tls, wal.file, database); err != nil {
-			return err
+		if err = frames.Join(tls, wal.file, database); err == nil {
+			wal.folder = filepath.Dir(libc.GoString(sqlite3.Xsqlite3_db_filename(tls, h.db, 0)))
+			wal.index, err = shm.Index(tls, database)
 		}
-		wal.folder = filepath.Dir(libc.GoString(sqlite3.Xsqlite3_db_filename(tls, h.db, 0)))
-		wal.index, err = shm.Index(tls, database)
-		return err
 	})
 	return wal, err
 }
 
-// writeOutWAL is machine.WriteOut for bytes of the WAL.
-func (h handle) writeOutWAL(from, n int64) {
-	_ = h.raw(func(tls *libc.TLS) error {
-		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
-			machine.WriteOut(int((*(**sqlite3.TunixFile)(unsafe.Pointer(&wal))).Fh), from, n)
-		}
-		return nil
-	})
+// writeOut is machine.WriteOut for bytes of the WAL.
+func (w walFile) writeOut(from, n int64) {
+	if w.file != 0 {
+		machine.WriteOut(int((*(**sqlite3.TunixFile)(unsafe.Pointer(&w.file))).Fh), from, n)
+	}
 }
 
 // interrupt ends the statements that are running (sqlite.org/c3ref/interrupt.html). Any goroutine
@@ -369,9 +362,8 @@ func (h handle) interrupt() {
 
 // inTransaction reports whether a transaction is open (sqlite.org/c3ref/get_autocommit.html).
 func (h handle) inTransaction() (open bool) {
-	_ = h.raw(func(tls *libc.TLS) error {
+	h.raw(func(tls *libc.TLS) {
 		open = sqlite3.Xsqlite3_get_autocommit(tls, h.db) == 0
-		return nil
 	})
 	return open
 }
@@ -379,9 +371,8 @@ func (h handle) inTransaction() (open bool) {
 // errno returns the system's error behind the last failed I/O
 // (sqlite.org/c3ref/system_errno.html).
 func (h handle) errno() (errno syscall.Errno) {
-	_ = h.raw(func(tls *libc.TLS) error {
+	h.raw(func(tls *libc.TLS) {
 		errno = syscall.Errno(sqlite3.Xsqlite3_system_errno(tls, h.db))
-		return nil
 	})
 	return errno
 }
@@ -389,7 +380,7 @@ func (h handle) errno() (errno syscall.Errno) {
 // unread returns the system's error behind a page that SQLite calls corrupt because it could not
 // be read; 0 if the page was read. Each error is reported once.
 func (h handle) unread() (errno syscall.Errno) {
-	_ = h.raw(func(tls *libc.TLS) error {
+	h.raw(func(tls *libc.TLS) {
 		for _, which := range []int32{sqlite3.SQLITE_FCNTL_FILE_POINTER, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER} {
 			at := fileOf(tls, h.db, which)
 			if at == 0 { // a database in memory has a journal, which is no file either
@@ -399,7 +390,6 @@ func (h handle) unread() (errno syscall.Errno) {
 			errno = max(errno, syscall.Errno(file.FlastErrno))
 			file.FlastErrno = 0 // a read that succeeds leaves it
 		}
-		return nil
 	})
 	return errno
 }

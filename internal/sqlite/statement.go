@@ -57,17 +57,14 @@ func (s *session) checkout(query string) (*statement, error) {
 func (s *session) admit(query string, args []any) (*statement, error) {
 	kept, ok := s.statements[query]
 	if ok && kept.open && !kept.used {
-		if err := kept.takes(args); err != nil {
+		if err := takes(kept.params, args); err != nil {
 			return nil, err
 		}
 		kept.used = true
 		return kept, nil
 	}
-	params, err := examine(query)
+	params, err := examined(query, args)
 	if err != nil {
-		return nil, err
-	}
-	if err := (&statement{params: params}).takes(args); err != nil {
 		return nil, err
 	}
 	st, err := s.checkout(query)
@@ -78,11 +75,19 @@ func (s *session) admit(query string, args []any) (*statement, error) {
 	return st, nil
 }
 
-func (st *statement) takes(args []any) error {
-	if st.params == len(args) || st.params == anyNumber {
+// examined is examine for a statement that gets these arguments.
+func examined(query string, args []any) (params int, err error) {
+	if params, err = examine(query); err == nil {
+		err = takes(params, args)
+	}
+	return params, err
+}
+
+func takes(params int, args []any) error {
+	if params == len(args) || params == anyNumber {
 		return nil
 	}
-	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, st.params,
+	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, params,
 		len(args))
 }
 
@@ -128,22 +133,22 @@ func (s *session) exec(query string, args ...any) (int64, error) {
 	return s.execOnce(st, args)
 }
 
-// get reads one row with a statement of ours.
-func (s *session) get(dest any, query string, args []any) error {
-	st, err := s.checkout(query)
-	if err != nil {
-		return err
-	}
-	return s.getOnce(st, dest, args)
+// Get reads one row with a statement of ours.
+func (s *session) Get(dest any, query string, args ...any) error {
+	return s.scan(scan.One, dest, query, args)
 }
 
-// selectAll reads all rows with a statement of ours.
-func (s *session) selectAll(dest any, query string, args []any) error {
+// Select reads all rows with a statement of ours.
+func (s *session) Select(dest any, query string, args ...any) error {
+	return s.scan(scan.All, dest, query, args)
+}
+
+func (s *session) scan(into scanner, dest any, query string, args []any) error {
 	st, err := s.checkout(query)
 	if err != nil {
 		return err
 	}
-	return s.selectOnce(st, dest, args)
+	return s.scanOnce(st, into, dest, args)
 }
 
 func (s *session) execOnce(st *statement, args []any) (int64, error) {
@@ -204,22 +209,16 @@ func (s *session) withDriver(conn any) (err error) {
 	return err
 }
 
-func (s *session) getOnce(st *statement, dest any, args []any) (err error) {
-	defer s.putBackAfter(st, &err)
-	found, err := s.found(st, args)
-	if err != nil {
-		return err
-	}
-	return scan.One(found, dest)
-}
+// A scanner reads the rows that were found: scan.One or scan.All.
+type scanner func(found *sqlx.Rows, dest any) error
 
-func (s *session) selectOnce(st *statement, dest any, args []any) (err error) {
+func (s *session) scanOnce(st *statement, into scanner, dest any, args []any) (err error) {
 	defer s.putBackAfter(st, &err)
 	found, err := s.found(st, args)
 	if err != nil {
 		return err
 	}
-	return scan.All(found, dest)
+	return into(found, dest)
 }
 
 // putBackAfter is putBack for a defer: a caller's sql.Scanner may end the goroutine.
@@ -240,11 +239,7 @@ func (s *session) found(st *statement, args []any) (_ *sqlx.Rows, err error) {
 }
 
 func (s *session) queryContext(ctx context.Context, query string, args []any) (*rows, error) {
-	params, err := examine(query)
-	if err != nil {
-		return nil, err
-	}
-	if err := (&statement{params: params}).takes(args); err != nil {
+	if _, err := examined(query, args); err != nil {
 		return nil, err
 	}
 	found, err := s.conn.QueryxContext(ctx, query, args...)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -10,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/internal/engine"
+	"selvedge/internal/scan"
 )
 
 // rx is a read transaction on one connection.
@@ -20,8 +22,6 @@ type rx struct {
 	// dead is set when SQLite ended the transaction under the caller. Every later statement would
 	// run on its own, outside any transaction, so all are refused.
 	dead error
-	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
-	write *tx
 
 	// Of a read.
 	activeRead
@@ -53,19 +53,19 @@ func (x *rx) usable() error {
 }
 
 func (x *rx) Get(dest any, query string, args []any) error {
-	st, err := x.admit(query, args)
-	if err != nil {
-		return err
-	}
-	return x.after(x.session.spoiled(x.session.getOnce(st, dest, args), query, args))
+	return x.scan(scan.One, dest, query, args)
 }
 
 func (x *rx) Select(dest any, query string, args []any) error {
+	return x.scan(scan.All, dest, query, args)
+}
+
+func (x *rx) scan(into scanner, dest any, query string, args []any) error {
 	st, err := x.admit(query, args)
 	if err != nil {
 		return err
 	}
-	return x.after(x.session.spoiled(x.session.selectOnce(st, dest, args), query, args))
+	return x.after(x.session.spoiled(x.session.scanOnce(st, into, dest, args), query, args))
 }
 
 func (x *rx) Query(query string, args []any) (engine.Rows, error) {
@@ -109,7 +109,7 @@ func (x *rx) end() error {
 // after checks, when a statement of a write failed, whether SQLite ended the whole transaction with
 // it, as it does on a full disk, on an I/O error, for OR ROLLBACK, and for an interrupted change.
 func (x *rx) after(err error) error {
-	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from scan.One
 		return err
 	}
 	if x.ctx != nil {
@@ -125,10 +125,7 @@ func (x *rx) after(err error) error {
 	if x.dead == nil && !x.session.inTransaction() {
 		x.dead = fmt.Errorf("SQLite ended the transaction: %w", err)
 	}
-	if x.dead != nil {
-		return x.dead
-	}
-	return err
+	return cmp.Or(x.dead, err)
 }
 
 // interrupted is the error of a read that was ended.
@@ -261,9 +258,6 @@ func (*tx) SingleWriter() bool { return true }
 
 // AliveSQL is true of no owner: only the locks show who is alive.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
-
-// checked returns the reading half, also of a read in memory.
-func (x *rx) checked() *rx { return x }
 
 // A nestedPool is a session's own connection as the *sql.DB that goose wants. goose begins and
 // commits a transaction for each migration; here each is a savepoint of the session's transaction,

@@ -93,7 +93,7 @@ func (g *userObjects) aside() error {
 // back makes the missing ones again. The error names those that fitted before and don't any more.
 func (g *userObjects) back() error {
 	var there []object
-	if err := g.session.selectAll(&there, sqlObjects, nil); err != nil {
+	if err := g.session.Select(&there, sqlObjects); err != nil {
 		return err
 	}
 	var misfits []string
@@ -128,8 +128,7 @@ func (g *userObjects) fits(o object) error {
 		statements = []string{"SELECT * FROM " + engine.Quoted(o.Name)}
 	case "trigger":
 		var columns []string
-		if err := g.session.selectAll(&columns, "SELECT name FROM pragma_table_info(?)",
-			[]any{o.Table}); err != nil {
+		if err := g.session.Select(&columns, "SELECT name FROM pragma_table_info(?)", o.Table); err != nil {
 			return err
 		}
 		var same []string

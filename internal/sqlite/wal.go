@@ -72,9 +72,8 @@ func (w *writer) countCheckpoints() {
 		}
 		return sqlite3.SQLITE_OK // anything else would be the commit's error
 	}
-	_ = w.session.handle.raw(func(tls *libc.TLS) error {
+	w.session.handle.raw(func(tls *libc.TLS) {
 		sqlite3.Xsqlite3_wal_hook(tls, w.session.db, *(*uintptr)(unsafe.Pointer(&w.onWAL)), 0)
-		return nil
 	})
 }
 
@@ -123,7 +122,7 @@ func (w *writer) writeOut(pages int64) {
 		c.out = 0 // it started again
 	}
 	if w.engine.config.Synchronous == Normal && pages-c.out >= some {
-		w.session.writeOutWAL(c.out*frame, (pages-c.out)*frame)
+		w.session.wal.writeOut(c.out*frame, (pages-c.out)*frame)
 		c.out = pages
 	}
 }
