@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -250,18 +251,15 @@ type reads struct {
 	asked atomic.Bool
 
 	mu      sync.Mutex
-	newest  *rx
-	oldest  *rx
-	closing bool // they are interrupted, and so are new ones
+	list    []*rx // the oldest first
+	closing bool  // they are interrupted, and so are new ones
 }
 
-// An activeRead is an entry in the list of reads.
+// An activeRead is what only a read has.
 type activeRead struct {
-	why          string
-	began        time.Time
-	leave        func() bool // keeps it from following its context any more
-	listed       bool
-	newer, older *rx
+	why   string
+	began time.Time
+	leave func() bool // keeps it from following its context any more
 }
 
 // begin registers a read, and has its statements interrupted when ctx ends, until end is called. It
@@ -269,13 +267,7 @@ type activeRead struct {
 func (r *reads) begin(ctx context.Context, why string, x *rx) {
 	x.ctx, x.why, x.began = ctx, why, time.Now()
 	r.mu.Lock()
-	x.listed, x.older = true, r.newest
-	if r.newest != nil {
-		r.newest.newer = x
-	} else {
-		r.oldest = x
-	}
-	r.newest = x
+	r.list = append(r.list, x)
 	if r.closing {
 		x.ended.Store(true)
 	}
@@ -283,9 +275,7 @@ func (r *reads) begin(ctx context.Context, why string, x *rx) {
 	if ctx.Done() != nil {
 		x.leave = context.AfterFunc(ctx, func() {
 			x.ended.Store(true)
-			for r.interruptOne(x) {
-				time.Sleep(interruptAgain)
-			}
+			r.interruptUntilEnded(x)
 		})
 	}
 }
@@ -293,31 +283,27 @@ func (r *reads) begin(ctx context.Context, why string, x *rx) {
 // end takes a read out. Its connection is not interrupted afterwards, and may be another read's.
 func (r *reads) end(x *rx) {
 	r.mu.Lock()
-	x.listed = false
-	if x.newer != nil {
-		x.newer.older = x.older
-	} else {
-		r.newest = x.older
-	}
-	if x.older != nil {
-		x.older.newer = x.newer
-	} else {
-		r.oldest = x.newer
-	}
-	x.newer, x.older = nil, nil
+	at := slices.Index(r.list, x)
+	r.list = slices.Delete(r.list, at, at+1)
 	r.mu.Unlock()
 	if x.leave != nil {
 		x.leave()
 	}
 }
 
-func (r *reads) interruptOne(x *rx) (more bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if x.listed {
-		x.session.interrupt()
+// interruptUntilEnded interrupts a read again and again; nil stands for all of them.
+func (r *reads) interruptUntilEnded(one *rx) {
+	for more := true; more; time.Sleep(interruptAgain) {
+		more = false
+		r.mu.Lock()
+		for _, x := range r.list {
+			if one == nil || x == one {
+				x.session.interrupt()
+				more = true
+			}
+		}
+		r.mu.Unlock()
 	}
-	return x.listed
 }
 
 // interrupt ends the reads under way and all later ones, and names those under way. It does not
@@ -325,38 +311,25 @@ func (r *reads) interruptOne(x *rx) (more bool) {
 func (r *reads) interrupt() (whys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for x := r.oldest; x != nil; x = x.newer {
+	for _, x := range r.list {
 		whys = append(whys, x.why)
 		x.ended.Store(true)
 	}
 	if !r.closing {
 		r.closing = true
-		go func() {
-			for r.interruptAll() {
-				time.Sleep(interruptAgain)
-			}
-		}()
+		go r.interruptUntilEnded(nil)
 	}
 	return whys
-}
-
-func (r *reads) interruptAll() (more bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for x := r.oldest; x != nil; x = x.newer {
-		x.session.interrupt()
-	}
-	return r.oldest != nil
 }
 
 // longest is the name of the oldest read and how long it has been running; "" without one.
 func (r *reads) longest() (why string, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.oldest == nil {
+	if len(r.list) == 0 {
 		return "", 0
 	}
-	return r.oldest.why, time.Since(r.oldest.began)
+	return r.list[0].why, time.Since(r.list[0].began)
 }
 
 func (r *reads) wanted() bool { return r.asked.Load() || r.gate != nil && r.gate.IsShut() }
@@ -369,18 +342,8 @@ func (r *reads) leaveGap(ctx context.Context) {
 	if !r.wanted() {
 		return
 	}
-	look := time.NewTicker(gapLook)
-	defer look.Stop()
-	end := time.NewTimer(GapPatience)
-	defer end.Stop()
-	for r.wanted() {
-		select {
-		case <-look.C:
-		case <-end.C:
-			return
-		case <-ctx.Done():
-			return
-		}
+	end := time.Now().Add(GapPatience)
+	for r.wanted() && time.Now().Before(end) && engine.Pause(ctx, gapLook) {
 	}
 }
 
