@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-	"github.com/jmoiron/sqlx"
 
 	"selvedge/internal/engine"
 	"selvedge/internal/lock"
@@ -78,12 +77,13 @@ func (e *Engine) openMemory(ctx context.Context) error {
 	if err != nil {
 		return closeAfter(pool, err)
 	}
+	s.pool = pool
 	have, err := readVersions(s.Get)
 	if err != nil {
-		return closeAfter(pool, closeAfter(s, err))
+		return closeAfter(s, err)
 	}
 	e.generation = uint64(have.Generation)
-	e.writer = startWriter(e, pool, s, nil)
+	e.writer = startWriter(e, s, nil)
 	return nil
 }
 
@@ -127,11 +127,11 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		undo = append(undo, e.reads.close)
 		return e.openReaders(ctx)
 	}
-	pool, s, err := e.openWriter(ctx, wal)
+	s, err := e.openWriter(ctx, wal)
 	if err != nil {
 		return err
 	}
-	undo = append(undo, pool.Close, s.Close)
+	undo = append(undo, s.Close)
 	if e.reads.gate, err = lock.OpenGate(e.path + lockSuffix); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if err = e.openReaders(ctx); err != nil {
 		return err
 	}
-	e.writer = startWriter(e, pool, s, turns)
+	e.writer = startWriter(e, s, turns)
 	e.space = startSpace(e)
 	return nil
 }
@@ -166,65 +166,56 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 // openWriter opens the writing connection of a file whose schema it has made sure of. A file that
 // isn't in WAL mode yet is put into it by migrate, which has the writers' turn: the first change to
 // WAL ignores busy_timeout.
-func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *session, err error) {
+func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 	if !wal {
 		if e.config.KeepSchema {
-			return nil, nil, e.config.Ladder.TooOld(engine.Versions{})
+			return nil, e.config.Ladder.TooOld(engine.Versions{})
 		}
 		if err := e.migrate(ctx, engine.Versions{}, e.config.SchemaVersion, up); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	pool, err := openPool(e.path, roleWriter, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = closeAfter(pool, err)
-		}
-	}()
-	s, err = retrySession(ctx, pool, roleWriter, e.config)
+	s, err := openSession(ctx, e.path, roleWriter, e.config)
 	if errors.Is(openFailure(err, e.path), engine.ErrFull) { // no room for the WAL and its index
 		if e.onReserve = e.emptyReserve(); e.onReserve > 0 {
-			s, err = retrySession(ctx, pool, roleWriter, e.config)
+			s, err = openSession(ctx, e.path, roleWriter, e.config)
 		}
 	}
 	if errors.Is(err, engine.ErrCorrupt) { // perhaps only a text of the schema, which can be made again
 		if e.mended, err = e.mend(ctx); err == nil {
-			s, err = retrySession(ctx, pool, roleWriter, e.config)
+			s, err = openSession(ctx, e.path, roleWriter, e.config)
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	have, stale, err := e.mayOpen(s)
 	if err != nil {
-		return nil, nil, closeAfter(s, err)
+		return nil, closeAfter(s, err)
 	}
 	if stale {
 		if err := s.Close(); err != nil { // the file must be free of us while it is migrated
-			return nil, nil, err
+			return nil, err
 		}
 		if err := e.migrate(ctx, have, e.config.SchemaVersion, up); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if s, err = retrySession(ctx, pool, roleWriter, e.config); err != nil {
-			return nil, nil, err
+		if s, err = openSession(ctx, e.path, roleWriter, e.config); err != nil {
+			return nil, err
 		}
 		have, _, err = e.mayOpen(s) // another program may have taken it on, or back, while the hold was exchanged
 		if err == nil && have.Schema < e.config.Ladder.Step(e.config.SchemaVersion).Version {
 			err = errReplaced
 		}
 		if err != nil {
-			return nil, nil, closeAfter(s, err)
+			return nil, closeAfter(s, err)
 		}
 	}
 	e.generation = uint64(have.Generation)
 	if err := setPragma(ctx, s.conn, noPatience); err != nil {
-		return nil, nil, closeAfter(s, err)
+		return nil, closeAfter(s, err)
 	}
-	return pool, s, nil
+	return s, nil
 }
 
 // mayWrite detects a file that SQLite opened only for reading, without an error, because it could

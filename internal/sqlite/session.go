@@ -38,6 +38,7 @@ const walCheckpointPages = 4000
 // A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
 type session struct {
 	handle
+	pool       *sqlx.DB // closed with the session; nil if it has other users
 	statements map[string]*statement
 	wal        walFile
 	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
@@ -189,17 +190,26 @@ func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*sessio
 	}
 }
 
-// withSession opens a connection to the file at path for fn alone, and closes it.
-func withSession(ctx context.Context, path string, r role, o Config, fn func(*session) error) (err error) {
+// openSession opens a connection to the file at path, in a pool of its own.
+func openSession(ctx context.Context, path string, r role, o Config) (*session, error) {
 	pool, err := openPool(path, r, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = closeAfter(pool, err) }()
 	if r == roleAtRest {
 		r = roleReader // immutable is the pool's
 	}
 	s, err := retrySession(ctx, pool, r, o)
+	if err != nil {
+		return nil, closeAfter(pool, err)
+	}
+	s.pool = pool
+	return s, nil
+}
+
+// withSession opens a connection to the file at path for fn alone, and closes it.
+func withSession(ctx context.Context, path string, r role, o Config, fn func(*session) error) (err error) {
+	s, err := openSession(ctx, path, r, o)
 	if err != nil {
 		return err
 	}
@@ -276,10 +286,11 @@ var queryOnly = pragma{"query_only", "1", "1"}
 func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }
 
 func (s *session) Close() error {
-	if err := s.forget(); err != nil {
-		return closeAfter(s.conn, err)
+	err := errors.Join(s.forget(), s.conn.Close())
+	if s.pool != nil {
+		err = closeAfter(s.pool, err)
 	}
-	return s.conn.Close()
+	return err
 }
 
 // A handle is the sqlite3* of a connection, for calls that the driver lacks. Its type is private to

@@ -32,7 +32,6 @@ const (
 type observer struct {
 	tell    func()
 	session *session
-	pool    interface{ Close() error }
 	writes  *machine.Writes // nil if the system reports none
 	version int64
 	stop    chan struct{}
@@ -50,18 +49,11 @@ func (e *Engine) observe(ctx context.Context) (end func() error, err error) {
 }
 
 func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
-	pool, err := openPool(e.path, e.readRole(), 1)
+	s, err := openSession(ctx, e.path, e.readRole(), e.config)
 	if err != nil {
 		return nil, err
 	}
-	s, err := retrySession(ctx, pool, roleReader, e.config)
-	if err != nil {
-		return nil, closeAfter(pool, err)
-	}
-	o = &observer{
-		tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}),
-		stopped: make(chan struct{}),
-	}
+	o = &observer{tell: e.watch.Tell, session: s, stop: make(chan struct{}), stopped: make(chan struct{})}
 	// The first look opens the WAL, so that there is a file to watch. If it fails, the next one
 	// does that.
 	_, _ = o.look()
@@ -128,5 +120,5 @@ func (o *observer) end() error {
 	if o.writes != nil {
 		err = o.writes.Close()
 	}
-	return errors.Join(err, o.session.Close(), o.pool.Close())
+	return errors.Join(err, o.session.Close())
 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
 	"selvedge/internal/lock"
@@ -40,7 +38,6 @@ const fewCallers = 16
 // a caller that found it idle, or else its own, which serves the waiting callers in groups.
 type writer struct {
 	engine  *Engine
-	pool    *sqlx.DB
 	session *session
 	turns   *lock.Turns // among the processes; nil in memory
 	stopped chan struct{}
@@ -87,8 +84,8 @@ type counted struct {
 	checkpoints, checkpointsFailed atomic.Int64
 }
 
-func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *writer {
-	w := &writer{engine: e, pool: pool, session: s, turns: turns, stopped: make(chan struct{})}
+func startWriter(e *Engine, s *session, turns *lock.Turns) *writer {
+	w := &writer{engine: e, session: s, turns: turns, stopped: make(chan struct{})}
 	w.countCheckpoints()
 	w.arrived.L = &w.mu
 	go w.run()
@@ -185,7 +182,7 @@ func (w *writer) close() error {
 	w.arrived.Signal()
 	w.mu.Unlock()
 	<-w.stopped
-	return errors.Join(w.session.Close(), w.pool.Close(), w.lookout.end())
+	return errors.Join(w.session.Close(), w.lookout.end())
 }
 
 // calls names the running call and the waiting ones.
