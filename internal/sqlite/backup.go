@@ -46,19 +46,22 @@ func (e *Engine) backup(ctx context.Context, dest string) (err error) {
 		}
 		return err
 	}
-	return e.copyTo(ctx, dest, (*part).give)
+	return e.copyTo(ctx, filepath.Dir(dest), markCopy, func(p *part) error { return p.give(dest) })
 }
 
-// copyTo makes a checked copy, and calls name to rename it.
-func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, string) error) error {
-	return withPart(ctx, filepath.Dir(dest), func(p *part) error {
+// copyTo makes a checked copy in a folder. change makes it a file of its own, and name renames it;
+// a nil name leaves nothing of it.
+func (e *Engine) copyTo(ctx context.Context, dir string, change func(ctx context.Context, path string) error,
+	name func(*part) error,
+) error {
+	return withPart(ctx, dir, func(p *part) error {
 		if err := e.vacuumInto(ctx, p.path); err != nil {
 			return err
 		}
-		if err := markCopy(ctx, p.path); err != nil {
+		if err := change(ctx, p.path); err != nil {
 			return err
 		}
-		if err := checkCopy(ctx, p.path, e.config); err != nil {
+		if err := checkCopy(ctx, p.path, e.config); err != nil || name == nil {
 			return err
 		}
 		if err := p.complete(); err != nil {
@@ -67,7 +70,7 @@ func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, strin
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return name(p, dest)
+		return name(p)
 	})
 }
 
@@ -96,26 +99,24 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
 // copy's, and a generation, so that the file's cursors expire in it. Files of schema 7 or less
 // have no generation. No other process uses the copy yet, and it is synced later.
 func markCopy(ctx context.Context, path string) error {
-	pool, err := openPool(path, roleWriter, 1)
-	if err != nil {
-		return err
-	}
-	old := false
-	err = pool.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') WHERE name "+
-		"= 'generation'")
-	if err != nil {
-		return closeAfter(pool, err)
-	}
-	texts := []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", sqlNumber(newNumber())}
-	if !old {
-		texts = append(texts, sqlCopyGeneration)
-	}
-	for _, text := range texts {
-		if _, err := pool.ExecContext(ctx, text); err != nil {
-			return closeAfter(pool, fmt.Errorf("give the copy a number and a generation of its own: %w", err))
+	return withConn(ctx, path, func(h handle) error {
+		old := false
+		err := h.conn.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') "+
+			"WHERE name = 'generation'")
+		if err != nil {
+			return err
 		}
-	}
-	return pool.Close()
+		texts := []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", sqlNumber(newNumber())}
+		if !old {
+			texts = append(texts, sqlCopyGeneration)
+		}
+		for _, text := range texts {
+			if _, err := h.conn.ExecContext(ctx, text); err != nil {
+				return fmt.Errorf("give the copy a number and a generation of its own: %w", err)
+			}
+		}
+		return nil
+	})
 }
 
 // checkCopy opens the copy as a user would and runs every check on it.
@@ -149,7 +150,8 @@ func (e *Engine) keptName(version int64) string {
 // keepCopy makes the copy. It replaces one that an earlier try at the same version left.
 func (e *Engine) keepCopy(ctx context.Context, version int64) (string, error) {
 	dest := e.keptName(version)
-	if err := e.copyTo(ctx, dest, (*part).replace); err != nil {
+	if err := e.copyTo(ctx, filepath.Dir(dest), markCopy,
+		func(p *part) error { return p.replace(dest) }); err != nil {
 		return "", err
 	}
 	return dest, nil

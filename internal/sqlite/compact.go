@@ -100,10 +100,17 @@ func (f Closed) Compact(ctx context.Context) (c engine.Compacted, err error) {
 		if err != nil {
 			return err
 		}
-		err = withPart(ctx, filepath.Dir(e.path), func(p *part) error {
-			if err := e.compactInto(ctx, p); err != nil {
+		like := func(ctx context.Context, path string) error {
+			if err := changeCopy(ctx, path, f.Config, ""); err != nil {
+				return fmt.Errorf("put the copy into WAL mode: %w", err)
+			}
+			info, err := os.Lstat(e.path)
+			if err != nil {
 				return err
 			}
+			return likeFile(path, info)
+		}
+		err = e.copyTo(ctx, filepath.Dir(e.path), like, func(p *part) error {
 			if err := e.unused(); err != nil {
 				return err
 			}
@@ -134,27 +141,6 @@ func (e *Engine) exclusively(ctx context.Context, why string, fn func() error) (
 		return fmt.Errorf("get the file alone, %s: %w", why, err)
 	}
 	return fn()
-}
-
-// compactInto makes the part a whole, checked copy that looks like the file.
-func (e *Engine) compactInto(ctx context.Context, p *part) error {
-	if err := e.vacuumInto(ctx, p.path); err != nil {
-		return err
-	}
-	if err := changeCopy(ctx, p.path, e.config, ""); err != nil {
-		return fmt.Errorf("put the copy into WAL mode: %w", err)
-	}
-	if err := checkCopy(ctx, p.path, e.config); err != nil {
-		return err
-	}
-	info, err := os.Lstat(e.path)
-	if err != nil {
-		return err
-	}
-	if err := likeFile(p.path, info); err != nil {
-		return err
-	}
-	return p.complete()
 }
 
 // bytes returns the size of the file, its WAL included.

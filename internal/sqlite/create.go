@@ -154,14 +154,13 @@ func emptied(ctx context.Context, path string, o Config) error {
 	if err != nil || !there {
 		return err
 	}
-	pool, err := openPool(path, roleWriter, 1)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, o.LockTimeout)
 	defer cancel()
 	var pages int
-	if err := closeAfter(pool, pool.GetContext(ctx, &pages, "PRAGMA page_count")); err != nil {
+	err = withConn(ctx, path, func(h handle) error {
+		return h.conn.GetContext(ctx, &pages, "PRAGMA page_count")
+	})
+	if err != nil {
 		return fmt.Errorf("undo what is left of another birth of the file: %w", err)
 	}
 	if pages > 0 {

@@ -126,15 +126,7 @@ func (f Closed) Rehearse(ctx context.Context) (_ engine.Move, err error) {
 		}
 		r.where = down
 	}
-	err = withPart(ctx, filepath.Dir(e.path), func(p *part) error {
-		if err := e.vacuumInto(ctx, p.path); err != nil {
-			return err
-		}
-		if err := r.runAt(ctx, p.path); err != nil {
-			return err
-		}
-		return checkCopy(ctx, p.path, f.Config)
-	})
+	err = e.copyTo(ctx, filepath.Dir(e.path), r.runAt, nil)
 	return r.Move, err
 }
 

@@ -72,19 +72,13 @@ func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return r, err
 	}
-	err = withPart(ctx, dir, func(p *part) error {
-		if err := source.vacuumInto(ctx, p.path); err != nil {
-			return err
-		}
-		if err := changeCopy(ctx, p.path, f.Config, sqlNewGeneration); err != nil {
+	change := func(ctx context.Context, path string) error {
+		if err := changeCopy(ctx, path, f.Config, sqlNewGeneration); err != nil {
 			return fmt.Errorf("give the copy a generation of its own: %w", err)
 		}
-		if err := checkCopy(ctx, p.path, f.Config); err != nil {
-			return err
-		}
-		if err := p.complete(); err != nil {
-			return err
-		}
+		return nil
+	}
+	err = source.copyTo(ctx, dir, change, func(p *part) (err error) {
 		r.Kept, err = e.takePlace(ctx, p)
 		if err != nil && p.named {
 			err = &engine.Failure{
