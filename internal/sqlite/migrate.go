@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/internal/engine"
 	"selvedge/internal/lock"
@@ -146,20 +147,18 @@ func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64
 		if err != nil {
 			return fmt.Errorf("get the file alone, to migrate it from schema %d to %d: %w", have.Schema, target, err)
 		}
-		if err := e.samePath(); err != nil || !alone {
-			return errors.Join(err, e.again(ctx, alone))
+		if alone {
+			defer func() { err = errors.Join(err, e.again(ctx)) }()
 		}
-		defer func() { err = errors.Join(err, e.again(ctx, true)) }()
-		return e.migrateInTurn(ctx, target, where)
+		if err := e.samePath(); err != nil || !alone {
+			return err
+		}
 	}
 	return e.migrateInTurn(ctx, target, where)
 }
 
 // again goes back to the shared hold. The file may have been replaced in between.
-func (e *Engine) again(ctx context.Context, alone bool) error {
-	if !alone {
-		return nil
-	}
+func (e *Engine) again(ctx context.Context) error {
 	if err := e.hold.Again(ctx, e.config.LockTimeout); err != nil {
 		return err
 	}
@@ -378,16 +377,11 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 
 // viewsMade are the names of the file's views that our programs made.
 func (m *migration) viewsMade() ([]string, error) {
-	var columns int
-	if err := m.session.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
-		WHERE name = 'views'`); err != nil {
-		return nil, err
-	}
-	if columns == 0 {
-		return migrations.ViewsBefore8, nil
-	}
 	var names string
 	err := m.session.Get(&names, sqlViewsMade)
+	if primary(err) == sqlite3.SQLITE_ERROR { // there is no such column yet
+		return migrations.ViewsBefore8, nil
+	}
 	return strings.Fields(names), err
 }
 
@@ -438,16 +432,9 @@ func (m *migration) climb(ctx context.Context, own *userObjects) error {
 
 func (m *migration) writeVersions(made []string) error {
 	s, at := m.session, m.ladder.Step(m.To)
-	var columns int
-	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
-		WHERE name IN ('views_digest', 'views')`); err != nil {
-		return err
-	}
-	var err error
-	if columns == 2 {
-		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.ViewsDigest(m.To),
-			strings.Join(made, " "))
-	} else {
+	_, err := s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.ViewsDigest(m.To),
+		strings.Join(made, " "))
+	if primary(err) == sqlite3.SQLITE_ERROR { // it lacks a column
 		_, err = s.exec(sqlSetVersionsBefore8, at.MinReader, at.MinWriter)
 	}
 	return err

@@ -48,7 +48,7 @@ func (e *Engine) Shut(ctx context.Context, why, _ string, fn func(engine.Tx) err
 		if _, err := e.hold.Alone(ctx, e.config.LockTimeout, nil); err != nil {
 			return failure(fmt.Errorf("get the file alone, to shut it to writers: %w", err))
 		}
-		defer func() { err = errors.Join(err, failure(e.again(ctx, true))) }()
+		defer func() { err = errors.Join(err, failure(e.again(ctx))) }()
 		if err := e.samePath(); err != nil {
 			return failure(err)
 		}

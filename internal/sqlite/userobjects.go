@@ -14,40 +14,42 @@ import (
 // triggers that went with a rebuilt table are made again.
 type userObjects struct {
 	session *session
-	views   []object
-	rest    []object // triggers and indexes
-	fitted  map[string]bool
+	objects []object // the views first, since a trigger may be on one
+	fitted  map[object]bool
 }
 
 // userObjectsAmong are the objects that no program made. ours are those of the file's schema
 // version, and made the names of the views that were made with it.
 func userObjectsAmong(s *session, there, ours []object, made []string) *userObjects {
-	g := &userObjects{session: s, fitted: map[string]bool{}}
+	g := &userObjects{session: s, fitted: map[object]bool{}}
+	var others []object
 	for _, o := range there {
 		switch {
-		case o.Type == "table", o.Type == "index" && o.SQL == "":
-		case o.Type == "view" && contains(made, o.Name):
-		case o.Type != "view" && isOneOf(ours, o):
+		case o.Type == "table", o.Type == "index" && o.SQL == "", isPrograms(o, ours, made):
 		case o.Type == "view":
-			g.views = append(g.views, o)
+			g.objects = append(g.objects, o)
 		default:
-			g.rest = append(g.rest, o)
+			others = append(others, o)
 		}
 	}
-	for _, o := range slices.Concat(g.views, g.rest) {
-		g.fitted[o.Type+" "+o.Name] = g.fits(o) == nil
+	g.objects = append(g.objects, others...)
+	for _, o := range g.objects {
+		g.fitted[o] = g.fits(o) == nil
 	}
 	return g
 }
 
-func contains(names []string, name string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+// isPrograms reports whether a program made the object.
+func isPrograms(o object, ours []object, made []string) bool {
+	if o.Type == "view" {
+		return slices.ContainsFunc(made, func(name string) bool { return strings.EqualFold(name, o.Name) })
+	}
+	return isOneOf(ours, o)
 }
 
 func isOneOf(list []object, o object) bool {
 	return slices.ContainsFunc(list, func(other object) bool {
-		return other.Type == o.Type &&
-			strings.EqualFold(other.Name, o.Name)
+		return other.Type == o.Type && strings.EqualFold(other.Name, o.Name)
 	})
 }
 
@@ -55,8 +57,7 @@ func isOneOf(list []object, o object) bool {
 func inTheWay(there, ours, next []object, made []string) error {
 	var names []string
 	for _, o := range there {
-		if o.Name == "goose_db_version" || o.Type == "view" && contains(made, o.Name) || o.Type != "view" &&
-			isOneOf(ours, o) {
+		if o.Name == "goose_db_version" || isPrograms(o, ours, made) {
 			continue
 		}
 		if slices.ContainsFunc(next, func(n object) bool {
@@ -75,15 +76,11 @@ func inTheWay(there, ours, next []object, made []string) error {
 
 // aside drops the views and triggers.
 func (g *userObjects) aside() error {
-	for _, o := range g.rest {
-		if o.Type == "trigger" {
-			if _, err := g.session.exec("DROP TRIGGER " + engine.Quoted(o.Name)); err != nil {
-				return err
-			}
+	for _, o := range slices.Backward(g.objects) {
+		if o.Type == "index" {
+			continue
 		}
-	}
-	for _, o := range g.views {
-		if _, err := g.session.exec("DROP VIEW " + engine.Quoted(o.Name)); err != nil {
+		if _, err := g.session.exec("DROP " + o.Type + " " + engine.Quoted(o.Name)); err != nil {
 			return err
 		}
 	}
@@ -97,19 +94,20 @@ func (g *userObjects) back() error {
 		return err
 	}
 	var misfits []string
-	all := slices.Concat(g.views, g.rest) // a trigger may be on a view
-	for _, o := range all {
-		if !isOneOf(there, o) {
-			if _, err := g.session.conn.ExecContext(background, o.SQL); err != nil {
-				misfits = append(misfits, fmt.Sprintf("%s %q: %v", o.Type, o.Name, err))
-			}
+	misfit := func(o object, err error) {
+		if err != nil {
+			misfits = append(misfits, fmt.Sprintf("%s %q: %v", o.Type, o.Name, err))
 		}
 	}
-	for _, o := range all {
-		if len(misfits) == 0 && g.fitted[o.Type+" "+o.Name] {
-			if err := g.fits(o); err != nil {
-				misfits = append(misfits, fmt.Sprintf("%s %q: %v", o.Type, o.Name, err))
-			}
+	for _, o := range g.objects {
+		if !isOneOf(there, o) {
+			_, err := g.session.conn.ExecContext(background, o.SQL)
+			misfit(o, err)
+		}
+	}
+	for _, o := range g.objects {
+		if len(misfits) == 0 && g.fitted[o] {
+			misfit(o, g.fits(o))
 		}
 	}
 	if len(misfits) == 0 {
