@@ -145,12 +145,8 @@ func (e *Engine) exclusively(ctx context.Context, why string, fn func() error) (
 
 // bytes returns the size of the file, its WAL included.
 func (e *Engine) bytes() (int64, error) {
-	size, err := sizeOf(e.path)
-	if err != nil {
-		return 0, err
-	}
-	wal, err := sizeOf(e.path + "-wal")
-	return size + wal, err
+	file, wal, err := e.sizes()
+	return file + wal, err
 }
 
 // unused reports, as ErrBusy, that another program has the file open, which takes no part in FILE-lock.

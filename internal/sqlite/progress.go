@@ -23,9 +23,8 @@ const hookEvery = 20_000
 
 // used is how many bytes of the file hold something.
 func (s *session) used() (bytes int64, err error) {
-	err = s.Get(&bytes, "SELECT (c.page_count - f.freelist_count) * p.page_size FROM pragma_page_count AS c, "+
-		"pragma_freelist_count AS f, pragma_page_size AS p")
-	return bytes, err
+	size, pages, free, err := pageCounts(s.Get)
+	return (pages - free) * size, err
 }
 
 // readPages counts the bytes of the pages that the connection's statements read while work runs

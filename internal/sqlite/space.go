@@ -273,9 +273,8 @@ func (s *space) reserve() {
 		return
 	}
 	if !there {
-		size, err := sizeOf(s.engine.path)
-		wal, walErr := sizeOf(s.engine.path + "-wal")
-		if err != nil || walErr != nil || size+wal < s.whole.Load() {
+		size, err := s.engine.bytes()
+		if err != nil || size < s.whole.Load() {
 			return
 		}
 	}
@@ -452,10 +451,7 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	}
 	h.Readers = lock.Readers(e.path + "-shm")
 	var err error
-	if h.FileBytes, err = sizeOf(e.path); err != nil {
-		return h, err
-	}
-	if h.WALBytes, err = sizeOf(e.path + "-wal"); err != nil {
+	if h.FileBytes, h.WALBytes, err = e.sizes(); err != nil {
 		return h, err
 	}
 	if h.DiskFree, _, err = machine.Room(filepath.Dir(e.path)); err != nil {
@@ -465,7 +461,7 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 		h.Full = e.space.released.Load()
 	}
 	err = e.Read(ctx, "health", func(x engine.Rx) (err error) {
-		h.PageSize, h.Pages, h.FreePages, err = pageCounts(x)
+		h.PageSize, h.Pages, h.FreePages, err = pageCounts(engine.Getting(x))
 		return err
 	}).Err
 	return h, err

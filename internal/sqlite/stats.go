@@ -29,10 +29,7 @@ func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
 	if err != nil || e.memory {
 		return s, err
 	}
-	if s.FileBytes, err = sizeOf(e.path); err != nil {
-		return s, err
-	}
-	s.WALBytes, err = sizeOf(e.path + "-wal")
+	s.FileBytes, s.WALBytes, err = e.sizes()
 	return s, err
 }
 
@@ -45,7 +42,7 @@ func stats(x engine.Rx, s *engine.Stats) error {
 	if err := x.Get(&s.Engine, "SELECT 'SQLite ' || sqlite_version()", nil); err != nil {
 		return err
 	}
-	if s.PageSize, s.Pages, s.FreePages, err = pageCounts(x); err != nil {
+	if s.PageSize, s.Pages, s.FreePages, err = pageCounts(engine.Getting(x)); err != nil {
 		return err
 	}
 	if have.Schema > 0 {
@@ -64,15 +61,11 @@ func stats(x engine.Rx, s *engine.Stats) error {
 }
 
 // pageCounts are the size of a page, and how many pages the file has and does not use.
-func pageCounts(x engine.Rx) (size, pages, free int64, err error) {
-	for dest, query := range map[*int64]string{
-		&size: "PRAGMA page_size", &pages: "PRAGMA page_count", &free: "PRAGMA freelist_count",
-	} {
-		if err := x.Get(dest, query, nil); err != nil {
-			return 0, 0, 0, err
-		}
-	}
-	return size, pages, free, nil
+func pageCounts(get engine.Get) (size, pages, free int64, err error) {
+	var n struct{ Size, Pages, Free int64 }
+	err = get(&n, `SELECT page_size AS size, page_count AS pages, freelist_count AS free
+		FROM pragma_page_size, pragma_page_count, pragma_freelist_count`)
+	return n.Size, n.Pages, n.Free, err
 }
 
 // Work returns counts of the handle's work since it was opened.
@@ -86,6 +79,14 @@ func (e *Engine) Work() engine.Work {
 		w.WALRestarts, w.WALRestartsFailed = c.restarts.Load(), c.failed.Load()
 	}
 	return w
+}
+
+// sizes returns the bytes of the file and of its WAL.
+func (e *Engine) sizes() (file, wal int64, err error) {
+	if file, err = sizeOf(e.path); err == nil {
+		wal, err = sizeOf(e.path + "-wal")
+	}
+	return file, wal, err
 }
 
 func sizeOf(path string) (int64, error) {
