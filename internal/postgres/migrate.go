@@ -218,7 +218,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 		}
 	}
 	target := ladder.Step(e.config.SchemaVersion).Version
-	pool := poolOf(nested{s.wire})
+	pool := engine.PoolOf(nested{s.wire})
 	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.Postgres())
 	if err == nil {
 		_, err = provider.UpTo(ctx, target)

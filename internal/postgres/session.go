@@ -54,7 +54,7 @@ func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, err
 	if err != nil {
 		return nil, err
 	}
-	s := &session{wire: w, pool: sqlx.NewDb(poolOf(w), "postgres")}
+	s := &session{wire: w, pool: sqlx.NewDb(engine.PoolOf(w), "postgres")}
 	if s.conn, err = s.pool.Connx(background); err == nil {
 		settings := sqlSettings
 		if e.config.Lazy {

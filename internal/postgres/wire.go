@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -499,21 +498,3 @@ func (w *wire) Prepare(string) (driver.Stmt, error) { return nil, errNoPlainSQL 
 
 // Begin is never asked for either: transactions are the engine's.
 func (w *wire) Begin() (driver.Tx, error) { return nil, errNoPlainSQL }
-
-// A connector returns an existing connection to database/sql.
-type connector struct{ conn driver.Conn }
-
-// Connect returns the connection.
-func (c connector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
-
-// Driver is never called.
-func (c connector) Driver() driver.Driver { return nil }
-
-var _ driver.Connector = connector{}
-
-// poolOf is a connection as sqlx and goose want it.
-func poolOf(conn driver.Conn) *sql.DB {
-	pool := sql.OpenDB(connector{conn})
-	pool.SetMaxOpenConns(1)
-	return pool
-}

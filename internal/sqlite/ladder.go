@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,8 +75,8 @@ func (l *Ladder) atOnce(from, to int64) bool {
 }
 
 // provider is goose on these files.
-func (l *Ladder) provider(pool *nestedPool) (*goose.Provider, error) {
-	provider, err := goose.NewProvider(goose.DialectSQLite3, pool.DB, l.Files)
+func (l *Ladder) provider(pool *sql.DB) (*goose.Provider, error) {
+	provider, err := goose.NewProvider(goose.DialectSQLite3, pool, l.Files)
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
@@ -162,7 +163,7 @@ func (l *Ladder) inMemory(ctx context.Context, version int64, fn func(*sqlx.DB) 
 			return fmt.Errorf("make schema %d in memory: %w", version, err)
 		}
 	} else if version > 0 {
-		provider, err := l.provider(&nestedPool{DB: pool.DB})
+		provider, err := l.provider(pool.DB)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -402,7 +403,7 @@ func (m *migration) climb(ctx context.Context, own *userObjects) error {
 	if m.empty && l.atOnce(m.From, m.To) {
 		_, err = s.conn.ExecContext(ctx, l.Whole)
 	} else {
-		err = s.nested(ctx, func(pool *nestedPool) error { return l.run(background, pool, m.To, m.where) })
+		err = s.nested(ctx, func(pool *sql.DB) error { return l.run(background, pool, m.To, m.where) })
 	}
 	if err != nil {
 		return fmt.Errorf("migrate from schema %d to %d: %w", m.From, m.To, err)
@@ -441,7 +442,7 @@ func (m *migration) writeVersions(made []string) error {
 }
 
 // run runs the steps with goose, which keeps its own table of them, as plain goose would.
-func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where direction) error {
+func (l *Ladder) run(ctx context.Context, pool *sql.DB, target int64, where direction) error {
 	provider, err := l.provider(pool)
 	if err != nil {
 		return err

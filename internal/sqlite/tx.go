@@ -259,20 +259,16 @@ func (*tx) SingleWriter() bool { return true }
 // AliveSQL is true of no owner: only the locks show who is alive.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
 
-// A nestedPool is a session's own connection as the *sql.DB that goose wants. goose begins and
+// nested runs fn with the session's own connection as the pool that goose wants. goose begins and
 // commits a transaction for each migration; here each is a savepoint of the session's transaction,
-// so that all of them take effect together or not at all.
-type nestedPool struct{ *sql.DB }
-
-// nested runs fn with the session's connection as a pool. ctx interrupts the statements that run in it.
-func (s *session) nested(ctx context.Context, fn func(*nestedPool) error) error {
+// so that all of them take effect together or not at all. ctx interrupts the statements that run in it.
+func (s *session) nested(ctx context.Context, fn func(*sql.DB) error) error {
 	return s.conn.Raw(func(raw any) (err error) {
 		c, ok := raw.(nestable)
 		if !ok {
 			return fmt.Errorf("the driver's connection is a %T, which can't be shared", raw)
 		}
-		pool := &nestedPool{sql.OpenDB(nestedConnector{nestedConn{nestable: c, ctx: ctx}})}
-		pool.SetMaxOpenConns(1)
+		pool := engine.PoolOf(nestedConn{nestable: c, ctx: ctx})
 		defer func() {
 			if closed := pool.Close(); err == nil {
 				err = closed
@@ -289,11 +285,6 @@ type nestable interface {
 	driver.ExecerContext
 	driver.QueryerContext
 }
-
-type nestedConnector struct{ conn nestedConn }
-
-func (c nestedConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
-func (c nestedConnector) Driver() driver.Driver                        { return nil }
 
 // A nestedConn is a connection that stays its caller's. Its statements get the context of the
 // migration and not that of database/sql, which would roll back on a goroutine of its own when
