@@ -64,7 +64,7 @@ func (e *Engine) copyTo(ctx context.Context, dir string, change func(ctx context
 		if err := checkCopy(ctx, p.path, e.config); err != nil || name == nil {
 			return err
 		}
-		if err := p.complete(); err != nil {
+		if err := syncFile(p.path); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -264,9 +264,6 @@ func clearParts(ctx context.Context, dir string) {
 		_ = abandoned.discard()
 	}
 }
-
-// complete puts the part's content on the disk.
-func (p *part) complete() error { return syncFile(p.path) }
 
 // give renames the part to its own name, which must be free, and syncs the name to the disk. When
 // it fails the name is free: a name that may not be durable is removed again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -149,12 +150,21 @@ func (e *Engine) bytes() (int64, error) {
 	return file + wal, err
 }
 
+// shmInUse is the byte of a -shm file that every connection of whatever program holds locked
+// (sqlite.org/walformat.html, "WAL locks": the deadman switch).
+const shmInUse = 128
+
 // unused reports, as ErrBusy, that another program has the file open, which takes no part in FILE-lock.
-func (e *Engine) unused() error {
-	if there, err := exists(e.path + "-shm"); err != nil || !there {
+func (e *Engine) unused() (err error) {
+	file, err := os.OpenFile(e.path+"-shm", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	used, err := e.shmUsed()
+	defer func() { err = closeAfter(file, err) }()
+	used, err := lock.ByteHeld(file, shmInUse)
 	if err == nil && used {
 		err = engine.Failf(engine.ErrBusy, "close the programs that have the file open, and try again",
 			"another program, such as sqlite3, has the file open")

@@ -31,14 +31,16 @@ type readers struct {
 	mu     sync.Mutex
 	opened int
 	max    int
-	closed chan struct{} // new reads are refused
-	refuse sync.Once
+	closed <-chan struct{} // new reads are refused
+	// refuseNew has new reads refused.
+	refuseNew context.CancelFunc
 }
 
 func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
+	open, refuseNew := context.WithCancel(background)
 	return &readers{
 		engine: e, pool: pool, idle: make(chan *session, size), max: size,
-		closed: make(chan struct{}),
+		closed: open.Done(), refuseNew: refuseNew,
 	}
 }
 
@@ -139,13 +141,6 @@ func (p *readers) open(ctx context.Context) (*session, error) {
 	}
 	p.opened++
 	return s, nil
-}
-
-// refuseNew has new reads refused.
-func (p *readers) refuseNew() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse.Do(func() { close(p.closed) })
 }
 
 // close waits for the reads under way and closes their connections.

@@ -208,10 +208,6 @@ func (p *part) exchange(dest, aside string) error {
 	return syncFile(filepath.Dir(dest))
 }
 
-// shmInUse is the byte of a -shm file that every connection of whatever program holds locked
-// (sqlite.org/walformat.html, "WAL locks": the deadman switch).
-const shmInUse = 128
-
 // settleWAL checkpoints the WAL into the file that is replaced: the WAL must never be applied to
 // another file. If the file is too damaged for that, or the WAL is another file's, the WAL is
 // renamed with it.
@@ -281,13 +277,4 @@ func (e *Engine) checkpointed(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-func (e *Engine) shmUsed() (used bool, err error) {
-	file, err := os.OpenFile(e.path+"-shm", os.O_RDWR, 0)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = closeAfter(file, err) }()
-	return lock.ByteHeld(file, shmInUse)
 }

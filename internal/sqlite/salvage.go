@@ -60,7 +60,7 @@ func (f Closed) Salvage(ctx context.Context, to string, keepSuspect bool,
 		if left, err := os.Stat(p.path + "-wal"); err == nil && left.Size() > 0 {
 			return fmt.Errorf("the commits of %s are still in its WAL", p.path)
 		}
-		if err := p.complete(); err != nil {
+		if err := syncFile(p.path); err != nil {
 			return err
 		}
 		return p.give(to)
@@ -144,15 +144,15 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 		return out, err
 	}
 	b := &salvage.Bringing{From: source, KeepSuspect: keepSuspect}
-	if err := closeAfter(pool, bringInto(ctx, pool, b, source, config, out.Schema)); err != nil {
+	if err := closeAfter(pool, bringInto(ctx, pool, b, config, out.Schema)); err != nil {
 		return out, err
 	}
 	out.Tables, out.Notes = b.Report()
 	return out, nil
 }
 
-func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, source *salvage.Source,
-	config Config, schema int64,
+func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, config Config,
+	schema int64,
 ) (err error) {
 	inTransaction := func(fn func() error) (err error) {
 		conn, err := pool.Connx(ctx)

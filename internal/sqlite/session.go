@@ -59,15 +59,15 @@ const (
 	roleAtRest    // like a reader, of a file beside which nothing can be made
 )
 
-func (s Synchronous) pragma() string {
-	if s == Normal {
-		return "NORMAL"
-	}
-	return "FULL"
-}
-
 // A pragma is a setting of a connection, and the value that it reads back as.
 type pragma struct{ name, value, reads string }
+
+func (s Synchronous) pragma() pragma {
+	if s == Normal {
+		return pragma{"synchronous", "NORMAL", "1"}
+	}
+	return pragma{"synchronous", "FULL", "2"}
+}
 
 // readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
 // memory, since the driver's allocator rounds up to a power of two, and a connection whose cache is
@@ -88,10 +88,9 @@ func pragmas(r role, s Synchronous) []pragma {
 		foreignKeys = "0"
 	}
 	list = append(list, pragma{"foreign_keys", foreignKeys, foreignKeys})
-	level := map[Synchronous]string{Full: "2", Normal: "1"}[s]
 	list = append(list,
 		pragma{"journal_mode", "wal", "wal"},
-		pragma{"synchronous", s.pragma(), level},
+		s.pragma(),
 		pragma{"wal_autocheckpoint", fmt.Sprint(walCheckpointPages), fmt.Sprint(walCheckpointPages)},
 	)
 	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there

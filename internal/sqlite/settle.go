@@ -52,11 +52,10 @@ func isRefusedWrite(commit error, h handle) bool {
 // the WAL again from its beginning, which overwrites any failed page.
 func (s *session) settle(o Config) error {
 	if o.Synchronous != Full {
-		full := pragma{"synchronous", "FULL", "2"}
-		if err := setPragma(background, s.conn, full); err != nil {
+		if err := setPragma(background, s.conn, Full.pragma()); err != nil {
 			return s.failure(err)
 		}
-		defer func() { _ = setPragma(background, s.conn, pragma{"synchronous", o.Synchronous.pragma(), "1"}) }()
+		defer func() { _ = setPragma(background, s.conn, o.Synchronous.pragma()) }()
 	}
 	err := s.mark(o)
 	if err == nil {

@@ -43,8 +43,7 @@ type space struct {
 	engine *Engine
 
 	wake    chan struct{}
-	stop    chan struct{}
-	ctx     context.Context // ends with stop: what waits for the writer leaves
+	ctx     context.Context // ends with the space: what waits for the writer leaves
 	leave   context.CancelFunc
 	stopped chan struct{}
 	stay    int64 // free pages that are not worth returning; of run alone
@@ -71,7 +70,7 @@ const (
 )
 
 func startSpace(e *Engine) *space {
-	s := &space{engine: e, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	s := &space{engine: e, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	s.ctx, s.leave = context.WithCancel(context.Background())
 	s.asleep.Store(true)
 	s.lookAtDisk()
@@ -91,7 +90,6 @@ func (s *space) touched() {
 
 func (s *space) close() {
 	s.leave()
-	close(s.stop)
 	<-s.stopped
 }
 
@@ -103,7 +101,7 @@ func (s *space) run() {
 	step := int64(0) // pages that each look returns
 	for {
 		select {
-		case <-s.stop:
+		case <-s.ctx.Done():
 			return
 		case <-s.wake:
 		case <-clock.C:
