@@ -77,11 +77,6 @@ func (d *DB) Statements(t testing.TB) []string {
 // Waiting is the number of callers in the writer's queue.
 func (d *DB) Waiting() int { return d.file().Waiting() }
 
-// ReaderPragmas reads the settings of a reading connection.
-func (d *DB) ReaderPragmas(ctx context.Context) (map[string]string, error) {
-	return d.file().ReaderPragmas(ctx)
-}
-
 // WithLadder replaces the program's schema versions.
 func (o Options) WithLadder(files fs.FS, steps []migrations.Step, views string) Options {
 	o.ladder = sqlite.NewLadder(files, steps, views)

@@ -91,9 +91,6 @@ func (e *Engine) Clock() machine.BootTime { return machine.ReadBootTime() }
 // OneMachine is true: a WAL is shared by the memory of one.
 func (e *Engine) OneMachine() bool { return true }
 
-// Moved returns what Open did to the schema.
-func (e *Engine) Moved() engine.Move { return e.moved }
-
 // Visits are calls that use the file without the engine's own connections. Close waits for them.
 type visits struct {
 	mu      sync.Mutex

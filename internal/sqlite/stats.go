@@ -142,22 +142,6 @@ func (e *Engine) WriterPragma(ctx context.Context, text string) (got string, err
 	return got, err
 }
 
-// ReaderPragmas reads the settings of a reading connection.
-func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
-	got := map[string]string{}
-	err := e.Read(ctx, "read the settings", func(x engine.Rx) error {
-		for _, p := range pragmas(roleReader, e.config.Synchronous) {
-			var v string
-			if err := x.Get(&v, "PRAGMA "+p.name, nil); err != nil {
-				return err
-			}
-			got[p.name] = v
-		}
-		return nil
-	}).Err
-	return got, err
-}
-
 // OnVisit returns a channel that is closed when a visit begins.
 func (e *Engine) OnVisit() <-chan struct{} {
 	begun := make(chan struct{})
