@@ -111,7 +111,7 @@ func ParseAddress(text string) (*Address, error) {
 		config.RuntimeParams[key] = value
 	}
 	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "selvedge"
+		config.RuntimeParams["application_name"] = defaultProgram
 	}
 	a.settings = settingsOf(config.RuntimeParams)
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectPatience {
@@ -196,6 +196,9 @@ func (a *Address) String() string {
 
 // errStray: the first answer of a connection is to something that was not asked there.
 var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
+
+// defaultProgram is the name of the sessions of a program whose address gives none.
+const defaultProgram = "selvedge"
 
 // sqlTimeline returns the timeline of a primary, and an empty text on a standby, which writes none.
 const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''

@@ -153,6 +153,8 @@ func kindOf(s string) (hint string, kind error) {
 		return "text is UTF-8 without NUL", engine.ErrInvalid
 	case s == sqlstateShut:
 		return "open it again: the error says where it is then", engine.ErrMoved
+	case s == sqlstateTooOld:
+		return "use a newer release of the program; nothing was changed", engine.ErrSchemaTooNew
 	case s == "3D000":
 		return "make the database first: createdb NAME", engine.ErrNotFound
 	// a prepared statement of another client, or on another connection

@@ -160,32 +160,13 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	if err := ladder.MayWrite(have); err != nil || ladder.Current(have, e.config.SchemaVersion) {
 		return have, err // another program was faster
 	}
-	begin := "BEGIN"
-	var missing bool // of one that is there PostgreSQL asks for the right to make it, too
-	if err := s.get(&missing, sqlSchemaMissing, e.address.schema); err != nil {
+	from, to := have.Schema, ladder.Step(e.config.SchemaVersion)
+	excludes := from > 0 && (to.MinWriter > have.MinWriter || to.MinReader > have.MinReader)
+	err = e.upgrade(ctx, s, excludes, to, func(patience time.Duration) error {
+		return e.climbOnce(ctx, s, have, patience)
+	})
+	if err != nil {
 		return have, err
-	}
-	if missing {
-		begin += "; CREATE SCHEMA IF NOT EXISTS " + e.address.quotedSchema()
-	}
-	if _, err := s.wire.simple(ctx, begin); err != nil {
-		return have, err
-	}
-	from := have.Schema
-	if err := e.climb(ctx, s, have); err != nil {
-		if !s.wire.conn.IsClosed() {
-			_, undo := s.wire.simple(background, "ROLLBACK")
-			err = errors.Join(err, undo)
-		}
-		return have, err
-	}
-	s.wire.warned = nil
-	tags, err := s.wire.simple(ctx, "COMMIT")
-	switch {
-	case err != nil && state(err) == "": // cut off
-		return have, unknown(err)
-	case err != nil || tags[0] != "COMMIT":
-		return have, errors.Join(errors.New("the migration was not committed"), err)
 	}
 	// A warning means that the wait for the standbys was given up. They have this commit once
 	// they have a later one.
@@ -201,6 +182,37 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	return have, err
 }
 
+// climbOnce runs all steps in one transaction, and commits it.
+func (e *Engine) climbOnce(ctx context.Context, s *session, have engine.Versions, patience time.Duration) error {
+	begin := "BEGIN"
+	var missing bool // of one that is there PostgreSQL asks for the right to make it, too
+	if err := s.get(&missing, sqlSchemaMissing, e.address.schema); err != nil {
+		return err
+	}
+	if missing {
+		begin += "; CREATE SCHEMA IF NOT EXISTS " + e.address.quotedSchema()
+	}
+	if _, err := s.wire.simple(ctx, begin); err != nil {
+		return err
+	}
+	if err := e.climb(ctx, s, have, patience); err != nil {
+		if !s.wire.conn.IsClosed() {
+			_, undo := s.wire.simple(background, "ROLLBACK")
+			err = errors.Join(err, undo)
+		}
+		return err
+	}
+	s.wire.warned = nil
+	tags, err := s.wire.simple(ctx, "COMMIT")
+	switch {
+	case err != nil && state(err) == "": // cut off
+		return unknown(err)
+	case err != nil || tags[0] != "COMMIT":
+		return errors.Join(errors.New("the migration was not committed"), err)
+	}
+	return nil
+}
+
 // lockTimeout returns the server's setting, in milliseconds. A duration beyond its range becomes
 // 0, which means no limit.
 func lockTimeout(d time.Duration) int64 {
@@ -211,8 +223,11 @@ func lockTimeout(d time.Duration) int64 {
 }
 
 // climb runs the steps and makes the views.
-func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) error {
+func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions, patience time.Duration) error {
 	if have.Schema > 0 {
+		if err := lockAll(ctx, s, patience); err != nil {
+			return err
+		}
 		if err := dropViews(ctx, s); err != nil {
 			return err
 		}
@@ -241,6 +256,11 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 		}
 	}
 	at := ladder.Step(target)
+	if have.Schema > 0 && at.MinWriter > have.MinWriter {
+		if err := fence(ctx, s, at); err != nil {
+			return err
+		}
+	}
 	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, ladder.ViewsDigest(target), views)
 	return err
 }

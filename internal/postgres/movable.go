@@ -47,7 +47,8 @@ FROM owner_beats AS b JOIN owners AS o ON o.id = b.owner WHERE b.until > server_
 	// sqlInTheWay lists the sessions whose transactions hold locks that shutting the tables waits
 	// for; opening them again waits for readers, too.
 	sqlInTheWay = `SELECT pid, application_name AS program, coalesce(usename, '') AS role,
-	coalesce(state, '') AS state
+	coalesce(state, '') AS state,
+	coalesce(CAST(extract(epoch FROM clock_timestamp() - xact_start) * 1000000000 AS BIGINT), 0) AS nanos
 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN (
     SELECT l.pid FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
     WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -141,29 +142,41 @@ func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) 
 		}
 		return fn(t)
 	}).Err
-	return e.inTheWay(ctx, err, false)
+	return e.blockedBy(ctx, err, false)
 }
 
-// inTheWay adds to the error of a failed lock whose transactions held it.
-func (e *Engine) inTheWay(ctx context.Context, err error, readers bool) error {
+// blockedBy adds to the error of a failed lock whose transactions held it.
+func (e *Engine) blockedBy(ctx context.Context, err error, readers bool) error {
 	if state(err) != "55P03" {
 		return err
 	}
 	var sessions []engine.Session
 	out := e.Read(ctx, "look who is in the way",
 		func(x engine.Rx) error { return x.Select(&sessions, sqlInTheWay, []any{readers}) })
-	if out.Failed() || len(sessions) == 0 {
+	if out.Failed() {
 		return err
 	}
-	var who []string
+	return inTheWay(err, sessions, "move")
+}
+
+// inTheWay adds to the error of a lock that was not to be had whose transactions held it.
+func inTheWay(err error, sessions []engine.Session, of string) error {
+	if len(sessions) == 0 {
+		return err
+	}
+	return engine.Failf(engine.ErrBusy,
+		"wait until that has ended, or end it; --wait, or Options.LockTimeout, gives the "+of+" more time",
+		"its tables are in a transaction of %s: %w", nameSessions(sessions), err)
+}
+
+func nameSessions(sessions []engine.Session) string {
+	var names []string
 	for _, s := range sessions {
-		who = append(who, fmt.Sprintf("process %d of the server (%s)", s.PID,
+		names = append(names, fmt.Sprintf("process %d of the server (%s)", s.PID,
 			strings.Join(slices.DeleteFunc([]string{s.Program, s.User, s.State},
 				func(part string) bool { return part == "" }), ", ")))
 	}
-	return engine.Failf(engine.ErrBusy,
-		"wait until that has ended, or end it; --wait, or Options.LockTimeout, gives the move more time",
-		"its tables are in a transaction of %s: %w", strings.Join(who, " and "), err)
+	return strings.Join(names, " and ")
 }
 
 func (e *Engine) lockTimeout(t engine.Tx) error {
@@ -205,7 +218,7 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 		}
 		return fn(t)
 	}).Err
-	return e.inTheWay(ctx, err, true)
+	return e.blockedBy(ctx, err, true)
 }
 
 // Describe returns the tables of the schema, without columns that the server computes.

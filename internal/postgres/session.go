@@ -65,7 +65,7 @@ func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, err
 		}
 		ctx, cancel := patient(ctx, commitPatience)
 		defer cancel()
-		err = e.clock.begin(ctx, w, settings+more)
+		err = e.clock.begin(ctx, w, settings+more+e.register())
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

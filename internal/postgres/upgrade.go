@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"selvedge/internal/engine"
+	"selvedge/migrations"
+)
+
+// An upgrade runs beside programs that work. Three things keep it out of their way, and them out
+// of its:
+//
+//   - It waits for no lock for longer than lockPatience, since every later statement waits behind
+//     it. It gives its transaction up instead, and tries again after a pause.
+//   - Every session registers: a shared advisory lock of its own names the schema of its program,
+//     for as long as the connection lives. An upgrade that excludes older programs waits until
+//     none of them is connected.
+//   - From its commit on, a trigger of each table refuses the writes of sessions that have not
+//     said that their program knows the new schema. The trigger fires in the transaction that
+//     writes, and creating it waits for the transactions that have written already.
+const (
+	sqlstateTooOld = "SVOLD"
+
+	// sqlRegister has two parts: the setting that the triggers read, and the lock that other
+	// sessions see. The lock's numbers are the OID of selvedge_file, and twice the schema, plus
+	// one for a handle that only reads. A schema without that table registers nothing.
+	sqlRegister = `; SELECT set_config('selvedge.schema', '%d', false),
+	pg_advisory_lock_shared(CAST(CAST(to_regclass('selvedge_file') AS OID) AS INTEGER), %d)`
+
+	// sqlExcluded lists the sessions whose programs may not write, or read, the schema to come.
+	// Programs from before the registry are found by the name that sessions have by default, or
+	// by their LISTEN. The query of a scout, which only asks who is the primary, is not theirs.
+	sqlExcluded = `
+SELECT a.pid, a.application_name AS program, coalesce(a.usename, '') AS role, coalesce(a.state, '') AS state
+FROM pg_stat_activity AS a LEFT JOIN pg_locks AS l ON l.pid = a.pid AND l.database = a.datid
+    AND l.locktype = 'advisory' AND l.objsubid = 2
+    AND l.classid IN (SELECT oid FROM pg_class WHERE relname = 'selvedge_file')
+WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND CASE
+    WHEN l.classid = CAST(to_regclass('selvedge_file') AS OID)
+    THEN CAST(l.objid AS BIGINT) / 2 < CASE CAST(l.objid AS BIGINT) % 2
+        WHEN 1 THEN CAST(? AS BIGINT) ELSE CAST(? AS BIGINT) END
+    WHEN l.classid IS NULL AND a.query NOT LIKE '%pg_walfile_name%'
+    THEN a.application_name = '` + defaultProgram + `'
+        OR a.query = 'LISTEN "` + channelName + `' || current_schema() || '"' END
+ORDER BY a.backend_start, a.pid LIMIT 10`
+
+	sqlMakeFence = `DROP FUNCTION IF EXISTS selvedge_fence() CASCADE;
+CREATE FUNCTION selvedge_fence() RETURNS trigger LANGUAGE plpgsql AS $selvedge$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = '` + sqlstateTooOld + `',
+        MESSAGE = 'the database has schema %d, which programs from schema %d on may write',
+        HINT = 'use a newer release of the program';
+END $selvedge$`
+	sqlFence = `CREATE TRIGGER selvedge_fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s
+FOR EACH STATEMENT WHEN (coalesce(nullif(current_setting('selvedge.schema', true), ''), '0')::bigint < %d)
+EXECUTE FUNCTION selvedge_fence()`
+
+	// sqlLockedHere are those of the tables named that the schema has, in the order of the names.
+	sqlLockedHere = `SELECT name FROM unnest(CAST(? AS TEXT[])) WITH ORDINALITY AS t (name, place)
+		WHERE to_regclass(quote_ident(name)) IS NOT NULL ORDER BY place`
+)
+
+// lockPatience bounds the wait of an upgrade for each lock. An autovacuum gives its table up only
+// to a session that has waited for a second, so it takes vacuumPatience to be rid of one.
+const (
+	lockPatience   = 200 * time.Millisecond
+	vacuumPatience = 2 * time.Second
+	longestPause   = 5 * time.Second
+)
+
+// register returns what registers a session of the handle.
+func (e *Engine) register() string {
+	known := ladder.Last().Version
+	number := 2 * known
+	if e.config.ReadOnly {
+		number++
+	}
+	return fmt.Sprintf(sqlRegister, known, number)
+}
+
+// upgrade calls try until it succeeds or fails for another reason than the work of other programs,
+// but not while programs are connected that the schema to come excludes. LockTimeout bounds the
+// wait, which is reported as a wait for a lock is.
+func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migrations.Step,
+	try func(patience time.Duration) error,
+) error {
+	began, tell := time.Now(), engine.TellingWaits(ctx)
+	patience := lockPatience
+	var told []int64
+	for pause := lockPatience; ; pause = min(2*pause, longestPause) {
+		var sessions []engine.Session
+		var err error
+		if excludes {
+			err = s.conn.SelectContext(background, &sessions, sqlExcluded, to.MinReader, to.MinWriter)
+		}
+		excluded := len(sessions) > 0
+		if err == nil && !excluded {
+			if err = try(patience); err == nil || state(err) != "55P03" && !isBeaten(err) {
+				return err
+			}
+			blocked := err
+			err = s.conn.SelectContext(background, &sessions, sqlInTheWay, true)
+			sessions = slices.DeleteFunc(sessions, func(s engine.Session) bool { return s.Nanos > 0 && s.For() < time.Second })
+			patience = lockPatience
+			if slices.ContainsFunc(sessions, func(s engine.Session) bool { return s.User == "" }) {
+				patience = vacuumPatience
+			}
+			if err == nil && time.Since(began) >= e.config.LockTimeout {
+				return inTheWay(blocked, sessions, "upgrade")
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case excluded && time.Since(began) >= e.config.LockTimeout:
+			return engine.Failf(engine.ErrBusy,
+				"close these programs, or start their newer release instead; --wait, or Options.LockTimeout, "+
+					"gives them more time",
+				"schema %d excludes programs that have the database open: %s", to.Version, nameSessions(sessions))
+		}
+		var now []int64
+		for _, session := range sessions {
+			now = append(now, session.PID)
+		}
+		if tell != nil && len(now) > 0 && !slices.Equal(now, told) && time.Since(began) >= tellAfter {
+			told = now
+			tell(sessions)
+		}
+		if !engine.Pause(ctx, pause/2+rand.N(pause/2)) {
+			return waitEnded(ctx, "the tables of the schema")
+		}
+	}
+}
+
+// lockAll locks, in the order of a call that runs alone, what such a call does: after it no
+// transaction that writes is under way.
+func lockAll(ctx context.Context, s *session, patience time.Duration) error {
+	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; "+
+		"LOCK TABLE selvedge_file IN EXCLUSIVE MODE", patience.Milliseconds())); err != nil {
+		return err
+	}
+	var tables []string
+	err := s.conn.SelectContext(background, &tables, sqlLockedHere, "{"+strings.Join(migrations.Locked, ",")+"}")
+	if err == nil && len(tables) > 0 {
+		_, err = s.wire.simple(ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE")
+	}
+	return err
+}
+
+// fence has the tables refuse the sessions of programs that may not write the schema.
+func fence(ctx context.Context, s *session, at migrations.Step) error {
+	var tables []string
+	if err := s.conn.SelectContext(background, &tables, sqlGuarded); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(sqlMakeFence, at.Version, at.MinWriter)
+	for _, name := range tables {
+		text += "; " + fmt.Sprintf(sqlFence, engine.Quoted(name), at.MinWriter)
+	}
+	_, err := s.wire.simple(ctx, text)
+	return err
+}
