@@ -91,7 +91,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 ) error {
 	began, tell := time.Now(), engine.TellingWaits(ctx)
 	patience := lockPatience
-	var told []int64
+	var told []int
 	for pause := lockPatience; ; pause = min(2*pause, longestPause) {
 		var sessions []engine.Session
 		var err error
@@ -105,7 +105,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 			}
 			blocked := err
 			err = s.conn.SelectContext(background, &sessions, sqlInTheWay, true)
-			sessions = slices.DeleteFunc(sessions, func(s engine.Session) bool { return s.Nanos > 0 && s.For() < time.Second })
+			sessions = slices.DeleteFunc(sessions, func(s engine.Session) bool { return s.For > 0 && s.For < time.Second })
 			patience = lockPatience
 			if slices.ContainsFunc(sessions, func(s engine.Session) bool { return s.User == "" }) {
 				patience = vacuumPatience
@@ -123,7 +123,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 					"gives them more time",
 				"schema %d excludes programs that have the database open: %s", to.Version, nameSessions(sessions))
 		}
-		var now []int64
+		var now []int
 		for _, session := range sessions {
 			now = append(now, session.PID)
 		}
