@@ -31,6 +31,8 @@ type Options struct {
 	// Readers is the largest number of reading connections; 0 means the number of cores, but at least
 	// 2, or 8 on a server.
 	Readers int
+	// Writers is the largest number of writing connections to a server; 0 means 8. A file has one.
+	Writers int
 	// ReadOnly opens without migrating, creating or writing; Write returns ErrInvalid.
 	ReadOnly bool
 	// MustExist makes Open return ErrNotFound if there is no file, instead of creating it.
@@ -95,8 +97,9 @@ func (o Options) check(path string) error {
 		return invalid("open", "a database in memory can't be read-only")
 	case o.Synchronous != SyncFull && o.Synchronous != SyncNormal:
 		return invalid("open", fmt.Sprintf("synchronous %d is neither SyncFull nor SyncNormal", o.Synchronous))
-	case o.Readers < 0:
-		return invalid("open", fmt.Sprintf("readers is %d; use 0 for the default", o.Readers))
+	case o.Readers < 0 || o.Writers < 0:
+		return invalid("open", fmt.Sprintf("readers is %d and writers is %d; use 0 for the default", o.Readers,
+			o.Writers))
 	case o.SchemaVersion < 0 || o.SchemaVersion > o.known().Last().Version:
 		return &Error{
 			Op: "open", Hint: fmt.Sprintf("this program knows the schema versions 1 to %d; 0 is the last",

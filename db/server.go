@@ -3,6 +3,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 
 	"selvedge/internal/callback"
@@ -32,7 +33,7 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 		readers = serverConnections
 	}
 	return postgres.Config{
-		Lazy: o.Synchronous == SyncNormal, Writers: serverConnections, Readers: readers, ReadOnly: o.ReadOnly,
+		Lazy: o.Synchronous == SyncNormal, Writers: cmp.Or(o.Writers, serverConnections), Readers: readers, ReadOnly: o.ReadOnly,
 		MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion,
 		LockTimeout: o.LockTimeout, Now: o.Now,

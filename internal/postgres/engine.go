@@ -83,10 +83,10 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	return e, nil
 }
 
-// replacing reports whether a primary is being elected: a standby answers, and other hosts may.
-// If no host answers, the call does not wait.
+// replacing reports whether a primary is being elected, as a standby answers and other hosts may, or
+// whether a server is starting, or recovers from a crash. If no host answers, the call does not wait.
 func (e *Engine) replacing(err error) bool {
-	return len(e.address.hosts) > 1 && errors.Is(err, errStandby)
+	return state(err) == "57P03" || len(e.address.hosts) > 1 && errors.Is(err, errStandby)
 }
 
 // Path is the address without its secrets.

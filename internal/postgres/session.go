@@ -50,7 +50,7 @@ func (e *Engine) newReader(ctx context.Context) (*session, error) {
 }
 
 func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, error) {
-	w, err := e.scout.connect(ctx)
+	w, err := e.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,26 @@ func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, err
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// connect returns a connection to the primary. If the server has none left, it waits for one, for
+// as long as for a primary, and closes the idle ones of this handle: they may be all that there are.
+func (e *Engine) connect(ctx context.Context) (*wire, error) {
+	began := time.Now()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		w, err := e.scout.connect(ctx)
+		if state(err) != "53300" || time.Since(began) > e.patience {
+			return w, err
+		}
+		for _, pool := range []*sessions{e.readers, e.writers} {
+			if pool != nil {
+				pool.renew()
+			}
+		}
+		if !engine.Pause(ctx, wait) {
+			return nil, err
+		}
+	}
 }
 
 // within makes the session's statements end with ctx, until the returned function is called.
