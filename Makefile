@@ -120,6 +120,22 @@ NO_RACE := $(NO_RACE)|^Test(AGrowingFile|AnswersHaveTheDocumented)|^Test.*Falsif
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health)$$
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 
+.PHONY: upgrades
+upgrades: ## upgrade a server fifty times beside programs of the release before, with steps that allow and that exclude them (an hour)
+	SELVEDGE_UPGRADES=50 tools/postgres run go test -tags postgres -count=1 -timeout 3h -v -run TestPostgresUpgrade_ $(TESTFLAGS) ./test/failover
+
+.PHONY: nightly
+nightly: ## run whole what .ci/run samples or leaves out (hours; docs/guarantees.md has the last figures)
+	$(MAKE) long
+	$(MAKE) long-postgres
+	$(MAKE) race-postgres
+	$(MAKE) unseen
+	$(MAKE) damage
+	$(MAKE) upgrades
+	$(MAKE) failover
+	$(MAKE) mutants MUTANTSFLAGS='-for 12h'
+	$(MAKE) torture
+
 .PHONY: quick
 quick: ## test what a change most likely broke, for a minute: changed packages, then those that import them
 	@QUICK_SKIP='^TestRoot|$(NO_RACE)' tools/quick

@@ -8,8 +8,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"selvedge/internal/engine"
 	"selvedge/internal/postgres"
@@ -165,6 +169,70 @@ func TestPostgresAScrubWaitsForATransactionFromBefore(t *testing.T) {
 		"'selvedge_scrub%'"); left != 0 {
 		t.Errorf("it leaves %d tables", left)
 	}
+}
+
+// What a server says that recovers from a crash.
+func TestPostgres_OpenWaitsForServerThatStarts(t *testing.T) {
+	starting, err := (&pgproto3.ErrorResponse{
+		Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P03", Message: "the database system is starting up",
+	}).Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tried atomic.Int64
+	open(t, dbtest.PostgresProxy(t, dbtest.Postgres(t),
+		func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) },
+		func(to io.Writer, from io.Reader) {
+			if tried.Add(1) > 3 {
+				_, _ = io.Copy(to, from)
+			} else {
+				_, _ = to.Write(starting)
+			}
+		}))
+	if tried.Load() <= 3 {
+		t.Errorf("it was open after %d connections", tried.Load())
+	}
+}
+
+// A role with fewer connections than a handle asks for, and as many as it needs: no call fails.
+func TestPostgres_TooFewConnectionsAreAWait(t *testing.T) {
+	address := dbtest.Postgres(t)
+	role := roleOf(t, address)
+	dbtest.PostgresExec(t, address, "CREATE SCHEMA selvedge AUTHORIZATION "+role)
+	dbtest.PostgresExec(t, address, "ALTER ROLE "+role+" CONNECTION LIMIT 5")
+	e := open(t, address+"&user="+role)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	changes, err := e.Changes(t.Context()) // which has a connection of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 16 {
+		all.Go(func() {
+			for range 5 {
+				out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+					_, err := x.Exec("INSERT INTO kept VALUES (?)", []any{n})
+					return err
+				})
+				if out.Err == nil {
+					out = e.Read(t.Context(), "test",
+						func(x engine.Rx) error { return x.Get(new(int64), "SELECT count(*) FROM kept", nil) })
+				}
+				if out.Err != nil {
+					t.Error(out.Err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	dbtest.Receive(t, "a change", changes)
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 80 {
+		t.Errorf("of 80 rows %d are there", n)
+	}
+	write(t, e, func(x engine.Tx) error { // its row is made over another connection
+		_, err := x.Owner()
+		return err
+	})
 }
 
 // roleOf makes a role that has no rights but to log in.
