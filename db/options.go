@@ -2,7 +2,9 @@ package db
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"runtime"
 	"time"
 
@@ -33,6 +35,18 @@ type Options struct {
 	Readers int
 	// Writers is the largest number of writing connections to a server; 0 means 8. A file has one.
 	Writers int
+
+	// Password, Dial and TLS are for a server, and replace what its address and the environment say;
+	// a file has no use for them. Password is asked for each new connection, so it may return a secret
+	// that is rotated, or a token that expires. Dial gets the host's name as the address has it, and
+	// connects to it, or to a proxy before it.
+	// With TLS, no connection over TCP goes without it; an empty ServerName means the host's name.
+	// Password and Dial may be called on any goroutine. If one of them fails, panics or calls
+	// runtime.Goexit, the call that needs the connection fails.
+	Password func(ctx context.Context) (string, error)
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS      *tls.Config
+
 	// ReadOnly opens without migrating, creating or writing; Write returns ErrInvalid.
 	ReadOnly bool
 	// MustExist makes Open return ErrNotFound if there is no file, instead of creating it.

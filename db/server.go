@@ -5,6 +5,7 @@ package db
 import (
 	"cmp"
 	"context"
+	"net"
 
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
@@ -37,6 +38,31 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 		MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion,
 		LockTimeout: o.LockTimeout, Now: o.Now,
-		Callbacks: callbacks, Mover: o.forMove,
+		Callbacks: callbacks, Mover: o.forMove, Hooks: o.hooks(callbacks),
 	}
+}
+
+// hooks are the options' functions for new connections, each on a goroutine of its own, which it may
+// end.
+func (o Options) hooks(callbacks *callback.Callbacks) postgres.Hooks {
+	hooks := postgres.Hooks{TLS: o.TLS}
+	hook := func(what string, fn func()) error {
+		if failed := apart(callbacks, what, fn); failed != nil {
+			return &callback.Gone{Err: failed}
+		}
+		return nil
+	}
+	if o.Password != nil {
+		hooks.Password = func(ctx context.Context) (password string, err error) {
+			failed := hook("Options.Password", func() { password, err = o.Password(ctx) })
+			return password, cmp.Or(failed, err)
+		}
+	}
+	if o.Dial != nil {
+		hooks.Dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+			failed := hook("Options.Dial", func() { conn, err = o.Dial(ctx, network, address) })
+			return conn, cmp.Or(failed, err)
+		}
+	}
+	return hooks
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,6 +44,9 @@ type Address struct {
 
 	oneMachine bool // all programs run on it
 	hosts      []host
+
+	// withoutWAL: the only host allows no functions of the WAL, as some managed services do.
+	withoutWAL atomic.Bool
 }
 
 // ttlSetting is the setting of an address for how long a process may be silent before it counts
@@ -58,6 +62,29 @@ const hostsSetting = "selvedge.hosts"
 type host struct {
 	name   string
 	config *pgconn.Config
+	hooks  Hooks
+}
+
+// Hooks replace parts of an address in each new connection. Nil leaves them as they are.
+type Hooks struct {
+	Password func(ctx context.Context) (string, error)
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	TLS      *tls.Config
+}
+
+// hook makes later connections use the hooks.
+func (a *Address) hook(hooks Hooks) {
+	for i := range a.hosts {
+		h := &a.hosts[i]
+		h.hooks = hooks
+		if hooks.TLS == nil || strings.HasPrefix(h.config.Host, "/") { // a socket has no TLS
+			continue
+		}
+		h.config.TLSConfig, h.config.Fallbacks = hooks.TLS.Clone(), nil
+		if h.config.TLSConfig.ServerName == "" {
+			h.config.TLSConfig.ServerName = h.config.Host
+		}
+	}
 }
 
 // ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's
@@ -128,7 +155,7 @@ func ParseAddress(text string) (*Address, error) {
 		}
 		of := config.Copy()
 		of.Host, of.Port, of.TLSConfig, of.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
-		a.hosts = append(a.hosts, host{name, of})
+		a.hosts = append(a.hosts, host{name: name, config: of})
 	}
 	return a, nil
 }
@@ -200,9 +227,21 @@ var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnecti
 // defaultProgram is the name of the sessions of a program whose address gives none.
 const defaultProgram = "selvedge"
 
-// sqlTimeline returns the timeline of a primary, and an empty text on a standby, which writes none.
-const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''
+const (
+	// sqlTimeline returns the timeline of a primary, and an empty text on a standby, which writes none.
+	sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''
 	ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
+	// sqlIsPrimary is sqlTimeline without functions of the WAL. All primaries have one timeline.
+	sqlIsPrimary = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE '00000001' END`
+)
+
+// timeline returns the query for the timeline of a primary.
+func (a *Address) timeline() string {
+	if a.withoutWAL.Load() {
+		return sqlIsPrimary
+	}
+	return sqlTimeline
+}
 
 // errStandby: the host answers, and is not the primary. Like a closed connection, it is asked
 // nothing more.
@@ -286,10 +325,17 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 }
 
 // connect returns a connection to this host if it is the primary. It drops a connection that
-// begins with a stray answer, and tries another.
+// begins with a stray answer, and tries another. If the only host refuses the functions of the WAL,
+// it does without them from then on.
 func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 	for range 5 {
-		if w, err = h.connectOnce(ctx, a); !errors.Is(err, errStray) {
+		w, err = h.connectOnce(ctx, a)
+		if isRefused(err) && len(a.hosts) == 1 && a.withoutWAL.CompareAndSwap(false, true) {
+			if w, err = h.connectOnce(ctx, a); err != nil {
+				a.withoutWAL.Store(false)
+			}
+		}
+		if !errors.Is(err, errStray) {
 			break
 		}
 	}
@@ -302,7 +348,7 @@ func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
 		return nil, err
 	}
 	if err = oldEnough(w.conn.ParameterStatus("server_version")); err == nil {
-		w.line.timeline, err = w.primaryOf(ctx, a.settings)
+		w.line.timeline, err = w.primaryOf(ctx, a.settings, a.timeline())
 	}
 	if err == nil && w.line.timeline == "" {
 		err = fmt.Errorf("%s: %w", h.name, errStandby)
@@ -330,8 +376,8 @@ func oldEnough(version string) error {
 // primaryOf returns the timeline of which the server is the primary; "" for a standby. The
 // message runs first before it. The query has a transaction that never waits, whatever the role's
 // defaults are; this covers a scout's connection too, which sets no settings first.
-func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
-	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+sqlTimeline).ReadAll()
+func (w *wire) primaryOf(ctx context.Context, first, query string) (timeline string, err error) {
+	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+query).ReadAll()
 	if err != nil {
 		return "", w.lost(ctx, err)
 	}
@@ -353,15 +399,26 @@ func (h host) dial(ctx context.Context) (*wire, error) {
 	var sealed atomic.Bool
 	var last atomic.Pointer[line] // of the ways that were tried, the one that connected
 	w.mayDial = func(may bool) { sealed.Store(!may) }
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: 5 * time.Second,
-		Interval: 2 * time.Second, Count: 4,
-	}, Control: giveUpEarly}
+	dial := h.hooks.Dial
+	if dial != nil { // it gets the host's name
+		config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	} else {
+		dial = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 5 * time.Second,
+			Interval: 2 * time.Second, Count: 4,
+		}, Control: giveUpEarly}).DialContext
+	}
+	if h.hooks.Password != nil {
+		var err error
+		if config.Password, err = h.hooks.Password(ctx); err != nil {
+			return nil, fmt.Errorf("the password of a new connection: %w", err)
+		}
+	}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if sealed.Load() {
 			return nil, errConnection
 		}
-		conn, err := dialer.DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -26,6 +26,7 @@ type Config struct {
 	Now           func() time.Time
 	Callbacks     *callback.Callbacks
 	Died          func() // this process counts as dead, or soon may
+	Hooks         Hooks
 }
 
 // An Engine is an open database of a server.
@@ -63,6 +64,7 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.hook(config.Hooks)
 	e := &Engine{
 		address: a, scout: newScout(a), config: config, patience: primaryPatience,
 		alonePatience: alonePatience, losers: make(chan struct{}, 1),

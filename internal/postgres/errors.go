@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"selvedge/internal/callback"
 	"selvedge/internal/engine"
 )
 
@@ -32,6 +33,9 @@ func isLost(err error) bool {
 	if _, ended := errors.AsType[*interruption](err); ended {
 		return false
 	}
+	if _, gone := errors.AsType[*callback.Gone](err); gone {
+		return false
+	}
 	switch s := state(err); {
 	// shut down, crashed, starting, idle for too long
 	case s == "57P01", s == "57P02", s == "57P03", s == "57P05", s == "25P03", strings.HasPrefix(s, "08"):
@@ -47,6 +51,12 @@ func isLost(err error) bool {
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
 	return refused || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed)
+}
+
+// isRefused reports whether the server answered a question of ours with a refusal, and goes on.
+func isRefused(err error) bool {
+	_, unreached := errors.AsType[*unreached](err)
+	return state(err) != "" && !unreached && !isLost(err)
 }
 
 // errConnection stands for an error of pgconn that has no type: the connection was already

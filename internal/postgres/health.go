@@ -72,7 +72,7 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 			return err
 		}
 		h = engine.Health{FileBytes: z.Bytes, PageSize: z.Page, Pages: z.Bytes / z.Page, Server: &engine.Server{}}
-		h.WALBytes, err = lookAtServer(x, h.Server)
+		h.WALBytes, err = e.lookAtServer(x, h.Server)
 		return err
 	}).Err
 	h.LongestRead, h.LongestReadFor, _ = e.calls.oldest(false)
@@ -82,8 +82,9 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	return h, err
 }
 
-// lookAtServer also returns the size of the WAL, if the user may see it.
-func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
+// lookAtServer also returns the size of the WAL, if the user may see it. Without functions of the WAL,
+// the standbys and the slots are missing.
+func (e *Engine) lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	row := struct {
 		*engine.Server
 		SeesWAL bool `db:"sees_wal"`
@@ -98,6 +99,9 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	err = x.Get(&s.Oldest, sqlOldestTransaction, nil)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return 0, err
+	}
+	if e.address.withoutWAL.Load() {
+		return 0, nil
 	}
 	if err := x.Select(&s.Standbys, sqlStandbys, nil); err != nil {
 		return 0, err

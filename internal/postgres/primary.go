@@ -197,7 +197,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 					return
 				}
 			}
-			timeline, err := w.primaryOf(within, "")
+			timeline, err := w.primaryOf(within, "", s.address.timeline())
 			switch {
 			case err != nil:
 				_ = w.Close()
