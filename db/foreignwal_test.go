@@ -416,6 +416,30 @@ func TestOpen_CopyAtAnyMomentOpens(t *testing.T) {
 	}
 }
 
+// The transaction that raises the counter of epochs again, after one that drew an epoch was undone, may be
+// the first in the WAL. It gives the WAL a number too, so the WAL is known for another file's.
+func TestOpen_WALAfterUndoneEpochIsForeignElsewhere(t *testing.T) {
+	path, d := openTable(t, numbers)
+	move, end := checkpoints(t, path)
+	defer end()
+	must(t, insertNumber(d, "live", 0))
+	must(t, move("TRUNCATE"))
+	other := filepath.Join(t.TempDir(), "older.db")
+	copyFile(t, path, other)
+	must(t, insertNumber(d, "live", 1))
+	must(t, move("TRUNCATE"))
+	if err := d.Write(t.Context(), "fail", func(tx *db.Tx) error {
+		_, err := d.ReserveTx(tx, "port", "80", db.ReserveOptions{})
+		return errors.Join(err, fs.ErrInvalid)
+	}); !errors.Is(err, fs.ErrInvalid) {
+		t.Fatal(err)
+	}
+	copyFile(t, path+"-wal", other+"-wal")
+	if _, err := db.Open(t.Context(), other, db.Options{}); !errors.Is(err, db.ErrReplaced) {
+		t.Errorf("a file beside the WAL of a newer one: %v", err)
+	}
+}
+
 // insertMany adds 4 MB, which SQLite writes to the WAL before the commit.
 func insertMany(tx *db.Tx) error {
 	_, err := tx.Exec(`INSERT INTO numbers (name, n) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1

@@ -46,7 +46,7 @@ func (w *writer) keepDrawn() {
 	if len(w.drawn) == 0 || w.engine.usable() != nil {
 		return
 	}
-	if _, err := w.session.exec(sqlBeginImmediate); err != nil {
+	if err := w.session.begin(); err != nil {
 		return
 	}
 	err := w.raiseCounters()
