@@ -168,8 +168,8 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 // WAL ignores busy_timeout.
 func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 	if !wal {
-		if e.config.KeepSchema {
-			return nil, e.config.Ladder.TooOld(engine.Versions{})
+		if err := e.mayConvert(ctx); err != nil {
+			return nil, err
 		}
 		if err := e.migrate(ctx, engine.Versions{}, e.config.SchemaVersion, up); err != nil {
 			return nil, err
@@ -216,6 +216,21 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 		return nil, closeAfter(s, err)
 	}
 	return s, nil
+}
+
+// mayConvert returns an error if the file, which isn't in WAL mode, as a fresh backup, must not be
+// changed because it has an older schema.
+func (e *Engine) mayConvert(ctx context.Context) error {
+	if !e.config.KeepSchema {
+		return nil
+	}
+	return withSession(ctx, e.path, roleReader, e.config, func(s *session) error {
+		have, err := readVersions(s.Get)
+		if err == nil && have.Schema < e.config.Ladder.Step(e.config.SchemaVersion).Version {
+			err = e.config.Ladder.TooOld(have)
+		}
+		return err
+	})
 }
 
 // mayWrite detects a file that SQLite opened only for reading, without an error, because it could
