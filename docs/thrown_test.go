@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -571,6 +572,9 @@ var throws = map[string]func(x *thrower) error{
 var rowOfFunctions = regexp.MustCompile(
 	`^\| (\x60.*) \| .* \| (raised|error|own) \| (ends|error) \| (refused|works) \|$`)
 
+// ofServers are functions that a file never calls.
+var ofServers = []string{"db.WithWaits(tell)", "db.Options.Password", "db.Options.Dial"}
+
 func TestFunctions_ThrowAsTheTableSays(t *testing.T) {
 	page, err := os.ReadFile("functions.md")
 	must0(t, err)
@@ -584,7 +588,7 @@ func TestFunctions_ThrowAsTheTableSays(t *testing.T) {
 			name = strings.Trim(name, "`")
 			call := throws[name]
 			if call == nil {
-				if name != "db.WithWaits(tell)" { // a file has none
+				if !slices.Contains(ofServers, name) {
 					t.Errorf("nothing throws in %s", name)
 				}
 				continue

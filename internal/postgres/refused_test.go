@@ -194,6 +194,20 @@ func TestPostgres_OpenWaitsForServerThatStarts(t *testing.T) {
 	}
 }
 
+// As some managed services do, which have one address.
+func TestPostgres_ServerWithoutWALFunctionsIsUsed(t *testing.T) {
+	address := dbtest.Postgres(t)
+	role := roleOf(t, address)
+	dbtest.PostgresExec(t, address, "CREATE SCHEMA selvedge AUTHORIZATION "+role+
+		"; REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC")
+	e := open(t, address+"&user="+role)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	h, err := e.Health(t.Context())
+	if err != nil || len(h.Server.Standbys)+len(h.Server.Slots) > 0 {
+		t.Errorf("its health: %+v, %v", h.Server, err)
+	}
+}
+
 // A role with fewer connections than a handle asks for, and as many as it needs: no call fails.
 func TestPostgres_TooFewConnectionsAreAWait(t *testing.T) {
 	address := dbtest.Postgres(t)
