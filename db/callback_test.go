@@ -173,7 +173,7 @@ func TestReadRunsItsFunctionOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer locks.Close() //nolint:errcheck // only a lock
+	defer locks.Close() //nolint:errcheck // a lock file
 	locks.SetMaxOpenConns(1)
 	if _, err := locks.Exec("BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestACallbackMayUseAnyOtherFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.Close() //nolint:errcheck // in memory
+		defer d.Close() //nolint:errcheck // a writer to memory
 		files = append(files, d)
 	}
 	ctx := context.Background()
@@ -321,7 +321,7 @@ func TestOpenEndsWithItsContextBehindAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Wait() }()
-	defer in.Close() //nolint:errcheck // ends it
+	defer in.Close() //nolint:errcheck // closing it ends the process
 	if _, err := fmt.Fprintln(in, "PRAGMA locking_mode=EXCLUSIVE; INSERT INTO numbers (name, n) VALUES ('x', "+
 		"1); SELECT 'held';"); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func checked(t *testing.T, path string, o db.Options) maintenance.Examination {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	x, err := maintenance.Examine(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestAFileAtRestIsCheckedTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	inUse := checked(t, path, db.Options{ReadOnly: true})
 	if len(atRest.Problems) != 2 || len(inUse.Problems) != 2 {
 		t.Errorf("at rest %v, in use %v", atRest.Problems, inUse.Problems)
@@ -456,7 +456,7 @@ func TestAValueThatATableCannotHoldIsCorrupt(t *testing.T) {
 	if d, err = db.Open(t.Context(), path, db.Options{ReadOnly: true}); err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	const query = "SELECT id, recorded_at FROM run_records"
 	type record struct {
 		ID         int64 `db:"id"`

@@ -24,7 +24,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // the example ends
+	defer d.Close() //nolint:errcheck // this is an example
 
 	problems, err := d.Check(ctx)
 	fmt.Println(len(problems), err)
@@ -38,7 +38,7 @@ func ExampleDB_Write() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // the example ends
+	defer d.Close() //nolint:errcheck // this is an example
 
 	err = d.Write(ctx, "two scopes, or none", func(tx *db.Tx) error {
 		if _, err := tx.Store().Scope("home"); err != nil {

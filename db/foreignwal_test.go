@@ -262,7 +262,7 @@ func TestOpen_WALOfAnotherProgramIsRecovered(t *testing.T) {
 			fromOutside(t, path, first)
 			pool, err := sql.Open("sqlite", "file:"+path)
 			must(t, err)
-			defer pool.Close() //nolint:errcheck // of a test
+			defer pool.Close() //nolint:errcheck // a test
 			pool.SetMaxOpenConns(1)
 			for s := range strings.SplitSeq(script, "; ") {
 				_, err := pool.Exec(s)

@@ -77,7 +77,7 @@ func TestTheFileIsBornWithItsSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer outside.Close() //nolint:errcheck // only read
+	defer outside.Close() //nolint:errcheck // opened for reading only
 	for pragma, want := range map[string]string{
 		"application_id": fmt.Sprint(sqlite.ApplicationID),
 		"auto_vacuum":    "2",
@@ -466,7 +466,7 @@ func makeForeign(t *testing.T, path, script string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // opened for reading only
 	if _, err := file.Read(header); err != nil || binary.BigEndian.Uint32(header[68:]) != 0 {
 		t.Fatalf("the foreign file's application_id is not 0 (%v)", err)
 	}

@@ -266,7 +266,7 @@ func TestPostgres_FailedRenewalMeansLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer keeper.Close(t.Context()) //nolint:errcheck // the database goes next
+	defer keeper.Close(t.Context()) //nolint:errcheck // the database is dropped next
 	if _, err := keeper.Exec(t.Context(),
 		"BEGIN; SELECT * FROM selvedge.owner_beats FOR SHARE").ReadAll(); err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func TestSalvageTakesTheCommitsInTheWALToo(t *testing.T) {
 	if d, err = db.Open(t.Context(), path, db.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // only copied from
+	defer d.Close() //nolint:errcheck // opened for reading only
 	write(t, d, "INSERT INTO scopes (name, checksum) VALUES ('committed', ?)", txn.Checksum("committed"))
 	write(t, d, "UPDATE runs SET intent = 'end', checksum = NULL")
 	write(t, d, "UPDATE run_records SET checksum = NULL, raw = "+

@@ -87,7 +87,7 @@ func TestEveryChangedCellIsNoticed(t *testing.T) {
 		if c.derived[kind], err = tree.Derive(ctx, l, dir, Options{}, d.Path()); err != nil {
 			t.Fatal(err)
 		}
-		defer c.derived[kind].Close() //nolint:errcheck // in memory
+		defer c.derived[kind].Close() //nolint:errcheck // a writer to memory
 	}
 	if c.noticed("") {
 		t.Fatal("something is noticed before anything is changed")

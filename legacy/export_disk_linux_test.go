@@ -21,7 +21,7 @@ func TestRootExport_FullDiskLeavesNothing(t *testing.T) {
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=500k"); err != nil {
 		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
 	}
-	defer unix.Unmount(disk, 0) //nolint:errcheck // of a test
+	defer unix.Unmount(disk, 0) //nolint:errcheck // a test
 	for range 2 {
 		if _, err := Export(context.Background(), d, Runs, filepath.Join(disk, "out"), Options{}); !errors.Is(err,
 			unix.ENOSPC) {

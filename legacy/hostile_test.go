@@ -51,7 +51,7 @@ func bindSocket(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(short) //nolint:errcheck // of a test
+	defer os.RemoveAll(short) //nolint:errcheck // a test
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(short, "s"), Net: "unix"})
 	if err != nil {
 		return err

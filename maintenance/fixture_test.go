@@ -218,7 +218,7 @@ func answers(ctx context.Context, path string) (lines []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	a := &answering{ctx: ctx, d: d}
 	for _, scope := range []string{"", "other", "imported"} {
 		a.runs(runs.NewStore(d, runs.Options{Scope: scope}))

@@ -158,7 +158,7 @@ func TestEveryRowThatIsWrittenHasAChecksum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	x, err := maintenance.Examine(t.Context(), d)
 	if err != nil || len(x.Problems) > 0 {
 		t.Fatal(x.Problems, err)

@@ -74,7 +74,7 @@ WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY s.nam
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close() //nolint:errcheck // only read
+	defer rows.Close() //nolint:errcheck // opened for reading only
 	for rows.Next() {
 		var one cell
 		if err := rows.Scan(&one.table, &one.column, &one.kind, &one.key, &one.nullable); err != nil {

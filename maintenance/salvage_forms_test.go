@@ -190,13 +190,13 @@ func contentOf(t *testing.T, path string) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // only read
+	defer c.Close() //nolint:errcheck // opened for reading only
 	texts := func(query string) (list []string) {
 		rows, err := c.QueryContext(t.Context(), query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer rows.Close() //nolint:errcheck // what went wrong is in Err
+		defer rows.Close() //nolint:errcheck // Err returns the error
 		for rows.Next() {
 			var text string
 			if err := rows.Scan(&text); err != nil {

@@ -33,7 +33,7 @@ func places(t *testing.T, path string) (list []place) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // only read
+	defer c.Close() //nolint:errcheck // opened for reading only
 	rows, err := c.QueryContext(t.Context(), `SELECT d.name, d.pageno, d.pagetype, d.ncell, d.path LIKE '%+%',
 	coalesce(l.wr, 0) FROM dbstat AS d
 JOIN pragma_table_list AS l ON l.name = d.name AND l.schema = 'main'
@@ -41,7 +41,7 @@ WHERE d.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND d.name NOT IN ('selvedge_file',
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	defer rows.Close() //nolint:errcheck // Err returns the error
 	for rows.Next() {
 		var p place
 		var rowless bool
@@ -79,7 +79,7 @@ func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("SELVEDGE_SEED")
 	if text == "" {
-		return uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+		return uint64(time.Now().UnixNano()) //nolint:gosec // any number does
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

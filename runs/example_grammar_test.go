@@ -207,14 +207,14 @@ func ExampleStore_Recover() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir) //nolint:errcheck // this is an example
 	leave(filepath.Join(dir, "agents.db"))
 
 	d, err := db.Open(ctx, filepath.Join(dir, "agents.db"), db.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	freed, err := traces.Recover(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func leave(path string) {
 // A run that is held: nobody else can hold it, and what is written under a lease that was lost is refused.
 func ExampleStore_Begin() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 
 	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build"})
@@ -265,7 +265,7 @@ func ExampleStore_Begin() {
 // One process leaves a run open, and another goes on with it.
 func ExampleStore_Resume() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	first, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"})
 	if err != nil {
@@ -289,7 +289,7 @@ func ExampleStore_Resume() {
 // The epoch is what a program has to remember of a run that it holds.
 func ExampleStore_Reattach() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"})
 	if err != nil {
@@ -313,7 +313,7 @@ func ExampleStore_Reattach() {
 // use twice.
 func ExampleTraceRecord_Usage() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	err := traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
 		runs.Unknown{Kind: "model_turn", Raw: []byte(

@@ -27,7 +27,7 @@ func exampleFile() *db.DB {
 
 func Example() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 
 	err := traces.WriteStarted(ctx, runs.Started{
@@ -68,7 +68,7 @@ func Example() {
 
 func ExampleStore_Trace() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	err := traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
 		runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight},
@@ -92,7 +92,7 @@ func ExampleStore_Trace() {
 
 func ExampleStore_Append() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	batch := runs.Batch{
 		AgentID: "agent-a", RunID: "run-1", Key: "request-17",
@@ -110,7 +110,7 @@ func ExampleStore_Append() {
 
 func ExampleStore_Page() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	for i := range 5 {
 		err := traces.WriteStarted(ctx, runs.Started{
@@ -144,7 +144,7 @@ func ExampleStore_Page() {
 
 func ExampleStore_AdoptOrphans() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	if err := traces.WriteStarted(ctx, runs.Started{
 		RunID: "run-1", AgentID: "agent-a",
@@ -163,7 +163,7 @@ func ExampleStore_AdoptOrphans() {
 // Records as they come, from whichever process, until the run has ended. A cursor that is kept goes on later.
 func ExampleStore_Follow() {
 	d := exampleFile()
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 	if err := traces.WriteStarted(ctx, runs.Started{
 		RunID: "run-1", AgentID: "agent-a",

@@ -127,7 +127,7 @@ func holdsRecord(root tree.Folder, path string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	first, err := readerOf(f, size, 64<<10).next()
 	return err == nil && slices.ContainsFunc(first.records, func(r record) bool {
 		return r.record != nil

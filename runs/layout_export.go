@@ -146,7 +146,7 @@ func (layout) ReadBack(root tree.Folder, path string, say func(file string, line
 		say(path, 0, root.Why(path, err))
 		return nil
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	in := bufio.NewReaderSize(f, 256<<10)
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')

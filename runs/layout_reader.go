@@ -19,7 +19,7 @@ func (layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tre
 	if err != nil {
 		return in.send(&step{kind: stepUnread, reason: t.Folder.Why(path, err)})
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	file.size = size
 	in.lines = readerOf(f, size, min(pieceBytes, t.Options.Batch()))
 	err = in.run(ctx)

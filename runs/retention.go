@@ -89,7 +89,7 @@ func readConfig(path string) (text []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	return io.ReadAll(io.LimitReader(f, info.Size()))
 }
 

@@ -72,7 +72,7 @@ func (a *app) completeFrom(find finder) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		defer d.Close() //nolint:errcheck // it was only read
+		defer d.Close() //nolint:errcheck // opened for reading only
 		if found, err = find(ctx, d, prefix); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

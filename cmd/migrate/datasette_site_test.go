@@ -37,7 +37,7 @@ func TestDatasetteLinksRows(t *testing.T) {
 	if err := os.WriteFile(metadata, []byte(stdout), 0o600); exit != 0 || err != nil {
 		t.Fatalf("exit %d: %s, %v", exit, stderr, err)
 	}
-	//nolint:gosec // what make datasette installed
+	//nolint:gosec // the path that make datasette installs
 	server := exec.CommandContext(t.Context(), program,
 		"serve", file, "--metadata", metadata, "--port", fmt.Sprint(port))
 	var said strings.Builder
@@ -52,7 +52,7 @@ func TestDatasetteLinksRows(t *testing.T) {
 	get := func(address string) string {
 		t.Helper()
 		for began := time.Now(); ; {
-			answer, err := http.Get(address) //nolint:noctx // of our own server
+			answer, err := http.Get(address) //nolint:noctx // a request to our own server
 			if err != nil && time.Since(began) < 30*time.Second {
 				continue // it is starting
 			}

@@ -139,11 +139,11 @@ func (a *app) report(err error) int {
 		_ = writeJSON(&jsonEscaper{to: a.stderr}, errorAnswer{detail}) // it can be reported nowhere else
 		return k.exit
 	}
-	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above
+	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // stderr may be closed
 	if hint != "" {
 		// The first of several lines introduces the others.
 		lines := each(strings.Split(hint, "\n"), printable)
-		fmt.Fprintf(a.stderr, "hint: %s\n", strings.Join(lines, "\n  ")) //nolint:errcheck // as above
+		fmt.Fprintf(a.stderr, "hint: %s\n", strings.Join(lines, "\n  ")) //nolint:errcheck // stderr may be closed
 	}
 	return k.exit
 }

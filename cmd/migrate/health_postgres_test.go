@@ -66,7 +66,7 @@ func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer holder.Close(t.Context()) //nolint:errcheck // the server goes next
+	defer holder.Close(t.Context()) //nolint:errcheck // the server is stopped next
 	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(1)").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer waiter.Close(t.Context()) //nolint:errcheck // the server goes next
+	defer waiter.Close(t.Context()) //nolint:errcheck // the server is stopped next
 	waited := make(chan error, 1)
 	go func() {
 		_, err := waiter.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)").ReadAll()
@@ -148,7 +148,7 @@ func saysForWhomItWaits(t *testing.T, address, done string, words ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer holder.Close(t.Context()) //nolint:errcheck // the database goes next
+	defer holder.Close(t.Context()) //nolint:errcheck // the database is dropped next
 	if _, err := holder.Exec(t.Context(), "BEGIN; "+done).ReadAll(); err != nil {
 		t.Fatal(err)
 	}

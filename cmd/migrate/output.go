@@ -82,7 +82,7 @@ func stream[T any](
 	a *app, head string, items iter.Seq2[T, error], encode func(T) ([]byte, error), tail func() string,
 ) error {
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	out.WriteString(head + "[") //nolint:errcheck // Flush tells
+	out.WriteString(head + "[") //nolint:errcheck // Flush returns the error
 	comma := ""
 	for item, err := range items {
 		var text []byte
@@ -93,12 +93,12 @@ func stream[T any](
 			return err
 		}
 		if text != nil {
-			out.WriteString(comma) //nolint:errcheck // Flush tells
-			out.Write(text)        //nolint:errcheck // Flush tells
+			out.WriteString(comma) //nolint:errcheck // Flush returns the error
+			out.Write(text)        //nolint:errcheck // Flush returns the error
 			comma = ","
 		}
 	}
-	out.WriteString("]" + tail() + "\n") //nolint:errcheck // Flush tells
+	out.WriteString("]" + tail() + "\n") //nolint:errcheck // Flush returns the error
 	return out.Flush()
 }
 
@@ -159,7 +159,7 @@ func (a *app) noteBelow(format string, args ...any) {
 // note writes a note for people to stderr, apart from the answer.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		io.WriteString(a.stderr, line(format, args...)+"\n") //nolint:errcheck // it is not missed
+		io.WriteString(a.stderr, line(format, args...)+"\n") //nolint:errcheck // a note may be lost
 	}
 }
 

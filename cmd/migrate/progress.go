@@ -91,14 +91,14 @@ func (p *progress) show(done, total int64) {
 	}
 	if total > 0 && p.bar.GetMax64() != total {
 		p.bar.ChangeMax64(total)
-		p.bar.RenderBlank() //nolint:errcheck // see above
+		p.bar.RenderBlank() //nolint:errcheck // a progress bar may fail
 		return              // its clock begins here: a rate computed now would be that of an instant
 	}
-	p.bar.Set64(done) //nolint:errcheck // see above
+	p.bar.Set64(done) //nolint:errcheck // a progress bar may fail
 }
 
 func (p *progress) finish() {
 	if p.bar != nil {
-		p.bar.Finish() //nolint:errcheck // see above
+		p.bar.Finish() //nolint:errcheck // a progress bar may fail
 	}
 }

@@ -147,7 +147,7 @@ func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined
 		return err
 	}
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	out.Write(append(bytes.TrimSuffix(text, []byte("null}")), '"')) //nolint:errcheck // Flush tells
+	out.Write(append(bytes.TrimSuffix(text, []byte("null}")), '"')) //nolint:errcheck // Flush returns the error
 	encoder := base64.NewEncoder(base64.StdEncoding, out)
 	if err := legacy.QuarantineRaw(ctx, d, q.ID, encoder); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined
 	if err := encoder.Close(); err != nil {
 		return err
 	}
-	out.WriteString("\"}\n") //nolint:errcheck // as above
+	out.WriteString("\"}\n") //nolint:errcheck // Flush returns the error
 	return out.Flush()
 }
 

@@ -83,7 +83,7 @@ func (p *pair) sorts() {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		defer d.Close() //nolint:errcheck // only read
+		defer d.Close() //nolint:errcheck // opened for reading only
 		if err := d.Read(p.t.Context(), "order", func(rx *db.Rx) error {
 			all, err := rx.Store().Relations()
 			for _, r := range all {

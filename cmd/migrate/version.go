@@ -51,7 +51,7 @@ func (a *app) version(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer memory.Close() //nolint:errcheck // it held nothing
+	defer memory.Close() //nolint:errcheck // a database in memory
 	stats, err := memory.Stats(ctx)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func holding(t *testing.T, stdin string, words ...string) *exec.Cmd {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is to be gone
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // the process is killed
 	if _, err := in.Write([]byte(stdin)); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func judgeWait(t *testing.T, c *exec.Cmd, stderr io.Reader, pid int, began time.
 	for lines.Scan() {
 		continue
 	}
-	c.Wait() //nolint:errcheck // the exit code tells
+	c.Wait() //nolint:errcheck // the exit code is checked
 	if c.ProcessState.ExitCode() != kindInterrupted.exit {
 		t.Errorf("exit %d", c.ProcessState.ExitCode())
 	}

@@ -61,7 +61,7 @@ func Integers(ctx context.Context, c Conn, query string) (list []int64, err erro
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	defer rows.Close() //nolint:errcheck // Err returns the error
 	for rows.Next() {
 		var n int64
 		if err := rows.Scan(&n); err != nil {

@@ -162,7 +162,7 @@ func parses(ctx context.Context, text string) bool {
 	if err != nil {
 		return true
 	}
-	defer c.Close() //nolint:errcheck // in memory
+	defer c.Close() //nolint:errcheck // a writer to memory
 	_, err = c.ExecContext(ctx, text)
 	return err == nil
 }

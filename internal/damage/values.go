@@ -78,7 +78,7 @@ WHERE t.schema = 'main' AND t.type = 'table' AND t.strict AND c.name = ? AND ins
 	if err != nil {
 		return "", false
 	}
-	defer rows.Close() //nolint:errcheck // only read
+	defer rows.Close() //nolint:errcheck // opened for reading only
 	if rows.Next() {
 		_ = rows.Scan(&table, &notNull)
 	}

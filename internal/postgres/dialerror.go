@@ -44,7 +44,7 @@ func (u *unreached) Unwrap() error { return u.err }
 
 // reasons are the innermost errors of err.
 func reasons(err error) []string {
-	switch e := err.(type) { //nolint:errorlint // every level is looked at
+	switch e := err.(type) { //nolint:errorlint // the loop unwraps it
 	case interface{ Unwrap() []error }:
 		var all []string
 		for _, one := range e.Unwrap() {
@@ -58,7 +58,7 @@ func reasons(err error) []string {
 			return reasons(inner)
 		}
 	}
-	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // this one
+	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // the outermost error
 		return []string{"it is silent"}
 	}
 	return []string{err.Error()}

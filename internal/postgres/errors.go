@@ -108,7 +108,7 @@ func isStale(err error) bool {
 // failure classifies an error of the server or of the connection. Other errors, and failures, pass
 // as they are.
 func failure(err error) error {
-	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // the engine returns it unwrapped
 		return err
 	}
 	if _, said := errors.AsType[*engine.Failure](err); said {

@@ -282,7 +282,7 @@ func (h *home) leave(e *Engine) error {
 	defer cancel()
 	s, err := e.newSession(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // its moment passes by itself
+		return nil //nolint:nilerr // the row expires by itself
 	}
 	s.wire.ctx = ctx
 	if _, err := s.exec(sqlDropOwner, id, token[:]); err != nil &&

@@ -163,7 +163,7 @@ func (e *Engine) works(ctx context.Context, s *session) bool {
 	if err != nil {
 		return false
 	}
-	defer w.Close() //nolint:errcheck // what it said is told
+	defer w.Close() //nolint:errcheck // the answer is read
 	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlWorks, s.wire.conn.PID())).ReadAll()
 	return err == nil && len(results[0].Rows) == 1
 }
@@ -190,7 +190,7 @@ func (e *Engine) trySettle(s *session) (happened bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer w.Close() //nolint:errcheck // what it said is told
+	defer w.Close() //nolint:errcheck // the answer is read
 	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlSettle, s.row)).ReadAll()
 	switch {
 	case err != nil:

@@ -77,7 +77,7 @@ func (x *rx) interrupted() error { return &interruption{context.Cause(x.ctx)} }
 
 // after examines, when a statement failed, the state of the transaction.
 func (x *rx) after(err error) error {
-	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from get
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // the engine returns it unwrapped
 		return err
 	}
 	if x.ctx != nil && x.ctx.Err() != nil {

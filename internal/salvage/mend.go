@@ -133,7 +133,7 @@ func (b *Bringing) otherwise(ctx context.Context, query string) (where string, e
 	if err != nil {
 		return "", err
 	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	defer rows.Close() //nolint:errcheck // Err returns the error
 	var keys []string
 	for rows.Next() {
 		var key, sum int64

@@ -192,7 +192,7 @@ WHERE l.schema = 'main' AND l.type = 'table' AND l.name NOT LIKE 'sqlite\_%' ESC
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	defer rows.Close() //nolint:errcheck // Err returns the error
 	for rows.Next() {
 		t := &table{alias: -1, inserted: map[int]string{}}
 		if err := rows.Scan(&t.name, &t.rowless, &t.strict, &t.root); err != nil {

@@ -272,7 +272,7 @@ func (p *part) give(dest string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // nothing was written through it
+	defer dir.Close() //nolint:errcheck // nothing was written
 	if err := machine.RenameNew(p.path, dest); err != nil {
 		return err
 	}

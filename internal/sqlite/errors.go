@@ -180,7 +180,7 @@ func unknown(err error) error {
 // the row holds a value that its table does not allow. It returns an error of SQLite, and one of
 // the reader's own, unchanged.
 func (s *session) spoiled(err error, query string, args []any) error {
-	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from scan.One
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // scan.One returns it unwrapped
 		return err
 	}
 	if code(err) != 0 || !repeatable(query) {
@@ -190,7 +190,7 @@ func (s *session) spoiled(err error, query string, args []any) error {
 	if failed != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // only read
+	defer rows.Close() //nolint:errcheck // opened for reading only
 	for rows.Next() {
 		if wrong := damage.Wrong(background, s.conn, query, rows); wrong != nil {
 			return spoiled(wrong)

@@ -342,7 +342,7 @@ func (l *lookout) watch(e *Engine) error {
 	}
 	place, err := machine.WatchPlace(e.path)
 	if err != nil {
-		return nil //nolint:nilerr // the system tells nothing, or has no watch left: looks do it
+		return nil //nolint:nilerr // without a watch, polls notice it
 	}
 	l.place = place
 	e.beside.forget()

@@ -109,7 +109,7 @@ func (x *rx) end() error {
 // after checks, when a statement of a write failed, whether SQLite ended the whole transaction with
 // it, as it does on a full disk, on an I/O error, for OR ROLLBACK, and for an interrupted change.
 func (x *rx) after(err error) error {
-	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from scan.One
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // scan.One returns it unwrapped
 		return err
 	}
 	if x.ctx != nil {

@@ -265,7 +265,7 @@ func (s *session) number() error {
 	return err
 }
 
-func newNumber() uint32 { return rand.Uint32() } //nolint:gosec // it is no secret
+func newNumber() uint32 { return rand.Uint32() } //nolint:gosec // not a secret
 
 func sqlNumber(n uint32) string {
 	return fmt.Sprintf("PRAGMA user_version = %d", int32(n)) //nolint:gosec // its two's complement

@@ -13,7 +13,7 @@ func TestObserve_ReportsSystemWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close() //nolint:errcheck // only read
+	defer e.Close() //nolint:errcheck // opened for reading only
 	o, err := e.newObserver(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -235,14 +235,14 @@ func ExampleStore_Recover() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir) //nolint:errcheck // this is an example
 	leave(filepath.Join(dir, "agents.db"))
 
 	d, err := db.Open(ctx, filepath.Join(dir, "agents.db"), db.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	store := live.NewStore(d, live.Options{})
 	freed, err := store.Recover(ctx)
 	if err != nil {

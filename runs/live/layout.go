@@ -140,7 +140,7 @@ func namedAfterSession(root tree.Folder, path, stem string) bool {
 	if err != nil {
 		return true
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	head := make([]byte, 64<<10)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -99,7 +99,7 @@ func Check(t testing.TB, path string) {
 		t.Errorf("open %s to check it: %v", path, err)
 		return
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	problems, err := d.Check(ctx)
 	if err != nil {
 		t.Errorf("check %s: %v", path, err)

@@ -40,7 +40,7 @@ max_client_conn = 400
 default_pool_size = 100
 server_reset_query = DISCARD ALL
 `, server.Host, server.Port, server.User, mode, dir)
-	if err := os.WriteFile(path, []byte(settings), 0o644); err != nil { //nolint:gosec // it has no secret
+	if err := os.WriteFile(path, []byte(settings), 0o644); err != nil { //nolint:gosec // not a secret
 		t.Fatal(err)
 	}
 	command := []string{"pgbouncer", "-q", path}

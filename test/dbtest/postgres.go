@@ -224,7 +224,7 @@ func PostgresSchema(t testing.TB) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() }) //nolint:errcheck // the database goes next
+	t.Cleanup(func() { d.Close() }) //nolint:errcheck // the database is dropped next
 	PostgresScript(t, d, "CREATE SCHEMA selvedge")
 	steps, err := fs.Glob(migrations.Postgres(), "*.sql")
 	if err != nil {
@@ -275,7 +275,7 @@ func postgresExec(address, statement string) ([][][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // what it said is here
+	defer conn.Close(ctx) //nolint:errcheck // the answer is read
 	results, err := conn.Exec(ctx, statement).ReadAll()
 	if err != nil {
 		return nil, err

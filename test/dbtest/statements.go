@@ -57,7 +57,7 @@ func PostgresPlans(t testing.TB, address string, statements []string) map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context()) //nolint:errcheck // nothing is left to be told
+	defer conn.Close(t.Context()) //nolint:errcheck // nothing depends on it
 	run := func(text string) [][]byte {
 		results, err := conn.Exec(t.Context(), text).ReadAll()
 		if err != nil {

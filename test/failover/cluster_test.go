@@ -159,7 +159,7 @@ func (c *cluster) ask(node int, question string) (answer int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer conn.Close(ctx) //nolint:errcheck // it has answered
+	defer conn.Close(ctx) //nolint:errcheck // the answer is read
 	results, err := conn.Exec(ctx, question).ReadAll()
 	if err != nil || len(results[0].Rows) == 0 {
 		return 0, false
@@ -234,7 +234,7 @@ func (c *cluster) noted(node int) bool {
 	if err != nil {
 		return false
 	}
-	defer answer.Body.Close() //nolint:errcheck // it has been read
+	defer answer.Body.Close() //nolint:errcheck // the answer is read
 	text, err := io.ReadAll(answer.Body)
 	return err == nil && strings.Contains(string(text), "sync_standby")
 }

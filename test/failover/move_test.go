@@ -84,7 +84,7 @@ func answersOf(t *testing.T, path string) (lines []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // it only reads
+	defer d.Close() //nolint:errcheck // opened for reading only
 	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
 		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	for n := range movedRuns {

@@ -64,7 +64,7 @@ func (w *teller) say(words ...string) {
 	for i, word := range words {
 		words[i] = strings.NewReplacer("\n", " ", "\t", " ").Replace(word)
 	}
-	fmt.Fprintln(w.out, strings.Join(words, "\t")) //nolint:errcheck // who reads is gone then
+	fmt.Fprintln(w.out, strings.Join(words, "\t")) //nolint:errcheck // the reader is gone then
 }
 
 // A writer is one process that writes.

@@ -65,7 +65,7 @@ func TestPostgres_PgBouncerTransactionModeIsRefused(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer d.Close() //nolint:errcheck // the pooler goes
+			defer d.Close() //nolint:errcheck // the pooler is stopped next
 			if _, err := runs.NewStore(d, runs.Options{}).ListRuns(t.Context(), "a"); err != nil {
 				return err
 			}

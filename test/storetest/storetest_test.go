@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return err
 		}
-		defer d.Close() //nolint:errcheck // what it did is told already
+		defer d.Close() //nolint:errcheck // errors were reported before
 		return storetest.Serve(context.Background(), d, os.Stdin, os.Stdout)
 	}})
 }

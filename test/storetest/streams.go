@@ -416,7 +416,7 @@ func (open streams[R, X]) ends(t *testing.T, at place) {
 		}, db.ErrClosed},
 	} {
 		d := at.d
-		if c.want == db.ErrClosed { //nolint:errorlint // it is that very one
+		if c.want == db.ErrClosed { //nolint:errorlint // the very same value
 			d = at.open(t)
 		}
 		s := open(t, d, at.scope+", "+what)

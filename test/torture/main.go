@@ -79,7 +79,7 @@ func torture(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // nothing of value
+	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
 	c := &campaign{
 		runner: &runner{dir: folder}, out: out, only: *only, modes: *modes, seed: *seed, jobs: *jobs,
 		budget: *budget, began: time.Now(),
