@@ -78,8 +78,7 @@ func TestPostgres_ExtensionTablesAreIgnored(t *testing.T) {
 func TestPostgresAnOlderServerIsRefused(t *testing.T) {
 	address := dbtest.Postgres(t)
 	version := string(dbtest.PostgresExec(t, address, "SHOW server_version")[0][0])
-	older := "9.6.24"
-	older += strings.Repeat(" ", len(version)-len(older))
+	older := "9.6" + strings.Repeat(" ", len(version)-len("9.6")) // the message keeps its length
 	before := dbtest.PostgresProxy(t, address, func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) },
 		func(to io.Writer, from io.Reader) {
 			buffer := make([]byte, 1<<16)
@@ -95,7 +94,7 @@ func TestPostgresAnOlderServerIsRefused(t *testing.T) {
 			}
 		})
 	if _, err := hinted(t, before, config(t)); !errors.Is(err, engine.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "9.6.24") {
+		!strings.Contains(err.Error(), "9.6") {
 		t.Errorf("it is told %v", err)
 	}
 }
