@@ -177,7 +177,7 @@ func writeTogether(ctx context.Context, path string) ([]appended, error) {
 		}
 	}
 	for _, c := range children {
-		if err := c.tell("go"); err != nil {
+		if err := c.send("go"); err != nil {
 			return nil, err
 		}
 	}

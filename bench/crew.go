@@ -298,7 +298,7 @@ func sendCrew(ctx context.Context, j job, processes int) (all []worked, err erro
 		}
 	}
 	for _, c := range crew {
-		if err := c.tell("go"); err != nil {
+		if err := c.send("go"); err != nil {
 			return nil, err
 		}
 	}

@@ -37,7 +37,7 @@ func startHelper(ctx context.Context, program string, args ...string) (*helper, 
 	return h, h.command.Start()
 }
 
-func (h *helper) tell(line string) error {
+func (h *helper) send(line string) error {
 	_, err := io.WriteString(h.in, line+"\n")
 	return err
 }
@@ -87,7 +87,7 @@ func (s *stage) batchDuel(ctx context.Context, b *bench) (d duel, err error) {
 
 // measure has C SQLite make calls of so many turns.
 func (h *helper) measure(n, turns int) (round, error) {
-	if err := h.tell(fmt.Sprintf("%d %d", n, turns)); err != nil {
+	if err := h.send(fmt.Sprintf("%d %d", n, turns)); err != nil {
 		return round{}, err
 	}
 	line, err := h.answer()

@@ -123,7 +123,7 @@ func listen(ctx context.Context, l listening) (*helper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.tell("go"); err != nil {
+	if err := h.send("go"); err != nil {
 		return nil, err
 	}
 	if l.Every == 0 { // the start of the run

@@ -110,7 +110,7 @@ func memory(ctx context.Context, b *bench) ([]result, error) {
 			return nil, err
 		}
 		var r resident
-		if err := errors.Join(c.tell("go"), c.finish(&r)); err != nil {
+		if err := errors.Join(c.send("go"), c.finish(&r)); err != nil {
 			return nil, err
 		}
 		all = append(all, float64(r.IdleRSS))

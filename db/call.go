@@ -68,7 +68,7 @@ type call struct {
 
 type observed struct {
 	seen Observation
-	told bool
+	done bool
 }
 
 func (d *DB) call(ctx context.Context, why string, writes bool) *call {
@@ -124,31 +124,31 @@ func (c *call) end(out callback.Outcome) error {
 	switch {
 	case out.Panicked:
 		p := &Panic{Value: out.Value, Stack: out.Stack, Committed: out.Committed}
-		_ = c.tell(p) // the first panic is the caller's
+		_ = c.observe(p) // the first panic is the caller's
 		panic(p)
 	case out.Goexit:
-		_ = c.tell(errGoexit)
+		_ = c.observe(errGoexit)
 		runtime.Goexit()
 	}
-	if told := c.tell(err); told != nil {
-		err = errors.Join(err, told)
+	if failed := c.observe(err); failed != nil {
+		err = errors.Join(err, failed)
 	}
 	return err
 }
 
 // left reports a call to the observer when its function ended the calling goroutine.
 func (c *call) left() {
-	if c.observed != nil && !c.observed.told {
-		_ = c.tell(errGoexit)
+	if c.observed != nil && !c.observed.done {
+		_ = c.observe(errGoexit)
 	}
 }
 
-func (c *call) tell(err error) error {
+func (c *call) observe(err error) error {
 	o := c.observed
 	if o == nil {
 		return nil
 	}
-	o.told, o.seen.Err = true, err
+	o.done, o.seen.Err = true, err
 	if !c.began.IsZero() {
 		o.seen.Wait, o.seen.Run = c.began.Sub(c.queued), time.Since(c.began)
 	} else {

@@ -57,8 +57,8 @@ func withListener(ctx context.Context, what string) (context.Context, *listener)
 	return context.WithValue(ctx, listenerKey{}, l), l
 }
 
-// tell runs fn, on a goroutine of its own, which fn may end.
-func (l *listener) tell(fn func()) {
+// call runs fn, on a goroutine of its own, which fn may end.
+func (l *listener) call(fn func()) {
 	l.mu.Lock()
 	failed := l.err != nil
 	l.mu.Unlock()

@@ -22,7 +22,7 @@ type Progress struct {
 // a panic; the call's changes stay.
 func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 	ctx, l := withListener(ctx, toldOfProgress)
-	return engine.WithProgress(ctx, func(p engine.Progress) { l.tell(func() { tell(Progress(p)) }) })
+	return engine.WithProgress(ctx, func(p engine.Progress) { l.call(func() { tell(Progress(p)) }) })
 }
 
 // WithWaits returns a context with which writing calls on a server, and Migrate there, report the
@@ -32,7 +32,7 @@ func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 func WithWaits(ctx context.Context, tell func([]ServerSession)) context.Context {
 	ctx, l := withListener(ctx, toldOfWaits)
 	return engine.WithWaits(ctx, func(holders []engine.Session) {
-		l.tell(
+		l.call(
 			func() { tell(serverSessions(holders)) })
 	})
 }

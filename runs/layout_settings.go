@@ -107,8 +107,8 @@ func withLimits(text []byte, limits RetentionConfig) ([]byte, error) {
 		return text, nil // it means the same, in other numbers
 	}
 	mark := text[:len(text)-len(bytes.TrimPrefix(text, []byte("\ufeff")))]
-	edited := say(text[len(mark):], keyAgeDays, limits.MaxAgeDays, DefaultMaxAgeDays)
-	edited = say(edited, keyPerAgent, int64(limits.MaxPerAgent), DefaultMaxRunsPerAgent)
+	edited := setValue(text[len(mark):], keyAgeDays, limits.MaxAgeDays, DefaultMaxAgeDays)
+	edited = setValue(edited, keyPerAgent, int64(limits.MaxPerAgent), DefaultMaxRunsPerAgent)
 	edited = slices.Concat(mark, edited)
 	if now, err = parseRetention(edited); err != nil || now != limits || !sameButLimits(text, edited) {
 		return nil, errors.New("is written in a way that is not understood well enough to be changed")
@@ -136,10 +136,10 @@ func sameButLimits(a, b []byte) bool {
 	return errOne == nil && errTwo == nil && reflect.DeepEqual(one, two)
 }
 
-// say sets a limit in a TOML text, in which it may be written in each of TOML's ways: in a table,
+// setValue sets a limit in a TOML text, in which it may be written in each of TOML's ways: in a table,
 // inline, or with dotted keys. A limit that is missing is inserted before the others, unless it is
 // the original's default.
-func say(text []byte, key string, value, own int64) []byte {
+func setValue(text []byte, key string, value, own int64) []byte {
 	member := fmt.Sprintf("%s = %d", key, value)
 	at, length, put := len(text), 0, "\n["+tableRuns+"]\n"+member+"\n"
 	if len(text) > 0 && text[len(text)-1] != '\n' {

@@ -229,7 +229,7 @@ agent itself is not asked: what it does under a lease is refused from then on.`,
 		if err := s.UpdateStatus(ctx, e.SessionID, agents.Status(status)); err != nil {
 			return err
 		}
-		return a.say(releaseAnswer{e.SessionID, e.Thread, e.Status, agents.Status(status)},
+		return a.answerLine(releaseAnswer{e.SessionID, e.Thread, e.Status, agents.Status(status)},
 			"agent %s is %s; thread %s is free of it\n", e.SessionID, status, e.Thread)
 	})
 	return a.answering(c, releaseAnswer{})

@@ -75,9 +75,9 @@ func valueFlags(root *cobra.Command) map[string]bool {
 	return takes
 }
 
-// asksForJSON looks for --json without parsing, so that an error in the flags is answered in JSON
+// wantsJSON looks for --json without parsing, so that an error in the flags is answered in JSON
 // too.
-func asksForJSON(args []string) bool {
+func wantsJSON(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}

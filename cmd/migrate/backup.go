@@ -49,5 +49,5 @@ func (a *app) backup(ctx context.Context, dest string) error {
 		return fmt.Errorf("look at the backup: %w", err)
 	}
 	answer.Bytes = info.Size()
-	return a.say(answer, "copied %s to %s (%s)\n", answer.Path, dest, size(answer.Bytes))
+	return a.answerLine(answer, "copied %s to %s (%s)\n", answer.Path, dest, size(answer.Bytes))
 }

@@ -21,7 +21,7 @@ most files need no more.`,
 			if err != nil {
 				return a.openFault(err)
 			}
-			return a.say(done, "%s takes %s; before it was %s\n", done.Path, size(done.After),
+			return a.answerLine(done, "%s takes %s; before it was %s\n", done.Path, size(done.After),
 				size(done.Before))
 		},
 	}, maintenance.Compacted{})

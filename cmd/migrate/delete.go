@@ -70,5 +70,5 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 	if err := a.withProgress(ctx, "", giveBack); err != nil {
 		return err
 	}
-	return a.say(deleteAnswer{d.Path(), store, t.id, t.owner}, "deleted the %s %s\n", n.entity, t.id)
+	return a.answerLine(deleteAnswer{d.Path(), store, t.id, t.owner}, "deleted the %s %s\n", n.entity, t.id)
 }

@@ -89,9 +89,9 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	case errors.Is(err, db.ErrCorrupt): // too damaged to be opened or queried
 		x.damaged("integrity", err.Error())
 	case errors.Is(err, db.ErrFull): // even a reader has no room for SQLite's files beside the file
-		x.say("free space", stateTodo, roomFirst, "%s", err.Error())
+		x.find("free space", stateTodo, roomFirst, "%s", err.Error())
 	case errors.Is(err, db.ErrReplaced):
-		x.say("WAL", stateTodo, strings.ReplaceAll(db.Hint(err), "\n", " "), "%s", err.Error())
+		x.find("WAL", stateTodo, strings.ReplaceAll(db.Hint(err), "\n", " "), "%s", err.Error())
 		foreign = err
 	case err != nil:
 		return err
@@ -163,12 +163,12 @@ type examiner struct {
 	err      error
 }
 
-func (x *examiner) say(check string, state doctorState, todo, format string, args ...any) {
+func (x *examiner) find(check string, state doctorState, todo, format string, args ...any) {
 	x.findings = append(x.findings, doctorFinding{check, state, fmt.Sprintf(format, args...), todo})
 }
 
 func (x *examiner) fine(check, format string, args ...any) {
-	x.say(check, stateFine, "", format, args...)
+	x.find(check, stateFine, "", format, args...)
 }
 
 // judge adds a finding: fine, or if bad the detail in that state, with what to do about it.
@@ -176,7 +176,7 @@ func (x *examiner) judge(check string, bad bool, state doctorState, todo, detail
 	if !bad {
 		state, todo, detail = stateFine, "", fine
 	}
-	x.say(check, state, todo, "%s", detail)
+	x.find(check, state, todo, "%s", detail)
 }
 
 func (x *examiner) damaged(check, detail string) {
@@ -184,7 +184,7 @@ func (x *examiner) damaged(check, detail string) {
 	if x.app.onServer() {
 		todo = x.app.otherTools()["salvage"]
 	}
-	x.say(check, stateDamaged, todo, "%s", detail)
+	x.find(check, stateDamaged, todo, "%s", detail)
 }
 
 func (x *examiner) examine() {
@@ -222,12 +222,12 @@ func (x *examiner) serverHealth() error {
 	x.locks(h.Waits)
 	switch o := h.Oldest; {
 	case o.For >= longTransaction && o.PID == 0:
-		x.say("transactions", stateTodo, ending(o), "a transaction %q of %s was prepared %v ago", o.Program,
+		x.find("transactions", stateTodo, ending(o), "a transaction %q of %s was prepared %v ago", o.Program,
 			o.User, o.For.Round(time.Second))
 	case o.For >= longTransaction:
-		x.say("transactions", stateTodo, ending(o), "%s: what is deleted meanwhile takes room", sessionName(o))
+		x.find("transactions", stateTodo, ending(o), "%s: what is deleted meanwhile takes room", sessionName(o))
 	case !h.SeesAll:
-		x.say("transactions", stateNote, "to see those of others: GRANT pg_monitor",
+		x.find("transactions", stateNote, "to see those of others: GRANT pg_monitor",
 			"of its own the user has none that is older than %v", longTransaction)
 	default:
 		x.fine("transactions", "none is older than %v", longTransaction)
@@ -261,7 +261,7 @@ func (x *examiner) locks(waits []db.LockWait) {
 	}
 	for _, w := range waits {
 		if w.Waited >= longWait {
-			x.say("locks", stateTodo, ending(w.HeldBy[0]), "%s", waitName(w))
+			x.find("locks", stateTodo, ending(w.HeldBy[0]), "%s", waitName(w))
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (x *examiner) keptWAL(h *db.ServerHealth) {
 	before := len(x.findings)
 	for _, s := range h.Slots {
 		if s.Kept > muchKeptWAL {
-			x.say("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+
+			x.find("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+
 				strings.ReplaceAll(s.Name, "'", "''")+"')",
 				"the replication slot %s keeps %s for somebody who is not connected", s.Name, size(s.Kept))
 		}
@@ -307,7 +307,7 @@ func (x *examiner) links() error {
 		return err
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink > 1 {
-		x.say("links", stateTodo, "remove the other name: SQLite keeps a WAL for each, and writing under two "+
+		x.find("links", stateTodo, "remove the other name: SQLite keeps a WAL for each, and writing under two "+
 			"corrupts the file", "it has %d names", s.Nlink)
 	} else {
 		x.fine("links", "it has one name")
@@ -324,10 +324,10 @@ func (x *examiner) versions() error {
 	const differ = "its schema is %d, this program's is %d"
 	switch program := maintenance.SchemaVersion(); {
 	case s.Schema < program:
-		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema,
+		x.find("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema,
 			program)
 	case s.Schema > program:
-		x.say("versions", stateNote, "use the newer program that wrote it", differ, s.Schema, program)
+		x.find("versions", stateNote, "use the newer program that wrote it", differ, s.Schema, program)
 	default:
 		x.current = true
 		x.fine("versions", "schema %d", s.Schema)
@@ -448,7 +448,7 @@ func (x *examiner) quarantine() error {
 			JOIN scopes AS s ON s.id = q.scope GROUP BY s.name ORDER BY s.name`)
 	})
 	for _, p := range pieces {
-		x.say("quarantine", stateTodo, "see what an import could not take: "+x.in(p.Scope, "quarantine list"),
+		x.find("quarantine", stateTodo, "see what an import could not take: "+x.in(p.Scope, "quarantine list"),
 			"%s in scope %q", count(p.N, "piece"), p.Scope)
 	}
 	if len(pieces) == 0 && err == nil {
@@ -476,7 +476,7 @@ func (x *examiner) retention() error {
 		for _, p := range done {
 			if p.Removed > 0 {
 				overdue += p.Removed
-				x.say("retention", stateTodo, x.in(scope, "gc --apply"),
+				x.find("retention", stateTodo, x.in(scope, "gc --apply"),
 					"%s of %s in scope %q are older or more than its retention keeps", comma(p.Removed), p.Store, scope)
 			}
 		}

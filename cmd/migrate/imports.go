@@ -159,7 +159,7 @@ it here as it is, and it can be claimed again. The decision stays in the journal
 		if take == string(legacy.TakeOld) {
 			whose = "it is here as it is in " + c.Source
 		}
-		return a.say(c, "%s: %s\n", c.EntityID, whose)
+		return a.answerLine(c, "%s: %s\n", c.EntityID, whose)
 	})
 	return a.answering(c, legacy.Conflict{})
 }

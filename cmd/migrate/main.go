@@ -45,7 +45,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	root := newRootCommand(a)
 	a.args = args
 	root.SetArgs(commandFirst(root, args))
-	a.json = asksForJSON(args) // until the flags are parsed, and if they can't be
+	a.json = wantsJSON(args) // until the flags are parsed, and if they can't be
 	done := make(chan error, 1)
 	go func() {
 		err := root.ExecuteContext(ctx)

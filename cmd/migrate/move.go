@@ -84,7 +84,7 @@ source marked as moved, for ever, and the target can be opened: there is no mome
 })
 
 // moveOptions returns options that limit the wait for others.
-func (a *app) moveOptions() db.Options { return db.Options{LockTimeout: cmp.Or(a.wait, sayAfter)} }
+func (a *app) moveOptions() db.Options { return db.Options{LockTimeout: cmp.Or(a.wait, noteAfter)} }
 
 // moveFault adds what can be done to the error of a database that could not be opened, or of a move
 // that was stopped.
@@ -186,7 +186,7 @@ func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
 	case to != "":
 		rest = "nothing had come there"
 	}
-	return a.say(moveAnswer{
+	return a.answerLine(moveAnswer{
 		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]maintenance.MovedTable{},
 		Differs: []maintenance.MoveDifference{}, LeftOut: []maintenance.MoveDifference{}, Swept: did.Swept,
 	}, "%s takes work again; it does not move to %s\n%s\n", did.From, did.To, a.pasteable(rest))

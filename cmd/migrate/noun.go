@@ -194,7 +194,7 @@ func (a *app) pinning(n noun, pinned bool, name, short, long string) *cobra.Comm
 		if err != nil {
 			return err
 		}
-		return a.say(n.pinned(t, pinned), "%sned the %s\n", name, n.name(t))
+		return a.answerLine(n.pinned(t, pinned), "%sned the %s\n", name, n.name(t))
 	})
 	return a.answering(c, n.pinned(thing{}, pinned))
 }
@@ -235,7 +235,7 @@ func (a *app) counting(c *cobra.Command, answer func(n int) any, did, what strin
 		if err != nil {
 			return err
 		}
-		return a.say(answer(n), did+" %s\n", count(n, what))
+		return a.answerLine(answer(n), did+" %s\n", count(n, what))
 	})
 	return a.answering(c, answer(0))
 }

@@ -114,8 +114,8 @@ func (a *app) answer(value any, text func()) error {
 	return a.failed
 }
 
-// say is answer with a line for people; see print.
-func (a *app) say(value any, format string, args ...any) error {
+// answerLine is answer with a line for people; see print.
+func (a *app) answerLine(value any, format string, args ...any) error {
 	return a.answer(value, func() { a.print(format, args...) })
 }
 

@@ -326,7 +326,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 			if err != nil {
 				return err
 			}
-			return a.say(dropAnswer{Dropped: len(ids), IDs: orEmpty(ids)}, "removed %s\n", pieces)
+			return a.answerLine(dropAnswer{Dropped: len(ids), IDs: orEmpty(ids)}, "removed %s\n", pieces)
 		}),
 	}
 	p.add(a, c)

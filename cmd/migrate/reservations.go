@@ -97,7 +97,7 @@ reservation that list showed.`,
 			if err := d.ReleaseReservation(ctx, a.scope, kind, name, epoch); err != nil {
 				return err
 			}
-			return a.say(reservationAnswer{kind, name, epoch}, "%s %s is free\n", kind, name)
+			return a.answerLine(reservationAnswer{kind, name, epoch}, "%s %s is free\n", kind, name)
 		}),
 	}
 	c.Flags().Int64Var(&epoch, "epoch", 0, "only if it has this `EPOCH`")

@@ -188,7 +188,7 @@ func (a *app) settle(c *cobra.Command) error {
 		if err := a.checkServer(); err != nil {
 			return err
 		}
-		c.SetContext(db.WithWaits(c.Context(), a.sayLocked))
+		c.SetContext(db.WithWaits(c.Context(), a.noteLockWait))
 	}
 	if c.Flags().Changed("wait") && a.wait <= 0 {
 		return usage("--wait %v: it is more than 0", a.wait)

@@ -111,7 +111,7 @@ run must pass all of them. --status and --outcome may be repeated, and mean any 
 		},
 		row: func(s runs.RunSummary) []string {
 			return []string{
-				s.RunID, s.AgentID, instant(s.StartedAt), took(s), statusWords(s), strconv.Itoa(s.TurnCount),
+				s.RunID, s.AgentID, instant(s.StartedAt), duration(s), statusWords(s), strconv.Itoa(s.TurnCount),
 				cut(s.Intent, 60),
 			}
 		},
@@ -130,7 +130,7 @@ var (
 )
 
 // took returns how long an ended run took.
-func took(s runs.RunSummary) string {
+func duration(s runs.RunSummary) string {
 	if s.EndedAt == nil {
 		return ""
 	}
@@ -188,7 +188,7 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 	if s != nil {
 		ended := "no"
 		if s.EndedAt != nil {
-			ended = a.when(*s.EndedAt) + ", after " + took(*s)
+			ended = a.when(*s.EndedAt) + ", after " + duration(*s)
 		}
 		facts = []string{
 			"run", s.RunID, "agent", s.AgentID, "intent", s.Intent, "status", statusWords(*s),

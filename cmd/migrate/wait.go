@@ -11,10 +11,10 @@ import (
 	"selvedge/db"
 )
 
-// A wait shorter than sayAfter is not reported. Waits are checked every waitLook.
+// A wait shorter than noteAfter is not reported. Waits are checked every waitPoll.
 const (
-	sayAfter = 2 * time.Second
-	waitLook = 100 * time.Millisecond
+	noteAfter = 2 * time.Second
+	waitPoll  = 100 * time.Millisecond
 )
 
 // endless is how long to wait for a lock without --wait.
@@ -32,13 +32,13 @@ func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options)
 		o.LockTimeout = patience
 		return open(o)
 	}
-	o.LockTimeout = min(patience, sayAfter)
+	o.LockTimeout = min(patience, noteAfter)
 	err := open(o)
-	if !errors.Is(err, db.ErrBusy) || patience <= sayAfter || ctx.Err() != nil {
+	if !errors.Is(err, db.ErrBusy) || patience <= noteAfter || ctx.Err() != nil {
 		return err
 	}
-	a.sayWaiting(heldBy(err))
-	o.LockTimeout = patience - sayAfter
+	a.noteFileWait(heldBy(err))
+	o.LockTimeout = patience - noteAfter
 	return open(o)
 }
 
@@ -50,8 +50,8 @@ func (a *app) waitBound(of string) string {
 	return "--wait bounds this"
 }
 
-// sayLocked reports which sessions of the server hold what the command waits for.
-func (a *app) sayLocked(holders []db.ServerSession) {
+// noteLockWait reports which sessions of the server hold what the command waits for.
+func (a *app) noteLockWait(holders []db.ServerSession) {
 	a.note("waiting for a lock of %s (%s)", strings.Join(each(holders, sessionName), " and "),
 		a.waitBound(", for each lock"))
 }
@@ -77,7 +77,7 @@ func sessionName(s db.ServerSession) string {
 	return name + " (" + printable(strings.Join(more, ", ")) + ")"
 }
 
-func (a *app) sayWaiting(pids []int) {
+func (a *app) noteFileWait(pids []int) {
 	who := "another process"
 	if len(pids) > 0 {
 		who = fmt.Sprintf("process %d", pids[0])
@@ -92,7 +92,7 @@ func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		clock := time.NewTicker(waitLook)
+		clock := time.NewTicker(waitPoll)
 		defer clock.Stop()
 		var since time.Time
 		said := false
@@ -107,13 +107,13 @@ func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 			case err != nil || h.Waiting == 0 || h.Writing != "":
 				since, said = time.Time{}, false
 			case since.IsZero():
-				since = time.Now().Add(-waitLook)
+				since = time.Now().Add(-waitPoll)
 			case a.wait > 0 && time.Since(since) >= a.wait:
 				a.stop(fail(kindBusy, "give it more time: "+a.longer("--wait", a.wait), "--wait %v passed", a.wait))
 				return
-			case !said && time.Since(since) >= sayAfter:
+			case !said && time.Since(since) >= noteAfter:
 				said = true
-				a.sayWaiting(h.HeldBy)
+				a.noteFileWait(h.HeldBy)
 			}
 		}
 	}()

@@ -107,7 +107,7 @@ func judgeWait(t *testing.T, c *exec.Cmd, stderr io.Reader, pid int, began time.
 	t.Helper()
 	lines := bufio.NewScanner(stderr)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), fmt.Sprintf("waiting for process %d,", pid)) ||
-		time.Since(began) < sayAfter {
+		time.Since(began) < noteAfter {
 		t.Errorf("it says %q after %v", lines.Text(), time.Since(began))
 	}
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {

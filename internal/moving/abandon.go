@@ -77,7 +77,7 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 		return a, err
 	case last.UnderWay():
 		m := move{Options: o, from: from, token: last.Token}
-		if err := m.giveUp(ctx, "abandon the move"); err != nil {
+		if err := m.abandon(ctx, "abandon the move"); err != nil {
 			return a, err
 		}
 	}

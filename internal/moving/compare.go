@@ -86,7 +86,7 @@ func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *di
 		if order <= 0 {
 			a.take()
 			if p.Done++; p.Done%1000 == 0 {
-				tell(ctx, *p)
+				progress(ctx, *p)
 			}
 		}
 		if order >= 0 {

@@ -37,7 +37,7 @@ func (m *move) copy(ctx context.Context) error {
 			return about(t, err)
 		}
 	}
-	return m.goOnCounting(ctx)
+	return m.continueCounting(ctx)
 }
 
 // about wraps an error with the name of its table.
@@ -102,7 +102,7 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 		}
 		m.counts[t.Name].New += int64(len(read.rows))
 		p.Done += int64(len(read.rows))
-		tell(ctx, *p)
+		progress(ctx, *p)
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
@@ -205,9 +205,9 @@ func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 	}
 }
 
-// goOnCounting raises the target's counters, so that it does not issue a number that the source has
+// continueCounting raises the target's counters, so that it does not issue a number that the source has
 // issued.
-func (m *move) goOnCounting(ctx context.Context) error {
+func (m *move) continueCounting(ctx context.Context) error {
 	counters, err := m.counters(ctx, m.from)
 	if err != nil {
 		return err

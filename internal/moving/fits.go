@@ -39,7 +39,7 @@ func (m *move) fits(ctx context.Context) error {
 	if len(named) == 0 {
 		return nil
 	}
-	err = m.giveUp(ctx, "give the move up")
+	err = m.abandon(ctx, "give the move up")
 	return errors.Join(engine.Failf(engine.ErrUnsupported, "nothing was moved, and the source is open "+
 		"as it was; remove these rows, or shorten what they are called",
 		"no index of the target takes keys as long as those of %s", strings.Join(named, "; ")), err)

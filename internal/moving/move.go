@@ -170,15 +170,15 @@ func (m *move) mine(t engine.Tx) error {
 
 // step reports a step. It ends the move if its context has ended.
 func (m *move) step(ctx context.Context, s Step) error {
-	tell(ctx, engine.Progress{Step: string(s)})
+	progress(ctx, engine.Progress{Step: string(s)})
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// tell reports progress, in rows.
-func tell(ctx context.Context, p engine.Progress) {
+// progress reports progress, in rows.
+func progress(ctx context.Context, p engine.Progress) {
 	if to := engine.Telling(ctx); to != nil {
 		to(p)
 	}
@@ -408,8 +408,8 @@ func endRow(t engine.Tx, row engine.MoveRow, outcome string, at time.Time) error
 	return err
 }
 
-// giveUp reopens a source whose move is under way.
-func (m *move) giveUp(ctx context.Context, why string) error {
+// abandon reopens a source whose move is under way.
+func (m *move) abandon(ctx context.Context, why string) error {
 	return m.from.Reopen(ctx, why, func(t engine.Tx) error {
 		if err := m.end(t, engine.MoveAbandoned); err != nil {
 			return err

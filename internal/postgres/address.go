@@ -317,7 +317,7 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 		return nil, failed[0]
 	case best == nil:
 		return nil, failed
-	case !s.met(best.line.timeline):
+	case !s.saw(best.line.timeline):
 		return nil, errors.Join(errReplaced, best.Close())
 	}
 	best.leave = s.add(best.line)
@@ -406,7 +406,7 @@ func (h host) dial(ctx context.Context) (*wire, error) {
 		dial = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 			Enable: true, Idle: 5 * time.Second,
 			Interval: 2 * time.Second, Count: 4,
-		}, Control: giveUpEarly}).DialContext
+		}, Control: limitRetries}).DialContext
 	}
 	if h.hooks.Password != nil {
 		var err error

@@ -10,8 +10,8 @@ import (
 // other host: a host that was cut off sends nothing.
 const unanswered = 12_000
 
-// giveUpEarly sets TCP_USER_TIMEOUT (man 7 tcp).
-func giveUpEarly(network, _ string, c syscall.RawConn) error {
+// limitRetries sets TCP_USER_TIMEOUT (man 7 tcp).
+func limitRetries(network, _ string, c syscall.RawConn) error {
 	if network == "unix" {
 		return nil
 	}

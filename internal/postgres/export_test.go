@@ -72,11 +72,11 @@ func (e *Engine) WhileHostsAreAsked(fn func()) {
 	fn()
 }
 
-// WithWaitsTold has waits for locks told at once until the test ends.
-func WithWaitsTold(t testing.TB) {
-	after, every := tellAfter, tellEvery
-	tellAfter, tellEvery = 0, time.Millisecond
-	t.Cleanup(func() { tellAfter, tellEvery = after, every })
+// WithWaitsReported has waits for locks told at once until the test ends.
+func WithWaitsReported(t testing.TB) {
+	after, every := reportAfter, reportEvery
+	reportAfter, reportEvery = 0, time.Millisecond
+	t.Cleanup(func() { reportAfter, reportEvery = after, every })
 }
 
 // HoldCommits has commits that are without an answer not looked at until the test ends, but by what

@@ -135,16 +135,16 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int) (
 	return waits, nil
 }
 
-// A wait for locks is reported once it has lasted for tellAfter; tellEvery is the interval
+// A wait for locks is reported once it has lasted for reportAfter; reportEvery is the interval
 // between two looks. Tests shorten them.
 var (
-	tellAfter = 2 * time.Second
-	tellEvery = time.Second
+	reportAfter = 2 * time.Second
+	reportEvery = time.Second
 )
 
-// tellWaits reports the sessions that hold the locks that this one waits for, if the context asks
+// reportWaits reports the sessions that hold the locks that this one waits for, if the context asks
 // for that, until over is called. It reports each set of holders once.
-func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) {
+func (e *Engine) reportWaits(ctx context.Context, waiting *session) (over func()) {
 	tell := engine.TellingWaits(ctx)
 	if tell == nil {
 		return func() {}
@@ -155,8 +155,8 @@ func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) 
 	telling.Go(func() {
 		var own spare
 		defer own.close()
-		var told []int
-		for engine.Pause(within, tellEvery) {
+		var reported []int
+		for engine.Pause(within, reportEvery) {
 			s, err := own.get(within, e.newSession)
 			if err != nil {
 				continue
@@ -165,15 +165,15 @@ func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) 
 			waits, err := lockWaits(func(dest any, query string, args ...any) error {
 				return s.conn.SelectContext(background, dest, query, args...)
 			}, pid)
-			if err != nil || len(waits) == 0 || waits[0].Waited < tellAfter {
+			if err != nil || len(waits) == 0 || waits[0].Waited < reportAfter {
 				continue
 			}
 			var now []int
 			for _, holder := range waits[0].HeldBy {
 				now = append(now, holder.PID)
 			}
-			if !slices.Equal(now, told) {
-				told = now
+			if !slices.Equal(now, reported) {
+				reported = now
 				tell(waits[0].HeldBy)
 			}
 		}

@@ -40,7 +40,7 @@ func holding(t *testing.T, address, statements string) *pgconn.PgConn {
 }
 
 func TestPostgresAWriteThatWaitsTellsForWhom(t *testing.T) {
-	postgres.WithWaitsTold(t)
+	postgres.WithWaitsReported(t)
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
@@ -69,7 +69,7 @@ func TestPostgresAWriteThatWaitsTellsForWhom(t *testing.T) {
 }
 
 func TestPostgresAMigrationThatWaitsTellsForWhom(t *testing.T) {
-	postgres.WithWaitsTold(t)
+	postgres.WithWaitsReported(t)
 	address := dbtest.Postgres(t)
 	holder := holding(t, address, "CREATE SCHEMA selvedge")
 	told := make(chan []engine.Session, 1)

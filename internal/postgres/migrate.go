@@ -70,7 +70,7 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	defer e.tellWaits(ctx, s)()
+	defer e.reportWaits(ctx, s)()
 	s.wire.ctx = ctx
 	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
 		return engine.Failf(engine.ErrUnsupported,

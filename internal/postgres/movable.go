@@ -117,7 +117,7 @@ func (e *Engine) Keep(ctx context.Context) error {
 // Shut makes the server refuse all writers, including open handles, and then looks for living
 // owners. It may have to wait for the tables: a snapshot from before the wait would show neither
 // the owners that came during it nor what they wrote.
-func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) error) error {
+func (e *Engine) Shut(ctx context.Context, why, message string, fn func(engine.Tx) error) error {
 	err := e.WriteLocked(ctx, why, func(t engine.Tx) error {
 		if err := e.lockTimeout(t); err != nil {
 			return err
@@ -129,7 +129,7 @@ func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) 
 		if err := t.Select(&tables, sqlGuarded, nil); err != nil {
 			return err
 		}
-		if _, err := t.Exec(fmt.Sprintf(sqlMakeGuard, literal(told)), nil); err != nil {
+		if _, err := t.Exec(fmt.Sprintf(sqlMakeGuard, literal(message)), nil); err != nil {
 			return err
 		}
 		for _, name := range tables {

@@ -150,8 +150,8 @@ func (h *home) doubt() {
 	h.until = 0
 }
 
-// lives records that the process has this number, and was alive at the moment from.
-func (h *home) lives(id int64, token uuid.UUID, from time.Duration) {
+// setAlive records that the process has this number, and was alive at the moment from.
+func (h *home) setAlive(id int64, token uuid.UUID, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.id, h.token, h.until = id, token, from+h.certain
@@ -162,7 +162,7 @@ func (h *home) lives(id int64, token uuid.UUID, from time.Duration) {
 	}
 }
 
-// renewed is lives for a heartbeat, which may come after the process has given its number up.
+// renewed is setAlive for a heartbeat, which may come after the process has given its number up.
 func (h *home) renewed(id int64, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,8 +178,8 @@ func (h *home) ends(id int64, d time.Duration) bool {
 	return h.id == id && machine.ReadBootTime().Since+d >= h.until
 }
 
-// tell notifies all handles that this process counts as dead, or soon may.
-func (h *home) tell() {
+// notify tells all handles that this process counts as dead, or soon may.
+func (h *home) notify() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.handles {
@@ -198,7 +198,7 @@ func (h *home) died(id int64) {
 	}
 	h.mu.Unlock()
 	if known {
-		h.tell()
+		h.notify()
 	}
 }
 
@@ -222,7 +222,7 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 			own.close()
 			next = min(every, time.Second) // a primary may be being replaced, and the moment nears
 			if h.ends(id, every) {
-				h.tell()
+				h.notify()
 			}
 		}
 	}
@@ -358,7 +358,7 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 			return 0, err
 		}
 		if alive {
-			h.lives(id, token, from)
+			h.setAlive(id, token, from)
 			return id, nil
 		}
 		h.died(id)
@@ -371,7 +371,7 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	if err := s.get(&id, sqlAddOwner, row...); err != nil {
 		return 0, err
 	}
-	h.lives(id, token, from)
+	h.setAlive(id, token, from)
 	return id, nil
 }
 

@@ -97,8 +97,8 @@ func (s *scout) known() string {
 	return s.newest
 }
 
-// met records a primary's timeline, and reports whether that primary was not replaced.
-func (s *scout) met(timeline string) bool {
+// saw records a primary's timeline, and reports whether that primary was not replaced.
+func (s *scout) saw(timeline string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if timeline < s.newest {
@@ -171,7 +171,7 @@ func (s *scout) wanted() bool {
 // ask asks the hosts, and waits for all of them, or until scoutPatience ends. An answer no older
 // than goodFor will do.
 func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
-	if s.heard(goodFor) {
+	if s.askedWithin(goodFor) {
 		return
 	}
 	select {
@@ -180,7 +180,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	case <-ctx.Done():
 		return
 	}
-	if s.heard(goodFor) { // another caller has asked since
+	if s.askedWithin(goodFor) { // another caller has asked since
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, scoutPatience)
@@ -203,7 +203,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 				_ = w.Close()
 				s.posts[i] = nil
 			case timeline != "":
-				s.met(timeline)
+				s.saw(timeline)
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func (s *scout) endSilent() {
 	}
 }
 
-func (s *scout) heard(within time.Duration) bool {
+func (s *scout) askedWithin(within time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.asked) < within

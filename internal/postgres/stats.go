@@ -103,7 +103,7 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 			return err
 		}
 		s.wire.mayDial(true) // to interrupt it
-		defer e.tellWaits(ctx, s)()
+		defer e.reportWaits(ctx, s)()
 		if err := s.outlast(ctx); err != nil {
 			return err
 		}

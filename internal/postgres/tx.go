@@ -194,10 +194,10 @@ type rows struct {
 var _ engine.Rows = (*rows)(nil)
 
 // Err returns the error that ended the rows early.
-func (r *rows) Err() error { return r.told(r.Rows.Err()) }
+func (r *rows) Err() error { return r.ended(r.Rows.Err()) }
 
-// told replaces the error by the end of QueryContext's context, if that is what ended the rows.
-func (r *rows) told(err error) error {
+// ended replaces the error by the end of QueryContext's context, if that is what ended the rows.
+func (r *rows) ended(err error) error {
 	err = r.rx.after(err)
 	if err != nil && r.ctx != nil && r.ctx.Err() != nil {
 		return &interruption{context.Cause(r.ctx)}
@@ -216,7 +216,7 @@ func (r *rows) Close() error {
 	if r.release != nil {
 		r.release()
 	}
-	return r.told(err)
+	return r.ended(err)
 }
 
 // Lock locks the rows that a query names before the next statement, which then sees what was

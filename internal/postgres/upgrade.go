@@ -91,7 +91,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 ) error {
 	began, tell := time.Now(), engine.TellingWaits(ctx)
 	patience := lockPatience
-	var told []int
+	var reported []int
 	for pause := lockPatience; ; pause = min(2*pause, longestPause) {
 		var sessions []engine.Session
 		var err error
@@ -127,8 +127,8 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 		for _, session := range sessions {
 			now = append(now, session.PID)
 		}
-		if tell != nil && len(now) > 0 && !slices.Equal(now, told) && time.Since(began) >= tellAfter {
-			told = now
+		if tell != nil && len(now) > 0 && !slices.Equal(now, reported) && time.Since(began) >= reportAfter {
+			reported = now
 			tell(sessions)
 		}
 		if !engine.Pause(ctx, pause/2+rand.N(pause/2)) {

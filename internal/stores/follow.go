@@ -144,7 +144,7 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *db.DB, begin func(*db.Rx) 
 	for from := begin; ; {
 		pollersOf(d).behind(&lag)
 		since := tail.polls()
-		at, more, err := s.tellNext(ctx, d, from, yield)
+		at, more, err := s.nextNews(ctx, d, from, yield)
 		if err != nil {
 			return err
 		}
@@ -166,23 +166,23 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *db.DB, begin func(*db.Rx) 
 // itself returns the place, where a function is wanted that finds one.
 func (at Place) itself(*db.Rx) (Place, error) { return at, nil }
 
-// tellNext reads what follows a place once, with no transaction open when it hands that over. It
+// nextNews reads what follows a place once, with no transaction open when it hands that over. It
 // returns the next place.
-func (s *Stream[R, T]) tellNext(ctx context.Context, d *db.DB, from func(*db.Rx) (Place, error),
+func (s *Stream[R, T]) nextNews(ctx context.Context, d *db.DB, from func(*db.Rx) (Place, error),
 	yield func(db.Followed[R, T], error) bool,
 ) (next Place, more bool, err error) {
-	var told []db.Followed[R, T]
+	var news []db.Followed[R, T]
 	err = d.Read(ctx, s.Op, func(rx *db.Rx) error {
 		at, err := from(rx)
 		if err == nil {
-			told, next, more, err = s.read(rx, at)
+			news, next, more, err = s.read(rx, at)
 		}
 		return err
 	})
 	if err != nil {
 		return next, false, err
 	}
-	for _, f := range told {
+	for _, f := range news {
 		if !yield(f, nil) {
 			return next, more, errLeft
 		}
@@ -200,7 +200,7 @@ func (s *Stream[R, T]) Page(rx *db.Rx, behind Place, at db.At) (page db.Page[db.
 	if err != nil {
 		return page, err
 	}
-	page.Items, behind = s.tell(rx, behind, got)
+	page.Items, behind = s.newsOf(rx, behind, got)
 	if got.More {
 		page.Next = s.Cursor(rx, behind)
 	}
@@ -213,7 +213,7 @@ const readAtATime = 128
 // read returns the next news, and the place after it.
 func (s *Stream[R, T]) read(
 	rx *db.Rx, at Place,
-) (told []db.Followed[R, T], next Place, more bool, err error) {
+) (news []db.Followed[R, T], next Place, more bool, err error) {
 	if at.Status == "" {
 		at.Status = s.Born
 	}
@@ -221,32 +221,32 @@ func (s *Stream[R, T]) read(
 	if err != nil {
 		return nil, at, false, err
 	}
-	told, at = s.tell(rx, at, got)
+	news, at = s.newsOf(rx, at, got)
 	if !got.More && got.Status != at.Status {
 		at.Status = got.Status
-		told = append(told, db.Followed[R, T]{
+		news = append(news, db.Followed[R, T]{
 			Of: got.Of, What: db.StatusChanged, Status: got.Status,
 			Cursor: s.Cursor(rx, at),
 		})
 	}
-	return told, at, got.More, nil
+	return news, at, got.More, nil
 }
 
-// tell converts a stretch to news, and returns the place after it.
-func (s *Stream[R, T]) tell(rx *db.Rx, at Place, got Stretch[R, T]) (told []db.Followed[R, T], next Place) {
+// newsOf converts a stretch to news, and returns the place after it.
+func (s *Stream[R, T]) newsOf(rx *db.Rx, at Place, got Stretch[R, T]) (news []db.Followed[R, T], next Place) {
 	if got.Lost != "" {
 		at.Seen = got.Seen
 		if len(got.Items) > 0 { // before the first item, so that resuming here does not repeat the gap
 			at.Seen = got.Items[0].Position - 1
 		}
-		told = append(told, db.Followed[R, T]{Of: got.Of, What: db.Gap, Reason: got.Lost, Cursor: s.Cursor(rx, at)})
+		news = append(news, db.Followed[R, T]{Of: got.Of, What: db.Gap, Reason: got.Lost, Cursor: s.Cursor(rx, at)})
 	}
 	for _, item := range got.Items {
 		at.Seen = item.Position
-		told = append(told, db.Followed[R, T]{Of: got.Of, Item: item.Item, Cursor: s.Cursor(rx, at)})
+		news = append(news, db.Followed[R, T]{Of: got.Of, Item: item.Item, Cursor: s.Cursor(rx, at)})
 	}
 	at.Seen = got.Seen
-	return told, at
+	return news, at
 }
 
 // A Head is the end of one of many streams.
@@ -349,7 +349,7 @@ func (s *Stream[R, T]) followAll(
 		followed = make([]stand[R], 0, len(now.heads))
 		for _, head := range now.heads {
 			for len(before) > 0 && before[0].Key < head.Key {
-				if err := s.tellGone(ctx, d, before[0], yield); err != nil {
+				if err := s.removalOf(ctx, d, before[0], yield); err != nil {
 					return err
 				}
 				before = before[1:]
@@ -363,14 +363,14 @@ func (s *Stream[R, T]) followAll(
 				at.Place = head.Place
 			}
 			if at.behind(head.Place) {
-				if err := s.tellRest(ctx, d, &at, yield); err != nil {
+				if err := s.restOf(ctx, d, &at, yield); err != nil {
 					return err
 				}
 			}
 			followed = append(followed, at)
 		}
 		for _, was := range before {
-			if err := s.tellGone(ctx, d, was, yield); err != nil {
+			if err := s.removalOf(ctx, d, was, yield); err != nil {
 				return err
 			}
 		}
@@ -386,14 +386,14 @@ func (at *stand[R]) behind(end Place) bool {
 // errLeft ends a follower whose caller left the loop; it is not reported.
 var errLeft = errors.New("the loop was left")
 
-// tellRest reads one stream to its end, or reports that it was removed.
-func (s *Stream[R, T]) tellRest(ctx context.Context, d *db.DB, at *stand[R],
+// restOf reads one stream to its end, or reports that it was removed.
+func (s *Stream[R, T]) restOf(ctx context.Context, d *db.DB, at *stand[R],
 	yield func(db.Followed[R, T], error) bool,
 ) error {
 	for more := true; more; {
-		next, some, err := s.tellNext(ctx, d, at.itself, yield)
+		next, some, err := s.nextNews(ctx, d, at.itself, yield)
 		if errors.Is(err, db.ErrCursorExpired) {
-			err = s.tellGone(ctx, d, *at, yield)
+			err = s.removalOf(ctx, d, *at, yield)
 			at.gone = true
 			return err
 		}
@@ -405,7 +405,7 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *db.DB, at *stand[R],
 	return nil
 }
 
-func (s *Stream[R, T]) tellGone(ctx context.Context, d *db.DB, was stand[R],
+func (s *Stream[R, T]) removalOf(ctx context.Context, d *db.DB, was stand[R],
 	yield func(db.Followed[R, T], error) bool,
 ) error {
 	if was.Out || was.gone {
