@@ -220,15 +220,13 @@ func oneLine(text []byte) []byte {
 
 // printLine writes cells in columns on a terminal, and separated by tabs elsewhere.
 func (a *app) printLine(columns []column, cells []string) error {
+	cells = each(cells, printable)
 	drawn := a.screen.terminal
 	if drawn {
 		columns, cells = fitLine(columns, cells, a.screen.width)
 	}
 	var out strings.Builder
 	for i, cell := range cells {
-		if !drawn {
-			cell = printable(cell)
-		}
 		out.WriteString(cell)
 		switch {
 		case i == len(cells)-1:
@@ -270,7 +268,7 @@ func fitLine(columns []column, cells []string, width int) ([]column, []string) {
 	}
 	columns[len(columns)-1].width = max(idLeast, last+room)
 	for i, cell := range cells {
-		cells[i] = narrow(printable(cell), columns[i].width)
+		cells[i] = narrow(cell, columns[i].width)
 	}
 	return columns, cells
 }

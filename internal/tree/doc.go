@@ -8,4 +8,8 @@
 // (conflict.go). A verification imports the tree again into an empty database and compares all rows
 // (derive.go, verify.go, comparerows.go, coverage.go, proof.go). An export writes a new tree and reads
 // it back as the old program does (export.go, giveback.go, readback.go).
+//
+// Logs have no reader in common. A trace (runs) only grows, and is imported line by line from the
+// offset in the ledger. A worker's transcript and a runtime's events (workers) must agree with the
+// documents beside them, so the folder of a runtime is read whole.
 package tree
