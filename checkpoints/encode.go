@@ -165,15 +165,14 @@ func (w *writer) raw(value json.RawMessage) {
 const deepest = 128
 
 // pretty writes an accepted document with its own tokens and this writer's line breaks.
-func (w *writer) pretty(value []byte) { w.prettyAt(value, serdejson.NewSkimmer(value), structured) }
+func (w *writer) pretty(value []byte) { w.prettyAt(serdejson.NewSkimmer(value), structured) }
 
-// prettyAt writes the value of text at which s is positioned.
-func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
+// prettyAt writes the value at which s is positioned.
+func (w *writer) prettyAt(s *serdejson.Scanner, of form) {
 	c := s.Peek()
 	if c != '{' && c != '[' || of == freeForm || w.depth >= deepest {
-		start := s.Pos()
-		s.Ignore()
-		w.out = append(w.out, text[start:s.Pos()]...)
+		value, _ := s.Ignore()
+		w.out = append(w.out, value...)
 		return
 	}
 	w.open(c)
@@ -184,7 +183,7 @@ func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 			w.out = append(append(w.out, key...), ':', ' ')
 			inner = of.member(string(key[1 : len(key)-1]))
 		}
-		w.prettyAt(text, s, inner)
+		w.prettyAt(s, inner)
 	}
 	w.close(c + 2) // in ASCII the closing character is the opening one plus two
 }

@@ -84,9 +84,8 @@ func partsOf(text []byte) parts {
 		if p.open == '{' {
 			p.keys = append(p.keys, serdejson.Unquote(key))
 		}
-		start := s.Pos()
-		s.Ignore()
-		p.values = append(p.values, bytes.TrimSpace(text[start:s.Pos()]))
+		value, _ := s.Ignore()
+		p.values = append(p.values, value)
 	}
 	return p
 }

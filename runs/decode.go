@@ -25,7 +25,7 @@ func decodeFrom(line, source []byte) (Record, error) {
 	if !utf8.Valid(line) {
 		return nil, &serdejson.DecodeError{Reason: serdejson.NotUTF8}
 	}
-	var few [12]member
+	var few [12]serdejson.Member
 	tag, rest, trailing, reason := scanRecord(line, few[:0])
 	if reason != "" {
 		return nil, &serdejson.DecodeError{Reason: reason}
@@ -37,21 +37,13 @@ func decodeFrom(line, source []byte) (Record, error) {
 	return record, err
 }
 
-// member is a member of an object, or an element of an array if key is nil. Both are as they stand
-// in the input.
-type member struct{ key, text []byte }
-
-// content holds what an object or array contains besides its tag.
-type content struct {
-	members []member
-	array   bool
-}
-
 // scanRecord reads the line as the original reads its tagged enum: an object with the tag anywhere,
 // or an array with the tag first. It checks everything as JSON. reason is the first error, in the
 // original's order. trailing is the error about text after the record, which the original checks
 // last.
-func scanRecord(line []byte, few []member) (tag int, rest content, trailing, reason string) {
+func scanRecord(line []byte, few []serdejson.Member) (tag int, rest serdejson.Content, trailing,
+	reason string,
+) {
 	s := serdejson.NewScanner(line)
 	open := s.Peek()
 	if open != '{' && open != '[' {
@@ -62,12 +54,12 @@ func scanRecord(line []byte, few []member) (tag int, rest content, trailing, rea
 		}
 		return 0, rest, "", s.Reason()
 	}
-	tag, rest.members, rest.array = -1, few, open == '['
+	tag, rest.Members, rest.Array = -1, few, open == '['
 	for key := range s.Elements() {
-		switch isTag := rest.array && tag < 0 || !rest.array && serdejson.KeyIs(key, "record"); {
+		switch isTag := rest.Array && tag < 0 || !rest.Array && serdejson.KeyIs(key, "record"); {
 		case !isTag:
 			text, _ := s.Value()
-			rest.members = append(rest.members, member{key, text})
+			rest.Members = append(rest.Members, serdejson.Member{Key: key, Value: text})
 		case tag >= 0:
 			s.Seek(s.Pos() - 1) // the original stops before the colon
 			s.Fail("duplicate field `record`")
@@ -102,7 +94,7 @@ func recordTag(s *serdejson.Scanner) (tag int) {
 		s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected(text)))
 		return -1
 	}
-	tag, err := variant(text, recordWords)
+	tag, err := serdejson.Variant(text, recordWords)
 	if err != nil {
 		s.Fail(err.Error())
 		return -1
@@ -110,14 +102,14 @@ func recordTag(s *serdejson.Scanner) (tag int) {
 	return tag
 }
 
-func decodeRecord(tag int, c content, line []byte) (Record, error) {
+func decodeRecord(tag int, c serdejson.Content, line []byte) (Record, error) {
 	switch recordWords[tag] {
 	case "turn":
-		return decodeTurn(turnStructure.take(c), line)
+		return decodeTurn(turnStructure.Take(c), line)
 	case "started":
-		return decodeStarted(startedStructure.take(c), line)
+		return decodeStarted(startedStructure.Take(c), line)
 	}
-	return decodeEnded(endedStructure.take(c), line)
+	return decodeEnded(endedStructure.Take(c), line)
 }
 
 // sourceOf returns the provenance of a record. It compares line with the line that the record's
@@ -135,9 +127,9 @@ func sourceOf(r Record, line []byte) provenance {
 	return provenance{Line: line}
 }
 
-func decodeStarted(f fields, line []byte) (Record, error) {
+func decodeStarted(f serdejson.Fields, line []byte) (Record, error) {
 	s := Started{RunID: f.Text(0), AgentID: f.Text(1), Intent: f.Text(2), OutcomeDescription: f.OptionalText(3)}
-	s.StartedAt, s.startedAtText = f.time(4)
+	s.StartedAt, s.startedAtText = timeField(&f, 4)
 	if f.Err != nil {
 		return nil, f.Err
 	}
@@ -145,15 +137,15 @@ func decodeStarted(f fields, line []byte) (Record, error) {
 	return s, nil
 }
 
-func decodeTurn(f fields, line []byte) (Record, error) {
+func decodeTurn(f serdejson.Fields, line []byte) (Record, error) {
 	t := Turn{Index: f.Uint(0, math.MaxUint64, "usize"), Prompt: f.OptionalText(1), Tool: f.OptionalText(2)}
 	t.Parameters = rawMember(f.Values[3])
 	t.Output = rawMember(f.Values[4])
-	t.CliOutcome = f.cliOutcome(5)
-	if i := f.word(6, verdictWords); f.Err == nil {
+	t.CliOutcome = cliOutcome(&f, 5)
+	if i := f.Word(6, verdictWords, isUnit); f.Err == nil {
 		t.VerifierVerdict = verdictsByWord[i]
 	}
-	t.PolicyRejected = f.policyRejection(7)
+	t.PolicyRejected = policyRejection(&f, 7)
 	if f.Err != nil {
 		return nil, f.Err
 	}
@@ -161,9 +153,9 @@ func decodeTurn(f fields, line []byte) (Record, error) {
 	return t, nil
 }
 
-func decodeEnded(f fields, line []byte) (Record, error) {
-	e := Ended{RunID: f.Text(0), AgentID: f.Text(1), Termination: f.termination(2)}
-	e.EndedAt, e.endedAtText = f.time(3)
+func decodeEnded(f serdejson.Fields, line []byte) (Record, error) {
+	e := Ended{RunID: f.Text(0), AgentID: f.Text(1), Termination: termination(&f, 2)}
+	e.EndedAt, e.endedAtText = timeField(&f, 3)
 	if f.Err != nil {
 		return nil, f.Err
 	}
@@ -174,11 +166,11 @@ func decodeEnded(f fields, line []byte) (Record, error) {
 	return e, nil
 }
 
-func (f *fields) cliOutcome(i int) *CliOutcome {
+func cliOutcome(f *serdejson.Fields, i int) *CliOutcome {
 	if isNull(f.Values[i]) || f.Err != nil {
 		return nil
 	}
-	var few [4]member
+	var few [4]serdejson.Member
 	kind, c, err := tagged(f.Values[i], "CliOutcome", cliOutcomeWords, few[:0])
 	if err != nil {
 		f.Keep(err)
@@ -186,44 +178,44 @@ func (f *fields) cliOutcome(i int) *CliOutcome {
 	}
 	o := &CliOutcome{Kind: cliOutcomeWords[kind]}
 	if o.Kind != CliExited {
-		f.Keep(c.unit())
+		f.Keep(c.Unit())
 		return o
 	}
-	inner := exitedStructure.take(c)
-	o.Code = inner.signed(0)
+	inner := exitedStructure.Take(c)
+	o.Code = signed(&inner, 0)
 	f.Keep(inner.Err)
 	return o
 }
 
-func (f *fields) policyRejection(i int) *PolicyRejection {
+func policyRejection(f *serdejson.Fields, i int) *PolicyRejection {
 	if isNull(f.Values[i]) || f.Err != nil {
 		return nil
 	}
-	inner := rejectionStructure.takeText(f.Values[i])
+	inner := rejectionStructure.Read(f.Values[i])
 	p := &PolicyRejection{Rule: inner.Text(0), Param: inner.OptionalText(1)}
 	f.Keep(inner.Err)
 	return p
 }
 
-func (f *fields) termination(i int) (t Termination) {
+func termination(f *serdejson.Fields, i int) (t Termination) {
 	text := f.Need(i)
 	if text == nil {
 		return t
 	}
-	var few [4]member
+	var few [4]serdejson.Member
 	kind, c, err := tagged(text, "RunTermination", terminationWords, few[:0])
 	switch {
 	case err != nil:
 		f.Keep(err)
 	case terminationWords[kind] == "incomplete":
-		f.Keep(c.unit())
+		f.Keep(c.Unit())
 	default:
-		inner := terminationStructure.take(c)
-		if status := inner.word(0, outcomeWords); inner.Err == nil {
+		inner := terminationStructure.Take(c)
+		if status := inner.Word(0, outcomeWords, isUnit); inner.Err == nil {
 			t.Status = OutcomeStatus(outcomeWords[status])
 		}
 		if outcome := inner.Need(1); outcome != nil {
-			agent, err := decodeOutcome(agentStructure.takeText(outcome))
+			agent, err := decodeOutcome(agentStructure.Read(outcome))
 			inner.Keep(err)
 			t.Outcome = &agent
 		}
@@ -232,8 +224,8 @@ func (f *fields) termination(i int) (t Termination) {
 	return t
 }
 
-func decodeOutcome(f fields) (o AgentOutcome, err error) {
-	if i := f.word(0, outcomeWords); f.Err == nil {
+func decodeOutcome(f serdejson.Fields) (o AgentOutcome, err error) {
+	if i := f.Word(0, outcomeWords, isUnit); f.Err == nil {
 		o.Status = OutcomeStatus(outcomeWords[i])
 	}
 	if f.Values[1] != nil {
@@ -243,10 +235,10 @@ func decodeOutcome(f fields) (o AgentOutcome, err error) {
 		o.Evidence, f.Err = decodeEvidence(f.Values[2])
 	}
 	if f.Values[3] != nil && f.Err == nil {
-		o.Metrics, f.Err = decodeMetrics(metricsStructure.takeText(f.Values[3]))
+		o.Metrics, f.Err = decodeMetrics(metricsStructure.Read(f.Values[3]))
 	}
 	if f.Values[4] != nil {
-		o.Timestamp, o.timestampText = f.time(4)
+		o.Timestamp, o.timestampText = timeField(&f, 4)
 		if o.Timestamp.IsZero() && o.timestampText == "" {
 			o.timestampText = chrono.Format(time.Time{})
 		}
@@ -258,10 +250,10 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 	if text[0] != '[' {
 		return nil, serdejson.Errorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
 	}
-	for _, m := range contentOf(text, nil).members {
-		f := evidenceStructure.takeText(m.text)
+	for _, m := range serdejson.ContentOf(text, nil).Members {
+		f := evidenceStructure.Read(m.Value)
 		var e Evidence
-		if i := f.word(0, evidenceWords); f.Err == nil {
+		if i := f.Word(0, evidenceWords, isUnit); f.Err == nil {
 			e.Kind = evidenceWords[i]
 		}
 		e.Description = f.Text(1)
@@ -274,7 +266,7 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 	return list, nil
 }
 
-func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
+func decodeMetrics(f serdejson.Fields) (m OutcomeMetrics, err error) {
 	for i, count := range []*uint32{
 		0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded,
 		5: &m.ActionsFailed,
@@ -284,12 +276,12 @@ func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
 		}
 	}
 	if f.Values[2] != nil {
-		m.DurationMs = f.float(2)
+		m.DurationMs = float(&f, 2)
 	}
 	return m, f.Err
 }
 
-func (f *fields) time(i int) (t time.Time, kept string) {
+func timeField(f *serdejson.Fields, i int) (t time.Time, kept string) {
 	text := f.Need(i)
 	if text == nil {
 		return t, ""

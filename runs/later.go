@@ -40,12 +40,11 @@ func (u Unknown) status() laterStatus {
 	if len(raw) == 0 || raw[0] != '{' || serdejson.Check(raw, 0) != "" {
 		return laterStatus{}
 	}
-	end := contentOf(raw, nil)
-	termination, endedAt := end.only("termination"), end.only("ended_at")
+	termination, endedAt := onlyMember(raw, "termination"), onlyMember(raw, "ended_at")
 	if termination == nil || termination[0] != '{' || endedAt == nil || endedAt[0] != '"' {
 		return laterStatus{}
 	}
-	kind := contentOf(termination, nil).only("kind")
+	kind := onlyMember(termination, "kind")
 	if kind == nil || !serdejson.KeyIs(kind, laterCancelled) {
 		return laterStatus{}
 	}

@@ -68,7 +68,7 @@ func kindOf(text []byte) (kind string, ok bool) {
 	if text[0] != '{' {
 		return "", false
 	}
-	tag := contentOf(text, nil).only("record")
+	tag := onlyMember(text, "record")
 	if tag == nil || tag[0] != '"' {
 		return "", false
 	}

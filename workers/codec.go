@@ -78,9 +78,10 @@ type field struct {
 // be, or names the Rust type of a number (default u64).
 func structureOf(t reflect.Type) *structure {
 	first := min(1, len(t.Name()))
-	st := &structure{name: "struct " + strings.ToUpper(t.Name()[:first]) + t.Name()[first:]}
+	st := &structure{}
+	st.Name = "struct " + strings.ToUpper(t.Name()[:first]) + t.Name()[first:]
 	if t == reflect.TypeFor[ProfileSelector]() {
-		st.name = "adjacently tagged enum ProfileSelector"
+		st.Name = "adjacently tagged enum ProfileSelector"
 	}
 	for i := range t.NumField() {
 		member := t.Field(i)
@@ -88,10 +89,10 @@ func structureOf(t reflect.Type) *structure {
 		if name == "" {
 			continue
 		}
-		st.names = append(st.names, name)
+		st.Names = append(st.Names, name)
 		f := field{index: i, optional: options != ""}
 		if !f.optional {
-			st.required = len(st.names)
+			st.Required = len(st.Names)
 		}
 		of, said := member.Type, member.Tag.Get("serde")
 		if f.list = of.Kind() == reflect.Slice; f.list || of.Kind() == reflect.Pointer {
@@ -128,18 +129,18 @@ func (st *structure) decodeInto(text []byte, v reflect.Value) error {
 	if self, ok := reflect.TypeAssert[selfDecoder](v.Addr()); ok {
 		return self.decodeJSON(text)
 	}
-	return st.set(st.read(text), v)
+	return st.set(st.Read(text), v)
 }
 
 // set sets the fields of a struct to the values of a text.
-func (st *structure) set(values values, v reflect.Value) error {
+func (st *structure) set(values serdejson.Fields, v reflect.Value) error {
 	for i := range st.fields {
 		st.fields[i].set(&values, i, v.Field(st.fields[i].index))
 	}
 	return values.Err
 }
 
-func (f *field) set(values *values, i int, v reflect.Value) {
+func (f *field) set(values *serdejson.Fields, i int, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer:
 		if text := values.Given(i); text != nil {
@@ -149,7 +150,7 @@ func (f *field) set(values *values, i int, v reflect.Value) {
 	case f.number != "":
 		v.SetUint(values.Uint(i, f.largest, f.number))
 	case f.words != nil:
-		v.SetString(values.word(i, f.words))
+		v.SetString(f.words[values.Word(i, f.words, isNull)])
 	case f.optional && values.Values[i] == nil:
 	default:
 		if text := values.Need(i); text != nil {
@@ -174,11 +175,10 @@ func (f *field) decodeList(text []byte, v reflect.Value) error {
 	if text[0] != '[' {
 		return serdejson.Errorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
 	}
-	elements, _ := membersOf(text)
-	for i, m := range elements {
+	for i, m := range membersOf(text) {
 		v.Grow(1)
 		v.SetLen(i + 1)
-		if err := f.decode(m.value, v.Index(i)); err != nil {
+		if err := f.decode(m.Value, v.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -196,29 +196,35 @@ var intentKinds = []string{intentAssistant, intentTask, intentRole}
 
 func variantOf(name string, members ...string) *structure {
 	st := structureOf(reflect.TypeFor[WorkerIntent]())
-	variant := &structure{name: "struct variant WorkerIntent::" + name, names: members}
+	variant := &structure{Structure: serdejson.Structure{
+		Name: "struct variant WorkerIntent::" + name, Names: members,
+	}}
 	for _, member := range members {
-		f := st.fields[slices.Index(st.names, member)]
+		f := st.fields[slices.Index(st.Names, member)]
 		variant.fields = append(variant.fields, f)
 		if !f.optional {
-			variant.required++
+			variant.Required++
 		}
 	}
 	return variant
 }
 
 func (i *WorkerIntent) decodeJSON(text []byte) error {
-	kind, rest, array, err := tagged(text, "WorkerIntent", intentKinds)
+	tag, rest, err := serdejson.Tagged(text, "WorkerIntent", nil)
 	if err != nil {
 		return err
 	}
-	i.Kind = kind
-	return variants[kind].set(variants[kind].take(rest, array), reflect.ValueOf(i).Elem())
+	kind, err := serdejson.Variant(tag, intentKinds)
+	if err != nil {
+		return err
+	}
+	i.Kind = intentKinds[kind]
+	return variants[i.Kind].set(variants[i.Kind].Take(rest), reflect.ValueOf(i).Elem())
 }
 
 func (p *ProfileSelector) decodeJSON(text []byte) error {
-	v := profileJSON.read(text)
-	p.Kind = v.word(0, profileJSON.fields[0].words)
+	v, kinds := profileJSON.Read(text), profileJSON.fields[0].words
+	p.Kind = kinds[v.Word(0, kinds, isNull)]
 	if v.Err == nil && p.Kind != profileDefault {
 		p.Value = v.Text(1)
 	} else if value := v.Given(1); value != nil {
@@ -229,13 +235,13 @@ func (p *ProfileSelector) decodeJSON(text []byte) error {
 
 // decodeJSON also reads kinds that the old program does not know.
 func (k *RuntimeEventKind) decodeJSON(text []byte) error {
-	word, rest, array, err := tagged(text, "RuntimeEventKind", eventKinds)
-	switch {
-	case word == "":
+	tag, rest, err := serdejson.Tagged(text, "RuntimeEventKind", nil)
+	if err != nil {
 		return err
-	case array && len(rest) > 0:
-		return serdejson.Errorf("invalid length %d, expected 0 elements in sequence", len(rest))
 	}
-	*k = RuntimeEventKind(word)
-	return nil
+	if _, err := serdejson.Variant(tag, eventKinds); err != nil && (tag[0] != '"' || len(tag) == len(`""`)) {
+		return err
+	}
+	*k = RuntimeEventKind(serdejson.Unquote(tag))
+	return rest.Unit()
 }

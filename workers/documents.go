@@ -43,9 +43,8 @@ func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err erro
 	if s, err = decode[runtimeSnapshot](runtimeJSON, text); err != nil {
 		return s, "", err
 	}
-	list, _ := membersOf(runtimeJSON.read(trimBlanks(text)).Values[len(runtimeJSON.names)-1])
-	for _, d := range list {
-		s.diagnosed = append(s.diagnosed, d.value)
+	for _, d := range membersOf(runtimeJSON.Read(trimBlanks(text)).Values[len(runtimeJSON.Names)-1]) {
+		s.diagnosed = append(s.diagnosed, d.Value)
 	}
 	if wrong = wrongVersion(s.SchemaVersion); wrong == "" && s.Backend != backendFile {
 		wrong = "runtime snapshot backend is Memory"
@@ -118,12 +117,11 @@ func pretty(members []byte) []byte {
 // merged is the document with these members, followed by those of the earlier document that the old
 // program doesn't know.
 func (st *structure) merged(members, earlier []byte) []byte {
-	list, array := membersOf(trimBlanks(earlier))
-	for _, m := range list {
-		if array || st.at(m.key) >= 0 {
+	for _, m := range membersOf(trimBlanks(earlier)) {
+		if m.Key == nil || st.at(m.Key) >= 0 { // an element, or a known member
 			continue
 		}
-		members = slices.Concat(members[:len(members)-1], []byte{','}, m.key, []byte{':'}, m.value, []byte{'}'})
+		members = slices.Concat(members[:len(members)-1], []byte{','}, m.Key, []byte{':'}, m.Value, []byte{'}'})
 	}
 	return pretty(members)
 }

@@ -168,7 +168,7 @@ func (s *workerSnapshot) document(given []byte) ([]byte, error) {
 	if err := workerJSON.check(given); err != nil {
 		return nil, corrupt(err)
 	}
-	values := workerJSON.read(trimBlanks(given))
+	values := workerJSON.Read(trimBlanks(given))
 	request := values.Need(4)
 	if values.Err != nil {
 		return nil, corrupt(values.Err)

@@ -106,9 +106,8 @@ func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
 	}
 	if list := o.value("diagnostics"); len(list) > 0 && list[0] == '[' {
 		var earlier [][]byte
-		elements, _ := membersOf(list)
-		for _, d := range elements {
-			earlier = append(earlier, r.withRef(diagnosticJSON, d.value))
+		for _, d := range membersOf(list) {
+			earlier = append(earlier, r.withRef(diagnosticJSON, d.Value))
 		}
 		o.set("diagnostics", slices.Concat([]byte{'['}, bytes.Join(earlier, []byte{','}), []byte{']'}))
 	}
@@ -133,7 +132,7 @@ func (r reader) earlierWorker(text []byte) ([]byte, gap) {
 	o.set("worker_id", earlierID(o.value("worker_id")))
 	o.replace("schema_version", "1")
 	o.fillUnless("status", `"running"`, func(value []byte) bool {
-		_, err := variant(value, []string{Running, Stopped, Cancelled})
+		_, err := serdejson.Variant(value, []string{Running, Stopped, Cancelled})
 		return err == nil
 	})
 	request.fill("intent", `{"kind":"assistant"}`)
@@ -205,7 +204,7 @@ func withIntent(request []byte) []byte {
 
 // An object is a JSON object that is being edited. New members are put in front.
 type object struct {
-	members []member
+	members []serdejson.Member
 	gap     gap
 }
 
@@ -218,18 +217,17 @@ func objectOf(st *structure, text []byte) *object {
 	if text[0] != '{' {
 		return nil
 	}
-	o := &object{}
-	o.members, _ = membersOf(text)
+	o := &object{members: membersOf(text)}
 	for _, m := range o.members {
-		if st.at(m.key) < 0 {
-			o.gap.added = append(o.gap.added, serdejson.Unquote(m.key))
+		if st.at(m.Key) < 0 {
+			o.gap.added = append(o.gap.added, serdejson.Unquote(m.Key))
 		}
 	}
 	return o
 }
 
 func (o *object) at(name string) int {
-	return slices.IndexFunc(o.members, func(m member) bool { return serdejson.KeyIs(m.key, name) })
+	return slices.IndexFunc(o.members, func(m serdejson.Member) bool { return serdejson.KeyIs(m.Key, name) })
 }
 
 func (o *object) has(name string) bool { return o.at(name) >= 0 }
@@ -237,7 +235,7 @@ func (o *object) has(name string) bool { return o.at(name) >= 0 }
 // value returns nil if there is no such member.
 func (o *object) value(name string) []byte {
 	if i := o.at(name); i >= 0 {
-		return o.members[i].value
+		return o.members[i].Value
 	}
 	return nil
 }
@@ -247,9 +245,10 @@ func (o *object) set(name string, value []byte) {
 	switch i := o.at(name); {
 	case len(value) == 0:
 	case i >= 0:
-		o.members[i].value = value
+		o.members[i].Value = value
 	default:
-		o.members = slices.Insert(o.members, 0, member{key: serdejson.AppendQuoted(nil, name), value: value})
+		added := serdejson.Member{Key: serdejson.AppendQuoted(nil, name), Value: value}
+		o.members = slices.Insert(o.members, 0, added)
 	}
 }
 
@@ -290,7 +289,7 @@ func (o *object) put(name string, inner *object) {
 func (o *object) text() []byte {
 	var members [][]byte
 	for _, m := range o.members {
-		members = append(members, slices.Concat(m.key, []byte{':'}, m.value))
+		members = append(members, slices.Concat(m.Key, []byte{':'}, m.Value))
 	}
 	return slices.Concat([]byte{'{'}, bytes.Join(members, []byte{','}), []byte{'}'})
 }

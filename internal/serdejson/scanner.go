@@ -113,10 +113,12 @@ func (s *Scanner) Value() ([]byte, bool) {
 }
 
 // Ignore skips a value as the originals skip members that they don't know: to any depth, without
-// checking numbers and surrogates.
-func (s *Scanner) Ignore() bool {
+// checking numbers and surrogates. It returns the value's text.
+func (s *Scanner) Ignore() ([]byte, bool) {
 	defer func(was bool) { s.lenient = was }(s.lenient)
 	s.lenient = true
+	s.Peek()
+	start := s.pos
 	var open []byte // no recursion: a hostile document could exhaust the stack, which ends a Go program
 	for {
 		c := s.Peek()
@@ -126,15 +128,15 @@ func (s *Scanner) Ignore() bool {
 			s.levels--
 			s.pos++
 		} else if _, ok := s.Value(); !ok {
-			return false
+			return nil, false
 		}
 		for more := false; !more; first = false {
 			if len(open) == 0 {
-				return true
+				return s.data[start:s.pos], true
 			}
 			var ok bool
 			if _, more, ok = s.next(open[len(open)-1], first); !ok {
-				return false
+				return nil, false
 			}
 			if !more {
 				open = open[:len(open)-1]

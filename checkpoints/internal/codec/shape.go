@@ -3,7 +3,6 @@ package codec
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -196,16 +195,11 @@ func (r *reader) variant(words []string) (int, bool) {
 
 // find returns the index of a word.
 func (r *reader) find(words []string, quoted []byte) (int, bool) {
-	at := place(words, quoted)
-	if at < 0 {
-		return 0, r.fail("unknown variant `%s`, expected %s", serdejson.Unquote(quoted), serdejson.OneOf(words))
+	at, err := serdejson.Variant(quoted, words)
+	if err != nil {
+		return 0, r.fail("%s", err)
 	}
 	return at, true
-}
-
-// place returns the index of a name, or -1.
-func place(names []string, quoted []byte) int {
-	return slices.IndexFunc(names, func(name string) bool { return serdejson.KeyIs(quoted, name) })
 }
 
 func (r *reader) wordInObject(words []string) (int, bool) {

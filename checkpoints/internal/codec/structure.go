@@ -21,7 +21,7 @@ func (st *structure) read(r *reader) bool {
 func (st *structure) readMembers(r *reader) bool {
 	got := make([][]byte, len(st.fields))
 	for key := range r.s.Elements() {
-		i, ok := place(st.names, key), false
+		i, ok := serdejson.IndexKey(st.names, key), false
 		switch {
 		case i < 0 && r.loose: // the original reads it into memory
 			r.s.Value()
