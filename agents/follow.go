@@ -1,10 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
@@ -28,8 +28,8 @@ const opFollow = "follow agents"
 // stream is how agents are followed. Positions count the writes of an entry; only the last one is
 // kept.
 var stream = stores.Stream[string, Change]{
-	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", End: entryEnd,
-	Read: readChange,
+	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", Gone: whyGone,
+	End: entryEnd, Read: readChange,
 }
 
 // Follow reports the state of an agent, and again after each write of its entry, by any process:
@@ -61,17 +61,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
 	}
-	query := fmt.Sprintf(sqlHeads, where)
-	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q makes large ints one rune
-	return stores.FollowAll(ctx, r.db, stream, key,
-		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
-			scope, ok, err := rx.Store().Scope(r.scope)
-			if err != nil || !ok {
-				return nil, err
-			}
-			err = rx.Select(&heads, query, append(slices.Clip(args), behind, last, scope)...)
-			return heads, err
-		}})
+	return stores.FollowScope(ctx, r.db, stream, r.scope, fmt.Sprintf(sqlHeads, where), args, "")
 }
 
 // CursorBefore returns the cursor before an agent's present state; for 0 writes, the one after it.
@@ -100,41 +90,19 @@ func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, e
 
 // placeOf returns the place in an agent's stream that a cursor points at; "" is the beginning.
 func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at stores.Place, err error) {
-	if err := checkID(id); err != nil {
+	if err := cmp.Or(checkID(id), rx.Store().Of(r.db.Store())); err != nil {
 		return at, err
 	}
-	if err := rx.Store().Of(r.db.Store()); err != nil {
-		return at, err
-	}
-	if cursor != "" {
-		if at, err = stream.ReadCursor(rx, cursor); err != nil {
-			return at, err
+	return stream.PlaceIn(rx, cursor, func() (key int64, found bool, err error) {
+		scope, ok, err := rx.Store().Scope(r.scope)
+		if err == nil && ok {
+			found, err = rx.Find(&key, sqlKeyOf, scope, id)
 		}
-	}
-	var key int64
-	found, other := false, false
-	scope, there, err := rx.Store().Scope(r.scope)
-	if err == nil && there {
-		found, err = rx.Find(&key, sqlKeyOf, scope, id)
-	}
-	switch {
-	case err != nil:
-		return at, err
-	case found && (cursor == "" || at.Key == key):
-		at.Key = key
-		return at, nil
-	case cursor == "":
-		return at, db.ErrNotFound
-	}
-	if _, other, err = entryEnd(rx, at.Key); err == nil {
-		if err = errLeftRegistry(); other {
-			err = txn.NotThisCursor(cursor)
-		}
-	}
-	return at, err
+		return key, found, err
+	})
 }
 
-func errLeftRegistry() error { return txn.CursorExpired("the agent left the registry") }
+const whyGone = "the agent left the registry"
 
 const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
@@ -155,7 +123,7 @@ func entryEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
 func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Change], err error) {
 	s, err := findEntry(rx, sqlByKey, at.Key)
 	if err == nil && s == nil {
-		err = errLeftRegistry()
+		err = txn.CursorExpired(whyGone)
 	}
 	if err != nil {
 		return got, err

@@ -50,18 +50,7 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)},
-		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
-			scope, ok, err := rx.Store().Scope(s.scope)
-			if err != nil || !ok {
-				return nil, err
-			}
-			err = rx.Select(&heads, sqlHeads, behind, last, scope)
-			for i := range heads {
-				heads[i].Out = f.State != "" && f.State != State(heads[i].Status)
-			}
-			return heads, err
-		}})
+	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlHeads, []any{string(f.State)}, "")
 }
 
 // CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one after
@@ -129,7 +118,8 @@ const (
 	sqlIsOf         = `SELECT id FROM checkpoints WHERE id = ? AND scope = ? AND run_id = ?`
 	sqlRowEnd       = `SELECT id AS key, changes AS seen, state AS status FROM checkpoints WHERE id = ?`
 	sqlByKey        = sqlSummary + `WHERE c.id = ?`
-	sqlHeads        = `SELECT id AS key, run_id AS of, changes AS seen, state AS status FROM checkpoints
+	sqlHeads        = `SELECT id AS key, run_id AS of, changes AS seen, state AS status,
+		CASE WHEN ? IN ('', state) THEN 0 ELSE 1 END AS out FROM checkpoints
 		WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
 

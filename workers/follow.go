@@ -19,8 +19,8 @@ const opFollow = "follow runtimes"
 
 // stream is how runtimes are followed. Positions are places in the log.
 var stream = stores.Stream[RuntimeID, RuntimeEvent]{
-	Op: opFollow, Name: "runtime", Born: Running, Table: "worker_runtimes", Key: "key", End: logEnd,
-	Read: readStretch,
+	Op: opFollow, Name: "runtime", Born: Running, Table: "worker_runtimes", Key: "key",
+	Gone: whyGone, End: logEnd, Read: readStretch,
 }
 
 // Follow delivers the events after a cursor and each new status of the runtime: first the existing
@@ -107,30 +107,17 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at sto
 	if err := rx.Store().Of(r.db.Store()); err != nil {
 		return nil, at, err
 	}
-	at.Key = r.key
-	if cursor != "" {
-		if at, err = stream.ReadCursor(rx, cursor); err != nil {
-			return nil, at, err
+	at, err = stream.PlaceIn(rx, cursor, func() (key int64, found bool, err error) {
+		row, found, err = find[runtimeRow](rx, sqlRuntimeByKey, r.key)
+		if err == nil && !found && cursor == "" {
+			err = runtimeGone(op, r.id)
 		}
-	}
-	if at.Key != r.key {
-		_, other, err := find[runtimeRow](rx, sqlRuntimeByKey, at.Key)
-		switch {
-		case err != nil:
-			return nil, at, err
-		case other:
-			return nil, at, txn.NotThisCursor(cursor)
-		}
-		return nil, at, errRemoved()
-	}
-	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, r.key)
-	if err == nil && !found && cursor == "" { // with a cursor, the stream reports it
-		err = runtimeGone(op, r.id)
-	}
+		return r.key, found, err
+	})
 	return row, at, err
 }
 
-func errRemoved() error { return txn.CursorExpired("the runtime was removed") }
+const whyGone = "the runtime was removed"
 
 func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
 	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, key)
@@ -146,7 +133,7 @@ func readStretch(
 ) (got stores.Stretch[RuntimeID, RuntimeEvent], err error) {
 	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, at.Key)
 	if err == nil && !found {
-		err = errRemoved()
+		err = txn.CursorExpired(whyGone)
 	}
 	if err != nil {
 		return got, err

@@ -175,7 +175,8 @@ func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) ([]Runtim
 const (
 	sqlFindRuntimes = `SELECT runtime_id FROM worker_runtimes WHERE scope = ? AND runtime_id >= ?
 		AND runtime_id < ? ORDER BY runtime_id LIMIT ` + paging.BoundLimit
-	sqlRuntimeHeads = `SELECT key, runtime_id AS of, next_event_position - 1 AS seen, status
+	sqlRuntimeHeads = `SELECT key, runtime_id AS of, next_event_position - 1 AS seen, status,
+	CASE WHEN ? IN ('', status) THEN 0 ELSE 1 END AS out
 FROM worker_runtimes WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 )
 
@@ -206,20 +207,7 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	return stores.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)},
-		stores.Heads[RuntimeID]{Between: func(
-			rx *db.Rx, behind, last int64,
-		) (heads []stores.Head[RuntimeID], err error) {
-			scope, ok, err := s.scopeIn(rx)
-			if err != nil || !ok {
-				return nil, err
-			}
-			err = rx.Select(&heads, sqlRuntimeHeads, behind, last, scope)
-			for i := range heads {
-				heads[i].Out = filter.Status != "" && string(filter.Status) != heads[i].Status
-			}
-			return heads, err
-		}})
+	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlRuntimeHeads, []any{string(filter.Status)}, "")
 }
 
 // Of returns the runtime whose log a cursor points into. Any other cursor is db.ErrInvalid; a
@@ -243,7 +231,7 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 	case err != nil:
 		return "", err
 	case !found:
-		return "", errRemoved()
+		return "", txn.CursorExpired(whyGone)
 	case !ok || row.Scope != scope:
 		return "", txn.NotThisCursor(cursor)
 	}

@@ -94,7 +94,7 @@ func (s *Stream[R, T]) PlaceIn(
 	case cursor == "":
 		return at, db.ErrNotFound
 	}
-	other, err := rx.Find(new(int64), fmt.Sprintf(sqlHasKey, s.Table, s.Key), at.Key)
+	_, other, err := s.End(rx, at.Key)
 	switch {
 	case err != nil:
 		return at, err
@@ -103,8 +103,6 @@ func (s *Stream[R, T]) PlaceIn(
 	}
 	return at, txn.CursorExpired(s.Gone)
 }
-
-const sqlHasKey = `SELECT %[2]s FROM %[1]s WHERE %[2]s = ?`
 
 // Follow iterates over what follows a place of one stream: first what exists, then each item as any
 // process writes it, in the order of the stream, without repeats. A db.Gap stands for items that
@@ -293,30 +291,32 @@ func FollowAll[R comparable, T any](
 	}
 }
 
-// FollowScope is FollowAll for the streams of a scope whose heads two statements return. between takes
-// args, the two keys and the number of the scope; open takes that number and a limit.
+// FollowScope is FollowAll for the streams of a scope whose heads statements return. between takes args,
+// the two keys and the number of the scope; open takes that number and a limit. If open is "", Heads.Open
+// is nil.
 func FollowScope[R comparable, T any](ctx context.Context, d *db.DB, s Stream[R, T], scope, between string,
 	args []any, open string,
 ) iter.Seq2[db.Followed[R, T], error] {
 	// The arguments are texts and integers, which %#v writes each in its own way; %q takes large
 	// integers for one rune.
 	key := [2]string{scope, fmt.Sprintf("%s %#v", between, args)}
-	return FollowAll(ctx, d, s, key, Heads[R]{
-		Between: func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
-			id, ok, err := rx.Store().Scope(scope)
-			if err == nil && ok {
-				err = rx.Select(&heads, between, append(slices.Clip(args), behind, last, id)...)
-			}
-			return heads, err
-		},
-		Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+	heads := Heads[R]{Between: func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
+		id, ok, err := rx.Store().Scope(scope)
+		if err == nil && ok {
+			err = rx.Select(&heads, between, append(slices.Clip(args), behind, last, id)...)
+		}
+		return heads, err
+	}}
+	if open != "" {
+		heads.Open = func(rx *db.Rx, most int) (keys []int64, err error) {
 			id, ok, err := rx.Store().Scope(scope)
 			if err == nil && ok {
 				err = rx.Select(&keys, open, id, most)
 			}
 			return keys, err
-		},
-	})
+		}
+	}
+	return FollowAll(ctx, d, s, key, heads)
 }
 
 // A stand is a follower's position in one of many streams. Out is set until the stream first
