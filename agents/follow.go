@@ -29,7 +29,7 @@ const opFollow = "follow agents"
 // kept.
 var stream = stores.Stream[string, Change]{
 	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", Gone: whyGone,
-	End: entryEnd, Read: readChange,
+	End: sqlEntryEnd, Read: readChange,
 }
 
 // Follow reports the state of an agent, and again after each write of its entry, by any process:
@@ -81,7 +81,7 @@ func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, e
 	if err != nil {
 		return "", named(opFollow, id, err)
 	}
-	end, _, err := entryEnd(rx, at.Key)
+	end, _, err := stream.EndOf(rx, at.Key)
 	if writes == 0 {
 		at = end
 	}
@@ -113,11 +113,6 @@ FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS
 )
 
 var sqlByKey = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
-
-func entryEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
-	found, err = rx.Find(&end, sqlEntryEnd, key)
-	return end, found, err
-}
 
 // readChange reads the state of an agent if it was written after the place.
 func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Change], err error) {

@@ -19,7 +19,7 @@ const opFollow = "follow checkpoints"
 // stream is how checkpoints are followed. Positions count the changes of a row; only the last one
 // is kept.
 var stream = stores.Stream[string, Summary]{
-	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: rowEnd,
+	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: sqlRowEnd,
 	Read: readChange,
 }
 
@@ -68,7 +68,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string
 	}
 	at, err := s.placeOf(rx, ref, "")
 	if err == nil && changes == 0 {
-		at, _, err = rowEnd(rx, at.Key)
+		at, _, err = stream.EndOf(rx, at.Key)
 	}
 	if err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err
 	}
 	if err == nil && !found {
 		var other bool
-		if _, other, err = rowEnd(rx, at.Key); err == nil {
+		if _, other, err = stream.EndOf(rx, at.Key); err == nil {
 			if err = errGone(); other {
 				err = txn.NotThisCursor(cursor)
 			}
@@ -122,11 +122,6 @@ const (
 		CASE WHEN ? IN ('', state) THEN 0 ELSE 1 END AS out FROM checkpoints
 		WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
-
-func rowEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
-	found, err = rx.Find(&end, sqlRowEnd, key)
-	return end, found, err
-}
 
 // readChange reads a checkpoint if it changed after the place.
 func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Summary], err error) {

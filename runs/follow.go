@@ -38,7 +38,7 @@ const opFollow = "follow runs"
 // stream describes how runs are followed. Positions are sequences of lines; a trace has no gaps.
 var stream = stores.Stream[RunRef, TraceRecord]{
 	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key",
-	Gone: whyGone, End: traceEnd, Read: readStretch,
+	Gone: whyGone, End: sqlTraceEnd, Read: readStretch,
 }
 
 // Follow delivers the records of a run after a cursor, first those that exist and then each new
@@ -101,7 +101,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, erro
 	if err != nil {
 		return "", run.failed(opFollow, err)
 	}
-	end, _, err := traceEnd(rx, at.Key)
+	end, _, err := stream.EndOf(rx, at.Key)
 	if lines == 0 {
 		at.Status = end.Status // the initial status is not reported
 	}
@@ -129,11 +129,6 @@ FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL
 		LIMIT ?`
 )
-
-func traceEnd(rx *db.Rx, key int64) (end stores.Place, found bool, err error) {
-	found, err = rx.Find(&end, sqlTraceEnd, key)
-	return end, found, err
-}
 
 // readStretch reads what follows a place.
 func readStretch(

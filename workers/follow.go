@@ -20,7 +20,7 @@ const opFollow = "follow runtimes"
 // stream is how runtimes are followed. Positions are places in the log.
 var stream = stores.Stream[RuntimeID, RuntimeEvent]{
 	Op: opFollow, Name: "runtime", Born: Running, Table: "worker_runtimes", Key: "key",
-	Gone: whyGone, End: logEnd, Read: readStretch,
+	Gone: whyGone, End: sqlLogEnd, Read: readStretch,
 }
 
 // Follow delivers the events after a cursor and each new status of the runtime: first the existing
@@ -119,13 +119,7 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *runtimeRow, at sto
 
 const whyGone = "the runtime was removed"
 
-func logEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
-	row, found, err := find[runtimeRow](rx, sqlRuntimeByKey, key)
-	if err != nil || !found {
-		return stores.Place{}, false, err
-	}
-	return stores.Place{Key: key, Seen: row.NextPosition - 1, Status: string(row.Status)}, true, nil
-}
+const sqlLogEnd = `SELECT key, next_event_position - 1 AS seen, status FROM worker_runtimes WHERE key = ?`
 
 // readStretch reads the events after a place.
 func readStretch(

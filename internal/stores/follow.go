@@ -32,9 +32,9 @@ type Stream[R comparable, T any] struct {
 	Table, Key string
 	// Gone is why a cursor into a removed stream has expired.
 	Gone string
-	// End returns the end of a stream; false if the stream was removed. It is called for every
+	// End is the query for the end of the stream with a key: key, seen and status. It runs for every
 	// waiting follower at each commit, so it must be a single seek.
-	End func(rx *db.Rx, key int64) (Place, bool, error)
+	End string
 	// Read returns what follows a place, as much as there is room for. It returns
 	// db.ErrCursorExpired if the stream was removed.
 	Read func(rx *db.Rx, behind Place, room paging.Room) (Stretch[R, T], error)
@@ -74,6 +74,12 @@ func (s *Stream[R, T]) ReadCursor(rx *db.Rx, cursor string) (at Place, err error
 	return at, err
 }
 
+// EndOf returns the end of the stream with that key; false if the stream was removed.
+func (s *Stream[R, T]) EndOf(rx *db.Rx, key int64) (end Place, found bool, err error) {
+	found, err = rx.Find(&end, s.End, key)
+	return end, found, err
+}
+
 // PlaceIn returns the place that a cursor points at, which must be in the stream that find finds; ""
 // is the beginning. ErrNotFound: there is no such stream, and no cursor.
 func (s *Stream[R, T]) PlaceIn(
@@ -94,7 +100,7 @@ func (s *Stream[R, T]) PlaceIn(
 	case cursor == "":
 		return at, db.ErrNotFound
 	}
-	_, other, err := s.End(rx, at.Key)
+	_, other, err := s.EndOf(rx, at.Key)
 	switch {
 	case err != nil:
 		return at, err
@@ -152,7 +158,7 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *db.DB, begin func(*db.Rx) 
 		}
 		pollersOf(d).caughtUp(&lag)
 		err = tail.wait(ctx, since, func(rx *db.Rx) (bool, error) {
-			end, found, err := s.End(rx, at.Key)
+			end, found, err := s.EndOf(rx, at.Key)
 			return !found || end != at, err
 		})
 		if err != nil {

@@ -31,11 +31,7 @@ type told = db.Followed[string, int64]
 var ringing = stores.Stream[string, int64]{
 	Op: "listen", Name: "bell", Born: "new",
 	Table: "bells", Key: "key",
-	End: func(rx *db.Rx, key int64) (stores.Place, bool, error) {
-		var b bell
-		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, key)
-		return stores.Place{Key: key, Seen: b.Rings, Status: b.Status}, found, err
-	},
+	End: `SELECT key, rings AS seen, status FROM bells WHERE key = ?`,
 	Read: func(rx *db.Rx, at stores.Place, room paging.Room) (got stores.Stretch[string, int64], err error) {
 		var b bell
 		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, at.Key)

@@ -21,7 +21,7 @@ const opFollow = "follow live runs"
 // before all events.
 var stream = stores.Stream[string, RunEventRecord]{
 	Op: opFollow, Name: "live run", Born: string(Created),
-	Table: "live_runs", Key: "key", Gone: whyGone, End: runEnd, Read: readStretch,
+	Table: "live_runs", Key: "key", Gone: whyGone, End: sqlRunEnd, Read: readStretch,
 }
 
 // Follow delivers the events of a run after a cursor, first those that are stored and then new
@@ -111,13 +111,7 @@ const whyGone = "the run was removed or replaced"
 
 func errGone() error { return txn.CursorExpired(whyGone) }
 
-func runEnd(rx *db.Rx, key int64) (stores.Place, bool, error) {
-	row, found, err := rowByKey(rx, key)
-	if err != nil || !found {
-		return stores.Place{}, false, err
-	}
-	return stores.Place{Key: key, Seen: row.nextPlace(), Status: row.Status}, true, nil
-}
+const sqlRunEnd = `SELECT key, coalesce(places, event_count) AS seen, status FROM live_runs WHERE key = ?`
 
 const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE
 	WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
