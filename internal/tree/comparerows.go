@@ -57,37 +57,20 @@ type Table struct {
 	Kind func(row map[string]any) string
 }
 
-// columnsOf are the columns of a table's query.
-func (v *verification) columnsOf(rx *db.Rx, t *Table) ([]string, error) {
-	if columns, ok := v.columns[t.Name]; ok {
-		return columns, nil
-	}
-	rows, err := rx.Store().QueryContext(v.ctx, t.Query, int64(0))
-	if err != nil {
-		return nil, err
-	}
-	columns, err := rows.Columns()
-	for _, e := range rows.All() { // none belong to number 0
-		err = cmp.Or(err, e)
-	}
-	v.columns[t.Name] = columns
-	return columns, err
-}
-
 // rowsOf returns a function for the next row of a thing in one of the databases; nil after the last.
 func (v *verification) rowsOf(rx *db.Rx, t *Table, number int64) (next func() (map[string]any, error),
-	stop func(), err error,
+	stop func(),
 ) {
-	columns, err := v.columnsOf(rx, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	pull, stop := iter.Pull2(rx.Query(t.Query, number))
+	pull, stop := iter.Pull2(rx.Store().Query(t.Query, number))
 	return func() (map[string]any, error) {
 		r, err, ok := pull()
+		if ok && err == nil && v.columns[t.Name] == nil {
+			v.columns[t.Name], err = r.Columns()
+		}
 		if !ok || err != nil {
 			return nil, err
 		}
+		columns := v.columns[t.Name]
 		values, into := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			into[i] = &values[i]
@@ -100,7 +83,7 @@ func (v *verification) rowsOf(rx *db.Rx, t *Table, number int64) (next func() (m
 			row[name] = values[i]
 		}
 		return row, nil
-	}, stop, nil
+	}, stop
 }
 
 // A difference is how a thing here differs from the same thing in its file.
@@ -150,15 +133,9 @@ func (v *verification) table(
 	t *Table, derived, here *db.Rx, theirs, ours int64, alike bool, missing func(*Count) *int64, d *difference,
 	head bool,
 ) error {
-	nextTheirs, stop, err := v.rowsOf(derived, t, theirs)
-	if err != nil {
-		return err
-	}
+	nextTheirs, stop := v.rowsOf(derived, t, theirs)
 	defer stop()
-	nextOurs, stop, err := v.rowsOf(here, t, ours)
-	if err != nil {
-		return err
-	}
+	nextOurs, stop := v.rowsOf(here, t, ours)
 	defer stop()
 	a, err := nextTheirs()
 	b, failed := nextOurs()

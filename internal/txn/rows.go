@@ -104,6 +104,9 @@ func (r *Row) Scan(dest ...any) error {
 	return r.rx.do(nil, func() error { return r.rows.Scan(dest...) })
 }
 
+// Columns are the names of the row's columns.
+func (r *Row) Columns() ([]string, error) { return (*Rows)(r).Columns() }
+
 // ScanStruct reads the row into a struct with db tags.
 func (r *Row) ScanStruct(dest any) error {
 	return r.rx.do(nil, func() error { return r.rows.ScanStruct(dest) })
