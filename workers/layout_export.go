@@ -20,15 +20,8 @@ func (layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err := os.Mkdir(t.Root, 0o700); err != nil {
 		return err
 	}
-	for r, err := range NewRuntimes(t.DB, t.Scope).All(ctx, RuntimeFilter{}) {
-		if err == nil {
-			err = (&exporter{t}).export(ctx, r.RuntimeID)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return tree.ForEach(NewRuntimes(t.DB, t.Scope).All(ctx, RuntimeFilter{}),
+		func(r RuntimeSummary) error { return (&exporter{t}).export(ctx, r.RuntimeID) })
 }
 
 // An exporter writes the runtimes of a scope.

@@ -10,6 +10,19 @@ import (
 // PageRows is how many rows Each reads in one transaction.
 const PageRows = 500
 
+// ForEach calls do with each item of a sequence, until an error.
+func ForEach[T any](items iter.Seq2[T, error], do func(T) error) error {
+	for item, err := range items {
+		if err == nil {
+			err = do(item)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Each yields rows that are read a page at a time: no transaction is open while the caller's loop
 // runs. page reads into rows at most PageRows rows after the row last, which is zero at first.
 func Each[T any](ctx context.Context, d *db.DB, why string,

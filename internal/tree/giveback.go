@@ -24,18 +24,11 @@ func (t *Tree) giveBack(ctx context.Context) error {
 		return nil
 	}
 	t.Folder = Folder{path: t.Root}
-	for row, err := range Each(ctx, t.DB, "look into the quarantine",
+	rows := Each(ctx, t.DB, "look into the quarantine",
 		func(rx *db.Rx, last *quarantineRow, rows *[]quarantineRow) error {
 			return rx.Select(rows, sqlScopeQuarantine, t.Source.Scope, t.layout.Name(), last.ID, PageRows)
-		}) {
-		if err == nil {
-			err = t.giveBackOne(ctx, row)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		})
+	return ForEach(rows, func(row *quarantineRow) error { return t.giveBackOne(ctx, row) })
 }
 
 func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {

@@ -23,8 +23,8 @@ type verification struct {
 	derived *Derived
 	theirs  Source // the tree in the derived file
 	tables  []Table
-	columns map[string][]string
-	telling bool // rows count for the sentence at the end
+	columns map[string][]string // of the tables, in the order of their queries
+	telling bool                // rows count for the sentence at the end
 }
 
 // Compare compares what was derived with d, table by table and row by row, both ways. It writes
@@ -67,50 +67,42 @@ func (x *Derived) begin() *Part {
 
 // files compares the files' outcomes, one by one.
 func (v *verification) files() error {
-	for row, err := range v.theirs.files(v.ctx, v.derived.db, sqlFiles) {
-		if err != nil {
-			return err
-		}
+	return ForEach(v.theirs.files(v.ctx, v.derived.db, sqlFiles), func(row *Row) error {
 		f := &file{verification: v, path: string(row.Path), theirs: row}
 		if err := f.compare(); err != nil {
 			return fmt.Errorf("%s: %w", Shown(f.path), err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // left counts the files that the old program has removed since they were imported, and names the
 // things that an import would remove here too.
 func (v *verification) left() error {
 	_, follows := v.layout.(Follower)
-	for row, err := range v.Source.files(v.ctx, v.DB, sqlFiles) {
-		if err != nil {
-			return err
-		}
+	return ForEach(v.Source.files(v.ctx, v.DB, sqlFiles), func(row *Row) error {
 		if !isGone(v.Root, row.Path) {
-			continue
+			return nil
 		}
 		v.Report.Files.Gone++
 		if follows && row.State != StateRefused {
 			v.Report.Differ(string(row.Path), v.layout.Title(row.Entity())+
 				" was imported, and the file is gone: import the folder again")
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // contested names the open conflicts.
 func (v *verification) contested() error {
-	for row, err := range Each(v.ctx, v.DB, "look for conflicts",
+	rows := Each(v.ctx, v.DB, "look for conflicts",
 		func(rx *db.Rx, last *conflictRow, rows *[]conflictRow) error {
 			return rx.Select(rows, sqlOpenOfSource, v.Source.ID, last.ID, PageRows)
-		}) {
-		if err != nil {
-			return err
-		}
+		})
+	return ForEach(rows, func(row *conflictRow) error {
 		v.Report.Contested(string(row.Path), row.EntityID, row.Reason)
-	}
-	return nil
+		return nil
+	})
 }
 
 // A file is one of the tree, with its rows in both ledgers.
@@ -329,16 +321,10 @@ func (v *verification) aside() error {
 
 // stale names all that is in quarantine here, and checks that the source still produces it.
 func (v *verification) stale() error {
-	for ours, err := range v.Source.quarantine(v.ctx, v.DB) {
-		if err == nil {
-			v.Report.Aside(ours.public())
-			err = v.staleOne(ours)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return ForEach(v.Source.quarantine(v.ctx, v.DB), func(ours *quarantineRow) error {
+		v.Report.Aside(ours.public())
+		return v.staleOne(ours)
+	})
 }
 
 func (v *verification) staleOne(ours *quarantineRow) error {

@@ -19,16 +19,9 @@ func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 		}
 	}
 	store := l.Store(t.Scope)
-	for e, err := range tree.Each(ctx, t.DB, "list "+l.Name(),
-		func(rx *db.Rx, last *tree.Entity, page *[]tree.Entity) error { return store.Page(rx, *last, page) }) {
-		if err == nil {
-			err = l.exportOne(ctx, t, store, *e)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	all := tree.Each(ctx, t.DB, "list "+l.Name(),
+		func(rx *db.Rx, last *tree.Entity, page *[]tree.Entity) error { return store.Page(rx, *last, page) })
+	return tree.ForEach(all, func(e *tree.Entity) error { return l.exportOne(ctx, t, store, *e) })
 }
 
 func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree.Entity) error {
