@@ -212,9 +212,7 @@ func (r resolver) follow(absolute string) (resolved string, ok bool) {
 // the oldest is the parent. A parent that is missing, or in the chain already, ends the chain. An
 // unknown id has an empty chain.
 func (r *Registry) ActorChainForSession(ctx context.Context, id string) ([]ActorChainNode, error) {
-	return stores.Get(ctx, r.look, opChain, func(rx *db.Rx) ([]ActorChainNode, error) {
-		return r.ActorChainForSessionTx(rx, id)
-	})
+	return stores.Get(ctx, r.look, opChain, stores.Bind(r.ActorChainForSessionTx, id))
 }
 
 // ActorChainForSessionTx is ActorChainForSession inside a transaction.

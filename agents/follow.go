@@ -67,9 +67,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 // CursorBefore returns the cursor before an agent's present state; for 0 writes, the one after it.
 // A missing agent is db.ErrNotFound; negative writes are db.ErrInvalid.
 func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (string, error) {
-	return stores.Get(ctx, r.db.Read, opFollow, func(rx *db.Rx) (string, error) {
-		return r.CursorBeforeTx(rx, id, writes)
-	})
+	return stores.Get(ctx, r.db.Read, opFollow, stores.Bind2(r.CursorBeforeTx, id, writes))
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.

@@ -169,9 +169,7 @@ func (l *Lease) beat(tx *db.Tx, exec func(query string, args ...any) (int64, err
 
 // Update is UpdateEntry under the lease.
 func (l *Lease) Update(ctx context.Context, update func(*Entry)) (Entry, error) {
-	return stores.Get(ctx, l.registry.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, error) {
-		return l.UpdateTx(tx, update)
-	})
+	return stores.Get(ctx, l.registry.db.WriteLocked, opUpdate, stores.Bind(l.UpdateTx, update))
 }
 
 // UpdateTx is Update inside a transaction.

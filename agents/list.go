@@ -38,9 +38,7 @@ const (
 // started at the same nanosecond are in the order of their ids. Stale entries are left out, and
 // nothing is put aside.
 func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (db.Page[Entry], error) {
-	return stores.Get(ctx, r.db.Read, opList, func(rx *db.Rx) (db.Page[Entry], error) {
-		return r.PageTx(rx, f, at)
-	})
+	return stores.Get(ctx, r.db.Read, opList, stores.Bind2(r.PageTx, f, at))
 }
 
 // PageTx is Page inside a transaction.
@@ -77,9 +75,7 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 // Find returns the ids that begin with prefix, in byte order, without stale entries; at most limit
 // of them, with the rules of a page.
 func (r *Registry) Find(ctx context.Context, prefix string, limit int) ([]string, error) {
-	return stores.Get(ctx, r.db.Read, opFind, func(rx *db.Rx) ([]string, error) {
-		return r.FindTx(rx, prefix, limit)
-	})
+	return stores.Get(ctx, r.db.Read, opFind, stores.Bind2(r.FindTx, prefix, limit))
 }
 
 // FindTx is Find inside a transaction.

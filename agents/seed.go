@@ -144,9 +144,7 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 // CreateGeneratedEntry adds the entry that build makes for a new id, even if another agent has its
 // thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
-	return stores.Get(ctx, r.db.Write, opCreate, func(tx *db.Tx) (Entry, error) {
-		return r.CreateGeneratedEntryTx(tx, build)
-	})
+	return stores.Get(ctx, r.db.Write, opCreate, stores.Bind(r.CreateGeneratedEntryTx, build))
 }
 
 // FindOrCreateActiveEntry calls update with the first active entry, in the order of ids, that

@@ -330,9 +330,7 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 // other claim, and one that has ended, the error is ErrLeaseLost. A process that has closed the
 // file has released what it held.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Claim, error) {
-	return stores.Get(ctx, s.db.Read, opReattach, func(rx *db.Rx) (*Claim, error) {
-		return s.ReattachTx(rx, runID, epoch)
-	})
+	return stores.Get(ctx, s.db.Read, opReattach, stores.Bind2(s.ReattachTx, runID, epoch))
 }
 
 // ReattachTx is Reattach inside a transaction.

@@ -56,9 +56,7 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 // CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one after
 // it. A missing checkpoint is db.ErrNotFound; negative changes are db.ErrInvalid.
 func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (string, error) {
-	return stores.Get(ctx, s.db.Read, opFollow, func(rx *db.Rx) (string, error) {
-		return s.CursorBeforeTx(rx, ref, changes)
-	})
+	return stores.Get(ctx, s.db.Read, opFollow, stores.Bind2(s.CursorBeforeTx, ref, changes))
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.

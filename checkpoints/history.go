@@ -58,9 +58,7 @@ const (
 
 // HistoryPage returns a page of the claims that have ended, the last first.
 func (s *Store) HistoryPage(ctx context.Context, f HistoryFilter, at db.At) (db.Page[Past], error) {
-	return stores.Get(ctx, s.db.Read, opHistory, func(rx *db.Rx) (db.Page[Past], error) {
-		return s.HistoryPageTx(rx, f, at)
-	})
+	return stores.Get(ctx, s.db.Read, opHistory, stores.Bind2(s.HistoryPageTx, f, at))
 }
 
 // History iterates over the claims that have ended, in the order of HistoryPage: see [paging.All].

@@ -99,9 +99,7 @@ const (
 // Page returns a page of the checkpoints that pass the filter, in the order of run ids; a run's
 // claimed checkpoint comes before its waiting one.
 func (s *Store) Page(ctx context.Context, f Filter, at db.At) (db.Page[Summary], error) {
-	return stores.Get(ctx, s.db.Read, opList, func(rx *db.Rx) (db.Page[Summary], error) {
-		return s.PageTx(rx, f, at)
-	})
+	return stores.Get(ctx, s.db.Read, opList, stores.Bind2(s.PageTx, f, at))
 }
 
 // PageTx is Page inside a transaction.
@@ -142,9 +140,7 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 // Find returns the checkpoints of the runs with ids that begin with prefix, in the order of Page;
 // at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) ([]Ref, error) {
-	return stores.Get(ctx, s.db.Read, opFind, func(rx *db.Rx) ([]Ref, error) {
-		return s.FindTx(rx, prefix, limit)
-	})
+	return stores.Get(ctx, s.db.Read, opFind, stores.Bind2(s.FindTx, prefix, limit))
 }
 
 // FindTx is Find inside a transaction.

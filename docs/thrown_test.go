@@ -521,6 +521,16 @@ var throws = map[string]func(x *thrower) error{
 		})
 		return err
 	},
+	"stores.Bind(fn)": func(x *thrower) error {
+		bound := stores.Bind(func(*db.Rx, int) (int, error) { x.hit(); return 0, nil }, 1)
+		_, err := stores.Get(x.t.Context(), x.d.Read, "bind", bound)
+		return err
+	},
+	"stores.Bind2(fn)": func(x *thrower) error {
+		bound := stores.Bind2(func(*db.Rx, int, int) (int, error) { x.hit(); return 0, nil }, 1, 2)
+		_, err := stores.Get(x.t.Context(), x.d.Read, "bind", bound)
+		return err
+	},
 	"stores.Get(fn)": func(x *thrower) error {
 		_, err := stores.Get(x.t.Context(), x.d.Read, "get", func(*db.Rx) (int, error) { x.hit(); return 0, nil })
 		return err

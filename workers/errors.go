@@ -84,12 +84,3 @@ func call[X, T any](ctx context.Context, run func(context.Context, string, func(
 	answer, err := stores.Get(ctx, run, op, do)
 	return answer, refused(err)
 }
-
-// bind and bind2 fix the arguments of do after the transaction.
-func bind[X, A, T any](do func(X, A) (T, error), a A) func(X) (T, error) {
-	return func(x X) (T, error) { return do(x, a) }
-}
-
-func bind2[X, A, B, T any](do func(X, A, B) (T, error), a A, b B) func(X) (T, error) {
-	return func(x X) (T, error) { return do(x, a, b) }
-}

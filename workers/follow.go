@@ -41,7 +41,7 @@ func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed,
 // CursorBefore returns the cursor before the last events of the log, at most that many; for 0, the
 // cursor at its end. Negative events are db.ErrInvalid.
 func (r *Runtime) CursorBefore(ctx context.Context, events int64) (string, error) {
-	return call(ctx, r.db.Read, opFollow, bind(r.CursorBeforeTx, events))
+	return call(ctx, r.db.Read, opFollow, stores.Bind(r.CursorBeforeTx, events))
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
@@ -69,7 +69,7 @@ const opEvents = "read events"
 // cursors are those of [Runtime.Follow]. If events after the cursor were pruned, the first item is
 // a gap.
 func (r *Runtime) EventsPage(ctx context.Context, at db.At) (db.Page[Followed], error) {
-	return call(ctx, r.db.Read, opEvents, bind(r.EventsPageTx, at))
+	return call(ctx, r.db.Read, opEvents, stores.Bind(r.EventsPageTx, at))
 }
 
 // EventsPageTx is EventsPage inside a transaction.

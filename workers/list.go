@@ -28,7 +28,7 @@ const (
 
 // Get describes a worker, without its transcript. A missing worker is db.ErrNotFound.
 func (r *Runtime) Get(ctx context.Context, worker WorkerRef) (WorkerDetail, error) {
-	return call(ctx, r.db.Read, opGet, bind(r.GetTx, worker))
+	return call(ctx, r.db.Read, opGet, stores.Bind(r.GetTx, worker))
 }
 
 // GetTx is Get inside a transaction.
@@ -54,7 +54,7 @@ func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err e
 // Page returns a page of the workers that pass the filter, in the order of their ids, as
 // docs/CLI.md promises. An index finds those that run; the others are filtered.
 func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (db.Page[WorkerSummary], error) {
-	return call(ctx, r.db.Read, opList, bind2(r.PageTx, filter, at))
+	return call(ctx, r.db.Read, opList, stores.Bind2(r.PageTx, filter, at))
 }
 
 // PageTx is Page inside a transaction.
@@ -128,7 +128,7 @@ func (w *summaryRow) summary(runtime RuntimeID) WorkerSummary {
 // Find returns the workers with ids that begin with prefix, in the order of their ids; at most
 // limit of them, with the rules of a page.
 func (r *Runtime) Find(ctx context.Context, prefix string, limit int) ([]WorkerRef, error) {
-	return call(ctx, r.db.Read, opFind, bind2(r.FindTx, prefix, limit))
+	return call(ctx, r.db.Read, opFind, stores.Bind2(r.FindTx, prefix, limit))
 }
 
 const sqlFindIDs = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ? AND worker_id < ?

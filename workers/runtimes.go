@@ -54,7 +54,7 @@ const (
 
 // Get describes a runtime. A missing one is db.ErrNotFound.
 func (s *Runtimes) Get(ctx context.Context, id RuntimeID) (RuntimeSummary, error) {
-	return call(ctx, s.db.Read, opGetRuntime, bind(s.GetTx, id))
+	return call(ctx, s.db.Read, opGetRuntime, stores.Bind(s.GetTx, id))
 }
 
 // GetTx is Get inside a transaction.
@@ -99,7 +99,7 @@ func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*runtimeRow, error)
 // Page returns a page of the runtimes that pass the filter, in the order of their ids, as
 // docs/CLI.md promises.
 func (s *Runtimes) Page(ctx context.Context, f RuntimeFilter, at db.At) (db.Page[RuntimeSummary], error) {
-	return call(ctx, s.db.Read, opListRuntimes, bind2(s.PageTx, f, at))
+	return call(ctx, s.db.Read, opListRuntimes, stores.Bind2(s.PageTx, f, at))
 }
 
 // PageTx is Page inside a transaction.
@@ -169,7 +169,7 @@ func (s *Runtimes) All(ctx context.Context, filter RuntimeFilter) iter.Seq2[Runt
 // Find returns the ids of runtimes that begin with prefix, in their order; at most limit of them,
 // with the rules of a page.
 func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) ([]RuntimeID, error) {
-	return call(ctx, s.db.Read, opFindRuntimes, bind2(s.FindTx, prefix, limit))
+	return call(ctx, s.db.Read, opFindRuntimes, stores.Bind2(s.FindTx, prefix, limit))
 }
 
 const (
@@ -213,7 +213,7 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 // Of returns the runtime whose log a cursor points into. Any other cursor is db.ErrInvalid; a
 // removed runtime is db.ErrCursorExpired.
 func (s *Runtimes) Of(ctx context.Context, cursor string) (RuntimeID, error) {
-	return call(ctx, s.db.Read, opFollow, bind(s.OfTx, cursor))
+	return call(ctx, s.db.Read, opFollow, stores.Bind(s.OfTx, cursor))
 }
 
 // OfTx is Of inside a transaction.

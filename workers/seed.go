@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 )
 
 // The calls of the old worker runtime, with their old names and behaviour. Some name a better call
@@ -49,7 +50,7 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 // one without capabilities. It refuses a task with a blank objective, a capability with a blank
 // name, and any worker once the runtime is stopped.
 func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (WorkerDetail, error) {
-	return call(ctx, r.db.WriteLocked, opCreate, bind(r.CreateWorkerTx, request))
+	return call(ctx, r.db.WriteLocked, opCreate, stores.Bind(r.CreateWorkerTx, request))
 }
 
 // SendInput appends an input to the worker's transcript and an event to the log, in one
@@ -69,14 +70,14 @@ func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerI
 func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
-	return call(ctx, r.db.WriteEnd, stopping.op, bind2(r.StopWorkerTx, worker, reason))
+	return call(ctx, r.db.WriteEnd, stopping.op, stores.Bind2(r.StopWorkerTx, worker, reason))
 }
 
 // CancelWorker is like StopWorker, but cancels the worker. A nil reason is "worker cancelled".
 func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
-	return call(ctx, r.db.WriteEnd, cancelling.op, bind2(r.CancelWorkerTx, worker, reason))
+	return call(ctx, r.db.WriteEnd, cancelling.op, stores.Bind2(r.CancelWorkerTx, worker, reason))
 }
 
 // StopRuntime stops the runtime for good, and every running worker, without separate events. The
@@ -118,7 +119,7 @@ func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef,
 	if query.Limit > r.limits.MaxTranscriptProjectionItems {
 		return p, limitTooLarge(query.Limit, r.limits.MaxTranscriptProjectionItems)
 	}
-	return call(ctx, r.db.Read, opTranscript, bind2(r.projection, worker, query))
+	return call(ctx, r.db.Read, opTranscript, stores.Bind2(r.projection, worker, query))
 }
 
 func (r *Runtime) projection(rx *db.Rx, worker WorkerRef, query TranscriptQuery) (p TranscriptProjection,
@@ -177,7 +178,7 @@ func (r *Runtime) EventCursorNow(ctx context.Context) (EventCursor, error) {
 }
 
 func (r *Runtime) readRow(ctx context.Context, op string) (*runtimeRow, error) {
-	return call(ctx, r.db.Read, op, bind(r.row, op))
+	return call(ctx, r.db.Read, op, stores.Bind(r.row, op))
 }
 
 // SubscribeEvents checks the cursor and returns it: the caller polls with ReadEvents.
@@ -202,7 +203,7 @@ func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint
 	if limit > r.limits.MaxEventBatchItems {
 		return batch, limitTooLarge(limit, r.limits.MaxEventBatchItems)
 	}
-	return call(ctx, r.db.Read, opEvents, bind2(r.readEvents, cursor, limit))
+	return call(ctx, r.db.Read, opEvents, stores.Bind2(r.readEvents, cursor, limit))
 }
 
 // readEvents reads from the cursor's place on. In an imported log with ids that repeat or go back,

@@ -29,7 +29,7 @@ func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[Tr
 func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At) (db.Page[TranscriptEntry],
 	error,
 ) {
-	return call(ctx, r.db.Read, opTranscript, bind2(r.TranscriptPageTx, worker, at))
+	return call(ctx, r.db.Read, opTranscript, stores.Bind2(r.TranscriptPageTx, worker, at))
 }
 
 // TranscriptPageTx is TranscriptPage inside a transaction.

@@ -19,6 +19,16 @@ func Get[X, T any](ctx context.Context, in func(context.Context, string, func(X)
 	return v, err
 }
 
+// Bind fixes the argument of fn after the transaction, for Get.
+func Bind[X, A, T any](fn func(X, A) (T, error), a A) func(X) (T, error) {
+	return func(x X) (T, error) { return fn(x, a) }
+}
+
+// Bind2 is Bind for two arguments.
+func Bind2[X, A, B, T any](fn func(X, A, B) (T, error), a A, b B) func(X) (T, error) {
+	return func(x X) (T, error) { return fn(x, a, b) }
+}
+
 // Find is Get for what may be missing.
 func Find[X, T any](ctx context.Context, in func(context.Context, string, func(X) error) error, why string,
 	fn func(X) (T, bool, error),
