@@ -12,7 +12,6 @@ type entryStore struct{ scope string }
 var sqlByRow = sqlRow + `WHERE a.id = ?`
 
 const (
-	sqlRowOf     = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	sqlUntouched = `SELECT a.changes = 1 AND NOT EXISTS (
 		SELECT 1 FROM agent_reservations AS r WHERE r.agent_id = a.id) FROM agents AS a WHERE a.id = ?`
 	sqlRemoveRow = `DELETE FROM agents WHERE id = ?`
@@ -25,7 +24,7 @@ func (s entryStore) Query(rx *db.Rx, e tree.Entity) (query string, args []any, e
 	if err != nil || !ok {
 		return "", nil, err
 	}
-	return sqlRowOf, []any{scope, e.ID}, nil
+	return sqlKeyOf, []any{scope, e.ID}, nil
 }
 
 // Text is the entry in a row as a file, even if it was put aside.

@@ -246,7 +246,7 @@ func (p *importing) addDiagnostics(tx *db.Tx) error {
 		}
 	}
 	for _, f := range p.faults {
-		if p.told(f) { // the folder is an export of an imported folder with this fault
+		if p.hasDiagnosed(f) { // the folder is an export of an imported folder with this fault
 			continue
 		}
 		var worker *int64
@@ -260,8 +260,8 @@ func (p *importing) addDiagnostics(tx *db.Tx) error {
 	return nil
 }
 
-// told reports whether the runtime's diagnostics already have a fault.
-func (p *importing) told(f fault) bool {
+// hasDiagnosed reports whether the runtime's diagnostics already have a fault.
+func (p *importing) hasDiagnosed(f fault) bool {
 	return slices.ContainsFunc(p.runtime.Diagnostics, func(d RuntimeDiagnostic) bool {
 		if (d.WorkerRef == nil) != (f.worker == nil) || d.WorkerRef != nil && d.WorkerRef.WorkerID != *f.worker {
 			return false

@@ -258,32 +258,32 @@ func (e *eventRow) worker(runtime RuntimeID) *WorkerRef {
 // event returns the record. The worker of an imported event may not belong to this runtime; then
 // only the text names it.
 func (e *eventRow) event(runtime RuntimeID) (RuntimeEvent, error) {
-	told := RuntimeEvent{
+	out := RuntimeEvent{
 		ID: e.number(), Kind: RuntimeEventKind(e.Kind), Message: e.Message, WorkerRef: e.worker(runtime),
 	}
-	if told.WorkerRef == nil && e.Raw != nil {
+	if out.WorkerRef == nil && e.Raw != nil {
 		original, err := reader{runtimeID: runtime, later: true}.event(e.Raw)
 		if err != nil {
-			return told, corrupted("read events", err)
+			return out, corrupted("read events", err)
 		}
-		told.WorkerRef = original.WorkerRef
+		out.WorkerRef = original.WorkerRef
 	}
-	return told, nil
+	return out, nil
 }
 
 // diagnostic is like event.
 func (e *eventRow) diagnostic(runtime RuntimeID) (RuntimeDiagnostic, error) {
-	told := RuntimeDiagnostic{
+	out := RuntimeDiagnostic{
 		ID: e.number(), Severity: e.Kind, Code: e.Code, Message: e.Message, WorkerRef: e.worker(runtime),
 	}
-	if told.WorkerRef == nil && e.Raw != nil {
+	if out.WorkerRef == nil && e.Raw != nil {
 		original, err := decode[RuntimeDiagnostic](diagnosticJSON, e.Raw)
 		if err != nil {
-			return told, corrupted(opDiagnostics, err)
+			return out, corrupted(opDiagnostics, err)
 		}
-		told.WorkerRef = original.WorkerRef
+		out.WorkerRef = original.WorkerRef
 	}
-	return told, nil
+	return out, nil
 }
 
 const (

@@ -34,7 +34,7 @@ func interrupted(ctx context.Context, op string, err error) error {
 	}
 	hint := ""
 	if op == "import" {
-		hint = goOn
+		hint = hintResume
 	}
 	return &db.Error{Op: op, Hint: hint, Err: context.Cause(ctx)}
 }
@@ -49,7 +49,7 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-const goOn = "what was acknowledged is kept; run the import again to go on"
+const hintResume = "what was acknowledged is kept; run the import again to go on"
 
 func (t *Tree) importAll(ctx context.Context) (err error) {
 	returned := false
@@ -106,7 +106,7 @@ func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) erro
 	if errors.Is(err, db.ErrLeaseLost) {
 		err = &db.Error{
 			Op: "import", Entity: "folder", ID: Shown(t.Root),
-			Hint: goOn,
+			Hint: hintResume,
 			Err: fmt.Errorf("%w: this process was silent for too long, or somebody took the folder away from it",
 				db.ErrLeaseLost),
 		}
