@@ -260,7 +260,7 @@ func ExampleRegistry_Recover() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir) //nolint:errcheck // this is an example
 	path := filepath.Join(dir, "agents.db")
 	leave(path)
 
@@ -268,7 +268,7 @@ func ExampleRegistry_Recover() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	registry := agents.NewRegistry(d, agents.Options{})
 	abandoned, err := registry.Recover(ctx)
 	if err != nil {

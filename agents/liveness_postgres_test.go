@@ -18,7 +18,7 @@ func TestPostgres_OtherMachinesAgentIsNotDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() }) //nolint:errcheck // it is dropped next
+	t.Cleanup(func() { d.Close() }) //nolint:errcheck // the database is dropped next
 	r := agents.NewRegistry(d, agents.Options{})
 	pid, elsewhere := uint32(math.MaxInt32), "another machine"
 	for id, boot := range map[string]*string{

@@ -269,7 +269,7 @@ func ExampleStore_Recover() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir) //nolint:errcheck // this is an example
 	path := filepath.Join(dir, "agents.db")
 	leave(path)
 
@@ -277,7 +277,7 @@ func ExampleStore_Recover() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // an example
+	defer d.Close() //nolint:errcheck // this is an example
 	store := checkpoints.NewStore(d, checkpoints.Options{})
 	rearmed, err := store.Recover(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ func ExampleStore_Claim() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // the example ends
+	defer d.Close() //nolint:errcheck // this is an example
 	store := checkpoints.NewStore(d, checkpoints.Options{})
 
 	err = store.Save(ctx, &checkpoints.PausedWorkflow{
@@ -66,7 +66,7 @@ func ExampleClaim_CompleteTx() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // the example ends
+	defer d.Close() //nolint:errcheck // this is an example
 	traces, registry := runs.NewStore(d, runs.Options{}), agents.NewRegistry(d, agents.Options{})
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 

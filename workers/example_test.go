@@ -16,7 +16,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer r.Close() //nolint:errcheck // in memory
+	defer r.Close() //nolint:errcheck // a writer to memory
 	w, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{
 		Intent:                workers.TaskIntent("fix the build"),
 		Profile:               workers.BuiltinProfile("coder"),
@@ -39,7 +39,7 @@ func ExampleRuntime_Follow() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer r.Close() //nolint:errcheck // in memory
+	defer r.Close() //nolint:errcheck // a writer to memory
 	if _, err := r.StopRuntime(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func ExampleRuntimeError() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer r.Close() //nolint:errcheck // in memory
+	defer r.Close() //nolint:errcheck // a writer to memory
 	_, err = r.WorkerDetail(ctx, workers.NewWorkerRef("build", "worker-00000007"))
 	if refusal, ok := errors.AsType[*workers.RuntimeError](err); ok {
 		fmt.Println(refusal.Kind, errors.Is(err, db.ErrNotFound))

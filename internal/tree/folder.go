@@ -170,7 +170,7 @@ func (f Folder) reach(path string, do func(r *os.Root, path string) error) error
 	if err != nil {
 		return err
 	}
-	defer r.Close()                                         //nolint:errcheck // only read
+	defer r.Close()                                         //nolint:errcheck // opened for reading only
 	for err = do(r, path); errors.Is(err, syscall.EINTR); { // unlike the rest of os, os.Root does not retry
 		err = do(r, path)
 	}

@@ -74,7 +74,7 @@ func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	if t.givesBack(path) || row.What != WhatLine && row.What != WhatTail {
 		return size == int64(len(raw)) && isLine(f, size, 0, raw)
 	}

@@ -61,7 +61,7 @@ func (f Folder) namesAfter(path, last string, window int) (names []string, more 
 	if err != nil {
 		return nil, false, err
 	}
-	defer d.Close() //nolint:errcheck // only read
+	defer d.Close() //nolint:errcheck // opened for reading only
 	keep := func() {
 		slices.Sort(names)
 		if len(names) > window {

@@ -355,9 +355,9 @@ func (v *verification) inFile(q *quarantineRow) (bool, error) {
 	}
 	f, _, err := v.Folder.Open(string(q.Path))
 	if err != nil {
-		return false, nil //nolint:nilerr // then it holds other bytes
+		return false, nil //nolint:nilerr // it then counts as different
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	here, there := sha256.New(), sha256.New()
 	_, _ = io.Copy(there, io.NewSectionReader(f, q.ByteOffset, q.Bytes)) // an error makes it shorter
 	err = QuarantineRaw(v.ctx, v.DB, q.ID, here)
