@@ -65,7 +65,8 @@ func TestPostgresPassword_RotatedCostsNoCall(t *testing.T) {
 	}
 	now.Store(second)
 	dbtest.PostgresExec(t, server, "ALTER ROLE rotated PASSWORD '"+second+"'")
-	dbtest.PostgresExec(t, server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'")
+	dbtest.PostgresExec(t, server,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'")
 	if err := touch(d); err != nil {
 		t.Error(err)
 	}
@@ -157,9 +158,10 @@ func TestPostgresTLS_IsThatOfTheOptions(t *testing.T) {
 		}
 		ours, theirs := net.Pipe()
 		go func() {
-			defer server.Close()                                            //nolint:errcheck // it may be closed already
-			defer theirs.Close()                                            //nolint:errcheck // it may be closed already
-			if _, err := io.ReadFull(theirs, make([]byte, 8)); err != nil { // "may I speak TLS?"
+			defer server.Close() //nolint:errcheck // it may be closed already
+			defer theirs.Close() //nolint:errcheck // it may be closed already
+			// The client asks whether it may speak TLS.
+			if _, err := io.ReadFull(theirs, make([]byte, 8)); err != nil {
 				return
 			}
 			if _, err := theirs.Write([]byte("S")); err != nil {
@@ -174,7 +176,8 @@ func TestPostgresTLS_IsThatOfTheOptions(t *testing.T) {
 		}()
 		return ours, nil
 	}
-	address := strings.Replace(strings.Replace(direct, "@/", "@db.example/", 1), "host="+socket, "sslmode=disable", 1)
+	address := strings.Replace(direct, "@/", "@db.example/", 1)
+	address = strings.Replace(address, "host="+socket, "sslmode=disable", 1)
 	if rest != "" && !strings.Contains(address, rest) {
 		t.Fatalf("of %s came %s", direct, address)
 	}

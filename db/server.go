@@ -34,7 +34,8 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 		readers = serverConnections
 	}
 	return postgres.Config{
-		Lazy: o.Synchronous == SyncNormal, Writers: cmp.Or(o.Writers, serverConnections), Readers: readers, ReadOnly: o.ReadOnly,
+		Lazy: o.Synchronous == SyncNormal, ReadOnly: o.ReadOnly,
+		Writers: cmp.Or(o.Writers, serverConnections), Readers: readers,
 		MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion,
 		LockTimeout: o.LockTimeout, Now: o.Now,

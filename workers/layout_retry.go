@@ -18,7 +18,7 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p
 		t.Folder, err = layout{}.Root(dir)
 	}
 	if err != nil {
-		return nil, whole + "its folder can't be opened: " + err.Error(), nil //nolint:nilerr // the reason is returned
+		return nil, whole + "its folder can't be opened: " + err.Error(), nil //nolint:nilerr // it is the reason
 	}
 	t.Root = t.Folder.Path()
 	path, _, _ := strings.Cut(q.Path, "/")

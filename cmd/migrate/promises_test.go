@@ -126,7 +126,8 @@ func TestTail_ControlCharactersReachNoTerminal(t *testing.T) {
 	for _, width := range []int{0, 80} { // 0: unknown
 		var out strings.Builder
 		a := &app{stdout: &out, screen: screen{terminal: true, width: width}}
-		err := a.printLine([]column{{name: "run", width: 10}, {name: "intent", width: 10}}, []string{"a", "\x1b[2J"})
+		columns := []column{{name: "run", width: 10}, {name: "intent", width: 10}}
+		err := a.printLine(columns, []string{"a", "\x1b[2J"})
 		if err != nil || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("width %d: %q, %v", width, out.String(), err)
 		}

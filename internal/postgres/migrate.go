@@ -183,7 +183,9 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 }
 
 // climbOnce runs all steps in one transaction, and commits it.
-func (e *Engine) climbOnce(ctx context.Context, s *session, have engine.Versions, patience time.Duration) error {
+func (e *Engine) climbOnce(ctx context.Context, s *session, have engine.Versions,
+	patience time.Duration,
+) error {
 	begin := "BEGIN"
 	var missing bool // of one that is there PostgreSQL asks for the right to make it, too
 	if err := s.get(&missing, sqlSchemaMissing, e.address.schema); err != nil {
@@ -223,7 +225,9 @@ func lockTimeout(d time.Duration) int64 {
 }
 
 // climb runs the steps and makes the views.
-func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions, patience time.Duration) error {
+func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
+	patience time.Duration,
+) error {
 	if have.Schema > 0 {
 		if err := lockAll(ctx, s, patience); err != nil {
 			return err

@@ -173,7 +173,8 @@ func TestPostgresAScrubWaitsForATransactionFromBefore(t *testing.T) {
 // What a server says that recovers from a crash.
 func TestPostgres_OpenWaitsForServerThatStarts(t *testing.T) {
 	starting, err := (&pgproto3.ErrorResponse{
-		Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P03", Message: "the database system is starting up",
+		Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P03",
+		Message: "the database system is starting up",
 	}).Encode(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func (e *Engine) register() string {
 func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migrations.Step,
 	try func(patience time.Duration) error,
 ) error {
-	began, tell := time.Now(), engine.TellingWaits(ctx)
+	began, report := time.Now(), engine.TellingWaits(ctx)
 	patience := lockPatience
 	var reported []int
 	for pause := lockPatience; ; pause = min(2*pause, longestPause) {
@@ -105,9 +105,9 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 			}
 			blocked := err
 			err = s.conn.SelectContext(background, &sessions, sqlInTheWay, true)
-			sessions = slices.DeleteFunc(sessions, func(s engine.Session) bool { return s.For > 0 && s.For < time.Second })
+			sessions = slices.DeleteFunc(sessions, isBrief)
 			patience = lockPatience
-			if slices.ContainsFunc(sessions, func(s engine.Session) bool { return s.User == "" }) {
+			if slices.ContainsFunc(sessions, isVacuum) {
 				patience = vacuumPatience
 			}
 			if err == nil && time.Since(began) >= e.config.LockTimeout {
@@ -127,15 +127,22 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 		for _, session := range sessions {
 			now = append(now, session.PID)
 		}
-		if tell != nil && len(now) > 0 && !slices.Equal(now, reported) && time.Since(began) >= reportAfter {
+		if report != nil && len(now) > 0 && !slices.Equal(now, reported) && time.Since(began) >= reportAfter {
 			reported = now
-			tell(sessions)
+			report(sessions)
 		}
 		if !engine.Pause(ctx, pause/2+rand.N(pause/2)) {
 			return waitEnded(ctx, "the tables of the schema")
 		}
 	}
 }
+
+// isBrief reports whether a session's transaction began a moment ago. If its age can't be seen, it is
+// not brief.
+func isBrief(s engine.Session) bool { return s.For > 0 && s.For < time.Second }
+
+// isVacuum reports whether a session is an autovacuum, which has no user.
+func isVacuum(s engine.Session) bool { return s.User == "" }
 
 // lockAll locks, in the order of a call that runs alone, what such a call does: after it no
 // transaction that writes is under way.

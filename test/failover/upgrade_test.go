@@ -61,8 +61,8 @@ func nextProgram(t *testing.T, excludes bool) string {
 	if !excludes {
 		path := filepath.Join(root, "migrations", "migrations.go")
 		text, err := os.ReadFile(path)
-		named := fmt.Sprintf("\n\t{Version: %d, MinReader: 1, MinWriter: %d},\n\t{Version: %d, MinReader: 1, MinWriter: %d},",
-			last, last, last+1, last)
+		const line = "\n\t{Version: %d, MinReader: 1, MinWriter: %d},"
+		named := fmt.Sprintf(line+line, last, last, last+1, last)
 		if err != nil || !bytes.Contains(text, []byte(stepsEnd)) {
 			t.Fatalf("the steps do not end as they did: %v", err)
 		}
@@ -205,7 +205,8 @@ func TestPostgresUpgrade_WaitsForExcludedProgramsAndFencesThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = up(t, program, s.address, 3*time.Second)
-		if want := fmt.Sprintf("process %d ", ancient.PID()); got.err == nil || !strings.Contains(got.stderr, want) {
+		want = fmt.Sprintf("process %d ", ancient.PID())
+		if got.err == nil || !strings.Contains(got.stderr, want) {
 			t.Errorf("beside a program from before the registry: %v\n%s", got.err, got.stderr)
 		}
 		if err := ancient.Close(t.Context()); err != nil {
