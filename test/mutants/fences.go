@@ -27,7 +27,7 @@ var fences = []fence{
 	},
 	{
 		"adoption",
-		[]string{"runs/recover.go", "runs/hold.go", "runs/append_rows.go"},
+		[]string{"runs/recover.go", "runs/hold.go", "runs/append_rows.go", "internal/stores/transact.go"},
 		[]string{"./runs", "./test/storetest"},
 	},
 	{
