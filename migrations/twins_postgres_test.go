@@ -6,10 +6,12 @@ import (
 	"context"
 	"database/sql"
 	"io/fs"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"selvedge/db"
 	"selvedge/migrations"
@@ -132,6 +134,48 @@ SELECT c.relname || '.' || a.attname FROM pg_class AS c JOIN pg_attribute AS a O
 WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace
 	AND a.attcollation NOT IN (0, '"C"'::regcollation)`); len(others) > 0 {
 		t.Errorf("columns of views with another collation: %q", others)
+	}
+}
+
+// Bytes that are no UTF-8 are shown one by one, in a time that grows with the text.
+func TestPostgresTextOf_ShowsEachByteThatIsNoText(t *testing.T) {
+	s := dbtest.PostgresSchema(t)
+	shown := func(raw []byte) string {
+		var text strings.Builder
+		for len(raw) > 0 {
+			r, size := utf8.DecodeRune(raw)
+			switch {
+			case r == 0:
+				r = utf8.RuneError
+			case r == utf8.MaxRune:
+				text.WriteRune(r) // which stands there twice
+			}
+			text.WriteRune(r)
+			raw = raw[size:]
+		}
+		return text.String()
+	}
+	long := []byte(strings.Repeat("é", 320_000))
+	long[300_001] = 0xff
+	list := [][]byte{
+		long, {0}, []byte(strings.Repeat("\x80", 1000)), []byte(strings.Repeat("\xf0\x9f\x98", 200)),
+	}
+	parts := []string{
+		"a", "\x00", "é", "€", "😀", "\U0010FFFF", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xff", "\xed\xa0\x80",
+	}
+	for n := range 200 {
+		var text []byte
+		for range rand.IntN(2*n+1) + 1 {
+			text = append(text, parts[rand.IntN(len(parts))]...)
+		}
+		list = append(list, text)
+	}
+	for _, raw := range list {
+		var got string
+		err := s.QueryRowContext(t.Context(), "SELECT selvedge.text_of($1)", raw).Scan(&got)
+		if want := shown(raw); err != nil || got != want {
+			t.Errorf("of %d bytes, %.40q: %d bytes, %.40q, %v", len(raw), raw, len(got), got, err)
+		}
 	}
 }
 

@@ -31,15 +31,25 @@ CREATE OR REPLACE FUNCTION raw_length(written TEXT) RETURNS BIGINT LANGUAGE sql 
     octet_length(CASE WHEN strpos(written, U&'\+10FFFF') = 0 THEN written
         ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', '\1#', 'g'), U&'\+10FFFF#', U&'\+10FFFF') END);
 
--- The text that bytes are, as the program writes texts. U+FFFD stands for NUL and for each byte that is no UTF-8.
-CREATE OR REPLACE FUNCTION text_of(bytes BYTEA) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+-- Bytes with U+FFFD in place of each byte that is no UTF-8. What can't be read is halved, between two characters, until little is left.
+CREATE OR REPLACE FUNCTION utf8_of(bytes BYTEA) RETURNS BYTEA LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     mended BYTEA := '';
     at INT := 0;
+    half INT := length(bytes) / 2;
     size INT;
 BEGIN
-    RETURN replace(convert_from(bytes, 'UTF8'), U&'\+10FFFF', U&'\+10FFFF\+10FFFF');
+    PERFORM convert_from(bytes, 'UTF8');
+    RETURN bytes;
 EXCEPTION WHEN OTHERS THEN
+    IF length(bytes) > 64 THEN
+        -- A character has three bytes after its first at most, which begin with the bits 10.
+        FOR n IN 1..3 LOOP
+            EXIT WHEN get_byte(bytes, half) & 192 <> 128;
+            half := half + 1;
+        END LOOP;
+        RETURN utf8_of(substr(bytes, 1, half)) || utf8_of(substr(bytes, half + 1));
+    END IF;
     WHILE at < length(bytes) LOOP
         size := CASE WHEN get_byte(bytes, at) < 128 THEN 1 WHEN get_byte(bytes, at) < 224 THEN 2 WHEN get_byte(bytes, at) < 240 THEN 3 ELSE 4 END;
         BEGIN
@@ -51,7 +61,15 @@ EXCEPTION WHEN OTHERS THEN
             at := at + 1;
         END;
     END LOOP;
-    RETURN replace(convert_from(mended, 'UTF8'), U&'\+10FFFF', U&'\+10FFFF\+10FFFF');
+    RETURN mended;
+END $$;
+
+-- The text that bytes are, as the program writes texts. U+FFFD stands for NUL and for each byte that is no UTF-8.
+CREATE OR REPLACE FUNCTION text_of(bytes BYTEA) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+    RETURN replace(convert_from(bytes, 'UTF8'), U&'\+10FFFF', U&'\+10FFFF\+10FFFF');
+EXCEPTION WHEN OTHERS THEN
+    RETURN replace(convert_from(utf8_of(bytes), 'UTF8'), U&'\+10FFFF', U&'\+10FFFF\+10FFFF');
 END $$;
 
 -- Bytes that should be JSON; NULL: they are none. \ufffd stands for \u0000 and for half a surrogate pair, which no text here can hold.
