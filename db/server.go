@@ -49,7 +49,7 @@ func (o Options) hooks(callbacks *callback.Callbacks) postgres.Hooks {
 	hooks := postgres.Hooks{TLS: o.TLS}
 	hook := func(what string, fn func()) error {
 		if failed := apart(callbacks, what, fn); failed != nil {
-			return &callback.Gone{Err: failed}
+			return &callback.GoneError{Err: failed}
 		}
 		return nil
 	}

@@ -161,7 +161,8 @@ func TestPostgresTextOf_ShowsEachByteThatIsNoText(t *testing.T) {
 		long, {0}, []byte(strings.Repeat("\x80", 1000)), []byte(strings.Repeat("\xf0\x9f\x98", 200)),
 	}
 	parts := []string{
-		"a", "\x00", "é", "€", "😀", "\U0010FFFF", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xff", "\xed\xa0\x80",
+		"a", "\x00", "é", "€", "😀", "\U0010FFFF", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98",
+		"\xff", "\xed\xa0\x80",
 	}
 	for n := range 200 {
 		var text []byte

@@ -216,10 +216,12 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 
 func (a *app) checkpointsRecoverCommand() *cobra.Command {
 	var imported bool
-	c := a.recoverCommand(recovery{"claim", "Make claims that nobody works on claimable again",
+	c := a.recoverCommand(recovery{
+		"claim", "Make claims that nobody works on claimable again",
 		`recover frees the claims of processes that are gone, and those whose time is over. Claims of processes
 that still run, stopped ones too, stay with them. So do claims that an import brought, of which nobody knows
-whether the old program still works on them; once it is stopped, --imported frees these too.`},
+whether the old program still works on them; once it is stopped, --imported frees these too.`,
+	},
 		func(ctx context.Context, d *db.DB) (int, error) {
 			if imported {
 				return a.checkpointStore(d).RecoverOrphaned(ctx) // this process has no claims of its own

@@ -32,14 +32,14 @@ func (o *Outcome) Failed() bool { return o.Err != nil || o.Panicked || o.Goexit 
 // Gone reports whether the callback did not return, so that it must not be run again.
 func (o *Outcome) Gone() bool { return o.Panicked || o.Goexit }
 
-// Gone is the error of a function that did not return: it must not be run again.
-type Gone struct{ Err error }
+// GoneError is the error of a function that did not return: it must not be run again.
+type GoneError struct{ Err error }
 
 // Error says which function it was.
-func (g *Gone) Error() string { return g.Err.Error() }
+func (g *GoneError) Error() string { return g.Err.Error() }
 
 // Unwrap returns the error.
-func (g *Gone) Unwrap() error { return g.Err }
+func (g *GoneError) Unwrap() error { return g.Err }
 
 // Callbacks are the callbacks of one open file. A call from inside one of them would wait for
 // itself. The context can't show that, since a caller may pass another one, but the stack does: a

@@ -33,7 +33,7 @@ func isLost(err error) bool {
 	if _, ended := errors.AsType[*interruption](err); ended {
 		return false
 	}
-	if _, gone := errors.AsType[*callback.Gone](err); gone {
+	if _, gone := errors.AsType[*callback.GoneError](err); gone {
 		return false
 	}
 	switch s := state(err); {

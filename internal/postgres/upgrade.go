@@ -165,10 +165,10 @@ func fence(ctx context.Context, s *session, at migrations.Step) error {
 	if err := s.conn.SelectContext(background, &tables, sqlGuarded); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(sqlMakeFence, at.Version, at.MinWriter)
+	statements := []string{fmt.Sprintf(sqlMakeFence, at.Version, at.MinWriter)}
 	for _, name := range tables {
-		text += "; " + fmt.Sprintf(sqlFence, engine.Quoted(name), at.MinWriter)
+		statements = append(statements, fmt.Sprintf(sqlFence, engine.Quoted(name), at.MinWriter))
 	}
-	_, err := s.wire.simple(ctx, text)
+	_, err := s.wire.simple(ctx, strings.Join(statements, "; "))
 	return err
 }
