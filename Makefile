@@ -121,7 +121,7 @@ NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|e
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 
 .PHONY: upgrades
-upgrades: ## upgrade a server fifty times beside programs of the release before, with steps that allow and that exclude them (an hour)
+upgrades: ## upgrade a server fifty times beside programs of the release before (an hour)
 	SELVEDGE_UPGRADES=50 tools/postgres run go test -tags postgres -count=1 -timeout 3h -v -run TestPostgresUpgrade_ $(TESTFLAGS) ./test/failover
 
 .PHONY: nightly

@@ -128,7 +128,7 @@ func TestPostgresHooks_ThatThrowFailTheCall(t *testing.T) {
 }
 
 // The dialer leads through a proxy that speaks TLS, whose certificate the configuration knows.
-func TestPostgresTLS_IsThatOfTheOptions(t *testing.T) {
+func TestPostgresTLS_OptionsReplaceAddress(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

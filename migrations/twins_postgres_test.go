@@ -138,7 +138,7 @@ WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace
 }
 
 // Bytes that are no UTF-8 are shown one by one, in a time that grows with the text.
-func TestPostgresTextOf_ShowsEachByteThatIsNoText(t *testing.T) {
+func TestPostgresTextOf_InvalidBytesShown(t *testing.T) {
 	s := dbtest.PostgresSchema(t)
 	shown := func(raw []byte) string {
 		var text strings.Builder

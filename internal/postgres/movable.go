@@ -145,7 +145,7 @@ func (e *Engine) Shut(ctx context.Context, why, message string, fn func(engine.T
 	return e.blockedBy(ctx, err, false)
 }
 
-// blockedBy adds to the error of a failed lock whose transactions held it.
+// blockedBy is inTheWay, and looks for the sessions.
 func (e *Engine) blockedBy(ctx context.Context, err error, readers bool) error {
 	if state(err) != "55P03" {
 		return err
@@ -159,7 +159,7 @@ func (e *Engine) blockedBy(ctx context.Context, err error, readers bool) error {
 	return inTheWay(err, sessions, "move")
 }
 
-// inTheWay adds to the error of a lock that was not to be had whose transactions held it.
+// inTheWay names, in the error of a failed lock, the sessions that held it.
 func inTheWay(err error, sessions []engine.Session, of string) error {
 	if len(sessions) == 0 {
 		return err

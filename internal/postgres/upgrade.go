@@ -15,8 +15,8 @@ import (
 // An upgrade runs beside programs that work. Three things keep it out of their way, and them out
 // of its:
 //
-//   - It waits for no lock for longer than lockPatience, since every later statement waits behind
-//     it. It gives its transaction up instead, and tries again after a pause.
+//   - It waits at most lockPatience for each lock, since every later statement waits behind it.
+//     Then it gives its transaction up, and tries again after a pause.
 //   - Every session registers: a shared advisory lock of its own names the schema of its program,
 //     for as long as the connection lives. An upgrade that excludes older programs waits until
 //     none of them is connected.
@@ -60,7 +60,7 @@ END $selvedge$`
 FOR EACH STATEMENT WHEN (coalesce(nullif(current_setting('selvedge.schema', true), ''), '0')::bigint < %d)
 EXECUTE FUNCTION selvedge_fence()`
 
-	// sqlLockedHere are those of the tables named that the schema has, in the order of the names.
+	// sqlLockedHere returns the given tables that the schema has, in their given order.
 	sqlLockedHere = `SELECT name FROM unnest(CAST(? AS TEXT[])) WITH ORDINALITY AS t (name, place)
 		WHERE to_regclass(quote_ident(name)) IS NOT NULL ORDER BY place`
 )
@@ -83,9 +83,9 @@ func (e *Engine) register() string {
 	return fmt.Sprintf(sqlRegister, known, number)
 }
 
-// upgrade calls try until it succeeds or fails for another reason than the work of other programs,
-// but not while programs are connected that the schema to come excludes. LockTimeout bounds the
-// wait, which is reported as a wait for a lock is.
+// upgrade calls try until it succeeds, or fails for a reason other than a lock. If the new schema
+// excludes older programs, it first waits until none of them is connected. LockTimeout bounds the
+// wait, which is reported like a wait for a lock.
 func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migrations.Step,
 	try func(patience time.Duration) error,
 ) error {
@@ -144,8 +144,8 @@ func isBrief(s engine.Session) bool { return s.For > 0 && s.For < time.Second }
 // isVacuum reports whether a session is an autovacuum, which has no user.
 func isVacuum(s engine.Session) bool { return s.User == "" }
 
-// lockAll locks, in the order of a call that runs alone, what such a call does: after it no
-// transaction that writes is under way.
+// lockAll takes the locks of a call that runs alone, in the same order. Once it has them, no
+// transaction that writes is in progress.
 func lockAll(ctx context.Context, s *session, patience time.Duration) error {
 	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; "+
 		"LOCK TABLE selvedge_file IN EXCLUSIVE MODE", patience.Milliseconds())); err != nil {
@@ -159,7 +159,7 @@ func lockAll(ctx context.Context, s *session, patience time.Duration) error {
 	return err
 }
 
-// fence has the tables refuse the sessions of programs that may not write the schema.
+// fence makes the tables refuse writes by programs that may not write the schema.
 func fence(ctx context.Context, s *session, at migrations.Step) error {
 	var tables []string
 	if err := s.conn.SelectContext(background, &tables, sqlGuarded); err != nil {

@@ -184,7 +184,7 @@ func TestPostgresUpgrade_BesideOldProgramsLosesNothing(t *testing.T) {
 
 // A step that excludes old programs waits for those that are connected, and names them. One that
 // comes back afterwards is refused.
-func TestPostgresUpgrade_WaitsForExcludedProgramsAndFencesThem(t *testing.T) {
+func TestPostgresUpgrade_ExcludedProgramsAreFenced(t *testing.T) {
 	program := nextProgram(t, true)
 	for range rounds() {
 		s := written(t)

@@ -31,7 +31,7 @@ CREATE OR REPLACE FUNCTION raw_length(written TEXT) RETURNS BIGINT LANGUAGE sql 
     octet_length(CASE WHEN strpos(written, U&'\+10FFFF') = 0 THEN written
         ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', '\1#', 'g'), U&'\+10FFFF#', U&'\+10FFFF') END);
 
--- Bytes with U+FFFD in place of each byte that is no UTF-8. What can't be read is halved, between two characters, until little is left.
+-- The bytes with each invalid UTF-8 byte replaced by U+FFFD. It halves invalid input between characters, and scans what is short.
 CREATE OR REPLACE FUNCTION utf8_of(bytes BYTEA) RETURNS BYTEA LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     mended BYTEA := '';
