@@ -329,8 +329,10 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 // it does without them from then on.
 func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 	for range 5 {
+		without := a.withoutWAL.Load()
 		w, err = h.connectOnce(ctx, a)
-		if isRefused(err) && len(a.hosts) == 1 && a.withoutWAL.CompareAndSwap(false, true) {
+		if isRefused(err) && len(a.hosts) == 1 && !without {
+			a.withoutWAL.Store(true)
 			if w, err = h.connectOnce(ctx, a); err != nil {
 				a.withoutWAL.Store(false)
 			}
