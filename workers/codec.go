@@ -233,7 +233,7 @@ func (p *ProfileSelector) decodeJSON(text []byte) error {
 	return v.Err
 }
 
-// decodeJSON also reads kinds that the old program does not know.
+// decodeJSON also reads kinds that the old program does not know, except an empty one.
 func (k *RuntimeEventKind) decodeJSON(text []byte) error {
 	tag, rest, err := serdejson.Tagged(text, "RuntimeEventKind", nil)
 	if err != nil {
