@@ -39,6 +39,9 @@ var Checksums = []Checksum{
 		kind unknown_kind turn_index prompt tool parameters output cli_kind cli_code verdict policy_rule
 		policy_param raw exact batch recorded_at`)},
 	{"run_append_keys", "checksum", columns("append_key digest")},
+	{"run_steps", "checksum", columns(`
+		step_key kind state tool policy prompt request attempt epoch result decision settled_by error
+		created_at changed_at`)},
 	// the keys come from run_append_keys
 	{"run_spent_keys", "checksum", columns("append_key digest")},
 	{"live_runs", "checksum", columns(`

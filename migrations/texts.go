@@ -62,6 +62,12 @@ var TextColumns = []Texts{
 		Agent: recordsOf + byAgent + `)`,
 	},
 	{Table: "run_agents", Names: columns("agent_id")},
+	{
+		Table: "run_steps", Key: columns("run step_key"), Plain: columns("tool prompt decision settled_by error"),
+		JSON: columns("request result"), Names: columns("step_key"), Words: columns("kind state policy"),
+		Run:   `run IN (SELECT key FROM runs WHERE scope = ? AND ` + runNamed + `)`,
+		Agent: `run IN (SELECT key FROM runs WHERE scope = ? AND ` + byAgent + `)`,
+	},
 	{Table: "run_append_keys", Names: columns("append_key"), Words: columns("digest")},
 	{Table: "run_spent_keys", Names: columns("run_id agent_id append_key"), Words: columns("digest")},
 

@@ -45,7 +45,7 @@ CREATE TABLE runs (
     ended_at_text   TEXT,                                    -- the time as the record has it, where ended_at can't hold it; else NULL
     turn_count      INTEGER CHECK (turn_count >= 0),         -- turns in the trace; NULL: the run is open, and it is the last sequence less others
     others          INTEGER NOT NULL CHECK (others >= 0),    -- lines of the trace that are no turns
-    owner_id        INTEGER REFERENCES owners (id), summary TEXT, checksum INTEGER, parent INTEGER REFERENCES runs (key) ON DELETE SET NULL,          -- the process that wrote to the open run last; NULL: ended, or imported and not written to since
+    owner_id        INTEGER REFERENCES owners (id), summary TEXT, checksum INTEGER, parent INTEGER REFERENCES runs (key) ON DELETE SET NULL, epoch INTEGER, ready_at INTEGER,          -- the process that wrote to the open run last; NULL: ended, or imported and not written to since
     UNIQUE (scope, run_id, agent_id),
     CHECK ((intent IS NULL) = (started_at IS NULL)),
     CHECK (started_at IS NOT NULL OR coalesce(shown_agent_id, shown_run_id, started_at_text) IS NULL),
@@ -357,7 +357,7 @@ CREATE TABLE live_runs (
     event_count_exact TEXT,                                    -- in decimal where event_count can't hold it; NULL: it can
     kept_events       INTEGER NOT NULL CHECK (kept_events BETWEEN 0 AND event_count), -- events that are still here
     kept_bytes        INTEGER NOT NULL CHECK (kept_bytes >= 0), -- bytes of their records as compact JSON
-    places            INTEGER CHECK (places BETWEEN 0 AND 4294967296), first_place INTEGER NOT NULL DEFAULT 0 CHECK (first_place >= 0), owner_id INTEGER REFERENCES owners (id), checksum INTEGER, -- places given to events so far, where restored events repeat sequences or go back; NULL: an event's place is its sequence, and the next is event_count
+    places            INTEGER CHECK (places BETWEEN 0 AND 4294967296), first_place INTEGER NOT NULL DEFAULT 0 CHECK (first_place >= 0), owner_id INTEGER REFERENCES owners (id), checksum INTEGER, epoch INTEGER, -- places given to events so far, where restored events repeat sequences or go back; NULL: an event's place is its sequence, and the next is event_count
     UNIQUE (scope, run_id),
     CHECK (created_at_ms IS NULL OR created_at = 9223372036854775807),
     CHECK (updated_at_ms IS NULL OR updated_at = 9223372036854775807),
@@ -688,6 +688,35 @@ CREATE TABLE moves (
     CHECK ((moved IS NULL) = (proof IS NULL))
 ) STRICT;
 
+CREATE TABLE run_steps (
+    run        INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,         -- the run
+    step_key   TEXT    NOT NULL CHECK (step_key <> ''),                          -- name of the step within its run
+    kind       TEXT    NOT NULL CHECK (kind IN ('reply', 'effect', 'question')), -- reply: an answer of a model; effect: a change outside this file; question: to a person
+    state      TEXT    NOT NULL CHECK (state IN ('open', 'waiting', 'done', 'given_up')), -- open: an effect under way, or interrupted; waiting: for a person, who answers a question or decides about an effect whose outcome is unknown; given_up: an effect that is not tried again
+    tool       TEXT,             -- what performs an effect; NULL: not an effect
+    policy     TEXT CHECK (policy IN ('ask', 'retry', 'give_up')), -- what happens when the outcome of an effect is unknown; NULL: not an effect
+    prompt     TEXT,             -- what the person is asked; NULL: not a question
+    request    BLOB,             -- JSON: the arguments of an effect, the fields of a question; NULL: none
+    attempt    INTEGER NOT NULL CHECK (attempt >= 1),                            -- number of the last attempt at an effect; 1 for the other kinds
+    epoch      INTEGER NOT NULL, -- of the lease under which the last attempt began
+    result     BLOB,             -- JSON: the reply, the result of the effect, the fields of the answer; NULL: none, or not yet
+    decision   TEXT,             -- of the person; NULL: nobody decided
+    settled_by TEXT,             -- name of the person; NULL: the run settled it, or it is not settled
+    error      TEXT,             -- of the last attempt; NULL: none
+    created_at INTEGER NOT NULL, -- Unix nanoseconds
+    changed_at INTEGER NOT NULL, -- Unix nanoseconds of the last change of this row
+    checksum   INTEGER,          -- CRC-32C of the columns before it but run; NULL: changed by hand
+    PRIMARY KEY (run, step_key),
+    CHECK ((kind = 'effect') = (tool IS NOT NULL) AND (kind = 'effect') = (policy IS NOT NULL)),
+    CHECK ((kind = 'question') = (prompt IS NOT NULL)),
+    CHECK (kind = 'effect' OR state IN ('waiting', 'done')),
+    CHECK (kind <> 'reply' OR state = 'done')
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX run_steps_open ON run_steps (run, state) WHERE state IN ('open', 'waiting');
+
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL;
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -710,5 +739,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (19, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (20, 19, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (21, 20, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (22, 21, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (23, 22, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
