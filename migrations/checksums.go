@@ -40,7 +40,7 @@ var Checksums = []Checksum{
 		policy_param raw exact batch recorded_at`)},
 	{"run_append_keys", "checksum", columns("append_key digest")},
 	{"run_steps", "checksum", columns(`
-		step_key kind state tool policy prompt request attempt epoch result decision settled_by error
+		step_key kind state tool policy prompt request attempt epoch turn result decision settled_by error
 		created_at changed_at`)},
 	// the keys come from run_append_keys
 	{"run_spent_keys", "checksum", columns("append_key digest")},

@@ -10,6 +10,7 @@ CREATE TABLE run_steps (
     request    BYTEA,
     attempt    BIGINT NOT NULL CHECK (attempt >= 1),
     epoch      BIGINT NOT NULL,
+    turn       BIGINT NOT NULL CHECK (turn >= 0),
     result     BYTEA,
     decision   TEXT   COLLATE "C",
     settled_by TEXT   COLLATE "C",
@@ -24,10 +25,11 @@ CREATE TABLE run_steps (
     CHECK (kind <> 'reply' OR state = 'done')
 );
 CREATE INDEX run_steps_open ON run_steps (run, state) WHERE state IN ('open', 'waiting');
+CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
 
 ALTER TABLE runs ADD COLUMN epoch BIGINT;
 ALTER TABLE runs ADD COLUMN ready_at BIGINT;
-CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL;
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 ALTER TABLE live_runs ADD COLUMN epoch BIGINT;
 
 UPDATE runs SET epoch = l.epoch FROM leases AS l WHERE l.scope = runs.scope AND l.kind = 'run' AND l.name = runs.key::text COLLATE "C";

@@ -15,6 +15,7 @@ CREATE TABLE run_steps (
     request    BLOB,             -- JSON: the arguments of an effect, the fields of a question; NULL: none
     attempt    INTEGER NOT NULL CHECK (attempt >= 1),                            -- number of the last attempt at an effect; 1 for the other kinds
     epoch      INTEGER NOT NULL, -- of the lease under which the last attempt began
+    turn       INTEGER NOT NULL CHECK (turn >= 0),                               -- turns that the run had when the step began
     result     BLOB,             -- JSON: the reply, the result of the effect, the fields of the answer; NULL: none, or not yet
     decision   TEXT,             -- of the person; NULL: nobody decided
     settled_by TEXT,             -- name of the person; NULL: the run settled it, or it is not settled
@@ -29,12 +30,13 @@ CREATE TABLE run_steps (
     CHECK (kind <> 'reply' OR state = 'done')
 ) STRICT, WITHOUT ROWID;
 -- +goose StatementEnd
--- What is under way or waits: few at any time.
+-- What is under way or waits, of a run and of all: few at any time.
 CREATE INDEX run_steps_open ON run_steps (run, state) WHERE state IN ('open', 'waiting');
+CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
 
 ALTER TABLE runs ADD COLUMN epoch INTEGER; -- of the lease under which the run is written; the run is free if there is no such lease. NULL: none since the last write
-ALTER TABLE runs ADD COLUMN ready_at INTEGER; -- Unix nanoseconds since when a worker may take the run: it was submitted, answered or given back; NULL: it ended, waits for a person, or was not made for workers
-CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL;
+ALTER TABLE runs ADD COLUMN ready_at INTEGER; -- Unix nanoseconds from which on a worker may take the run: it was submitted, answered or given back; NULL: it waits for a person, or is not for workers. Ignored once the run has ended
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 ALTER TABLE live_runs ADD COLUMN epoch INTEGER; -- of the lease under which the live run is written, which may be that of its trace; NULL: none since the last write
 
 -- The leases of programs from before this step.

@@ -1,0 +1,278 @@
+package selvedge
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// A Filter selects what waits. The zero value selects all of the scope.
+type Filter struct {
+	Agent *string  // whose runs; nil is any
+	Kind  StepKind // StepQuestion or StepEffect; "" is both
+}
+
+// listedStep is a step with the name of its run.
+type listedStep struct {
+	stepRow
+	runs.RunRef
+}
+
+const (
+	sqlNeeds = `SELECT s.run, s.step_key, s.kind, s.state, s.tool, s.policy, s.prompt, s.request, s.attempt,
+	s.epoch, s.turn, s.result, s.decision, s.settled_by, s.error, s.created_at, s.changed_at, r.agent_id, r.run_id
+FROM run_steps AS s JOIN runs AS r ON r.key = s.run
+WHERE s.state = 'waiting' AND r.scope = ? AND r.ended_at IS NULL`
+	sqlNeedsAfter = ` AND (s.created_at < ? OR s.created_at = ? AND (s.run, s.step_key) > (?, ?))`
+	sqlNeedsOrder = ` ORDER BY s.created_at DESC, s.run, s.step_key LIMIT ` + paging.BoundLimit
+
+	sqlStepsOf = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND step_key > ? ORDER BY step_key
+	LIMIT ` + paging.BoundLimit
+	sqlFailed = `SELECT agent_id, run_id, key, ended_at FROM runs
+WHERE scope = ? AND (ended_at, key) < (?, ?) AND ended_at >= ? AND started_at IS NOT NULL
+	AND (status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up'))
+ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
+)
+
+// NeedsMe lists what waits for a person, in runs that are open: questions without an answer, and
+// effects of unknown outcome, the newest first.
+func (s *Store) NeedsMe(ctx context.Context, f Filter, at db.At) (page db.Page[Step], err error) {
+	const op = "list needs"
+	rows, err := list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[listedStep, error], error) {
+		query, args := sqlNeeds, []any{scope}
+		if f.Agent != nil {
+			query, args = query+` AND r.agent_id = ?`, append(args, *f.Agent)
+		}
+		if f.Kind != "" {
+			query, args = query+` AND s.kind = ?`, append(args, string(f.Kind))
+		}
+		if at.After != "" {
+			var place [2]int64 // time of the last step, and its run
+			var key string
+			if err := rx.Store().ReadCursor(op, at.After, place[:], &key); err != nil {
+				return nil, err
+			}
+			query, args = query+sqlNeedsAfter, append(args, place[0], place[0], place[1], key)
+		}
+		return each[listedStep](rx, query+sqlNeedsOrder, append(args, limit)...), nil
+	}, func(row *listedStep) int { return row.size() }, func(rx *db.Rx, row *listedStep) string {
+		return rx.Store().Cursor(op, []int64{row.CreatedAt, row.Run}, row.Key)
+	})
+	for i := range rows.Items {
+		page.Items = append(page.Items, rows.Items[i].step(rows.Items[i].RunRef))
+	}
+	page.Next = rows.Next
+	return page, err
+}
+
+// Steps lists the steps of a run by their keys. db.ErrNotFound: there is no such run.
+func (s *Store) Steps(ctx context.Context, ref Ref, at db.At) (page db.Page[Step], err error) {
+	const op = "list steps"
+	ref = s.ref(ref)
+	rows, err := list(ctx, s, op, at, func(rx *db.Rx, _ int64, limit int) (iter.Seq2[stepRow, error], error) {
+		run, err := s.get(rx, ref)
+		if err != nil {
+			return nil, named(op, ref, err)
+		}
+		of, key := []int64{run.Key}, ""
+		if at.After != "" {
+			if err := rx.Store().ReadCursor(op, at.After, of, &key); err != nil {
+				return nil, err
+			}
+			if of[0] != run.Key {
+				return nil, txn.NotThisCursor(at.After)
+			}
+		}
+		return each[stepRow](rx, sqlStepsOf, run.Key, key, limit), nil
+	}, (*stepRow).size, func(rx *db.Rx, row *stepRow) string {
+		return rx.Store().Cursor(op, []int64{row.Run}, row.Key)
+	})
+	for i := range rows.Items {
+		page.Items = append(page.Items, rows.Items[i].step(ref))
+	}
+	page.Next = rows.Next
+	return page, err
+}
+
+// Failed lists the runs that ended since a time without achieving their intent, by the time of their
+// end, the last first: with the outcome failure, timeout or give_up, incomplete, or cancelled.
+func (s *Store) Failed(ctx context.Context, since time.Time, at db.At) (page db.Page[runs.RunSummary], err error) {
+	const op = "list failed runs"
+	type row struct {
+		runs.RunRef
+		Key     int64 `db:"key"`
+		EndedAt int64 `db:"ended_at"`
+		summary runs.RunSummary
+	}
+	rows, err := list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[row, error], error) {
+		place := [2]int64{1<<63 - 1, 1<<63 - 1}
+		if at.After != "" {
+			if err := rx.Store().ReadCursor(op, at.After, place[:]); err != nil {
+				return nil, err
+			}
+		}
+		var found []row
+		err := rx.Select(&found, sqlFailed, scope, place[0], place[1], db.Nanos(since), limit)
+		return func(yield func(row, error) bool) {
+			for _, r := range found {
+				var err error
+				r.summary, err = s.runs.GetTx(rx, r.RunRef)
+				if !yield(r, err) || err != nil {
+					return
+				}
+			}
+		}, err
+	}, func(r *row) int { return 300 + len(r.summary.Intent) + len(r.summary.Summary) },
+		func(rx *db.Rx, r *row) string { return rx.Store().Cursor(op, []int64{r.EndedAt, r.Key}) })
+	for i := range rows.Items {
+		page.Items = append(page.Items, rows.Items[i].summary)
+	}
+	page.Next = rows.Next
+	return page, err
+}
+
+// list returns a page of what items reads, at most limit of them.
+func list[T any](ctx context.Context, s *Store, op string, at db.At,
+	items func(rx *db.Rx, scope int64, limit int) (iter.Seq2[T, error], error),
+	size func(*T) int, cursor func(*db.Rx, *T) string,
+) (db.Page[T], error) {
+	page, err := stores.Get(ctx, s.db.Read, op, func(rx *db.Rx) (page db.Page[T], err error) {
+		room, err := paging.RoomFor(at.Limit)
+		if err != nil {
+			return page, err
+		}
+		scope, ok, err := rx.Store().Scope(s.o.Scope)
+		if err != nil || !ok {
+			return page, err
+		}
+		all, err := items(rx, scope, room.Items+1)
+		if err != nil {
+			return page, err
+		}
+		return stores.FillPage(room, all, size, func(last *T) string { return cursor(rx, last) })
+	})
+	return page, db.About(err, op, "", "", nil)
+}
+
+// each reads the rows of a query.
+func each[T any](rx *db.Rx, query string, args ...any) iter.Seq2[T, error] {
+	return txn.Each(rx.Store(), func(row *T) (T, error) { return *row, nil }, query, args...)
+}
+
+// size returns roughly how many bytes a step takes.
+func (s *stepRow) size() int { return 200 + len(s.Key) + len(s.Request) + len(s.Result) + len(or(s.Prompt)) }
+
+// Happened is what a follower of a run receives: an event, a new status, or a gap.
+type Happened = live.Followed
+
+// Follow delivers the events of a run after a cursor, first those that are recorded and then new ones,
+// and each new status, as live.Store.Follow does. The cursor "" is the beginning.
+func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Happened, error] {
+	return s.live.Follow(ctx, ref.RunID, cursor)
+}
+
+// Fork makes a run of the store's agent that continues another one after its first turns, which is
+// its parent: with the parent's trace until then, and with the steps that were recorded before. What was
+// done stays done. Its usage stays the parent's. Nobody holds it; Next finds it.
+//
+// db.ErrInvalid: the run has fewer turns. db.ErrConflict: the id is taken.
+func (s *Store) Fork(ctx context.Context, from Ref, turns int, id string) (Ref, error) {
+	const op = "fork run"
+	from = s.ref(from)
+	ref := Ref{AgentID: s.o.Agent, RunID: id}
+	err := check(from)
+	if err == nil {
+		err = check(ref)
+	}
+	if err == nil {
+		err = s.db.Write(ctx, op, func(tx *db.Tx) error { return s.forkTx(tx, from, turns, ref) })
+	}
+	return ref, named(op, ref, err)
+}
+
+const (
+	sqlStepsBefore = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND turn < ?
+	AND state IN ('done', 'given_up')`
+)
+
+func (s *Store) forkTx(tx *db.Tx, from Ref, turns int, ref Ref) error {
+	parent, err := s.runs.GetTx(&tx.Rx, from)
+	if err != nil {
+		return err
+	}
+	if turns < 0 || turns > parent.TurnCount {
+		return txn.Invalid("name a turn that it has", "the run %q has %d turns", from.RunID, parent.TurnCount)
+	}
+	if _, found, err := s.find(&tx.Rx, ref); err != nil || found {
+		if err == nil {
+			err = conflict("use another id", "there is such a run")
+		}
+		return err
+	}
+	row, err := s.add(tx, ref, Start{Intent: parent.Intent, Parent: from})
+	if err != nil {
+		return err
+	}
+	if err := s.copyTurns(tx, from, turns, ref); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(sqlSubmit, db.Nanos(tx.Now()), row.Key); err != nil {
+		return err
+	}
+	source, err := s.get(&tx.Rx, from)
+	if err != nil {
+		return err
+	}
+	for step, err := range each[stepRow](&tx.Rx, sqlStepsBefore, source.Key, turns) {
+		if err == nil && step.Kind == string(StepReply) {
+			step.Result, err = withoutUsage(step.Result)
+		}
+		if err != nil {
+			return err
+		}
+		step.Run = row.Key
+		if err := step.put(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTurns appends the first turns of a run to another one.
+func (s *Store) copyTurns(tx *db.Tx, from Ref, turns int, to Ref) error {
+	for at := (db.At{Limit: db.MaxLimit}); turns > 0; {
+		page, err := s.runs.TracePageTx(&tx.Rx, from, at)
+		if err != nil {
+			return err
+		}
+		var batch []runs.Record
+		for _, item := range page.Items {
+			if turn, ok := item.Record.Record.(runs.Turn); ok && turns > 0 {
+				batch = append(batch, turn)
+				turns--
+			}
+		}
+		err = s.runs.AppendTx(tx, runs.Batch{AgentID: to.AgentID, RunID: to.RunID, Records: batch})
+		if at.After = page.Next; err != nil || at.After == "" {
+			return err
+		}
+	}
+	return nil
+}
+
+func withoutUsage(reply []byte) ([]byte, error) {
+	var r Reply
+	if err := json.Unmarshal(reply, &r); err != nil {
+		return nil, err
+	}
+	r.Usage = Usage{}
+	return json.Marshal(r)
+}

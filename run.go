@@ -1,0 +1,331 @@
+package selvedge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/txn"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// A Run is a run that this process holds. The lease is renewed in the background until the run is
+// ended or left, or waits. Its methods are safe for concurrent use. After the lease is lost, they
+// return db.ErrLeaseLost and change nothing.
+type Run struct {
+	store   *Store
+	ref     Ref
+	key     int64 // of its row
+	trace   *runs.Run
+	watched *live.Run
+	ctx     context.Context
+	stop    context.CancelFunc
+
+	mu    sync.Mutex // of what follows, and of every write
+	turns int
+	words strings.Builder // said, and not written yet
+	timer *time.Timer     // writes the words; nil: there are none
+	said  error           // of the timer's write
+	busy  map[string]bool // keys of the effects under way
+}
+
+const (
+	wordsBytes = 4 << 10 // words are written once they are so many bytes
+	wordsPause = 50 * time.Millisecond
+	// leavePause is the time until Next finds a run that was left.
+	leavePause = time.Second
+	// settleTime bounds a write that must be made though the caller's context ended.
+	settleTime = 30 * time.Second
+)
+
+func (r *Run) start(ctx context.Context) {
+	r.ctx, r.stop = r.trace.Keep(ctx)
+	r.busy = map[string]bool{}
+}
+
+// Ref returns the name of the run.
+func (r *Run) Ref() Ref { return r.ref }
+
+// Context ends when the context of Take does, when the run is ended, left or waits, and when the
+// lease is lost: its cause is then a db.ErrLeaseLost.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// TurnNumber returns the number of the turn to come, from 0.
+func (r *Run) TurnNumber() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turns
+}
+
+// write runs fn in a transaction in which the run is held. It writes the words that were said before
+// it in the same transaction. The caller has r.mu.
+func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error) error {
+	words := r.words.String()
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+	err := r.store.db.Write(ctx, op, func(tx *db.Tx) error {
+		if err := r.trace.HoldTx(tx); err != nil {
+			return err
+		}
+		if words != "" {
+			delta := live.TextDelta(words).Of(r.turns, r.trace.Epoch())
+			if _, err := r.watched.AppendTx(tx, delta); err != nil {
+				return err
+			}
+		}
+		return fn(tx)
+	})
+	if err == nil {
+		r.words.Reset()
+	}
+	return named(op, r.ref, err)
+}
+
+// settle returns a context for a write that records what has happened already.
+func (r *Run) settle() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.ctx), settleTime)
+}
+
+// Say passes on words of the model to those who watch the run. It buffers them: they are written
+// after 50 ms, at 4 KiB, and with the next change of the run. They carry the turn and the attempt.
+func (r *Run) Say(text string) error {
+	const op = "say"
+	if err := checkText("words", text); err != nil {
+		return named(op, r.ref, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.said; err != nil {
+		r.said = nil
+		return err
+	}
+	r.words.WriteString(text)
+	if r.words.Len() >= wordsBytes {
+		return r.write(r.ctx, op, func(*db.Tx) error { return nil })
+	}
+	if r.timer == nil && text != "" {
+		r.timer = time.AfterFunc(wordsPause, r.flush)
+	}
+	return nil
+}
+
+func (r *Run) flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer == nil {
+		return // they were written
+	}
+	if err := r.write(r.ctx, "say", func(*db.Tx) error { return nil }); err != nil && r.ctx.Err() == nil {
+		r.said = err
+	}
+}
+
+// A Reply is an answer of a model.
+type Reply struct {
+	Text string          `json:"text,omitempty"`
+	Tool string          `json:"tool,omitempty"` // that the model calls
+	Args json.RawMessage `json:"args,omitempty"` // of the call, JSON
+	// Raw is what else the program needs of the answer, such as the provider's own response; JSON.
+	Raw   json.RawMessage `json:"raw,omitempty"`
+	Usage Usage           `json:"usage"`
+}
+
+// Reply returns the recorded answer of the key, or calls fn and records its answer and its usage. So
+// a run that is taken up again goes on with the same answers, and none is missing from the bill. If
+// fn fails, nothing is recorded.
+func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (reply Reply, err error) {
+	const op = "reply"
+	row, found, err := r.step(op, key, StepReply)
+	if err != nil {
+		return reply, err
+	}
+	if found {
+		if err := json.Unmarshal(row.Result, &reply); err != nil {
+			return reply, named(op, r.ref, fmt.Errorf("%w: reply %q: %w", db.ErrCorrupt, key, err))
+		}
+		return reply, nil
+	}
+	if reply, err = fn(r.ctx); err != nil {
+		return Reply{}, err
+	}
+	row.Result, err = json.Marshal(reply)
+	if err == nil {
+		err = checkJSON("members of the reply", row.Result)
+	}
+	if err != nil {
+		return Reply{}, named(op, r.ref, err)
+	}
+	ctx, cancel := r.settle()
+	defer cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row.State = string(StepDone)
+	err = r.write(ctx, op, func(tx *db.Tx) error { return r.add(tx, row) })
+	if err != nil {
+		return Reply{}, err
+	}
+	return reply, nil
+}
+
+// step returns the recorded step of a key, or a new one. A step of another kind is ErrConflict.
+func (r *Run) step(op, key string, kind StepKind) (row stepRow, found bool, err error) {
+	if err := checkKey(key); err != nil {
+		return row, false, named(op, r.ref, err)
+	}
+	err = r.store.db.ReadSingle(r.ctx, op, func(rx *db.Rx) error {
+		row, found, err = findStep(rx, r.key, key)
+		return err
+	})
+	if err == nil && found && row.Kind != string(kind) {
+		err = conflict("use another key", "the key %q names a step of the kind %s", key, row.Kind)
+	}
+	if err != nil {
+		return row, false, named(op, r.ref, err)
+	}
+	if !found {
+		row = stepRow{Run: r.key, Key: key, Kind: string(kind), Attempt: 1}
+	}
+	return row, found, nil
+}
+
+// add writes a new step.
+func (r *Run) add(tx *db.Tx, row stepRow) error {
+	if _, found, err := findStep(&tx.Rx, r.key, row.Key); err != nil {
+		return err
+	} else if found {
+		return conflict("use another key, or call once at a time", "a step of the key %q was recorded meanwhile", row.Key)
+	}
+	row.Epoch, row.Turn = r.trace.Epoch(), int64(r.turns)
+	return row.put(tx)
+}
+
+// A Turn is one turn of a run, for its trace.
+type Turn struct {
+	Prompt string          // what was asked; "": not recorded
+	Reply  Reply           // its Tool and Args become those of the turn, its Usage that of the turn_end event
+	Output json.RawMessage // what came of the tool, JSON
+}
+
+func (t *Turn) check() error {
+	err := checkJSON("arguments", t.Reply.Args)
+	if err == nil {
+		err = checkJSON("output", t.Output)
+	}
+	if err == nil {
+		err = checkText("prompt", t.Prompt)
+	}
+	return err
+}
+
+// Turn records a turn.
+func (r *Run) Turn(t Turn) error {
+	const op = "record turn"
+	if err := t.check(); err != nil {
+		return named(op, r.ref, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.write(r.ctx, op, func(tx *db.Tx) error { return r.turn(tx, t) })
+	if err == nil {
+		r.turns++
+	}
+	return err
+}
+
+func (r *Run) turn(tx *db.Tx, t Turn) error {
+	err := r.trace.AppendTx(tx, runs.Turn{
+		Index: uint64(r.turns), Prompt: optional(t.Prompt), Tool: optional(t.Reply.Tool),
+		Parameters: t.Reply.Args, Output: t.Output,
+	})
+	if err == nil {
+		_, err = r.watched.AppendTx(tx, live.TurnEnd(uint64(r.turns), t.Reply.Usage))
+	}
+	return err
+}
+
+// An Outcome is how a run ends.
+type Outcome struct {
+	Status  runs.OutcomeStatus
+	Summary string // in words
+}
+
+// Succeeded is the outcome of a run that achieved its intent.
+func Succeeded(summary string) Outcome { return Outcome{runs.OutcomeSuccess, summary} }
+
+// GaveUp is the outcome of a run that stopped on purpose.
+func GaveUp(summary string) Outcome { return Outcome{runs.OutcomeGiveUp, summary} }
+
+// FailedWith is the outcome of a run that failed.
+func FailedWith(summary string) Outcome { return Outcome{runs.OutcomeFailure, summary} }
+
+// End ends the run and releases it.
+func (r *Run) End(o Outcome) error {
+	const op = "end run"
+	if err := checkText("summary", o.Summary); err != nil {
+		return named(op, r.ref, err)
+	}
+	last := live.AgentEnd(o.Summary)
+	if o.Status == runs.OutcomeFailure || o.Status == runs.OutcomeTimeout {
+		last = live.ErrorEvent(o.Summary)
+	}
+	return r.leave(op, func(tx *db.Tx) error {
+		if err := r.watched.EndTx(tx, last); err != nil {
+			return err
+		}
+		return r.trace.EndTx(tx, runs.Termination{Outcome: &runs.AgentOutcome{Status: o.Status, Summary: o.Summary}})
+	})
+}
+
+const sqlReadyFrom = `UPDATE runs SET ready_at = ? WHERE key = ?`
+
+// Leave releases the run as it is. Next finds it again after a second. Leaving a run that was ended,
+// left or lost, or that waits, does nothing.
+func (r *Run) Leave() error {
+	err := r.leave("leave run", func(tx *db.Tx) error { return r.release(tx, db.Nanos(tx.Now().Add(leavePause))) })
+	if errors.Is(err, db.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// release gives the lease back in a transaction. A nil readyAt is a run that waits.
+func (r *Run) release(tx *db.Tx, readyAt any) error {
+	err := r.watched.ReleaseTx(tx)
+	if err == nil {
+		err = r.trace.ReleaseTx(tx)
+	}
+	if err == nil {
+		_, err = tx.Exec(sqlReadyFrom, readyAt, r.key)
+	}
+	return err
+}
+
+// leave runs fn, which releases the run, and ends the run's context.
+func (r *Run) leave(op string, fn func(tx *db.Tx) error) error {
+	ctx, cancel := r.settle()
+	defer cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.write(ctx, op, fn)
+	if err == nil {
+		r.stop()
+	}
+	return err
+}
+
+// Child takes a run of an agent that this run starts, as Take does.
+func (r *Run) Child(agent, id string, start Start) (*Run, error) {
+	start.Parent = r.ref
+	if id == r.ref.RunID {
+		return nil, named("take run", r.ref, txn.Invalid("use another id", "a run is not its own child"))
+	}
+	return r.store.For(agent).Take(r.ctx, id, start)
+}

@@ -1,0 +1,304 @@
+package selvedge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// A Start describes a new run. For a run that exists it is ignored.
+type Start struct {
+	Intent string // what the run is meant to achieve, in words
+	Parent Ref    // the run that started this one; zero: none
+}
+
+// Submit makes a run that nobody holds yet; Next finds it. The same id again is the same run. An
+// empty id is a new one, "run-" and a UUID.
+func (s *Store) Submit(ctx context.Context, id string, start Start) (Ref, error) {
+	const op = "submit run"
+	if id == "" {
+		id = "run-" + uuid.NewString()
+	}
+	ref := Ref{AgentID: s.o.Agent, RunID: id}
+	err := start.check(ref)
+	if err == nil {
+		err = s.db.Write(ctx, op, func(tx *db.Tx) error {
+			_, err := s.add(tx, ref, start)
+			return err
+		})
+	}
+	return ref, named(op, ref, err)
+}
+
+func (st *Start) check(ref Ref) error {
+	err := check(ref)
+	if err == nil {
+		err = checkText("intent", st.Intent)
+	}
+	return err
+}
+
+const (
+	sqlAgentOf = `SELECT agent_id FROM runs WHERE scope = ? AND run_id = ? ORDER BY agent_id LIMIT 1`
+	sqlSubmit  = `UPDATE runs SET owner_id = NULL, ready_at = ? WHERE key = ?`
+)
+
+// add returns the row of a run, which it makes if it does not exist.
+func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
+	scope, err := tx.Store().Scope(s.o.Scope)
+	if err != nil {
+		return row, err
+	}
+	row, found, err := s.find(&tx.Rx, ref)
+	if err != nil || found {
+		return row, err
+	}
+	var other string
+	if taken, err := tx.Find(&other, sqlAgentOf, scope, ref.RunID); err != nil {
+		return row, err
+	} else if taken {
+		return row, conflict("use another id, or another scope", "the agent %q has a run of that id", other)
+	}
+	watched, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent)
+	if err == nil && watched.Existing {
+		err = conflict("use another id, or another scope", "session %q has a live run of that id",
+			watched.Snapshot.SessionID)
+	}
+	if err == nil {
+		err = s.runs.AppendTx(tx, runs.Batch{
+			AgentID: ref.AgentID, RunID: ref.RunID, Parent: start.Parent,
+			Records: []runs.Record{runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, Intent: start.Intent}},
+		})
+	}
+	if err == nil {
+		row, err = s.get(&tx.Rx, ref)
+	}
+	if err == nil {
+		_, err = tx.Exec(sqlSubmit, db.Nanos(tx.Now()), row.Key)
+	}
+	return row, err
+}
+
+func conflict(hint, format string, args ...any) error {
+	return &db.Error{Op: "add", Hint: hint, Err: fmt.Errorf("%w: %s", db.ErrConflict, fmt.Sprintf(format, args...))}
+}
+
+// Take begins a run, or continues it where it stopped, and holds it on the terms of Options.Lease.
+// The run's context ends when ctx does, and when the lease is lost.
+//
+// ErrHeld: another holder has it. ErrWaiting, ErrUnknown: it waits for a person. ErrEnded: it was
+// completed or cancelled. ErrConflict: another agent has a run of that id.
+func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) {
+	const op = "take run"
+	ref := Ref{AgentID: s.o.Agent, RunID: id}
+	if err := start.check(ref); err != nil {
+		return nil, named(op, ref, err)
+	}
+	r, err := stores.TakeUp(ctx, s.db.Write, op, func(tx *db.Tx) (*Run, error) { return s.takeTx(tx, op, ref, start) })
+	if err != nil {
+		return nil, named(op, ref, err)
+	}
+	r.start(ctx)
+	return r, nil
+}
+
+const sqlTaken = `UPDATE runs SET ready_at = coalesce(ready_at, ?) WHERE key = ?`
+
+func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, start Start) (*Run, error) {
+	row, err := s.add(tx, ref, start)
+	if err == nil {
+		err = row.ended()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var asked stepRow
+	if waits, err := tx.Find(&asked, sqlWaitingStep, row.Key); err != nil {
+		return nil, err
+	} else if waits {
+		return nil, need(op, asked.step(ref))
+	}
+	r := &Run{store: s, ref: ref, key: row.Key}
+	if r.trace, err = s.runs.ResumeTx(tx, ref); err != nil {
+		if errors.Is(err, db.ErrConflict) {
+			err = errors.Join(ErrHeld, err)
+		}
+		return nil, err
+	}
+	if _, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent); err != nil {
+		return nil, err
+	}
+	if r.watched, err = s.live.HoldTx(tx, ref.RunID, r.trace.Lease()); err != nil {
+		return nil, err
+	}
+	summary, err := s.runs.GetTx(&tx.Rx, ref)
+	if err != nil {
+		return nil, err
+	}
+	r.turns = summary.TurnCount
+	if _, err := tx.Exec(sqlTaken, db.Nanos(tx.Now()), row.Key); err != nil {
+		return nil, err
+	}
+	_, err = r.watched.AppendTx(tx, live.AgentStart(summary.Intent))
+	return r, err
+}
+
+// look is how often Next looks for runs whose holder died, which no commit reports.
+const look = time.Second
+
+// Next waits until a run of the agent is ready, and takes it: it was submitted, answered or left, or
+// its holder is dead. Runs come in the order in which they became ready. It ends with the cause of
+// ctx.
+func (s *Store) Next(ctx context.Context) (*Run, error) {
+	const op = "take next run"
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	var changes <-chan struct{}
+	for {
+		r, pause, err := s.takeReady(ctx)
+		if err == nil && r == nil && changes == nil {
+			changes, err = s.db.Changes(waiting)
+			pause = 0 // look once more: a commit may have come before
+		}
+		if r != nil || err != nil {
+			return r, db.About(err, op, "", "", nil)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case _, open := <-changes:
+			if !open {
+				changes = nil
+			}
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// readyRow is a run that may be ready, with the lease under which it is written.
+type readyRow struct {
+	RunID   string `db:"run_id"`
+	Key     int64  `db:"key"`
+	ReadyAt int64  `db:"ready_at"`
+	Lease   *int64 `db:"lease"`
+	txn.LeaseColumns
+}
+
+const sqlReady = `SELECT r.run_id, r.key, r.ready_at, l.epoch AS lease, l.owner_id, l.lease_ttl, l.lease_until,
+	l.lease_boot_id, l.lease_time_ns, l.lease_wall_until
+FROM runs AS r LEFT JOIN leases AS l ON l.epoch = r.epoch
+WHERE r.scope = ? AND r.agent_id = ? AND r.ready_at IS NOT NULL AND r.ended_at IS NULL
+	AND (r.ready_at, r.key) > (?, ?) ORDER BY r.ready_at, r.key LIMIT 100`
+
+// takeReady takes a ready run, if there is one; otherwise it returns how long to wait for one that
+// becomes ready by time.
+func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err error) {
+	pause = look
+	var after readyRow
+	for more := true; more; {
+		var ready []string
+		from := after
+		err := s.db.Read(ctx, "find ready run", func(rx *db.Rx) error {
+			ready, more, after = nil, false, from
+			rx.Store().BootTime()
+			scope, ok, err := rx.Store().Scope(s.o.Scope)
+			if err != nil || !ok {
+				return err
+			}
+			var rows []readyRow
+			if err := rx.Select(&rows, sqlReady, scope, s.o.Agent, after.ReadyAt, after.Key); err != nil {
+				return err
+			}
+			more = len(rows) == 100
+			for _, row := range rows {
+				after = row
+				if wait := db.Time(row.ReadyAt).Sub(rx.Now()); wait > 0 {
+					pause, more = min(pause, wait), false
+					break
+				}
+				free := row.Lease == nil
+				if !free {
+					state, err := rx.Store().LeaseState(row.LeaseColumns)
+					if err != nil {
+						return err
+					}
+					free = state.Over()
+				}
+				if free {
+					ready = append(ready, row.RunID)
+				}
+			}
+			return nil
+		})
+		for i := 0; err == nil && i < len(ready); i++ {
+			r, err = s.Take(ctx, ready[i], Start{})
+			if r != nil {
+				return r, 0, err
+			}
+			if errors.Is(err, db.ErrConflict) { // another worker was faster, or it ended
+				err = nil
+			}
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return nil, pause, nil
+}
+
+// Cancel ends a run from any process: its holder's context ends, and it can't be taken up again.
+// Cancelling it again is no error. ErrEnded: it was completed.
+func (s *Store) Cancel(ctx context.Context, ref Ref, why string) error {
+	const op = "cancel run"
+	ref = s.ref(ref)
+	err := check(ref)
+	if err == nil {
+		err = checkText("reason", why)
+	}
+	if err == nil {
+		err = s.db.WriteEnd(ctx, op, func(tx *db.Tx) error { return s.cancelTx(tx, ref, why) })
+	}
+	return named(op, ref, err)
+}
+
+const (
+	sqlTakeLease = `DELETE FROM leases WHERE epoch = ?`
+	sqlFreeRun   = `UPDATE runs SET epoch = NULL WHERE key = ?`
+)
+
+func (s *Store) cancelTx(tx *db.Tx, ref Ref, why string) error {
+	row, err := s.get(&tx.Rx, ref)
+	if err != nil || row.Status == string(runs.StatusCancelled) {
+		return err
+	}
+	if err := row.ended(); err != nil {
+		return err
+	}
+	if row.Epoch != nil {
+		if _, err := tx.Exec(sqlFreeRun, row.Key); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(sqlTakeLease, *row.Epoch); err != nil {
+			return err
+		}
+	}
+	end := runs.Cancelled(ref, why, tx.Now())
+	err = s.runs.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{end}})
+	if err == nil {
+		_, _, err = s.live.MarkCancelledTx(tx, ref.RunID)
+	}
+	return err
+}
