@@ -306,6 +306,24 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 			t.Errorf("Go sees no use in %s", text)
 		}
 	}
+	for i, u := range []db.Usage{
+		{InputTokens: new(uint64(9)), OutputTokens: new(uint64(2)), CacheReadInputTokens: new(uint64(4))},
+		{
+			InputTokens: new(uint64(9)), OutputTokens: new(uint64(8)), ReasoningOutputTokens: new(uint64(7)),
+			Provider: new("acme"), RequestModel: new("large"), ResponseModel: new("large-2"),
+			CostUSD: new(0.25), CostSource: "reported",
+		},
+		{OutputTokens: new(uint64(8)), ReasoningOutputTokens: new(uint64(0))},
+		{CostUSD: new(0.5), CostSource: "reported"},
+	} {
+		for _, event := range []live.Event{live.TurnEnd(1, u), live.End{Usage: u}.Event()} {
+			n.in(fmt.Sprint("constructed ", i, event.Type()))
+			n.create("r", "s")
+			n.event("r", string(event.JSON()))
+			compare("v_usage", string(event.JSON()), u)
+			compare("v_live_events", string(event.JSON()), u)
+		}
+	}
 	n.in("agent")
 	n.agent("a", 9000, 5_000_000, time.Time{})
 	e, err := n.reg.Get(t.Context(), "a")

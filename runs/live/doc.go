@@ -13,6 +13,9 @@
 // Other events leave the status alone. Cancelled is final. Completed and failed are not: an agent
 // may continue after an error.
 //
+// docs/live-events.md lists the types of events with their members. A function or a struct of this
+// package makes an event of each type, such as [ToolStart] and [ToolEnd].
+//
 // # Holders
 //
 // A run that [Store.Begin] or [Store.Resume] returns is held by a lease: the handle's writes are

@@ -11,11 +11,13 @@ import (
 )
 
 // An Event is one event of an agent: a JSON object whose "type" names its kind, kept byte for byte.
-// The zero value is no event.
+// The zero value is no event. A function or struct of this package makes an event of each known type,
+// and NewEvent makes any event of its JSON.
 type Event struct {
 	text  []byte
 	kind  string // the member "type"
 	field string // the prompt of agent_start, the text of agent_end, the message of error
+	err   error  // why the function of its type could not make it
 }
 
 // eventLevels is how many arrays and objects enclose an event in a file: the file's array, the
@@ -43,7 +45,8 @@ func NewEvent(text []byte) (Event, error) {
 // Type returns the event's "type", such as "agent_start".
 func (e Event) Type() string { return e.kind }
 
-// JSON returns the event as it was given. The caller must not change it.
+// JSON returns the event as it was given. The caller must not change it. It is nil for an event that
+// Append refuses because a value was wrong.
 func (e Event) JSON() []byte { return e.text }
 
 // Usage returns the model usage that a turn_end or an agent_end reports; it is zero for other
@@ -57,10 +60,10 @@ func (e Event) Usage() db.Usage {
 
 // MarshalJSON returns the event. Unlike JSON, json.Marshal compacts and escapes it.
 func (e Event) MarshalJSON() ([]byte, error) {
-	if e.text == nil {
+	if e.text == nil && e.err == nil {
 		return []byte("null"), nil
 	}
-	return e.text, nil
+	return e.text, e.err
 }
 
 // UnmarshalJSON is NewEvent.
@@ -69,39 +72,11 @@ func (e *Event) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// AgentStart returns an event that begins a run's work: the run is executing, and its prompt is set
-// if it was empty.
-func AgentStart(prompt string) Event { return textEvent("agent_start", "prompt", prompt) }
-
-// PlanningStart returns an event that moves a run to planning.
-func PlanningStart(prompt string) Event { return textEvent("planning_start", "prompt", prompt) }
-
-// TextDelta returns an event with a piece of the model's answer.
-func TextDelta(text string) Event { return textEvent("text_delta", "text", text) }
-
-// ErrorEvent returns an event that fails a run.
-func ErrorEvent(message string) Event { return textEvent("error", "message", message) }
-
-// AgentEnd returns an event that completes a run, with zero usage and no verification.
-func AgentEnd(text string) Event {
-	e := textEvent("agent_end", "text", text)
-	e.text = append(e.text[:len(e.text)-1],
-		`,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,`+
-			`"cache_read_tokens":null,"cache_write_tokens":null},`+
-			`"verification_summary":{"status":"skipped","report_count":0,"required_check_count":0,`+
-			`"pending_required_check_count":0,"failed_check_count":0,"residual_risk_count":0}}`...)
-	return e
-}
-
-func textEvent(kind, member, value string) Event {
-	text := append([]byte(`{"type":"`), kind...)
-	text = append(append(append(text, `","`...), member...), `":`...)
-	return Event{kind: kind, field: value, text: append(serdejson.AppendQuoted(text, value), '}')}
-}
-
 // check returns db.ErrInvalid for an event that NewEvent did not make.
 func (e Event) check() error {
 	switch {
+	case e.err != nil:
+		return e.err
 	case e.text == nil:
 		return txn.Invalid("make it with NewEvent, or with the function of its type", "there is no event")
 	case !utf8.ValidString(e.field):

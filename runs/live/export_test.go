@@ -7,3 +7,15 @@ var (
 	ParseFile = parseFile
 	SafeName  = safeName
 )
+
+// EventMembers returns the members of each known type of events, in order.
+func EventMembers() map[string][]string {
+	members := map[string][]string{}
+	for kind, sh := range eventTypes {
+		members[kind] = []string{}
+		for _, f := range sh.fields {
+			members[kind] = append(members[kind], f.name)
+		}
+	}
+	return members
+}

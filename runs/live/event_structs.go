@@ -1,0 +1,327 @@
+package live
+
+import (
+	"cmp"
+	"encoding/json"
+	"reflect"
+
+	"selvedge/db"
+)
+
+// The structs of this file are events of one type each, and parts of them. Their fields are in the order
+// of the type's members (docs/live-events.md). A nil json.RawMessage is null.
+
+// An End is an agent_end with all of its members. It completes the run.
+type End struct {
+	Text         string
+	Usage        db.Usage     // sum of the turns
+	Verification Verification // the zero value: skipped
+	Meta         ResponseMeta
+}
+
+// Event returns the event. The provider and the models of Usage are written into the member meta.
+func (e End) Event() Event {
+	e.Verification.Status = cmp.Or(e.Verification.Status, "skipped")
+	u, m := e.Usage, e.Meta
+	meta := []any{
+		u.Provider, u.RequestModel, m.RequestURL, m.ResponseID, u.ResponseModel, m.ResponseObject,
+		m.FirstTokenMs, m.DurationMs,
+	}
+	if m == (ResponseMeta{}) && u.Provider == nil && u.RequestModel == nil && u.ResponseModel == nil {
+		meta = nil
+	}
+	u.Provider, u.RequestModel, u.ResponseModel = nil, nil, nil
+	return makeEvent("agent_end", []any{e.Text, usageJSON(u), e.Verification, meta}).with(furtherUsage(u)...)
+}
+
+// ResponseMeta describes the model's last response. Zero values are not written.
+type ResponseMeta struct {
+	RequestURL, ResponseID, ResponseObject string
+	FirstTokenMs, DurationMs               *uint64
+}
+
+// Verification is a summary of the checks of a run's result.
+type Verification struct {
+	Status                              string // passed, failed, needs_review or skipped
+	ReportCount, RequiredCheckCount     uint64
+	PendingRequiredCheckCount           uint64
+	FailedCheckCount, ResidualRiskCount uint64
+	PendingSubjects, FailedSubjects     []string
+}
+
+// usageJSON returns the member usage. The type has no way to say that input and output were not counted,
+// so 0 stands for that.
+func usageJSON(u db.Usage) json.RawMessage {
+	var input, output uint64
+	if u.InputTokens != nil {
+		input = *u.InputTokens
+	}
+	if u.OutputTokens != nil {
+		output = *u.OutputTokens
+	}
+	counts := []any{input, output, input + output, u.CacheReadInputTokens, u.CacheWriteInputTokens}
+	usage := objectTypes["usage"].appendValue(nil, reflect.ValueOf(counts))
+	return withMembers(usage, "reasoning_tokens", u.ReasoningOutputTokens, "cost_usd", u.CostUSD)
+}
+
+// furtherUsage returns the further members with what the member usage does not say. The reader of usage
+// prefers token_usage, which says what was not counted.
+func furtherUsage(u db.Usage) []any {
+	further := []any{
+		"provider", u.Provider, "request_model", u.RequestModel, "response_model", u.ResponseModel,
+	}
+	if u.InputTokens == nil || u.OutputTokens == nil {
+		further = append(further, "token_usage", json.RawMessage(withMembers([]byte("{}"),
+			"input_tokens", u.InputTokens, "cache_read_input_tokens", u.CacheReadInputTokens,
+			"cache_write_input_tokens", u.CacheWriteInputTokens, "output_tokens", u.OutputTokens,
+			"reasoning_output_tokens", u.ReasoningOutputTokens, "cost_usd", u.CostUSD)))
+	}
+	return further
+}
+
+// AgentModeChanged says that another agent or mode goes on with the work.
+type AgentModeChanged struct{ Mode, Agent, Description string }
+
+// Event returns the event.
+func (e AgentModeChanged) Event() Event { return makeEvent("agent_mode_changed", e) }
+
+// ToolEnd is the end of a call of a tool.
+type ToolEnd struct {
+	ID, Name, Output string
+	ExitCode         int32
+	Metadata         json.RawMessage // nil: the event has no such member
+}
+
+// Event returns the event.
+func (e ToolEnd) Event() Event { return makeEvent("tool_end", e) }
+
+// ToolOutputDelta is a piece of what a tool writes.
+type ToolOutputDelta struct{ ID, Name, Delta string }
+
+// Event returns the event.
+func (e ToolOutputDelta) Event() Event { return makeEvent("tool_output_delta", e) }
+
+// ConfirmationRequired asks a person whether a tool may be called.
+type ConfirmationRequired struct {
+	ToolID, ToolName string
+	Args             json.RawMessage
+	TimeoutMs        uint64
+}
+
+// Event returns the event.
+func (e ConfirmationRequired) Event() Event { return makeEvent("confirmation_required", e) }
+
+// ConfirmationReceived is the person's answer.
+type ConfirmationReceived struct {
+	ToolID   string
+	Approved bool
+	Reason   *string // nil: none
+}
+
+// Event returns the event.
+func (e ConfirmationReceived) Event() Event { return makeEvent("confirmation_received", e) }
+
+// ExternalTaskPending waits for work outside of the agent.
+type ExternalTaskPending struct {
+	TaskID, SessionID string
+	Lane              string // Control, Query, Execute or Generate
+	CommandType       string
+	Payload           json.RawMessage
+	TimeoutMs         uint64
+}
+
+// Event returns the event.
+func (e ExternalTaskPending) Event() Event { return makeEvent("external_task_pending", e) }
+
+// ExternalTaskCompleted is the end of that work.
+type ExternalTaskCompleted struct {
+	TaskID, SessionID string
+	Success           bool
+}
+
+// Event returns the event.
+func (e ExternalTaskCompleted) Event() Event { return makeEvent("external_task_completed", e) }
+
+// PermissionDenied says that a tool was not called.
+type PermissionDenied struct {
+	ToolID, ToolName string
+	Args             json.RawMessage
+	Reason           string
+}
+
+// Event returns the event.
+func (e PermissionDenied) Event() Event { return makeEvent("permission_denied", e) }
+
+// CommandDeadLettered says that a command failed for the last time.
+type CommandDeadLettered struct {
+	CommandID, CommandType, Lane, Error string
+	Attempts                            uint32
+}
+
+// Event returns the event.
+func (e CommandDeadLettered) Event() Event { return makeEvent("command_dead_lettered", e) }
+
+// CommandRetry says that a command will be tried again.
+type CommandRetry struct {
+	CommandID, CommandType, Lane string
+	Attempt                      uint32
+	DelayMs                      uint64
+}
+
+// Event returns the event.
+func (e CommandRetry) Event() Event { return makeEvent("command_retry", e) }
+
+// QueueAlert is a warning about the queue of commands.
+type QueueAlert struct{ Level, AlertType, Message string }
+
+// Event returns the event.
+func (e QueueAlert) Event() Event { return makeEvent("queue_alert", e) }
+
+// A Task is a task of a session, or a step of a plan. Empty texts and lists after Status are not written.
+type Task struct {
+	ID, Content     string
+	Status          string // pending, in_progress, completed, failed, skipped or cancelled
+	Priority        string // high, medium or low; "" means medium
+	Tool            string
+	Dependencies    []string
+	SuccessCriteria string
+}
+
+// MemoryStored says that something was remembered.
+type MemoryStored struct {
+	MemoryID, MemoryType string
+	Importance           float32
+	Tags                 []string
+}
+
+// Event returns the event.
+func (e MemoryStored) Event() Event { return makeEvent("memory_stored", e) }
+
+// MemoryRecalled is a memory that was found.
+type MemoryRecalled struct {
+	MemoryID, Content string
+	Relevance         float32
+}
+
+// Event returns the event.
+func (e MemoryRecalled) Event() Event { return makeEvent("memory_recalled", e) }
+
+// MemoriesSearched is a search in the memories.
+type MemoriesSearched struct {
+	Query       *string // nil: none
+	Tags        []string
+	ResultCount uint64
+}
+
+// Event returns the event.
+func (e MemoriesSearched) Event() Event { return makeEvent("memories_searched", e) }
+
+// SubagentStart begins the work of a subagent.
+type SubagentStart struct{ TaskID, SessionID, ParentSessionID, Agent, Description string }
+
+// Event returns the event.
+func (e SubagentStart) Event() Event { return makeEvent("subagent_start", e) }
+
+// SubagentProgress is a report of a subagent.
+type SubagentProgress struct {
+	TaskID, SessionID, Status string
+	Metadata                  json.RawMessage
+}
+
+// Event returns the event.
+func (e SubagentProgress) Event() Event { return makeEvent("subagent_progress", e) }
+
+// SubagentEnd ends the work of a subagent.
+type SubagentEnd struct {
+	TaskID, SessionID, Agent, Output string
+	Success                          bool
+}
+
+// Event returns the event.
+func (e SubagentEnd) Event() Event { return makeEvent("subagent_end", e) }
+
+// A Plan is what [PlanningEnd] reports.
+type Plan struct {
+	Goal           string
+	Steps          []Task
+	Complexity     string // Simple, Medium, Complex or VeryComplex
+	RequiredTools  []string
+	EstimatedSteps uint64
+}
+
+// StepStart begins a step of a plan: the run is executing, unless it is planning.
+type StepStart struct {
+	StepID, Description    string
+	StepNumber, TotalSteps uint64
+}
+
+// Event returns the event.
+func (e StepStart) Event() Event { return makeEvent("step_start", e) }
+
+// StepEnd ends a step of a plan.
+type StepEnd struct {
+	StepID                 string
+	Status                 string // as of a Task
+	StepNumber, TotalSteps uint64
+}
+
+// Event returns the event.
+func (e StepEnd) Event() Event { return makeEvent("step_end", e) }
+
+// A Goal is what [GoalExtracted] reports.
+type Goal struct {
+	Description     string
+	SuccessCriteria []string
+	Progress        float32 // 0 to 1
+	Achieved        bool
+	CreatedAt       int64  // Unix seconds
+	AchievedAt      *int64 // Unix seconds; nil: not yet
+}
+
+// GoalProgress says how far a goal is.
+type GoalProgress struct {
+	Goal                       string
+	Progress                   float32 // 0 to 1
+	CompletedSteps, TotalSteps uint64
+}
+
+// Event returns the event.
+func (e GoalProgress) Event() Event { return makeEvent("goal_progress", e) }
+
+// GoalAchieved says that a goal is reached.
+type GoalAchieved struct {
+	Goal       string
+	TotalSteps uint64
+	DurationMs int64
+}
+
+// Event returns the event.
+func (e GoalAchieved) Event() Event { return makeEvent("goal_achieved", e) }
+
+// ContextCompacted says that a session's messages were made fewer.
+type ContextCompacted struct {
+	SessionID                     string
+	BeforeMessages, AfterMessages uint64
+	PercentBefore                 float32
+}
+
+// Event returns the event.
+func (e ContextCompacted) Event() Event { return makeEvent("context_compacted", e) }
+
+// PersistenceFailed says that something could not be stored.
+type PersistenceFailed struct{ SessionID, Operation, Error string }
+
+// Event returns the event.
+func (e PersistenceFailed) Event() Event { return makeEvent("persistence_failed", e) }
+
+// BtwAnswer answers a question that was asked beside the run.
+type BtwAnswer struct {
+	Question, Answer string
+	Usage            db.Usage
+}
+
+// Event returns the event.
+func (e BtwAnswer) Event() Event {
+	u := e.Usage
+	return makeEvent("btw_answer", []any{e.Question, e.Answer, usageJSON(u)}).with(furtherUsage(u)...)
+}
