@@ -145,7 +145,9 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 		return err
 	}
 	if _, err := s.live.AppendTx(tx, ref.RunID, live.Batch{Events: []live.Event{
-		live.ConfirmationReceived(key, a.Decision != "rejected" && a.Decision != string(GiveUp), &a.Decision),
+		live.ConfirmationReceived{
+			ToolID: key, Approved: a.Decision != "rejected" && a.Decision != string(GiveUp), Reason: &a.Decision,
+		}.Event(),
 	}}); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"selvedge/db"
 	"selvedge/internal/txn"
@@ -158,7 +159,7 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	err = r.write(ctx, op, func(tx *db.Tx) error {
 		err := row.put(tx)
 		if err == nil {
-			_, err = r.watched.AppendTx(tx, live.ToolEnd(key, e.Tool, string(result), 0))
+			_, err = r.watched.AppendTx(tx, live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)}.Event())
 		}
 		if err == nil && t != nil {
 			err = r.turn(tx, *t)
@@ -208,7 +209,10 @@ func (r *Run) intend(op string, row stepRow, found bool, e Effect) (stepRow, err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := r.write(r.ctx, op, func(tx *db.Tx) error {
-		row.Epoch, row.Turn = r.trace.Epoch(), int64(r.turns)
+		row.Epoch = r.trace.Epoch()
+		if !found {
+			row.Turn = int64(r.turns)
+		}
 		err := row.put(tx)
 		if err == nil {
 			_, err = r.watched.AppendTx(tx, live.ToolStart(row.Key, e.Tool))
@@ -262,7 +266,7 @@ func (s *stepRow) asked() live.Event {
 		tool = "question"
 		args, _ = json.Marshal(map[string]any{"prompt": s.Prompt, "fields": args})
 	}
-	return live.ConfirmationRequired(s.Key, tool, args, 0)
+	return live.ConfirmationRequired{ToolID: s.Key, ToolName: tool, Args: args}.Event()
 }
 
 func (r *Run) givenUp(op string, row *stepRow) error {
@@ -278,7 +282,7 @@ func (r *Run) givenUp(op string, row *stepRow) error {
 
 // fail records that an attempt failed, and returns the error of Do.
 func (r *Run) fail(op string, row *stepRow, cause error) error {
-	row.Error = optional(storable(cause.Error()))
+	row.Error = optional(strings.ToValidUTF8(strings.ReplaceAll(cause.Error(), "\x00", ""), "\ufffd"))
 	var certain notDone
 	switch certainly := errors.As(cause, &certain); {
 	case certainly:
@@ -294,7 +298,7 @@ func (r *Run) fail(op string, row *stepRow, cause error) error {
 	return errors.Join(cause, r.write(ctx, op, func(tx *db.Tx) error {
 		err := row.put(tx)
 		if err == nil {
-			_, err = r.watched.AppendTx(tx, live.ToolEnd(row.Key, *row.Tool, *row.Error, 1))
+			_, err = r.watched.AppendTx(tx, live.ToolEnd{ID: row.Key, Name: *row.Tool, Output: *row.Error, ExitCode: 1}.Event())
 		}
 		return err
 	}))

@@ -231,19 +231,18 @@ func (s *Store) forkTx(tx *db.Tx, from Ref, turns int, ref Ref) error {
 	if err != nil {
 		return err
 	}
-	for step, err := range each[stepRow](&tx.Rx, sqlStepsBefore, source.Key, turns) {
-		if err == nil && step.Kind == string(StepReply) {
+	var steps []stepRow
+	err = tx.Select(&steps, sqlStepsBefore, source.Key, turns)
+	for i := 0; err == nil && i < len(steps); i++ {
+		step := &steps[i]
+		if step.Run = row.Key; step.Kind == string(StepReply) {
 			step.Result, err = withoutUsage(step.Result)
 		}
-		if err != nil {
-			return err
-		}
-		step.Run = row.Key
-		if err := step.put(tx); err != nil {
-			return err
+		if err == nil {
+			err = step.put(tx)
 		}
 	}
-	return nil
+	return err
 }
 
 // copyTurns appends the first turns of a run to another one.
@@ -255,12 +254,12 @@ func (s *Store) copyTurns(tx *db.Tx, from Ref, turns int, to Ref) error {
 		}
 		var batch []runs.Record
 		for _, item := range page.Items {
-			if turn, ok := item.Record.Record.(runs.Turn); ok && turns > 0 {
+			if turn, ok := item.Item.Record.(runs.Turn); ok && turns > 0 {
 				batch = append(batch, turn)
 				turns--
 			}
 		}
-		err = s.runs.AppendTx(tx, runs.Batch{AgentID: to.AgentID, RunID: to.RunID, Records: batch})
+		_, err = s.runs.AppendTx(tx, runs.Batch{AgentID: to.AgentID, RunID: to.RunID, Records: batch})
 		if at.After = page.Next; err != nil || at.After == "" {
 			return err
 		}

@@ -76,7 +76,7 @@ func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error) er
 			return err
 		}
 		if words != "" {
-			delta := live.TextDelta(words).Of(r.turns, r.trace.Epoch())
+			delta := live.TextDelta(words).In(uint64(r.turns), uint64(r.trace.Epoch()))
 			if _, err := r.watched.AppendTx(tx, delta); err != nil {
 				return err
 			}
@@ -148,10 +148,7 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 		return reply, err
 	}
 	if found {
-		if err := json.Unmarshal(row.Result, &reply); err != nil {
-			return reply, named(op, r.ref, fmt.Errorf("%w: reply %q: %w", db.ErrCorrupt, key, err))
-		}
-		return reply, nil
+		return row.reply()
 	}
 	if reply, err = fn(r.ctx); err != nil {
 		return Reply{}, err
@@ -172,7 +169,15 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 	if err != nil {
 		return Reply{}, err
 	}
-	return reply, nil
+	return row.reply()
+}
+
+// reply returns the recorded reply, also to the call that recorded it: so every attempt has the same.
+func (s *stepRow) reply() (reply Reply, err error) {
+	if err = json.Unmarshal(s.Result, &reply); err != nil {
+		err = fmt.Errorf("%w: reply %q: %w", db.ErrCorrupt, s.Key, err)
+	}
+	return reply, err
 }
 
 // step returns the recorded step of a key, or a new one. A step of another kind is ErrConflict.

@@ -74,7 +74,7 @@ func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
 			watched.Snapshot.SessionID)
 	}
 	if err == nil {
-		err = s.runs.AppendTx(tx, runs.Batch{
+		_, err = s.runs.AppendTx(tx, runs.Batch{
 			AgentID: ref.AgentID, RunID: ref.RunID, Parent: start.Parent,
 			Records: []runs.Record{runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, Intent: start.Intent}},
 		})
@@ -296,7 +296,7 @@ func (s *Store) cancelTx(tx *db.Tx, ref Ref, why string) error {
 		}
 	}
 	end := runs.Cancelled(ref, why, tx.Now())
-	err = s.runs.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{end}})
+	_, err = s.runs.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{end}})
 	if err == nil {
 		_, _, err = s.live.MarkCancelledTx(tx, ref.RunID)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
 )
 
@@ -14,6 +15,19 @@ const (
 	laterCancelled           = "cancelled"
 	laterCancellationPending = "cancellation_pending"
 )
+
+// Cancelled returns the record that ends a run as cancelled, as later versions of the original write
+// it. why says who cancelled it, or for what reason; "" is no reason.
+func Cancelled(run RunRef, why string, at time.Time) Record {
+	raw := appendText(nil, `{"record":"ended","run_id":`, run.RunID)
+	raw = appendText(raw, `,"agent_id":`, run.AgentID)
+	raw = append(raw, `,"termination":{"kind":"cancelled"`...)
+	if why != "" {
+		raw = appendText(raw, `,"reason":`, why)
+	}
+	raw = append(chrono.AppendText(append(raw, `},"ended_at":"`...), at.UTC(), ""), `"}`...)
+	return Unknown{Kind: "ended", Raw: raw}
+}
 
 // laterStatus is the status that an Unknown sets on its run.
 type laterStatus struct {

@@ -19,17 +19,21 @@ func (s *Store) Recover(ctx context.Context) (int, error) {
 
 const (
 	// sqlWaits reads the tables of other stores. A workflow that is paused, or being resumed, is a
-	// run that continues, and so is one whose live run waits for a confirmation.
-	sqlWaits = `SELECT 1 FROM checkpoints WHERE scope = ?1 AND run_id = ?2
+	// run that continues, and so is one with a step that waits for a person, or whose live run waits
+	// for a confirmation.
+	sqlWaits = `SELECT 1 FROM run_steps AS s JOIN runs AS r ON r.key = s.run
+	WHERE r.scope = ?1 AND r.run_id = ?2 AND s.state = 'waiting'
+UNION ALL SELECT 1 FROM checkpoints WHERE scope = ?1 AND run_id = ?2
 UNION ALL SELECT 1 FROM live_runs AS r WHERE scope = ?1 AND run_id = ?2
 	AND status NOT IN ('completed', 'failed', 'cancelled')
     AND (SELECT type FROM live_events WHERE id >= r.key << 32 AND id < (r.key + 1) << 32 ORDER BY id DESC
     LIMIT 1) = 'confirmation_required'
 LIMIT 1`
 	// A run keeps the key heldKey once it was held. A program from before heldKey existed left at
-	// most a lease.
-	sqlEverHeld = `SELECT 1 FROM run_append_keys WHERE run = ? AND append_key = '` + heldKey + `'
-UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ? LIMIT 1`
+	// most a lease. A run that was submitted waits for its first holder.
+	sqlEverHeld = `SELECT 1 FROM run_append_keys WHERE run = ?1 AND append_key = '` + heldKey + `'
+UNION ALL SELECT 1 FROM runs WHERE key = ?1 AND ready_at IS NOT NULL
+UNION ALL SELECT 1 FROM leases WHERE scope = ?2 AND kind = '` + leaseKind + `' AND name = ?3 LIMIT 1`
 )
 
 // An ending ends abandoned open runs. It is no stores.Sweep: it may only count them, all ends have

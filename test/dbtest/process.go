@@ -58,8 +58,15 @@ func Start(t testing.TB, program string, args ...string) *Process {
 func StartUnder(t testing.TB, command []string, program string, args ...string) *Process {
 	t.Helper()
 	words := slices.Concat(command, []string{os.Args[0]}, args)
-	p := &Process{t: t, cmd: exec.Command(words[0], words[1:]...)}
-	p.cmd.Env = append(os.Environ(), childVariable+"="+program)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), childVariable+"="+program)
+	return StartCommand(t, cmd)
+}
+
+// StartCommand is Start for another program.
+func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: cmd}
 	p.cmd.Stderr = &p.notes
 	in, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -699,6 +699,7 @@ CREATE TABLE run_steps (
     request    BLOB,             -- JSON: the arguments of an effect, the fields of a question; NULL: none
     attempt    INTEGER NOT NULL CHECK (attempt >= 1),                            -- number of the last attempt at an effect; 1 for the other kinds
     epoch      INTEGER NOT NULL, -- of the lease under which the last attempt began
+    turn       INTEGER NOT NULL CHECK (turn >= 0),                               -- turns that the run had when the step began
     result     BLOB,             -- JSON: the reply, the result of the effect, the fields of the answer; NULL: none, or not yet
     decision   TEXT,             -- of the person; NULL: nobody decided
     settled_by TEXT,             -- name of the person; NULL: the run settled it, or it is not settled
@@ -715,7 +716,9 @@ CREATE TABLE run_steps (
 
 CREATE INDEX run_steps_open ON run_steps (run, state) WHERE state IN ('open', 'waiting');
 
-CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL;
+CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
+
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));

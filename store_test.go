@@ -1,0 +1,423 @@
+package selvedge_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/test/dbtest"
+)
+
+var ctx = context.Background()
+
+// open returns a store on a database of its own.
+func open(t testing.TB) *selvedge.Store {
+	t.Helper()
+	return selvedge.On(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), selvedge.Options{Agent: "a"})
+}
+
+// take takes a run that must be free.
+func take(t testing.TB, s *selvedge.Store, id string) *selvedge.Run {
+	t.Helper()
+	r, err := s.Take(ctx, id, selvedge.Start{Intent: "deploy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Leave() })
+	return r
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func is(t testing.TB, err error, wants ...error) {
+	t.Helper()
+	for _, want := range wants {
+		if !errors.Is(err, want) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+	}
+}
+
+func count(n uint64) *uint64 { return &n }
+
+func TestTake_GoesOnWhereTheRunStopped(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	calls := 0
+	model := func(context.Context) (selvedge.Reply, error) {
+		calls++
+		return selvedge.Reply{
+			Text: fmt.Sprint("words ", calls), Tool: "shell", Args: json.RawMessage(`{"n": 1}`),
+			Usage: selvedge.Usage{InputTokens: count(7)},
+		}, nil
+	}
+	first, err := r.Reply("turn-0", model)
+	ok(t, err)
+	ok(t, r.Say("some "))
+	ok(t, r.Say("words"))
+	ok(t, r.Turn(selvedge.Turn{Reply: first, Output: json.RawMessage(`"out"`)}))
+	ok(t, r.Leave())
+	is(t, r.Turn(selvedge.Turn{}), context.Canceled)
+
+	r = take(t, s, "r")
+	if r.TurnNumber() != 1 {
+		t.Fatalf("the run goes on at turn %d", r.TurnNumber())
+	}
+	again, err := r.Reply("turn-0", model)
+	ok(t, err)
+	if calls != 1 || again.Text != first.Text || string(again.Args) != `{"n":1}` || *again.Usage.InputTokens != 7 {
+		t.Fatalf("the model was called %d times, and its answer is %+v", calls, again)
+	}
+	ok(t, r.End(selvedge.Succeeded("deployed")))
+	_, err = s.Take(ctx, "r", selvedge.Start{})
+	is(t, err, selvedge.ErrEnded, db.ErrConflict)
+
+	summary, err := runs.NewStore(s.DB(), runs.Options{}).Get(ctx, r.Ref())
+	ok(t, err)
+	if summary.Outcome != runs.OutcomeSuccess || summary.Summary != "deployed" || summary.TurnCount != 1 {
+		t.Fatalf("the run is %+v", summary)
+	}
+	var said []string
+	for e, err := range s.Follow(ctx, r.Ref(), "") {
+		ok(t, err)
+		if e.What == db.Written {
+			said = append(said, e.Item.Event.Type())
+		}
+		if e.What == db.Written && e.Item.Event.Type() == "text_delta" {
+			turn, attempt, ok := e.Item.Event.Turn()
+			if turn != 0 || attempt == 0 || !ok || !strings.Contains(string(e.Item.Event.JSON()), "some words") {
+				t.Errorf("words are %s", e.Item.Event.JSON())
+			}
+		}
+		if e.Status == string(live.Completed) {
+			break
+		}
+	}
+	if want := "agent_start text_delta turn_end agent_start agent_end"; strings.Join(said, " ") != want {
+		t.Errorf("the events are %v", said)
+	}
+}
+
+func TestTake_HasOneHolder(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	_, err := s.Take(ctx, "r", selvedge.Start{})
+	is(t, err, selvedge.ErrHeld, db.ErrConflict)
+	_, err = s.For("b").Take(ctx, "r", selvedge.Start{})
+	is(t, err, db.ErrConflict)
+	if !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("%v does not name the agent", err)
+	}
+	// Nobody else writes to it, through whatever call.
+	traces, lives := runs.NewStore(s.DB(), runs.Options{}), live.NewStore(s.DB(), live.Options{})
+	is(t, traces.AppendTurns(ctx, "a", "r", []runs.Turn{{}}), db.ErrConflict)
+	is(t, traces.WriteEnded(ctx, runs.Ended{AgentID: "a", RunID: "r"}), db.ErrConflict)
+	_, _, err = lives.RecordEvent(ctx, "r", live.TextDelta("x"))
+	is(t, err, db.ErrConflict)
+	ok(t, r.Turn(selvedge.Turn{}))
+}
+
+// An effect is what a test attempts, with the keys of its attempts.
+type effect struct {
+	policy selvedge.Policy
+	keys   []string
+	fails  error
+}
+
+func (e *effect) do(r *selvedge.Run, key string) (string, error) {
+	out, err := r.Do(key, selvedge.Effect{Tool: "http", Args: json.RawMessage(`{"b":1,"a":2}`), Unknown: e.policy},
+		func(_ context.Context, key string) (json.RawMessage, error) {
+			e.keys = append(e.keys, key)
+			return json.RawMessage(`"sent"`), e.fails
+		})
+	return string(out), err
+}
+
+func TestDo_AttemptsOnceAndReturnsTheResult(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	var e effect
+	for range 2 {
+		if out, err := e.do(r, "k"); out != `"sent"` || err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	ok(t, r.Leave())
+	r = take(t, s, "r")
+	if out, err := e.do(r, "k"); out != `"sent"` || err != nil || len(e.keys) != 1 {
+		t.Fatal(out, err, e.keys)
+	}
+	_, err := r.Do("k", selvedge.Effect{Tool: "http", Args: json.RawMessage(`{"a":3}`)}, nil)
+	is(t, err, db.ErrConflict)
+	_, err = r.Reply("k", nil)
+	is(t, err, db.ErrConflict)
+
+	// The same value in another spelling is the same argument.
+	out, err := r.Do("k", selvedge.Effect{Tool: "http", Args: json.RawMessage(`{ "a": 2, "b": 1 }`)}, nil)
+	if string(out) != `"sent"` || err != nil {
+		t.Fatal(string(out), err)
+	}
+	number, err := selvedge.Do(r, "typed", selvedge.Effect{Tool: "sum"},
+		func(context.Context, string) (int, error) { return 42, nil })
+	if number != 42 || err != nil {
+		t.Fatal(number, err)
+	}
+}
+
+func TestDo_TriesAgainWhatDidNotHappen(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	e := effect{fails: selvedge.NotDone(errors.New("refused"))}
+	_, err := e.do(r, "k")
+	is(t, err, e.fails)
+	ok(t, r.Turn(selvedge.Turn{})) // the run is still held
+	e.fails = nil
+	out, err := e.do(r, "k")
+	if out != `"sent"` || err != nil || len(e.keys) != 2 || e.keys[0] != e.keys[1] {
+		t.Fatal(out, err, e.keys)
+	}
+}
+
+func TestDo_AsksAboutAnUnknownOutcome(t *testing.T) {
+	for _, decision := range []string{"done", "retry", "give_up"} {
+		t.Run(decision, func(t *testing.T) {
+			s := open(t)
+			r := take(t, s, "r")
+			e := effect{fails: errors.New("timed out")}
+			_, err := e.do(r, "k")
+			is(t, err, selvedge.ErrUnknown, e.fails)
+			if r.Context().Err() == nil {
+				t.Error("the run is still held")
+			}
+			_, err = s.Take(ctx, "r", selvedge.Start{})
+			is(t, err, selvedge.ErrUnknown)
+			needs, err := s.NeedsMe(ctx, selvedge.Filter{}, db.At{})
+			ok(t, err)
+			if len(needs.Items) != 1 || needs.Items[0].Key != "k" || needs.Items[0].Error != "timed out" ||
+				needs.Items[0].IdempotencyKey != e.keys[0] {
+				t.Fatalf("needs are %+v", needs.Items)
+			}
+			is(t, s.Answer(ctx, r.Ref(), "k", selvedge.Answer{Decision: "perhaps"}), db.ErrInvalid)
+			answer := selvedge.Answer{Decision: decision, By: "ann", Fields: json.RawMessage(`"by hand"`)}
+			ok(t, s.Answer(ctx, r.Ref(), "k", answer))
+			if decision == "done" {
+				ok(t, s.Answer(ctx, r.Ref(), "k", answer))
+			}
+
+			r = take(t, s, "r")
+			e.fails = nil
+			out, err := e.do(r, "k")
+			switch decision {
+			case "done":
+				if out != `"by hand"` || err != nil || len(e.keys) != 1 {
+					t.Fatal(out, err, e.keys)
+				}
+			case "retry":
+				if out != `"sent"` || err != nil || len(e.keys) != 2 || e.keys[1] != e.keys[0] {
+					t.Fatal(out, err, e.keys)
+				}
+			default:
+				is(t, err, selvedge.ErrGivenUp)
+			}
+		})
+	}
+}
+
+func TestDo_GivesUpOrRetriesByPolicy(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	e := effect{policy: selvedge.GiveUp, fails: errors.New("timed out")}
+	for range 2 {
+		_, err := e.do(r, "given")
+		is(t, err, selvedge.ErrGivenUp)
+	}
+	if len(e.keys) != 1 {
+		t.Fatalf("%d attempts", len(e.keys))
+	}
+	e = effect{policy: selvedge.Retry, fails: errors.New("timed out")}
+	_, err := e.do(r, "retried")
+	is(t, err, e.fails)
+	e.fails = nil
+	if out, err := e.do(r, "retried"); out != `"sent"` || err != nil || e.keys[0] != e.keys[1] {
+		t.Fatal(out, err, e.keys)
+	}
+}
+
+func TestDo_APanicLeavesTheOutcomeUnknown(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = r.Do("k", selvedge.Effect{Tool: "http"},
+			func(context.Context, string) (json.RawMessage, error) { panic("no") })
+	}()
+	_, err := s.Take(ctx, "r", selvedge.Start{})
+	is(t, err, selvedge.ErrUnknown)
+}
+
+func TestDoTurn_RecordsTheTurnWithItsEffect(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	out, err := r.DoTurn("k", selvedge.Effect{Tool: "http"}, selvedge.Turn{Prompt: "send"},
+		func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(`1`), nil })
+	if string(out) != "1" || err != nil || r.TurnNumber() != 1 {
+		t.Fatal(string(out), err, r.TurnNumber())
+	}
+	records, _, err := runs.NewStore(s.DB(), runs.Options{}).GetRunTrace(ctx, "r")
+	ok(t, err)
+	if turn := records[1].(runs.Turn); *turn.Prompt != "send" || string(turn.Output) != "1" {
+		t.Errorf("the turn is %+v", turn)
+	}
+}
+
+func TestAsk_WaitsForAnAnswer(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	q := selvedge.Question{Prompt: "Deploy?", Fields: json.RawMessage(`["build"]`)}
+	_, err := r.Ask("gate", q)
+	is(t, err, selvedge.ErrWaiting)
+	ready, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	if _, err := s.Next(ready); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a run that waits is ready: %v", err)
+	}
+	is(t, s.Answer(ctx, r.Ref(), "other", selvedge.Answer{Decision: "approved"}), db.ErrNotFound)
+	answer := selvedge.Answer{Decision: "approved", By: "ann", Fields: json.RawMessage(`{"build":7}`)}
+
+	taken := make(chan *selvedge.Run)
+	go func() {
+		r, err := s.Next(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		taken <- r
+	}()
+	ok(t, s.Answer(ctx, r.Ref(), "gate", answer))
+	r = dbtest.Receive(t, "the run", taken)
+	got, err := r.Ask("gate", q)
+	ok(t, err)
+	if got.Decision != "approved" || got.By != "ann" || string(got.Fields) != `{"build":7}` {
+		t.Errorf("the answer is %+v", got)
+	}
+	ok(t, s.Answer(ctx, r.Ref(), "gate", answer))
+	answer.Decision = "rejected"
+	is(t, s.Answer(ctx, r.Ref(), "gate", answer), db.ErrConflict)
+	_, err = r.Ask("gate", selvedge.Question{Prompt: "Really?"})
+	is(t, err, db.ErrConflict)
+	ok(t, r.End(selvedge.GaveUp("no")))
+}
+
+func TestNext_TakesRunsInOrder(t *testing.T) {
+	s := open(t)
+	for i := range 3 {
+		_, err := s.Submit(ctx, fmt.Sprint("r", i), selvedge.Start{Intent: "x"})
+		ok(t, err)
+	}
+	_, err := s.Submit(ctx, "r0", selvedge.Start{Intent: "x"}) // the same run
+	ok(t, err)
+	for i := range 3 {
+		r, err := s.Next(ctx)
+		ok(t, err)
+		if r.Ref().RunID != fmt.Sprint("r", i) {
+			t.Fatalf("run %d is %s", i, r.Ref().RunID)
+		}
+		defer r.Leave()
+	}
+}
+
+func TestCancel_EndsTheRunAndItsLease(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	ok(t, s.Cancel(ctx, selvedge.Ref{RunID: "r"}, "not needed"))
+	ok(t, s.Cancel(ctx, selvedge.Ref{RunID: "r"}, "not needed"))
+	is(t, r.Turn(selvedge.Turn{}), db.ErrLeaseLost)
+	_, err := s.Take(ctx, "r", selvedge.Start{})
+	is(t, err, selvedge.ErrEnded)
+	failed, err := s.Failed(ctx, time.Time{}, db.At{})
+	ok(t, err)
+	if len(failed.Items) != 1 || failed.Items[0].Status != runs.StatusCancelled {
+		t.Errorf("failed runs are %+v", failed.Items)
+	}
+	is(t, s.Cancel(ctx, selvedge.Ref{RunID: "none"}, ""), db.ErrNotFound)
+}
+
+func TestFork_KeepsWhatWasDone(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	var e effect
+	for n := range 3 {
+		_, err := e.do(r, fmt.Sprint("k", n))
+		ok(t, err)
+		ok(t, r.Turn(selvedge.Turn{Prompt: fmt.Sprint(n)}))
+	}
+	_, err := s.Fork(ctx, r.Ref(), 4, "f")
+	is(t, err, db.ErrInvalid)
+	ref, err := s.Fork(ctx, r.Ref(), 2, "f")
+	ok(t, err)
+	f := take(t, s, ref.RunID)
+	if f.TurnNumber() != 2 {
+		t.Fatalf("the fork is at turn %d", f.TurnNumber())
+	}
+	for n := range 3 {
+		_, err := e.do(f, fmt.Sprint("k", n))
+		ok(t, err)
+	}
+	if len(e.keys) != 4 {
+		t.Errorf("%d attempts, want those of the run and one more", len(e.keys))
+	}
+}
+
+func TestChild_HasAParent(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	child, err := r.Child("b", "c", selvedge.Start{Intent: "help"})
+	ok(t, err)
+	defer child.Leave()
+	if child.Ref() != (selvedge.Ref{AgentID: "b", RunID: "c"}) {
+		t.Errorf("the child is %v", child.Ref())
+	}
+	_, err = r.Child("b", "r", selvedge.Start{})
+	is(t, err, db.ErrInvalid)
+}
+
+func TestBadInput_IsInvalidAndChangesNothing(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	for name, err := range map[string]error{
+		"empty id":     third(s.Take(ctx, "", selvedge.Start{})),
+		"NUL in an id": third(s.Submit(ctx, "a\x00", selvedge.Start{})),
+		"intent":       third(s.Submit(ctx, "a", selvedge.Start{Intent: "\xff"})),
+		"empty key":    third(r.Reply("", nil)),
+		"words":        r.Say("a\x00"),
+		"no tool":      third(r.Do("k", selvedge.Effect{}, nil)),
+		"arguments":    third(r.Do("k", selvedge.Effect{Tool: "t", Args: json.RawMessage("{")}, nil)),
+		"policy":       third(r.Do("k", selvedge.Effect{Tool: "t", Unknown: "hope"}, nil)),
+		"no question":  third(r.Ask("k", selvedge.Question{})),
+		"output":       r.Turn(selvedge.Turn{Output: json.RawMessage("{")}),
+		"summary":      r.End(selvedge.Succeeded("\xff")),
+		"decision":     s.Answer(ctx, r.Ref(), "k", selvedge.Answer{}),
+	} {
+		if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+			t.Errorf("%s: %v (hint %q)", name, err, db.Hint(err))
+		}
+	}
+	steps, err := s.Steps(ctx, r.Ref(), db.At{})
+	if err != nil || len(steps.Items) != 0 {
+		t.Errorf("%+v, %v", steps, err)
+	}
+}
+
+func third[T any](_ T, err error) error { return err }

@@ -1,0 +1,5 @@
+package selvedge
+
+import "selvedge/db"
+
+type Usage = db.Usage
