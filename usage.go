@@ -1,5 +1,0 @@
-package selvedge
-
-import "selvedge/db"
-
-type Usage = db.Usage
