@@ -38,24 +38,27 @@ const (
 
 // A Step is a recorded step of a run. Lists show it; the calls of a [Run] make it.
 type Step struct {
-	Ref       Ref
-	Key       string
-	Kind      StepKind
-	State     StepState
-	Tool      string          // of an effect
-	Unknown   Policy          // of an effect
-	Prompt    string          // of a question
-	Request   json.RawMessage // the arguments of an effect, the fields of a question; nil: none
-	Result    json.RawMessage // the reply, the result of the effect, the fields of the answer; nil: none
-	Attempt   int             // number of the last attempt at an effect, from 1
-	Turn      int             // turns that the run had when the step began
-	Decision  string          // of the person; "": nobody decided
-	SettledBy string          // name of the person
-	Error     string          // of the last attempt at an effect
-	CreatedAt time.Time
-	ChangedAt time.Time
-	// IdempotencyKey is the key that every attempt at the effect sends.
-	IdempotencyKey string
+	Ref       Ref             `json:"-"`
+	AgentID   string          `json:"agent_id"` // of Ref
+	RunID     string          `json:"run_id"`   // of Ref
+	Key       string          `json:"key"`      // name of the step within its run
+	Kind      StepKind        `json:"kind"`     // reply, effect or question
+	State     StepState       `json:"state"`    // open, waiting, done or given_up
+	Tool      string          `json:"tool"`     // of an effect; empty for others
+	Unknown   Policy          `json:"policy"`   // of an effect: ask, retry or give_up; empty for others
+	Prompt    string          `json:"prompt"`   // of a question; empty for others
+	Request   json.RawMessage `json:"request"`  // the arguments of an effect, the fields of a question; null: none
+	// the reply, the result of the effect, the fields of the answer; null: none, or not yet
+	Result    json.RawMessage `json:"result"`
+	Attempt   int             `json:"attempt"`    // number of the last attempt at an effect, from 1
+	Turn      int             `json:"turn"`       // turns that the run had when the step began
+	Decision  string          `json:"decision"`   // of the person; empty: nobody decided
+	SettledBy string          `json:"settled_by"` // name of the person; empty: not said
+	Error     string          `json:"error"`      // of the last attempt at an effect; empty: none
+	CreatedAt time.Time       `json:"created_at"` // RFC 3339, UTC
+	ChangedAt time.Time       `json:"changed_at"` // RFC 3339, UTC
+	// the key that every attempt at the effect sends; empty for others
+	IdempotencyKey string `json:"idempotency_key"`
 }
 
 // A NeedError reports that a run waits for a person. It is an ErrWaiting for a question, and an
@@ -142,7 +145,7 @@ func (s *stepRow) put(tx *db.Tx) error {
 // step returns the row as the caller sees it.
 func (s *stepRow) step(ref Ref) Step {
 	out := Step{
-		Ref: ref, Key: s.Key, Kind: StepKind(s.Kind), State: StepState(s.State), Tool: or(s.Tool), Unknown: Policy(or(s.Policy)),
+		Ref: ref, AgentID: ref.AgentID, RunID: ref.RunID, Key: s.Key, Kind: StepKind(s.Kind), State: StepState(s.State), Tool: or(s.Tool), Unknown: Policy(or(s.Policy)),
 		Prompt: or(s.Prompt), Request: s.Request, Result: s.Result, Attempt: int(s.Attempt), Turn: int(s.Turn),
 		Decision: or(s.Decision), SettledBy: or(s.SettledBy), Error: or(s.Error),
 		CreatedAt: db.Time(s.CreatedAt), ChangedAt: db.Time(s.ChangedAt),
