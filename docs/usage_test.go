@@ -255,6 +255,21 @@ var spelled = []string{
 	`"token_usage":{"prompt_tokens":1e2,"cache_read_tokens":4,"cache_write_input_tokens":1},` +
 		`"usage":{"input_tokens":9}`,
 	`"cost_usd":0`,
+	// The objects of providers, as they are.
+	`"model":"claude-3","usage":{"input_tokens":12,"cache_creation_input_tokens":2048,` +
+		`"cache_read_input_tokens":18432,"output_tokens":503}`,
+	`"model":"claude-3","response_model":"claude-3-1","token_usage":{"input_tokens":500,` +
+		`"cache_creation_input_tokens":0,"cache_read_input_tokens":null,"output_tokens":5}`,
+	`"model":"gpt-5","usage":{"prompt_tokens":2006,"completion_tokens":300,"total_tokens":2306,` +
+		`"prompt_tokens_details":{"cached_tokens":1920},"completion_tokens_details":{"reasoning_tokens":192}}`,
+	`"usage":{"input_tokens":12033,"input_tokens_details":{"cached_tokens":11904},"output_tokens":44,` +
+		`"output_tokens_details":{"reasoning_tokens":0},"total_tokens":12077}`,
+	`"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":null,` +
+		`"completion_tokens_details":7}`,
+	`"usageMetadata":{"promptTokenCount":4096,"cachedContentTokenCount":2048,"candidatesTokenCount":359,` +
+		`"toolUsePromptTokenCount":100,"thoughtsTokenCount":661,"totalTokenCount":5216}`,
+	`"token_usage":{"promptTokenCount":15,"totalTokenCount":80,"thoughtsTokenCount":65}`,
+	`"usage":{"promptTokenCount":15,"candidatesTokenCount":4}`,
 }
 
 func TestGoAndTheViewReadUseAlike(t *testing.T) {

@@ -127,30 +127,43 @@ var viewWords = map[string]string{
 	// A text that is not JSON, as damage leaves some, must not end a query over all rows.
 	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
 
-	// Versions name the counts in several ways. Package usage reads the same in Go.
+	// Versions and providers name the counts in several ways. Package usage reads the same in Go.
 	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
-		`ELSE '$.usage' END`,
+		`WHEN json_type(?, '$.usage') = 'object' THEN '$.usage' ELSE '$.usageMetadata' END`,
 	"provider_of(": `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
 	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), ` +
 		`json_extract(?.j, '$.meta.request_model'))`,
 	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
-		`json_extract(?.j, '$.meta.response_model'))`,
+		`json_extract(?.j, '$.meta.response_model'), json_extract(?.j, '$.model'))`,
 	// Some records count cached tokens apart from the input tokens, and some among them. The total
-	// shows which.
+	// shows which. Anthropic's counts have no total, and are apart.
 	"input_tokens_of(": `CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - ` +
 		`prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) THEN ` +
-		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END`,
-	"prompt_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || ` +
-		`'.prompt_tokens'))`,
+		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ` +
+		`WHEN json_extract(?.j, ?.u || '.total_tokens') IS NULL AND json_extract(?.j, ?.u || '.input_tokens') ` +
+		`+ json_extract(?.j, ?.u || '.cache_creation_input_tokens') IS NOT NULL THEN ` +
+		`prompt_tokens_of(?) + coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) ` +
+		`ELSE prompt_tokens_of(?) END`,
+	"prompt_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.input_tokens'), ` +
+		`json_extract(?.j, ?.u || '.prompt_tokens'), json_extract(?.j, ?.u || '.promptTokenCount') + ` +
+		`coalesce(json_extract(?.j, ?.u || '.toolUsePromptTokenCount'), 0))`,
 	"cache_read_of(": `coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_read_tokens'))`,
+		`json_extract(?.j, ?.u || '.cache_read_tokens'), ` +
+		`json_extract(?.j, ?.u || '.prompt_tokens_details.cached_tokens'), ` +
+		`json_extract(?.j, ?.u || '.input_tokens_details.cached_tokens'), ` +
+		`json_extract(?.j, ?.u || '.cachedContentTokenCount'))`,
 	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), ` +
 		`json_extract(?.j, ?.u || '.cache_creation_input_tokens'), ` +
 		`json_extract(?.j, ?.u || '.cache_write_tokens'))`,
-	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || ` +
-		`'.completion_tokens'))`,
-	"reasoning_of(": `coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, ?.u || ` +
-		`'.reasoning_tokens'))`,
+	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), ` +
+		`json_extract(?.j, ?.u || '.completion_tokens'), json_extract(?.j, ?.u || '.candidatesTokenCount') + ` +
+		`coalesce(json_extract(?.j, ?.u || '.thoughtsTokenCount'), 0), ` +
+		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
+	"reasoning_of(": `coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), ` +
+		`json_extract(?.j, ?.u || '.reasoning_tokens'), ` +
+		`json_extract(?.j, ?.u || '.completion_tokens_details.reasoning_tokens'), ` +
+		`json_extract(?.j, ?.u || '.output_tokens_details.reasoning_tokens'), ` +
+		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
 	"cost_of(": `coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))`,
 }
 

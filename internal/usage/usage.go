@@ -15,26 +15,38 @@ const reported = "reported"
 type object map[string]json.RawMessage
 
 // Of reads a record: a model_turn or turn of a trace, a turn_end or agent_end of a live run. Their
-// counts have the names of several versions.
+// counts have the names of several versions or of a provider.
 func Of(record []byte) (u db.Usage) {
 	var said object
 	if json.Unmarshal(record, &said) != nil {
 		return u
 	}
 	meta, counts := said.object("meta"), said.object("token_usage")
-	if counts == nil {
-		counts = said.object("usage")
+	for _, name := range []string{"usage", "usageMetadata"} {
+		if counts == nil {
+			counts = said.object(name)
+		}
 	}
 	u.Provider = cmp.Or(said.text("provider"), meta.text("provider"))
 	u.RequestModel = cmp.Or(said.text("request_model"), meta.text("request_model"))
-	u.ResponseModel = cmp.Or(said.text("response_model"), said.text("model_id"), meta.text("response_model"))
+	u.ResponseModel = cmp.Or(said.text("response_model"), said.text("model_id"), meta.text("response_model"),
+		said.text("model"))
 	u.InputTokens = cmp.Or(counts.count("input_tokens"), counts.count("prompt_tokens"))
-	u.CacheReadInputTokens = cmp.Or(counts.count("cache_read_input_tokens"), counts.count("cache_read_tokens"))
+	if u.InputTokens == nil {
+		u.InputTokens = plus(counts.count("promptTokenCount"), counts.count("toolUsePromptTokenCount"))
+	}
+	u.CacheReadInputTokens = cmp.Or(counts.count("cache_read_input_tokens"), counts.count("cache_read_tokens"),
+		counts.object("prompt_tokens_details").count("cached_tokens"),
+		counts.object("input_tokens_details").count("cached_tokens"), counts.count("cachedContentTokenCount"))
 	u.CacheWriteInputTokens = cmp.Or(counts.count("cache_write_input_tokens"),
 		counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"))
-	u.OutputTokens = cmp.Or(counts.count("output_tokens"), counts.count("completion_tokens"))
-	u.ReasoningOutputTokens = cmp.Or(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"))
-	u.InputTokens = withCached(u, counts.count("total_tokens"))
+	u.ReasoningOutputTokens = cmp.Or(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"),
+		counts.object("completion_tokens_details").count("reasoning_tokens"),
+		counts.object("output_tokens_details").count("reasoning_tokens"), counts.count("thoughtsTokenCount"))
+	u.OutputTokens = cmp.Or(counts.count("output_tokens"), counts.count("completion_tokens"),
+		plus(counts.count("candidatesTokenCount"), counts.count("thoughtsTokenCount")),
+		counts.count("thoughtsTokenCount"))
+	u.InputTokens = withCached(u, counts)
 	if u.CostUSD = cmp.Or(said.number("cost_usd"), counts.number("cost_usd")); u.CostUSD != nil {
 		u.CostSource = reported
 	}
@@ -55,10 +67,10 @@ func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) 
 }
 
 // withCached is the number of input tokens, with those of caches. Some records count these separately
-// and some include them: the total shows which.
-func withCached(u db.Usage, total *uint64) *uint64 {
-	if u.InputTokens == nil || u.OutputTokens == nil || total == nil {
-		return u.InputTokens
+// and some include them: the total shows which. Anthropic's counts have no total, and are separate.
+func withCached(u db.Usage, counts object) *uint64 {
+	if u.InputTokens == nil {
+		return nil
 	}
 	var cached uint64
 	for _, n := range []*uint64{u.CacheReadInputTokens, u.CacheWriteInputTokens} {
@@ -66,11 +78,23 @@ func withCached(u db.Usage, total *uint64) *uint64 {
 			cached += *n
 		}
 	}
-	if *total-*u.InputTokens-*u.OutputTokens != cached {
+	separate := counts.count("input_tokens") != nil && counts.count("cache_creation_input_tokens") != nil
+	if total := counts.count("total_tokens"); total != nil {
+		separate = u.OutputTokens != nil && *total-*u.InputTokens-*u.OutputTokens == cached
+	}
+	if !separate {
 		return u.InputTokens
 	}
-	all := *u.InputTokens + cached
-	return &all
+	return plus(u.InputTokens, &cached)
+}
+
+// plus adds a count that may be absent to one that must be there.
+func plus(n, more *uint64) *uint64 {
+	if n == nil || more == nil {
+		return n
+	}
+	sum := *n + *more
+	return &sum
 }
 
 func (o object) object(name string) (inner object) {

@@ -139,9 +139,10 @@ CREATE OR REPLACE FUNCTION json_type(document JSON, path TEXT) RETURNS TEXT LANG
 CREATE OR REPLACE FUNCTION exit_failed(document JSON) RETURNS BOOLEAN LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
     coalesce(double_of(json_number(document, '$.exit_code')) <> 0, json_type(document, '$.exit_code') NOT IN ('false', 'null'));
 
--- The object in which a record counts. Versions spell what they count in several ways; package usage reads the same in Go.
+-- The object in which a record counts. Versions and providers name the counts in several ways; package usage reads the same in Go.
 CREATE OR REPLACE FUNCTION counts_of(j JSON) RETURNS JSON LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT CASE WHEN json_type(j, '$.token_usage') = 'object' THEN j -> 'token_usage' WHEN json_type(j, '$.usage') = 'object' THEN j -> 'usage' ELSE '{}' END $$;
+    SELECT CASE WHEN json_type(j, '$.token_usage') = 'object' THEN j -> 'token_usage' WHEN json_type(j, '$.usage') = 'object' THEN j -> 'usage'
+        WHEN json_type(j, '$.usageMetadata') = 'object' THEN j -> 'usageMetadata' ELSE '{}' END $$;
 
 CREATE OR REPLACE FUNCTION provider_of(j JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) $$;
@@ -150,25 +151,33 @@ CREATE OR REPLACE FUNCTION request_model_of(j JSON) RETURNS TEXT LANGUAGE sql IM
     SELECT coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) $$;
 
 CREATE OR REPLACE FUNCTION response_model_of(j JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), json_extract(j, '$.meta.response_model')) $$;
+    SELECT coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), json_extract(j, '$.meta.response_model'), json_extract(j, '$.model')) $$;
 
 CREATE OR REPLACE FUNCTION cache_read_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(json_number(u, '$.cache_read_input_tokens'), json_number(u, '$.cache_read_tokens')) $$;
+    SELECT coalesce(json_number(u, '$.cache_read_input_tokens'), json_number(u, '$.cache_read_tokens'), json_number(u, '$.prompt_tokens_details.cached_tokens'),
+        json_number(u, '$.input_tokens_details.cached_tokens'), json_number(u, '$.cachedContentTokenCount')) $$;
 
 CREATE OR REPLACE FUNCTION cache_write_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(json_number(u, '$.cache_write_input_tokens'), json_number(u, '$.cache_creation_input_tokens'), json_number(u, '$.cache_write_tokens')) $$;
 
 CREATE OR REPLACE FUNCTION output_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(json_number(u, '$.output_tokens'), json_number(u, '$.completion_tokens')) $$;
+    SELECT coalesce(json_number(u, '$.output_tokens'), json_number(u, '$.completion_tokens'),
+        json_number(u, '$.candidatesTokenCount') + coalesce(json_number(u, '$.thoughtsTokenCount'), 0), json_number(u, '$.thoughtsTokenCount')) $$;
 
 CREATE OR REPLACE FUNCTION reasoning_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(json_number(u, '$.reasoning_output_tokens'), json_number(u, '$.reasoning_tokens')) $$;
+    SELECT coalesce(json_number(u, '$.reasoning_output_tokens'), json_number(u, '$.reasoning_tokens'), json_number(u, '$.completion_tokens_details.reasoning_tokens'),
+        json_number(u, '$.output_tokens_details.reasoning_tokens'), json_number(u, '$.thoughtsTokenCount')) $$;
 
--- Some say what was cached apart from the rest, and some within: the total tells.
+CREATE OR REPLACE FUNCTION prompt_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens'), json_number(u, '$.promptTokenCount') + coalesce(json_number(u, '$.toolUsePromptTokenCount'), 0)) $$;
+
+-- Some records count cached tokens apart from the input tokens, and some among them. The total shows which. Anthropic's counts have no
+-- total, and are apart.
 CREATE OR REPLACE FUNCTION input_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT CASE WHEN json_number(u, '$.total_tokens') - output_tokens_of(u) - coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens'))
-            = coalesce(cache_read_of(u), 0) + coalesce(cache_write_of(u), 0)
-         THEN json_number(u, '$.total_tokens') - output_tokens_of(u) ELSE coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens')) END $$;
+    SELECT CASE WHEN json_number(u, '$.total_tokens') - output_tokens_of(u) - prompt_tokens_of(u) = coalesce(cache_read_of(u), 0) + coalesce(cache_write_of(u), 0)
+         THEN json_number(u, '$.total_tokens') - output_tokens_of(u)
+         WHEN json_number(u, '$.total_tokens') IS NULL AND json_number(u, '$.input_tokens') + json_number(u, '$.cache_creation_input_tokens') IS NOT NULL
+         THEN prompt_tokens_of(u) + coalesce(cache_read_of(u), 0) + coalesce(cache_write_of(u), 0) ELSE prompt_tokens_of(u) END $$;
 
 CREATE OR REPLACE FUNCTION cost_of(j JSON, u JSON) RETURNS FLOAT8 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(double_of(json_number(j, '$.cost_usd')), double_of(json_number(u, '$.cost_usd'))) $$;
