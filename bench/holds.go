@@ -168,10 +168,11 @@ func fillKeys(ctx context.Context, d *db.DB, n int) error {
 		return err
 	}
 	err := inParts(ctx, d, n, func(tx *db.Tx, i int) error {
-		return s.AppendTx(tx, runs.Batch{
+		_, err := s.AppendTx(tx, runs.Batch{
 			AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
 			Records: []runs.Record{turn(uint64(i), smallBytes)},
 		})
+		return err
 	})
 	if err != nil {
 		return err

@@ -195,7 +195,7 @@ func fillLists(ctx context.Context, d *db.DB, scope string, n int, agentOf func(
 				if number >= openRuns {
 					batch.Records = append(batch.Records, ended(agentID, id, number))
 				}
-				if err := store.AppendTx(tx, batch); err != nil {
+				if _, err := store.AppendTx(tx, batch); err != nil {
 					return err
 				}
 			}

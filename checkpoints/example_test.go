@@ -100,7 +100,7 @@ func ExampleClaim_CompleteTx() {
 			RunID: "r", AgentID: "agent-a", EndedAt: tx.Now(),
 			Termination: runs.Termination{Outcome: &outcome},
 		}
-		if err := traces.AppendTx(tx, runs.Batch{
+		if _, err := traces.AppendTx(tx, runs.Batch{
 			AgentID: "agent-a", RunID: "r",
 			Records: []runs.Record{ended},
 		}); err != nil {

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ type ReserveOptions struct {
 type Lease struct {
 	*Handle
 	scope string
-	id    int64              // of the scope
+	of    int64              // number of the scope
+	shown string             // id in errors; "": the name
 	row   txn.ReservationRow // at the reservation; renewals change its times
 	grant *txn.Grant
 }
@@ -108,7 +110,7 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	// Serialize reservations of one name, so that an epoch is drawn only while no other caller can
 	// take and release it.
 	if err = in.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
-		l.id, l.row.Note = scope, o.Note
+		l.of, l.row.Note = scope, o.Note
 		err = l.take(in, o.LeaseTerms)
 	}
 	if err != nil {
@@ -171,7 +173,7 @@ func (l *Lease) add(tx *txn.Tx, o LeaseTerms) (ok bool, err error) {
 	}
 	l.row.ReservedAt = Nanos(tx.Now())
 	l.row.RenewedAt = l.row.ReservedAt
-	columns := l.row.Columns(l.id)
+	columns := l.row.Columns(l.of)
 	ok, err = tx.Find(&l.row.Epoch, sqlReserve, append(columns, txn.Checksum(columns...))...)
 	if err == nil && ok {
 		l.grant, err = tx.Grant("leases", l.row.Epoch)
@@ -182,7 +184,7 @@ func (l *Lease) add(tx *txn.Tx, o LeaseTerms) (ok bool, err error) {
 // makeWay removes a reservation that is over, and returns an error for one that is not. free is
 // false if it was renewed or removed since it was judged.
 func (l *Lease) makeWay(tx *txn.Tx) (free bool, err error) {
-	row, ok, err := tx.FindReservation(l.id, l.row.Kind, l.row.Name)
+	row, ok, err := tx.FindReservation(l.of, l.row.Kind, l.row.Name)
 	if err != nil || !ok {
 		return err == nil, err
 	}
@@ -192,7 +194,7 @@ func (l *Lease) makeWay(tx *txn.Tx) (free bool, err error) {
 	}
 	if !txn.LeaseState(held.State).Over() {
 		return false, &Error{
-			Op: "reserve", Entity: l.row.Kind, ID: l.row.Name,
+			Op: "reserve", Entity: l.row.Kind, ID: l.id(),
 			Hint: "wait until it is released, or release it: migrate reservations release",
 			Err:  &ReservedError{held},
 		}
@@ -204,22 +206,70 @@ func (l *Lease) makeWay(tx *txn.Tx) (free bool, err error) {
 	return true, tx.ForgetDeadOwners()
 }
 
-// Reattach returns the handle of an existing reservation: one of this process, after an unknown
-// outcome, or a detached one of any process. For any other reservation, and one that is over, the
-// error is ErrLeaseLost. A process that has closed the file has released what it held.
-func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
-	l := newLease(scope, kind, name)
-	l.row.Epoch = epoch
-	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
-		row, err := l.held(&d.store, rx.in, rx.in.BootTime)
+// FreeTx returns a *ReservedError, inside the error about, if the reservation with this epoch holds. It
+// is for a store whose row names the epoch under which it is written; nil names none. Lock that row
+// first. A reservation that is over is removed, so that a renewal in progress finds it lost. scope is
+// that of the reservation.
+func FreeTx(tx *Tx, scope string, epoch *int64, about Error) error {
+	if epoch == nil {
+		return nil
+	}
+	in := tx.in
+	in.BootTime() // before the statements
+	for {
+		row, ok, err := in.Reservation(*epoch)
+		if err != nil || !ok {
+			return err
+		}
+		held, err := judged(&in.Rx, &row, scope)
 		if err != nil {
 			return err
 		}
-		l.row = row
-		l.handle(d, rx.in)
-		l.id, _, err = rx.in.Scope(scope)
+		if !txn.LeaseState(held.State).Over() {
+			about.Hint = "wait until it is released, or write through its handle; see migrate reservations list"
+			about.Err = &ReservedError{held}
+			return &about
+		}
+		taken, err := in.TakeReservation(*epoch, row.Until)
+		if err == nil && taken {
+			err = in.ForgetDeadOwners()
+		}
+		if err != nil || taken {
+			return err
+		}
+	}
+}
+
+// Call sets the id that errors of the lease show, for a store that reserves by the numbers of its rows.
+// "" shows the name.
+func (l *Lease) Call(id string) { l.shown = id }
+
+func (l *Lease) id() string { return cmp.Or(l.shown, l.row.Name) }
+
+// Reattach returns the handle of an existing reservation: one of this process, after an unknown
+// outcome, or a detached one of any process. For any other reservation, and one that is over, the
+// error is ErrLeaseLost. A process that has closed the file has released what it held.
+func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (l *Lease, err error) {
+	err = d.Read(ctx, "reattach reservation", func(rx *Rx) error {
+		l, err = d.ReattachTx(rx, scope, kind, name, epoch)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// ReattachTx is Reattach in the caller's transaction.
+func (d *DB) ReattachTx(rx *Rx, scope, kind, name string, epoch int64) (*Lease, error) {
+	l := newLease(scope, kind, name)
+	l.row.Epoch = epoch
+	row, err := l.held(&d.store, rx.in, rx.in.BootTime)
+	if err == nil {
+		l.row = row
+		l.handle(d, rx.in)
+		l.of, _, err = rx.in.Scope(scope)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +314,7 @@ func (l *Lease) lock(tx *Tx, lock func(query string, args ...any) error) error {
 
 func (l *Lease) lost() error {
 	return &Error{
-		Op: "hold reservation", Entity: l.row.Kind, ID: l.row.Name,
+		Op: "hold reservation", Entity: l.row.Kind, ID: l.id(),
 		Hint: "it was released, its time passed, or it is with another holder; stop working on it",
 		Err:  fmt.Errorf("%w: the reservation with epoch %d is no longer held", ErrLeaseLost, l.row.Epoch),
 	}
@@ -281,7 +331,7 @@ func (l *Lease) renewed(tx *Tx, exec func(query string, args ...any) (int64, err
 	row := l.row
 	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), now
 	n, err := exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil,
-		txn.Checksum(row.Columns(l.id)...), row.Epoch, was.Until)
+		txn.Checksum(row.Columns(l.of)...), row.Epoch, was.Until)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
@@ -316,7 +366,7 @@ func (l *Lease) failed(op string, err error) error {
 	if _, said := errors.AsType[*Error](err); err == nil || said {
 		return err
 	}
-	return &Error{Op: op, Entity: l.row.Kind, ID: l.row.Name, Code: code(err), Hint: hintOf(err), Err: err}
+	return &Error{Op: op, Entity: l.row.Kind, ID: l.id(), Code: code(err), Hint: hintOf(err), Err: err}
 }
 
 // A Reservation is one entry of the list of reservations, with its state at the time of the call.

@@ -63,7 +63,7 @@ func (n *night) must(err error) {
 func (n *night) append(b runs.Batch, records ...runs.Record) {
 	n.t.Helper()
 	b.Records = records
-	n.must(n.runs.Append(n.t.Context(), b))
+	n.must(second(n.runs.Append(n.t.Context(), b)))
 }
 
 // event records an event a second after the last.

@@ -194,7 +194,7 @@ func TestOneTransactionHoldsWorkOfEveryStore(t *testing.T) {
 			_, reserved := registry.TryReserveThreadTx(tx, "main", func(id string) (agents.Entry, error) {
 				return agents.Entry{SessionID: "a", Thread: "main", Status: agents.Active}, nil
 			})
-			_, began := traces.BeginTx(tx, runs.Started{AgentID: "a", RunID: "r"})
+			_, began := traces.BeginTx(tx, runs.Started{AgentID: "a", RunID: "r"}, runs.BeginOptions{})
 			_, lived := lives.BeginTx(tx, live.Start{ID: "r"})
 			return errors.Join(created, reserved, began, lived, end)
 		})

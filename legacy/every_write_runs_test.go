@@ -72,16 +72,16 @@ func runWrites(s *storeFile) []publicWrite {
 			return tracesOf(s.d).AppendTurns(ctx, "moved", "m-1", []runs.Turn{turn})
 		}},
 		{name: "Append", touches: "runs/moved/m-1.jsonl", do: func(ctx context.Context) error {
-			return tracesOf(s.d).Append(ctx, runs.Batch{
+			return second(tracesOf(s.d).Append(ctx, runs.Batch{
 				AgentID: "moved", RunID: "m-1",
 				Records: []runs.Record{turn, turn}, Key: "key",
-			})
+			}))
 		}},
 		{name: "WriteEnded", touches: "runs/moved/m-1.jsonl", do: func(ctx context.Context) error {
 			return tracesOf(s.d).WriteEnded(ctx, runs.Ended{RunID: "m-1", AgentID: "moved"})
 		}},
 		{name: "Begin", touches: "runs/moved/m-2.jsonl", do: func(ctx context.Context) (err error) {
-			heldTrace, err = tracesOf(s.d).Begin(ctx, started("m-2"))
+			heldTrace, err = tracesOf(s.d).Begin(ctx, started("m-2"), runs.BeginOptions{})
 			return err
 		}},
 		{

@@ -70,7 +70,7 @@ func dieAtWork(args []string) error {
 	}
 	switch Kind(args[1]) {
 	case Runs:
-		_, err = tracesOf(d).Begin(ctx, runs.Started{RunID: "m-3", AgentID: "moved", Intent: "go"})
+		_, err = tracesOf(d).Begin(ctx, runs.Started{RunID: "m-3", AgentID: "moved", Intent: "go"}, runs.BeginOptions{})
 	case Live:
 		_, err = sessionsOf(d).Begin(ctx, live.Start{ID: "m-4", SessionID: "moved", Prompt: "go"})
 	case Agents:
@@ -267,3 +267,5 @@ func one(n int, err error) error {
 
 // some is the error of a call that should have found something.
 func some(n int, err error) error { return one(min(n, 1), err) }
+
+func second[T any](_ T, err error) error { return err }

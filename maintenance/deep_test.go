@@ -68,7 +68,7 @@ func TestACheckComparesARunWithItsTrace(t *testing.T) {
 		d := dbtest.Open(t, db.Options{})
 		s := runs.NewStore(d, runs.Options{})
 		outcome := &runs.AgentOutcome{Status: runs.OutcomeFailure, Summary: "the disk is full"}
-		if err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
+		if _, err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
 			runs.Started{RunID: "r", AgentID: "a", Intent: "fix"},
 			runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Outcome: outcome}},
 		}}); err != nil {
@@ -92,7 +92,7 @@ func TestACheckComparesARunWithItsTrace(t *testing.T) {
 
 func TestADeepCheckReadsARunThatCallsItselfOtherwise(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	err := runs.NewStore(d, runs.Options{}).Append(t.Context(),
+	_, err := runs.NewStore(d, runs.Options{}).Append(t.Context(),
 		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
 			runs.Started{RunID: "someone-else", AgentID: "b", Intent: "fix"},
 		}})

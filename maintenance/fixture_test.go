@@ -99,7 +99,7 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 			turn.Output, _ = json.Marshal(words(r, 300+r.IntN(200)+5000*(n/11)*(i/3)))
 			turns = append(turns, turn)
 		}
-		if err := s.Append(ctx, runs.Batch{
+		if _, err := s.Append(ctx, runs.Batch{
 			AgentID: agent, RunID: run, Records: turns,
 			Key: words(r, 12),
 		}); err != nil {
@@ -319,3 +319,5 @@ func (a *answering) fail(err error) {
 		a.err = err
 	}
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -47,7 +47,7 @@ func newWriter(t *testing.T, d *db.DB) *writer {
 
 func (w *writer) append(t *testing.T) error {
 	prompt := noise(64 << 10)
-	err := w.store.Append(t.Context(), runs.Batch{
+	_, err := w.store.Append(t.Context(), runs.Batch{
 		AgentID: w.ref.AgentID, RunID: w.ref.RunID,
 		Records: []runs.Record{
 			runs.Turn{Index: w.next, Prompt: &prompt, VerifierVerdict: runs.VerdictPass},

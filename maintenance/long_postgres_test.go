@@ -127,23 +127,23 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 	// A repeat under a key of a run that is gone does nothing, also where two runs of the name had it.
 	store := runs.NewStore(d, runs.Options{})
 	appended := func(key, intent string) error {
-		return store.Append(ctx, runs.Batch{
+		return second(store.Append(ctx, runs.Batch{
 			AgentID: run.AgentID, RunID: run.RunID, Key: key,
 			Records: []runs.Record{runs.Started{
 				RunID: run.RunID, AgentID: run.AgentID, Intent: intent,
 				StartedAt: theTime,
 			}},
-		})
+		}))
 	}
 	for range 2 {
 		begun, err := store.Begin(ctx, runs.Started{
 			RunID: run.RunID, AgentID: run.AgentID, Intent: "again",
 			StartedAt: theTime,
-		})
+		}, runs.BeginOptions{})
 		expect("begin a run", true, err)
 		for _, key := range keys {
-			expect("append with a key", true, store.Append(ctx,
-				runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{aTurn()}}))
+			expect("append with a key", true, second(store.Append(ctx,
+				runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{aTurn()}})))
 		}
 		expect("let go of the run", true, begun.Release(ctx))
 		expect("remove the run", true, store.Delete(ctx, run))

@@ -55,7 +55,7 @@ func hold(d *db.DB, scope, name string) error {
 		_, err := shown.Begin(ctx, live.Start{ID: run})
 		note(err)
 	}
-	_, err := traces.Begin(ctx, runs.Started{RunID: name + "-held", AgentID: "a"})
+	_, err := traces.Begin(ctx, runs.Started{RunID: name + "-held", AgentID: "a"}, runs.BeginOptions{})
 	note(err)
 	for _, run := range []string{name + "-waits", name + "-claimed"} {
 		note(paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: run}))

@@ -162,11 +162,11 @@ func leaky(t *testing.T) *db.DB {
 		must(store.WriteStarted(t.Context(),
 			runs.Started{RunID: run, AgentID: "a", Intent: "use " + secret, StartedAt: theTime}))
 		prompt := "so " + secret
-		must(store.Append(t.Context(), runs.Batch{AgentID: "a", RunID: run, Records: []runs.Record{runs.Turn{
+		must(second(store.Append(t.Context(), runs.Batch{AgentID: "a", RunID: run, Records: []runs.Record{runs.Turn{
 			Prompt:     &prompt,
 			Parameters: []byte(`{"key":"sk-live-\"quoted\"\/key\\\u0031234","card":4111111111111111}`),
 			Output:     []byte(`["sk-live-\u0022quoted\u0022/key\\1234", "sk-l` + "\u2028" + `"]`),
-		}}}))
+		}}})))
 	}
 	runsLive := live.NewStore(d, live.Options{})
 	_, err := runsLive.CreateRunWithID(t.Context(), "one", "session", secret)
@@ -289,7 +289,7 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 	store := runs.NewStore(d, runs.Options{})
 	secrets := `{"code":"print(hush)","from":"hush","user_id":"hush","pin":4711,"list":[{"type":"hush"},"hush",[{"id":8128}],-8128]}`
 	ref := runs.RunRef{AgentID: "a", RunID: "one"}
-	err := store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
+	_, err := store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
 		runs.Turn{Parameters: []byte(secrets), Output: []byte(`[` + secrets + `, "hush", 4711]`)},
 		runs.Unknown{Kind: "tool_use", Raw: []byte(
 			`{"record":"tool_use","index":3,"notes":[{"type":"kept"},"hush"],"turn_id":"t-1","args":` + secrets +
@@ -434,7 +434,7 @@ func TestRedact_FindsSecretInsideJSON(t *testing.T) {
 				Prompt: &text, Parameters: quoted,
 				Output: []byte(`{"content":[` + string(quoted) + `,"stays"]}`),
 			}
-			if err := s.Append(t.Context(), runs.Batch{
+			if _, err := s.Append(t.Context(), runs.Batch{
 				AgentID: "a", RunID: "r",
 				Records: []runs.Record{turn},
 			}); err != nil {

@@ -26,21 +26,35 @@ type Batch struct {
 	Parent RunRef
 }
 
+// Appended is the result of an append.
+type Appended struct {
+	// Repeated is true if the batch was stored before: by its key, or as the repeat of an append that
+	// was committed.
+	Repeated bool
+}
+
 // Append adds records to a run and creates the run if it does not exist. An open run that it writes
 // to belongs to this process from then on, unless it belongs to another live process; see
-// [Store.Recover]. Without records it does nothing. A Started without StartedAt starts, and an
-// Ended without EndedAt ends, at the time of the transaction.
+// [Store.Recover]. A batch without records does nothing.
 //
-// It returns ErrInvalid for a record that could not be read back, and for an id that is not UTF-8,
-// holds a NUL or is longer than txn.MaxID. A run holds 16,777,215 lines, the last of which is
-// reserved for an end; more is ErrInvalid.
-func (s *Store) Append(ctx context.Context, b Batch) error {
+// It returns ErrInvalid for a record that could not be read back, for an id that is not UTF-8,
+// holds a NUL or is longer than txn.MaxID, and for a Parent without records. A run holds 16,777,215
+// lines, the last of which is reserved for an end; more is ErrInvalid. ErrConflict: the run is held,
+// and the *db.ReservedError names the holder; [Run.Append] writes under the lease.
+func (s *Store) Append(ctx context.Context, b Batch) (Appended, error) {
 	p, err := prepare(b)
 	if err != nil || len(b.Records) == 0 {
-		return err
+		return Appended{}, err
 	}
-	return writing(b.Records)(s.db, ctx, opAppend,
-		func(tx *db.Tx) error { return p.append(tx, s.scope, &s.keys, tx.Store().ExecAndCommit) })
+	var a Appended
+	err = writing(b.Records)(s.db, ctx, opAppend, func(tx *db.Tx) (err error) {
+		a.Repeated, err = p.append(tx, s, tx.Store().ExecAndCommit)
+		return err
+	})
+	if err != nil {
+		return Appended{}, err
+	}
+	return a, nil
 }
 
 // writing returns the call that writes records. An end alone is written on a full disk too, so that
@@ -55,15 +69,20 @@ func writing(records []Record) func(d *db.DB, ctx context.Context, why string, f
 }
 
 // AppendTx is Append inside the caller's transaction, next to its other changes.
-func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
+func (s *Store) AppendTx(tx *db.Tx, b Batch) (Appended, error) { return s.appendTx(tx, b, 0) }
+
+// appendTx appends under the lease with this epoch, which holds in tx; 0 is none.
+func (s *Store) appendTx(tx *db.Tx, b Batch, epoch int64) (a Appended, err error) {
 	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
+		return a, RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
 	}
 	p, err := prepare(b)
 	if err != nil || len(b.Records) == 0 {
-		return err
+		return a, err
 	}
-	return p.append(tx, s.scope, &s.keys, tx.Exec)
+	p.epoch = epoch
+	a.Repeated, err = p.append(tx, s, tx.Exec)
+	return a, err
 }
 
 const opAppend = "append records"

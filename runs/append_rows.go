@@ -23,7 +23,8 @@ type prepared struct {
 	rows    []recordRow // parallel to Records, which are nil for imported lines that are no records
 	turns   bool        // only turns: the run's own row stays as it is
 	digest  []byte
-	undated bool // a record has no time and gets that of the transaction
+	undated bool  // a record has no time and gets that of the transaction
+	epoch   int64 // of the lease by which the caller holds the run; 0: none
 }
 
 // prepare checks a batch. It returns an error for an invalid id and for a record that could not be
@@ -63,6 +64,9 @@ func (p *prepared) checkIDs() error {
 	if err == nil && p.Parent != (RunRef{}) && p.Parent == p.ref {
 		err = txn.Invalid("name the run that started this one, or none", "a run is not its own parent")
 	}
+	if err == nil && p.Parent != (RunRef{}) && len(p.Records) == 0 {
+		err = txn.Invalid("give the parent with the records", "a batch without records has a parent")
+	}
 	return err
 }
 
@@ -82,19 +86,19 @@ func digestOf(rows []recordRow) ([]byte, error) {
 // change runs a statement that may be the only one of the transaction.
 type change func(query string, args ...any) (int64, error)
 
-// append appends to the run on behalf of this process.
-func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only change) error {
+// append appends to the run on behalf of this process. It reports whether it was made before.
+func (p prepared) append(tx *db.Tx, s *Store, only change) (repeated bool, err error) {
 	owner, err := tx.Store().Owner()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if p.undated {
 		if err := p.date(tx.Now()); err != nil {
-			return err
+			return false, err
 		}
 	}
 	p.stamp(tx)
-	if key, known := keys.find(p.ref); known && p.turns {
+	if key, known := s.keys.find(p.ref); known && p.turns {
 		done := false
 		if tx.Store().SingleWriter() {
 			done, err = appendToOwn(tx, key, owner, p)
@@ -102,22 +106,22 @@ func (p prepared) append(tx *db.Tx, scopeName string, keys *keyCache, only chang
 			done, err = appendBehind(tx, key, owner, p, only)
 		}
 		if done || err != nil {
-			return err
+			return false, err
 		}
 	}
-	scope, err := tx.Store().Scope(scopeName)
+	scope, err := tx.Store().Scope(s.scope)
 	if err != nil {
-		return err
+		return false, err
 	}
-	key, err := p.appendToAny(tx, scope, &owner)
+	key, repeated, err := p.appendToAny(tx, s, scope, &owner)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if key != 0 {
-		ref := p.ref // capturing p would allocate all of it
+		ref, keys := p.ref, &s.keys // capturing p would allocate all of it
 		tx.AfterCommit(func() { keys.keep(ref, key) })
 	}
-	return nil
+	return repeated, nil
 }
 
 // dated sets the time of a record that a caller made without one, and reports whether it did.
@@ -166,15 +170,21 @@ func (p *prepared) stamp(tx *db.Tx) {
 // sqlAppendTurn is the hot statement. It takes the run's next sequence and inserts the row in one
 // statement that changes one b-tree, provided that the run is open, belongs to this process already
 // and has room for more than one line. Otherwise the id is one that exists, or 0, which no row may
-// have, and nothing is written. (An INSERT … SELECT that selects nothing in that case would go
-// through a temporary table, because it reads the table it writes to.) For each parameter the
-// driver goes through all of them, so constants are written out.
-const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
+// have, and nothing is written. sqlAppendTurnHeld is for the holder of a run. (An INSERT … SELECT that
+// selects nothing in that case would go through a temporary table, because it reads the table it
+// writes to.) For each parameter the driver goes through all of them, so constants are written out.
+const (
+	sqlAppendTurn     = appendTurn + `epoch IS NULL` + appendTurnRest
+	sqlAppendTurnHeld = appendTurn + `epoch = ?` + appendTurnRest
+
+	appendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
     SELECT nullif(coalesce((SELECT id FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24
     ORDER BY id DESC LIMIT 1), key << 24) + 1, (key << 24) + 16777215)
-    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0),
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ? AND `
+	appendTurnRest = `), (SELECT max(id) FROM run_records), 0),
     'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)`
+)
 
 const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns +
 	`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -183,10 +193,17 @@ const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns +
 // this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error) {
 	var run any = key
-	args := p.rows[0].args(make([]any, 0, 20)...)
+	query, before := sqlAppendTurn, 0
+	if p.epoch != 0 {
+		query, before = sqlAppendTurnHeld, 1
+	}
+	args := p.rows[0].args(make([]any, before, 21)...)
 	args[0], args[1] = run, owner // replacing the kind, and the column that no turn has
+	if p.epoch != 0 {
+		args[2] = p.epoch
+	}
 	args = append(args, run, run, int64(p.rows[0].size()))
-	written, err := tx.Exec(sqlAppendTurn, args...)
+	written, err := tx.Exec(query, args...)
 	if err != nil || written == 0 {
 		return false, err
 	}
@@ -207,7 +224,7 @@ const sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
 SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
 FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24
 	AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
-WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s)
+WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s) AND r.epoch IS NOT DISTINCT FROM ?
 	AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
 
 // appendBehind is appendToOwn for stores with several writers. It appends one turn, also to a run
@@ -221,8 +238,16 @@ func appendBehind(tx *db.Tx, key, owner int64, p prepared, only change) (bool, e
 	}
 	args := p.rows[0].args(make([]any, 0, 20)...)[2:] // without the kind and the column no turn has
 	n, err := only(fmt.Sprintf(sqlAppendNext, tx.Store().AliveSQL("r.owner_id")),
-		append(args, int64(p.rows[0].size()), key, owner)...)
+		append(args, int64(p.rows[0].size()), key, owner, p.heldUnder())...)
 	return n > 0, err
+}
+
+// heldUnder is the value of runs.epoch for the caller: that of its lease, or none.
+func (p *prepared) heldUnder() any {
+	if p.epoch == 0 {
+		return nil
+	}
+	return p.epoch
 }
 
 // appendRows inserts rows after the last one.
@@ -268,11 +293,12 @@ func (p *prepared) fits(lines int64) error {
 type runRow struct {
 	Key     int64  `db:"key"`
 	OwnerID *int64 `db:"owner_id"`
+	Epoch   *int64 `db:"epoch"`
 	runState
 }
 
 var (
-	sqlFindRun = `SELECT key, owner_id, ` + stateColumns +
+	sqlFindRun = `SELECT key, owner_id, epoch, ` + stateColumns +
 		` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlAddRun = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` +
 		runMarks + `) RETURNING key`
@@ -297,17 +323,21 @@ const (
 )
 
 // appendToAny appends to any run, or creates it, and returns its key. The key is 0 if the append
-// was made before, to a run that is gone. A nil owner leaves the run without one.
-func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
+// was made before, to a run that is gone. A nil owner leaves the run without one. A nil store is a
+// following import, which adds lines to a held run too: its lease is of this file, not of the tree's
+// program.
+func (p prepared) appendToAny(tx *db.Tx, s *Store, scope int64, owner *int64) (key int64, repeated bool,
+	err error,
+) {
 	var run runRow
 	found, err := tx.Store().FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if found && p.Repeat != 0 {
 		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key<<24, (run.Key+1)<<24, p.Repeat); kept ||
 			err != nil {
-			return run.Key, err
+			return run.Key, kept, err
 		}
 	}
 	if p.Key != "" {
@@ -321,10 +351,15 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 			known, err = tx.Find(&digest, sqlFindTaken, scope, p.ref.RunID, p.ref.AgentID, p.Key, run.Key)
 		}
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		if known {
-			return run.Key, p.repeated(digest)
+			return run.Key, true, p.repeated(digest)
+		}
+	}
+	if found && s != nil {
+		if err := p.checkHolder(tx, s, &run); err != nil {
+			return 0, false, err
 		}
 	}
 	if !found {
@@ -333,7 +368,7 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 	before := run.runState
 	last, err := lastOf(tx, run.Key)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for _, r := range p.Records {
 		run.add(p.ref, r)
@@ -346,7 +381,7 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		// A helper writes to another process's run. The run keeps its owner while that process
 		// lives.
 		if alive, err := tx.Store().OwnerAlive(*run.OwnerID); err != nil {
-			return 0, err
+			return 0, false, err
 		} else if alive {
 			owner = run.OwnerID
 		}
@@ -354,29 +389,45 @@ func (p prepared) appendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 	name, columns := run.runState.args(scope, p.ref, owner)
 	if !found {
 		if err := tx.Get(&run.Key, sqlAddRun, slices.Concat(name, columns)...); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
 	if last.ID == 0 {
 		last = lastRow{run.Key << 24, new(int64)}
 	}
 	if err := appendRows(tx, p, last, p.rows); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if found && (!before.same(run.runState) || !same(run.OwnerID, owner)) {
 		if err := tx.Store().Queue(sqlChangeRun, append(columns, run.Key)...); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
 	if p.Parent != (RunRef{}) {
 		if err := p.adopt(tx, scope, run.Key); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
 	if p.Key != "" {
 		err = tx.Store().Queue(sqlAddKey, run.Key, p.Key, p.digest, txn.Checksum(p.Key, p.digest))
 	}
-	return run.Key, err
+	return run.Key, false, err
+}
+
+// checkHolder returns an error if p may not write to the run, because another caller holds it.
+func (p *prepared) checkHolder(tx *db.Tx, s *Store, run *runRow) error {
+	switch {
+	case p.epoch == 0:
+		return s.free(tx, opAppend, p.ref, run)
+	case !same(run.Epoch, &p.epoch):
+		return p.ref.failed(opHeld, fmt.Errorf("%w: another holder has the run", db.ErrLeaseLost))
+	case run.EndedAt != nil && run.Status != string(StatusIncomplete):
+		return &db.Error{
+			Op: opHeld, Entity: "run", ID: p.ref.RunID, Hint: "release it, and begin a new run",
+			Err: fmt.Errorf("%w: it is %s", db.ErrConflict, run.Status),
+		}
+	}
+	return nil
 }
 
 // addRun creates a run that does not exist, with all its records and without an owner.

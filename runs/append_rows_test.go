@@ -9,11 +9,11 @@ import (
 	"selvedge/test/dbtest"
 )
 
-func appended(t *testing.T, d *db.DB, keys *keyCache, b Batch) {
+func appended(t *testing.T, s *Store, b Batch) {
 	t.Helper()
 	p, err := prepare(b)
 	if err == nil {
-		err = d.Write(t.Context(), "append", func(tx *db.Tx) error { return p.append(tx, "", keys, tx.Exec) })
+		err = s.db.Write(t.Context(), "append", func(tx *db.Tx) error { return second(p.append(tx, s, tx.Exec)) })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -29,12 +29,12 @@ func turns(n int) (records []Record) {
 
 func TestAppend_OwnRunsUseHotStatement(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	var keys keyCache
+	s := NewStore(d, Options{})
 	ref := RunRef{AgentID: "a", RunID: "r"}
 	for _, other := range []string{"before", "r", "behind"} { // neighbours on both sides
-		appended(t, d, &keys, Batch{AgentID: "a", RunID: other, Records: turns(1)})
+		appended(t, s, Batch{AgentID: "a", RunID: other, Records: turns(1)})
 	}
-	key, known := keys.find(ref)
+	key, known := s.keys.find(ref)
 	if !known {
 		t.Fatal("the run that was made is not known")
 	}
@@ -77,9 +77,9 @@ func TestAppend_OwnRunsUseHotStatement(t *testing.T) {
 func TestARecordSaysWhenItWasWritten(t *testing.T) {
 	clock := dbtest.NewClock(time.Unix(0, 1000))
 	d := dbtest.Open(t, db.Options{Now: clock.Now})
-	var keys keyCache
+	s := NewStore(d, Options{})
 	for range 3 {
-		appended(t, d, &keys, Batch{AgentID: "a", RunID: "r", Records: turns(1)})
+		appended(t, s, Batch{AgentID: "a", RunID: "r", Records: turns(1)})
 		clock.Advance(1)
 	}
 	var times []int64
@@ -99,9 +99,9 @@ func TestARecordSaysWhenItWasWritten(t *testing.T) {
 
 func TestAppend_UnchangedSummaryLeavesRunRow(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	var keys keyCache
+	s := NewStore(d, Options{})
 	ref := RunRef{AgentID: "a", RunID: "r"}
-	appended(t, d, &keys, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: turns(1)})
+	appended(t, s, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: turns(1)})
 	trigger := func(text string) {
 		if err := d.Write(t.Context(), "trigger",
 			func(tx *db.Tx) error { _, err := tx.Exec(text); return err }); err != nil {
@@ -111,7 +111,7 @@ func TestAppend_UnchangedSummaryLeavesRunRow(t *testing.T) {
 	trigger(`CREATE TRIGGER untouched BEFORE UPDATE ON runs BEGIN
 		SELECT RAISE(ABORT, 'the row was written'); END`)
 	// The slow way.
-	appended(t, d, &keys, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: turns(1), Key: "k"})
+	appended(t, s, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: turns(1), Key: "k"})
 	trigger(`DROP TRIGGER untouched`)
 }
 
@@ -138,3 +138,5 @@ func TestARecordThatWasReadKeepsATimeOfZero(t *testing.T) {
 		t.Error("what a caller made without a time gets none, or what has one gets another")
 	}
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -70,7 +70,7 @@ func TestAnAppendIsAllOrNothing(t *testing.T) {
 func TestAnEmptyAppendMakesNothing(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	must(t, s.AppendRecords(t.Context(), "a", "r", nil))
-	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Key: "k"}))
+	must(t, second(s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Key: "k"})))
 	if _, found, err := s.GetRunTrace(t.Context(), "r"); found || err != nil {
 		t.Errorf("the run is there (%v)", err)
 	}
@@ -83,7 +83,7 @@ func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 		Records: []runs.Record{started("r", "a", start), turn(0, "once")},
 	}
 	for range 3 {
-		must(t, s.Append(t.Context(), batch))
+		must(t, second(s.Append(t.Context(), batch)))
 	}
 	if got := len(trace(t, s, "r")); got != 2 {
 		t.Errorf("the trace has %d records after the same append three times", got)
@@ -91,7 +91,7 @@ func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 
 	other := batch
 	other.Records = []runs.Record{started("r", "a", start), turn(0, "twice")}
-	err := s.Append(t.Context(), other)
+	_, err := s.Append(t.Context(), other)
 	if !errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
 		t.Errorf("other records under the key gave %v, with the hint %q", err, db.Hint(err))
 	}
@@ -100,9 +100,9 @@ func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 	}
 
 	other.Key = "k2"
-	must(t, s.Append(t.Context(), other))
+	must(t, second(s.Append(t.Context(), other)))
 	other.RunID, other.Key = "r2", "k"
-	must(t, s.Append(t.Context(), other)) // a key belongs to its run
+	must(t, second(s.Append(t.Context(), other))) // a key belongs to its run
 	if a, b := len(trace(t, s, "r")), len(trace(t, s, "r2")); a != 4 || b != 2 {
 		t.Errorf("the traces have %d and %d records, not 4 and 2", a, b)
 	}
@@ -116,9 +116,9 @@ func TestAKeyTellsRecordsApartByWhatTheySay(t *testing.T) {
 			Records: []runs.Record{runs.Turn{Parameters: json.RawMessage(parameters)}},
 		}
 	}
-	must(t, s.Append(t.Context(), batch(`{"a":1,"b":2}`)))
-	must(t, s.Append(t.Context(), batch(`{ "b":2, "a":1 }`)))
-	if err := s.Append(t.Context(), batch(`{"a":1,"b":3}`)); !errors.Is(err, db.ErrConflict) {
+	must(t, second(s.Append(t.Context(), batch(`{"a":1,"b":2}`))))
+	must(t, second(s.Append(t.Context(), batch(`{ "b":2, "a":1 }`))))
+	if _, err := s.Append(t.Context(), batch(`{"a":1,"b":3}`)); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("other parameters gave %v", err)
 	}
 }
@@ -199,7 +199,7 @@ func TestAnAppendInATransactionGoesWithIt(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	batch := runs.Batch{AgentID: "a", RunID: "gone", Records: []runs.Record{started("gone", "a", start)}}
 	err := d.Write(t.Context(), "test", func(tx *db.Tx) error {
-		must(t, s.AppendTx(tx, batch))
+		must(t, second(s.AppendTx(tx, batch)))
 		return errUndo
 	})
 	if !errors.Is(err, errUndo) {
@@ -233,15 +233,15 @@ func TestAFullTraceSaysSo(t *testing.T) {
 		_, err := tx.Exec(`INSERT INTO run_records (id, kind, turn_index, verdict, exact)
 			VALUES ((1 << 24) + 16777213, 'turn', 0, 'pass', 1)`)
 		must(t, err)
-		must(t, s.AppendTx(tx, batch))
+		must(t, second(s.AppendTx(tx, batch)))
 		for range 2 {
-			if err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+			if _, err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 				t.Errorf("a turn in the last line gave %v", err)
 			}
 		}
 		batch.Records = []runs.Record{ended("r", "a", runs.OutcomeSuccess, start)}
-		must(t, s.AppendTx(tx, batch))
-		if err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrInvalid) {
+		must(t, second(s.AppendTx(tx, batch)))
+		if _, err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the line behind the last gave %v", err)
 		}
 		return errUndo

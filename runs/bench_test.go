@@ -83,7 +83,7 @@ func fill(b *testing.B, d *db.DB, s *runs.Store, count int) {
 				if i%100 != 0 {
 					records = append(records, ended(id, "a", runs.OutcomeSuccess, at.Add(time.Minute)))
 				}
-				if err := s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
+				if _, err := s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
 					return err
 				}
 			}
@@ -173,7 +173,7 @@ func BenchmarkGCOf52kRuns(b *testing.B) {
 						records = append(records, turn(uint64(k), "p"))
 					}
 					records = append(records, ended(id, "a", runs.OutcomeSuccess, start))
-					if err := s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
+					if _, err := s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
 						return err
 					}
 				}

@@ -24,7 +24,7 @@ func begun(t *testing.T, s *Store, count int, over bool) {
 			if over {
 				records = append(records, Ended{RunID: id, AgentID: "a", EndedAt: noon})
 			}
-			if err := s.AppendTx(tx, Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
+			if _, err := s.AppendTx(tx, Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func TestARecordThatIsTooLongIsRefused(t *testing.T) {
 func TestBadKeysAreRefused(t *testing.T) {
 	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
 	for _, key := range []string{"\x00", "\xff", string(make([]byte, txn.MaxID+1))} {
-		err := s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: key, Records: []Record{Turn{}}})
+		_, err := s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: key, Records: []Record{Turn{}}})
 		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the key %.10q gave %v", key, err)
 		}

@@ -79,10 +79,10 @@ func TestParent_KeptWhileBothRunsExist(t *testing.T) {
 	s := runs.NewStore(d, runs.Options{})
 	parent, child := runs.RunRef{AgentID: "boss", RunID: "p"}, runs.RunRef{AgentID: "a", RunID: "c"}
 	begin := func(r, of runs.RunRef) error {
-		return s.Append(t.Context(), runs.Batch{
+		return second(s.Append(t.Context(), runs.Batch{
 			AgentID: r.AgentID, RunID: r.RunID,
 			Records: []runs.Record{started(r.RunID, r.AgentID, start)}, Parent: of,
-		})
+		}))
 	}
 	if err := begin(child, parent); !errors.Is(err, db.ErrNotFound) || !strings.Contains(err.Error(), `"p"`) {
 		t.Errorf("a parent that is not here: %v", err)
@@ -100,10 +100,10 @@ func TestParent_KeptWhileBothRunsExist(t *testing.T) {
 	if got := row(t, d, `SELECT count(*) FROM runs WHERE parent IS NOT NULL`); got != "1" {
 		t.Errorf("%s runs have a parent", got)
 	}
-	must(t, s.Append(t.Context(), runs.Batch{
+	must(t, second(s.Append(t.Context(), runs.Batch{
 		AgentID: "a", RunID: "c",
 		Records: []runs.Record{turn(0, "p"), ended("c", "a", runs.OutcomeSuccess, start)},
-	}))
+	})))
 	if got := row(t, d, parentOf); got != "p" {
 		t.Errorf("after its end the parent is %s", got)
 	}

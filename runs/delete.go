@@ -60,13 +60,12 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 }
 
 func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
-	scope, row, err := s.findLocked(tx, opDelete, run)
-	if err != nil {
-		return 0, err
+	_, row, err := s.findLocked(tx, opDelete, run)
+	if err == nil {
+		err = s.free(tx, opDelete, run, &row)
 	}
-	free, err := free(tx, scope, row.Key)
-	busy := !free
-	if err == nil && free && row.OwnerID != nil {
+	busy := false
+	if err == nil && row.OwnerID != nil {
 		busy, err = tx.Store().OwnerAlive(*row.OwnerID)
 	}
 	if err == nil && busy {

@@ -51,13 +51,13 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	must(s.WriteStarted(t.Context(), Started{AgentID: ref.AgentID, RunID: ref.RunID, StartedAt: noon}))
 	const keys = 5
 	for i := range keys {
-		must(s.Append(t.Context(), keyed(i)))
+		must(second(s.Append(t.Context(), keyed(i))))
 	}
 	must(s.WriteEnded(t.Context(), Ended{AgentID: ref.AgentID, RunID: ref.RunID, EndedAt: noon}))
 	repeat := func() {
 		t.Helper()
 		for i := range keys {
-			must(s.Append(t.Context(), keyed(i)))
+			must(second(s.Append(t.Context(), keyed(i))))
 		}
 	}
 	if err := s.Delete(ctx, ref); err == nil || transactions != 1 {
@@ -99,7 +99,7 @@ func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 		return RunRef{AgentID: "a", RunID: id}
 	}
 	keyed := Batch{AgentID: "a", RunID: "r", Key: "k", Records: []Record{Turn{VerifierVerdict: VerdictPass}}}
-	must(s.Append(t.Context(), keyed))
+	must(second(s.Append(t.Context(), keyed)))
 	ref := finished("r")
 	must(d.Write(t.Context(), "refer", func(tx *db.Tx) error {
 		_, err := tx.Exec(`CREATE TABLE notes (run INTEGER REFERENCES runs (key))`)
@@ -128,7 +128,7 @@ func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 		must(s.Delete(t.Context(), finished(id)))
 	}
 	forget("old keys are forgotten where something is removed")
-	must(s.Append(t.Context(), keyed))
+	must(second(s.Append(t.Context(), keyed)))
 	var lines int
 	must(d.Read(t.Context(), "count", func(rx *db.Rx) error {
 		return rx.Get(&lines,
@@ -142,7 +142,7 @@ func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 		return err
 	}))
 	must(s.Delete(t.Context(), ref))
-	must(s.Append(t.Context(), keyed)) // the key is as new as the removal
+	must(second(s.Append(t.Context(), keyed))) // the key is as new as the removal
 	if n := spent(); n != 1 {
 		t.Errorf("%d keys of a run that has just gone are known", n)
 	}
@@ -188,10 +188,10 @@ func TestRemoval_OldSpentKeysAreRenewed(t *testing.T) {
 			repeat := func() {
 				t.Helper()
 				for i := range 7 {
-					must(s.Append(t.Context(), Batch{
+					must(second(s.Append(t.Context(), Batch{
 						AgentID: "a", RunID: "r", Key: fmt.Sprint("key-", i),
 						Records: []Record{Turn{VerifierVerdict: VerdictPass}},
-					}))
+					})))
 				}
 			}
 			end := func(ref RunRef) {

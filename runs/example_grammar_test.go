@@ -231,7 +231,7 @@ func leave(path string) {
 	d, err := db.Open(ctx, path, db.Options{})
 	if err == nil {
 		_, err = runs.NewStore(d, runs.Options{}).Begin(ctx,
-			runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight})
+			runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight}, runs.BeginOptions{})
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		log.Fatal(err)
@@ -244,7 +244,7 @@ func ExampleStore_Begin() {
 	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 
-	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build"})
+	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build"}, runs.BeginOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func ExampleStore_Begin() {
 	if err := run.Append(work, runs.Turn{Index: 0}); err != nil {
 		log.Fatal(err)
 	}
-	_, err = traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"})
+	_, err = traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"}, runs.BeginOptions{})
 	fmt.Println("taken:", errors.Is(err, db.ErrConflict))
 	outcome := &runs.AgentOutcome{Status: runs.OutcomeSuccess}
 	fmt.Println("ended:", run.End(ctx, runs.Termination{Outcome: outcome}))
@@ -267,7 +267,7 @@ func ExampleStore_Resume() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
-	first, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"})
+	first, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"}, runs.BeginOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func ExampleStore_Reattach() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
-	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"})
+	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a"}, runs.BeginOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func ExampleStore_Append() {
 		Records: []runs.Record{runs.Turn{Index: 0}},
 	}
 	for range 2 { // the second time as if the first answer had been lost
-		if err := traces.Append(ctx, batch); err != nil {
+		if _, err := traces.Append(ctx, batch); err != nil {
 			log.Fatal(err)
 		}
 	}

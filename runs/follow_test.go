@@ -125,10 +125,10 @@ func TestFollowSurvivesItsWriters(t *testing.T) {
 	path := dbtest.Path(t)
 	s := storeAt(t, path)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	must(t, s.Append(t.Context(), runs.Batch{
+	must(t, second(s.Append(t.Context(), runs.Batch{
 		AgentID: "a", RunID: "r",
 		Records: []runs.Record{laterRecord("first")},
-	}))
+	})))
 	p, round := dbtest.Start(t, "appender", path, "r"), 0
 	sequence, index := int64(0), uint64(0)
 	for r, err := range records(s.Follow(t.Context(), ref, "")) {

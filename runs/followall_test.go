@@ -110,8 +110,8 @@ func TestFollowAll_ReportsEveryRemoval(t *testing.T) {
 			all := s.FollowAll(t.Context(), runs.Filter{})
 			must(t, handle(s).Write(t.Context(), "append", func(tx *db.Tx) error {
 				return errors.Join(
-					s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "first", Records: whole("first")}),
-					s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "gone", Records: c.first}))
+					second(s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "first", Records: whole("first")})),
+					second(s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "gone", Records: c.first})))
 			}))
 			// Which run comes first is nobody's promise; each that stays is told whole, and the one that
 			// goes is told to go.

@@ -52,10 +52,10 @@ func TestGCLeavesNothingBehind(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	for i := range 3 {
 		ofAgent(t, s, "a", fmt.Sprint(i), start, start)
-		must(t, s.Append(t.Context(), runs.Batch{
+		must(t, second(s.Append(t.Context(), runs.Batch{
 			AgentID: "a", RunID: fmt.Sprint(i), Key: "k",
 			Records: []runs.Record{turn(1, "p")},
-		}))
+		})))
 	}
 	if removed, err := gc(t, d, runs.RetentionConfig{MaxAgeDays: 30}); err != nil || removed != 3 {
 		t.Fatalf("removed %d (%v), not 3", removed, err)

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -29,25 +30,36 @@ const (
 	opEnd    = "end run"
 )
 
+// BeginOptions are the options of Begin. The zero value is the default.
+type BeginOptions struct {
+	// Parent is as in Batch.
+	Parent RunRef
+	// Key makes Begin idempotent, as in Batch: a second Begin with the same key and record holds the
+	// same run. If this process holds it already, under the same lease. "" means no key.
+	Key string
+}
+
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: the run exists
 // already; Resume holds one that is free.
-func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
+func (s *Store) Begin(ctx context.Context, started Started, o BeginOptions) (r *Run, err error) {
 	return stores.TakeUp(ctx, s.db.Write, opBegin,
-		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started) })
+		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started, o) })
 }
 
 // BeginTx is Begin inside a transaction. The run is held once that commits.
-func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
+func (s *Store) BeginTx(tx *db.Tx, started Started, o BeginOptions) (*Run, error) {
 	ref := RunRef{AgentID: started.AgentID, RunID: started.RunID}
-	_, found, err := s.find(&tx.Rx, ref)
+	b := Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []Record{started}, Key: o.Key, Parent: o.Parent}
+	key, found, err := s.find(&tx.Rx, ref)
 	if err == nil && found {
-		err = &db.Error{
-			Op: opBegin, Entity: "run", ID: ref.RunID, Hint: "use a new id, or take the run up with Resume",
-			Err: fmt.Errorf("%w: there is such a run", db.ErrConflict),
-		}
+		return s.beginAgain(tx, key, b)
 	}
+	var a Appended
 	if err == nil {
-		err = s.AppendTx(tx, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []Record{started}})
+		a, err = s.AppendTx(tx, b)
+	}
+	if err == nil && a.Repeated {
+		err = ref.failed(opBegin, fmt.Errorf("%w: a run that was begun under this key was removed", db.ErrConflict))
 	}
 	if err != nil {
 		return nil, err
@@ -55,18 +67,62 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 	return s.hold(tx, opBegin, ref)
 }
 
-// Resume holds a free run whose process, if it has one, is this one or dead. The run must be open,
-// or ended as incomplete: then it stays incomplete until it is ended again, and its trace continues
-// after that end. ErrNotFound: the run does not exist. ErrConflict: it was completed or cancelled,
-// or another holder or process has it.
+// beginAgain is BeginTx for a run that exists: it must have been begun under the same key.
+func (s *Store) beginAgain(tx *db.Tx, key int64, b Batch) (*Run, error) {
+	p, err := prepare(b)
+	if err != nil {
+		return nil, err
+	}
+	var digest []byte
+	known := false
+	if b.Key != "" {
+		known, err = tx.Find(&digest, sqlFindKey, key, b.Key)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !known:
+		return nil, &db.Error{
+			Op: opBegin, Entity: "run", ID: b.RunID, Hint: "use a new id, or take the run up with Resume",
+			Err: fmt.Errorf("%w: there is such a run", db.ErrConflict),
+		}
+	}
+	if err := p.repeated(digest); err != nil {
+		return nil, err
+	}
+	_, row, err := s.findLocked(tx, opBegin, p.ref)
+	if err == nil && row.Epoch != nil {
+		lease, err := s.db.ReattachTx(&tx.Rx, s.scope, leaseKind, leaseName(key), *row.Epoch)
+		if err == nil {
+			return s.handle(p.ref, lease), nil
+		}
+		if !errors.Is(err, db.ErrLeaseLost) {
+			return nil, p.ref.failed(opBegin, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.ResumeTx(tx, p.ref)
+}
+
+// Resume holds a free run. A run that was not held belongs to the process that wrote to it: it must
+// be this one or dead. The run must be open, or ended as incomplete: then it stays incomplete until it
+// is ended again, and its trace continues after that end. ErrNotFound: the run does not exist.
+// ErrConflict: it was completed or cancelled, or another holder or process has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 	return stores.TakeUp(ctx, s.db.WriteLocked, opResume,
 		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) })
 }
 
-// Compare-and-set on the owner that was examined.
-const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL
+const (
+	// Compare-and-set on the owner that was examined.
+	sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL
 	AND owner_id IS NOT DISTINCT FROM ?`
+	sqlSetEpoch = `UPDATE runs SET epoch = ? WHERE key = ?`
+	// Compare-and-set on the lease that was examined. Its holder does not own the run any more.
+	sqlFree = `UPDATE runs SET epoch = NULL, owner_id = NULL WHERE key = ? AND epoch = ?`
+)
 
 // ResumeTx is Resume inside a transaction. The run is held once that commits.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
@@ -80,6 +136,9 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 			Hint: "begin a new run: only what is open or incomplete can be taken up",
 			Err:  fmt.Errorf("%w: it is %s", db.ErrConflict, row.Status),
 		}
+	}
+	if err := s.free(tx, opResume, run, &row); err != nil {
+		return nil, err
 	}
 	others, err := row.isOthers(&tx.Rx)
 	if err == nil && others {
@@ -103,6 +162,20 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	return s.hold(tx, opResume, run)
 }
 
+// free returns ErrConflict, with the holder, if the run is held. It clears what a lease that is over
+// left in the run's row, which is locked.
+func (s *Store) free(tx *db.Tx, op string, ref RunRef, run *runRow) error {
+	if run.Epoch == nil {
+		return nil
+	}
+	err := db.FreeTx(tx, s.scope, run.Epoch, db.Error{Op: op, Entity: "run", ID: ref.RunID})
+	if err == nil {
+		_, err = tx.Exec(sqlFree, run.Key, *run.Epoch)
+		run.Epoch, run.OwnerID = nil, nil
+	}
+	return err
+}
+
 func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
 	key, _, err := s.find(&tx.Rx, run)
 	if err != nil {
@@ -112,12 +185,20 @@ func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
 		LeaseTerms: s.lease, Scope: s.scope, Note: run.AgentID + " / " + run.RunID,
 	})
 	if err == nil {
+		_, err = tx.Exec(sqlSetEpoch, lease.Epoch(), key)
+	}
+	if err == nil {
 		_, err = tx.Exec(sqlHeld, key, heldDigest[:], txn.Checksum(heldKey, heldDigest[:]))
 	}
 	if err != nil {
 		return nil, run.failed(op, err)
 	}
-	return &Run{store: s, ref: run, lease: lease}, nil
+	return s.handle(run, lease), nil
+}
+
+func (s *Store) handle(run RunRef, lease *db.Lease) *Run {
+	lease.Call(run.RunID)
+	return &Run{store: s, ref: run, lease: lease}
 }
 
 // heldKey marks a run that was held once. It is stored among the keys of the run's appends, none of
@@ -141,9 +222,9 @@ func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, er
 	}
 	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(at.Key), epoch)
 	if err != nil {
-		return nil, run.failed(op, err)
+		return nil, run.failed(op, stores.ByID(err, leaseName(at.Key), run.RunID))
 	}
-	return &Run{store: s, ref: run, lease: lease}, nil
+	return s.handle(run, lease), nil
 }
 
 // Ref returns the name of the run.
@@ -152,6 +233,20 @@ func (r *Run) Ref() RunRef { return r.ref }
 // Epoch returns the number of the lease, which grows with every holder of the run.
 func (r *Run) Epoch() int64 { return r.lease.Epoch() }
 
+// Lease returns the lease of the run. What else belongs to the run can be held by it too: see
+// live.Store.HoldTx.
+func (r *Run) Lease() *db.Lease { return r.lease }
+
+// HoldTx returns ErrLeaseLost if this handle does not hold the run in tx. If it does, no other call can
+// take the run away before tx ends.
+func (r *Run) HoldTx(tx *db.Tx) error {
+	_, err := r.lock(tx)
+	if err == nil {
+		err = r.lease.HoldTx(tx)
+	}
+	return err
+}
+
 // Keep renews the lease in the background; the context that it returns ends when the lease is lost.
 // See [db.Lease.Keep].
 func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
@@ -159,7 +254,8 @@ func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.Canc
 }
 
 // Append adds records to the run. ErrLeaseLost: this handle no longer holds the run, and nothing
-// changed. After an unknown outcome, db.BatchOf returns the number for RepeatAppend.
+// changed. ErrConflict: the run has ended. After an unknown outcome, db.BatchOf returns the number for
+// RepeatAppend.
 func (r *Run) Append(ctx context.Context, records ...Record) error {
 	return r.RepeatAppend(ctx, 0, records...)
 }
@@ -175,17 +271,13 @@ func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) 
 func (r *Run) AppendTx(tx *db.Tx, records ...Record) error { return r.append(tx, 0, records) }
 
 func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
-	_, err := r.lock(tx)
+	err := r.HoldTx(tx)
 	if err == nil {
-		err = r.lease.HoldTx(tx)
+		_, err = r.store.appendTx(tx, Batch{
+			AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records, Repeat: repeat,
+		}, r.Epoch())
 	}
-	if err != nil {
-		return err
-	}
-	return r.store.AppendTx(tx, Batch{
-		AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records,
-		Repeat: repeat,
-	})
+	return err
 }
 
 // lock locks the run's row. Lock order: the run's row, then the lease's.
@@ -207,7 +299,7 @@ func (r *Run) EndTx(tx *db.Tx, t Termination) error {
 	if err := r.AppendTx(tx, Ended{RunID: r.ref.RunID, AgentID: r.ref.AgentID, Termination: t}); err != nil {
 		return err
 	}
-	return r.lease.ReleaseTx(tx)
+	return r.ReleaseTx(tx)
 }
 
 // Release releases the run and leaves it open; Resume can hold it again.
@@ -215,7 +307,8 @@ func (r *Run) Release(ctx context.Context) error {
 	return r.store.db.WriteEnd(ctx, "release run", r.ReleaseTx)
 }
 
-const sqlDisown = `UPDATE runs SET owner_id = NULL WHERE scope = ? AND run_id = ? AND agent_id = ?`
+const sqlRelease = `UPDATE runs SET epoch = NULL, owner_id = NULL
+	WHERE scope = ? AND run_id = ? AND agent_id = ? AND epoch = ?`
 
 // ReleaseTx is Release inside a transaction.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
@@ -224,14 +317,9 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 		err = r.lease.ReleaseTx(tx)
 	}
 	if err == nil {
-		_, err = tx.Exec(sqlDisown, scope, r.ref.RunID, r.ref.AgentID)
+		_, err = tx.Exec(sqlRelease, scope, r.ref.RunID, r.ref.AgentID, r.Epoch())
 	}
 	return err
-}
-
-// free reports whether the run is unheld.
-func free(tx *db.Tx, scope, key int64) (bool, error) {
-	return tx.Store().Unreserve(scope, leaseKind, leaseName(key))
 }
 
 func leaseName(key int64) string { return strconv.FormatInt(key, 10) }

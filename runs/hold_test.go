@@ -18,10 +18,10 @@ func TestBegin_RunHasOneHolder(t *testing.T) {
 	path := dbtest.Path(t)
 	s, other := storeAt(t, path), storeAt(t, path)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	first, err := s.Begin(t.Context(), started("r", "a", start))
+	first, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, first.Append(t.Context(), turn(0, "p"), turn(1, "q")))
-	if r, err := other.Begin(t.Context(), started("r", "a", start)); r != nil ||
+	if r, err := other.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{}); r != nil ||
 		!errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
 		t.Errorf("a second beginning gave %v, %v", r, err)
 	}
@@ -67,7 +67,7 @@ func TestARunThatEndsOrIsReleasedIsNobodys(t *testing.T) {
 	var held [3]*runs.Run
 	for i, agent := range []string{"a", "b", "c"} {
 		var err error
-		held[i], err = s.Begin(t.Context(), started("r", agent, start))
+		held[i], err = s.Begin(t.Context(), started("r", agent, start), runs.BeginOptions{})
 		must(t, err)
 	}
 	must(t, held[0].Release(t.Context()))
@@ -85,10 +85,10 @@ func TestARunThatEndsOrIsReleasedIsNobodys(t *testing.T) {
 
 func TestWhatWasBegunIsNotBegunAgain(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	r, err := s.Begin(t.Context(), started("r", "a", start))
+	r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, r.Release(t.Context()))
-	if r, err := s.Begin(t.Context(), started("r", "a", start)); r != nil || !errors.Is(err, db.ErrConflict) {
+	if r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{}); r != nil || !errors.Is(err, db.ErrConflict) {
 		t.Errorf("it was, though nobody holds it: %v, %v", r, err)
 	}
 	if got := kinds(t, s, "a", "r"); !slices.Equal(got, []string{"started"}) {
@@ -101,7 +101,7 @@ func TestRelease_OtherScopeStaysHeld(t *testing.T) {
 	var held [2]*runs.Run
 	for i, store := range []*runs.Store{s, runs.NewStore(d, runs.Options{Scope: "other"})} {
 		var err error
-		held[i], err = store.Begin(t.Context(), started("r", "a", start))
+		held[i], err = store.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 		must(t, err)
 	}
 	must(t, held[0].Release(t.Context()))
@@ -125,7 +125,7 @@ func TestDetachedRun_OutlivesItsProcess(t *testing.T) {
 	gone, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)
 	_, err = runs.NewStore(gone, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour, Detached: true}}).Begin(
-		t.Context(), started("r", "a", start))
+		t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, gone.Close())
 	if n, err := storeAt(t, path).Recover(t.Context()); n != 0 || err != nil {
@@ -135,7 +135,7 @@ func TestDetachedRun_OutlivesItsProcess(t *testing.T) {
 
 func TestAnAppendOfAHolderIsRepeatedOnce(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	r, err := s.Begin(t.Context(), started("r", "a", start))
+	r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, r.Append(t.Context(), turn(0, "p")))
 	must(t, r.RepeatAppend(t.Context(), batchOf(t, s, r.Ref()), turn(0, "p")))
@@ -228,10 +228,10 @@ func TestResume_TakesUpAnIncompleteRun(t *testing.T) {
 
 func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
-	r, err := s.Begin(t.Context(), started("released", "a", start))
+	r, err := s.Begin(t.Context(), started("released", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, r.Release(t.Context()))
-	_, err = s.Begin(t.Context(), started("from before", "a", start)) // held by a program that kept no mark
+	_, err = s.Begin(t.Context(), started("from before", "a", start), runs.BeginOptions{}) // held by a program that kept no mark
 	must(t, err)
 	must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error {
 		_, err := tx.Exec(`DELETE FROM run_append_keys
@@ -269,7 +269,7 @@ func TestPrune_EndsSilentRunsThatNobodyHolds(t *testing.T) {
 	for _, run := range []string{"seeds", "paused", "pinned", "kept"} {
 		must(t, left.WriteStarted(t.Context(), started(run, "a", start)))
 	}
-	_, err = left.Begin(t.Context(), started("held", "a", start))
+	_, err = left.Begin(t.Context(), started("held", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, gone.Close())
 	d := dbtest.OpenAt(t, path, db.Options{Now: clock.Now})
@@ -281,7 +281,7 @@ func TestPrune_EndsSilentRunsThatNobodyHolds(t *testing.T) {
 	}))
 	must(t, s.Pin(t.Context(), runs.RunRef{AgentID: "a", RunID: "pinned"}))
 	must(t, s.WriteStarted(t.Context(), started("alive", "a", start)))
-	_, err = s.Begin(t.Context(), started("working", "a", start))
+	_, err = s.Begin(t.Context(), started("working", "a", start), runs.BeginOptions{})
 	must(t, err)
 	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "imported"},
 		`{"record":"started","run_id":"imported","agent_id":"a","intent":"i","started_at":"2020-01-01T00:00:00Z"}`+

@@ -58,7 +58,7 @@ func importRecords(tx *db.Tx, scope int64, e tree.Entity, was *stored, records [
 		key, err := p.addRun(tx, scope)
 		return stored{key, lines}, err
 	}
-	_, err := p.appendToAny(tx, scope, nil)
+	_, _, err := p.appendToAny(tx, nil, scope, nil)
 	return stored{was.Row, was.Last + lines}, err
 }
 

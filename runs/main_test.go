@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"writer": writerProgram, "appender": appenderProgram})
+	dbtest.Main(m, map[string]dbtest.Program{"writer": writerProgram, "appender": appenderProgram, "hold": holdProgram})
 }

@@ -29,7 +29,9 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestTheStoreDoesWhatTheModelDoes,
 		TestAdoptionSparesRunsOfAnotherLivingProcess, TestAdopt_RerunCountsEachOnce,
 		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill,
-		TestBegin_RunHasOneHolder,
+		TestBegin_RunHasOneHolder, TestHeldRun_RefusesOtherProcesses, TestHeldRun_RefusesItsOwnProcess,
+		TestHeldRun_EndedTakesNoMore, TestHeldRun_ErrorsNameTheRun, TestBegin_SameKeyHoldsSameRun,
+		TestBegin_KeepsItsParent, TestAppend_SaysWhetherItWasRepeated,
 		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun,
 		TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds,
 		TestPrune_CancelledRunsFallUnderEachLimit,
@@ -51,7 +53,7 @@ func TestPostgresARunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 	run, err := runs.NewStore(beginner, runs.Options{Lease: db.LeaseTerms{
 		TTL:      time.Hour,
 		Detached: true,
-	}}).Begin(t.Context(), started("r", "a", start))
+	}}).Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, beginner.Close())
 	holder, remover := at(50*time.Minute), at(70*time.Minute)
@@ -82,8 +84,8 @@ func TestPostgres_FollowerOfMovedRunIsTold(t *testing.T) {
 	address := dbtest.Postgres(t)
 	writer := dbtest.OpenAt(t, address, db.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	must(t, runs.NewStore(writer, runs.Options{}).Append(t.Context(),
-		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started("r", "a", start)}}))
+	must(t, second(runs.NewStore(writer, runs.Options{}).Append(t.Context(),
+		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started("r", "a", start)}})))
 	must(t, writer.Close())
 	s := storeAt(t, address)
 	read, ended := make(chan struct{}, 1), make(chan error, 2)

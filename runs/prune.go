@@ -158,7 +158,7 @@ func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err
 			if *last >= db.Nanos(before) {
 				return true, nil
 			}
-			if held, err := rx.Store().IsReserved(scope, leaseKind, leaseName(run.Key)); held || err != nil {
+			if held, err := rx.Store().IsReserved(run.Epoch); held || err != nil {
 				return held, err
 			}
 			if run.OwnerID != nil {

@@ -106,7 +106,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 		for _, ref := range batch {
 			run, ends, err := e.judge(&tx.Rx, scope, ref)
 			if err == nil && ends {
-				ends, err = free(tx, scope, run.Key)
+				ends, err = tx.Store().Unreserve(run.Epoch)
 			}
 			if err != nil {
 				return err
@@ -114,7 +114,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			if !ends {
 				continue
 			}
-			switch err := endOrphan(tx, scope, ref, run.runState, at); {
+			switch err := e.store.endOrphan(tx, scope, ref, run.runState, at); {
 			case errors.Is(err, db.ErrInvalid):
 				refused = errors.Join(refused, err)
 			case err != nil:
@@ -154,7 +154,7 @@ func (r *runRow) isOthers(rx *db.Rx) (bool, error) {
 }
 
 // endOrphan appends an end to the run, with the ids that the run's started record names.
-func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
+func (s *Store) endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
 	end := Ended{
 		RunID: or(state.ShownRunID, ref.RunID), AgentID: or(state.ShownAgentID, ref.AgentID), EndedAt: at,
 	}
@@ -162,6 +162,6 @@ func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time)
 	if err != nil {
 		return err
 	}
-	_, err = p.appendToAny(tx, scope, nil)
+	_, _, err = p.appendToAny(tx, s, scope, nil)
 	return err
 }

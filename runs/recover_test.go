@@ -32,7 +32,7 @@ func writerProgram(args []string) error {
 		}
 		begin := func() error { return s.WriteStarted(ctx, started(run, "a", start)) }
 		if strings.HasPrefix(run, "held-") {
-			begin = func() error { _, err := s.Begin(ctx, started(run, "a", start)); return err }
+			begin = func() error { _, err := s.Begin(ctx, started(run, "a", start), runs.BeginOptions{}); return err }
 		}
 		if err := begin(); err != nil {
 			return err

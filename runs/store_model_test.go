@@ -128,7 +128,7 @@ func (m *modelled) append(rt *rapid.T) {
 		b.Key = fmt.Sprint("k", m.keys)
 		m.last = b
 	}
-	must(m.t, m.store.Append(m.t.Context(), b))
+	must(m.t, second(m.store.Append(m.t.Context(), b)))
 	must(m.t, m.model.appendRecords(b.AgentID, b.RunID, b.Records))
 }
 
@@ -140,7 +140,7 @@ func (m *modelled) appendAgain(rt *rapid.T) {
 	if m.last.Key == "" {
 		rt.Skip("nothing to repeat")
 	}
-	must(m.t, m.store.Append(m.t.Context(), m.last))
+	must(m.t, second(m.store.Append(m.t.Context(), m.last)))
 }
 
 func (m *modelled) importLines(rt *rapid.T) {

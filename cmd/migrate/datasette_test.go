@@ -35,7 +35,7 @@ func linked(t *testing.T) (file string) {
 			},
 		},
 	} {
-		if err := s.Append(t.Context(), b); err != nil {
+		if _, err := s.Append(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}

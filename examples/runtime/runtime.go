@@ -77,7 +77,7 @@ func (r *Runtime) Submit(ctx context.Context, task string) error {
 	}
 	err := r.file.Write(ctx, "submit task", func(tx *db.Tx) error {
 		started := runs.Started{RunID: task, AgentID: agentID, Intent: "do " + task, StartedAt: tx.Now()}
-		err := r.traces.AppendTx(tx, runs.Batch{
+		_, err := r.traces.AppendTx(tx, runs.Batch{
 			AgentID: agentID, RunID: task, Records: []runs.Record{started},
 			Key: "submit",
 		})
@@ -200,7 +200,7 @@ func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Cla
 			RunID: task, AgentID: agentID, EndedAt: tx.Now(),
 			Termination: runs.Termination{Outcome: &outcome},
 		}
-		if err := r.traces.AppendTx(tx, runs.Batch{
+		if _, err := r.traces.AppendTx(tx, runs.Batch{
 			AgentID: agentID, RunID: task,
 			Records: []runs.Record{ended},
 		}); err != nil {
@@ -224,7 +224,7 @@ func (r *Runtime) step(ctx context.Context, task string, lease *agents.Lease, st
 	tool, key := "think", fmt.Sprint("step ", step)
 	turn := runs.Turn{Index: uint64(step), Tool: &tool}
 	err := lease.Hold(ctx, "step", func(tx *db.Tx) error {
-		err := r.traces.AppendTx(tx, runs.Batch{
+		_, err := r.traces.AppendTx(tx, runs.Batch{
 			AgentID: agentID, RunID: task, Records: []runs.Record{turn},
 			Key: key,
 		})

@@ -59,6 +59,17 @@ func TakeUp[H any](ctx context.Context, in func(context.Context, string, func(*d
 	return held, err
 }
 
+// ByID gives an error of db about a lease the id of the item, if it names the number of the item's row.
+func ByID(err error, number, id string) error {
+	e, ok := errors.AsType[*db.Error](err)
+	if !ok || e.ID != number {
+		return err
+	}
+	about := *e
+	about.ID = id
+	return &about
+}
+
 // A Sweep ends what may be ended among many things, such as the leases of dead processes. It
 // searches in reads, which block nobody, and writes only to end what it found, after checking it
 // again.

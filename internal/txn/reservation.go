@@ -6,7 +6,8 @@ const (
     l.owner_id, l.lease_ttl, l.lease_until, l.lease_boot_id, l.lease_time_ns, l.lease_wall_until,
     coalesce(o.pid, 0) AS pid, coalesce(o.program, '') AS program
 FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
-	sqlReservationOf = ReservationSQL + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
+	sqlReservationOf      = ReservationSQL + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
+	sqlReservationOfEpoch = ReservationSQL + `WHERE l.epoch = ?`
 	// Compare-and-delete on the reservation we examined: a later one, or one that was renewed since,
 	// stays.
 	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
@@ -40,18 +41,28 @@ func (rx *Rx) FindReservation(scope int64, kind, name string) (row ReservationRo
 	return row, ok, err
 }
 
+// Reservation returns the reservation with this epoch, if there is one.
+func (rx *Rx) Reservation(epoch int64) (row ReservationRow, ok bool, err error) {
+	ok, err = rx.Find(&row, sqlReservationOfEpoch, epoch)
+	return row, ok, err
+}
+
 // TakeReservation removes a reservation, unless it was renewed since it was read, or is gone.
 func (tx *Tx) TakeReservation(epoch int64, until *int64) (taken bool, err error) {
 	n, err := tx.Exec(sqlTakeAway, epoch, until)
 	return n > 0, err
 }
 
-// IsReserved reports whether the resource of that kind and name has a reservation that is not over.
-func (rx *Rx) IsReserved(scope int64, kind, name string) (bool, error) {
+// IsReserved reports whether a row that names this epoch is held: there is such a reservation, and it is
+// not over. nil names none.
+func (rx *Rx) IsReserved(epoch *int64) (bool, error) {
+	if epoch == nil {
+		return false, nil
+	}
 	// Read the clock before the statements: the process may be paused after one, and the reservation
 	// renewed meanwhile.
 	rx.BootTime()
-	held, ok, err := rx.FindReservation(scope, kind, name)
+	held, ok, err := rx.Reservation(*epoch)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -59,13 +70,16 @@ func (rx *Rx) IsReserved(scope int64, kind, name string) (bool, error) {
 	return err == nil && !state.Over(), err
 }
 
-// Unreserve reports whether the resource is unheld, for a caller that is about to remove what
-// belongs to it. It removes a reservation that is over, so that its holder, who may be about to
-// renew it, finds it lost.
-func (tx *Tx) Unreserve(scope int64, kind, name string) (free bool, err error) {
+// Unreserve reports whether a row that names this epoch is unheld, for a caller that is about to remove
+// what belongs to it. It removes a reservation that is over, so that its holder, which may be about to
+// renew it, finds it lost. nil names none.
+func (tx *Tx) Unreserve(epoch *int64) (free bool, err error) {
+	if epoch == nil {
+		return true, nil
+	}
 	tx.BootTime() // as in IsReserved
 	for {
-		held, ok, err := tx.FindReservation(scope, kind, name)
+		held, ok, err := tx.Reservation(*epoch)
 		if err != nil || !ok {
 			return err == nil, err
 		}

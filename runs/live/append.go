@@ -40,7 +40,8 @@ const opAppend = "record live events"
 // not read the run's texts, unless an event changes them.
 //
 // db.ErrNotFound: there is no such run, or a cap on runs removed it. db.ErrInvalid: an event was
-// not made by NewEvent, or the run has no sequence left.
+// not made by NewEvent, or the run has no sequence left. db.ErrConflict: the run is held, and the
+// *db.ReservedError names the holder; [Run.Append] writes under the lease.
 func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
 	err = s.write(ctx, writing(s.db, b.Events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
@@ -74,13 +75,13 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *runR
 	}
 	row, err = lockedRow(tx, opAppend, scope, runID)
 	if err == nil {
-		a, err = s.appendTo(tx, row, b)
+		a, err = s.appendTo(tx, row, b, false)
 	}
 	return row, a, err
 }
 
-// appendTo is append for a locked row.
-func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
+// appendTo is append for a locked row, which the caller holds by a lease or not.
+func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch, held bool) (Appended, error) {
 	a := Appended{First: row.count(), Status: RunStatus(row.Status)}
 	if b.Repeat != 0 {
 		first, done, err := row.findBatch(&tx.Rx, b.Repeat)
@@ -89,13 +90,21 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch) (Appended, error) {
 			return a, err
 		}
 	}
+	var digest []byte
 	if b.Key != "" {
-		digest := b.digest()
+		digest = b.digest()
 		first, done, err := repeated(&tx.Rx, row.Key, b.Key, digest)
 		if err != nil || done {
 			a.First, a.Repeated = first, true
 			return a, err
 		}
+	}
+	if !held {
+		if err := s.free(tx, opAppend, row); err != nil {
+			return a, err
+		}
+	}
+	if b.Key != "" {
 		if err := addKey(tx, row, b.Key, digest); err != nil {
 			return a, err
 		}

@@ -28,9 +28,10 @@ func countOut(tx *db.Tx, scope, runs int64) error {
 	return err
 }
 
-// dropOldest enforces the cap on runs, and removes those added first. It stores how far it read, so
-// that a small scope does not read past the runs of large ones each time.
-func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
+// dropOldest enforces the cap on runs after a run was added, and removes those added first. Runs that
+// are held and the added one stay, so the scope may hold more. It stores how far it read, so that a
+// small scope does not read past the runs of large ones each time.
+func (s *Store) dropOldest(tx *db.Tx, scope, added int64) error {
 	var counts struct {
 		Runs   int64 `db:"runs"`
 		Oldest int64 `db:"oldest"` // no run has a lower key
@@ -38,19 +39,29 @@ func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 	if _, err := tx.Find(&counts, sqlCounts, scope); err != nil {
 		return err
 	}
-	left := fullBudget()
-	for n := min(over(s.caps.runs, counts.Runs), removedRuns); n > 0; n-- {
-		row, found, err := queryRow(&tx.Rx, sqlOldest, counts.Oldest, scope)
-		if err == nil && found && row.Key > counts.Oldest {
-			_, err = tx.Exec(sqlMoveUp, row.Key, scope)
-		}
-		if err == nil && found {
-			err = row.remove(tx, &left)
-		}
-		if err != nil || !found {
+	left, excess, first := fullBudget(), over(s.caps.runs, counts.Runs), counts.Oldest
+	for n := 0; excess > 0 && n < removedRuns; n++ {
+		row, found, err := queryRow(&tx.Rx, sqlOldest, first, scope)
+		if err != nil || !found || row.Key == added {
 			return err
 		}
-		counts.Oldest = row.Key
+		if first == counts.Oldest && row.Key > first {
+			if _, err = tx.Exec(sqlMoveUp, row.Key, scope); err != nil {
+				return err
+			}
+			counts.Oldest = row.Key
+		}
+		free, err := tx.Store().Unreserve(row.Epoch)
+		if err == nil && free {
+			excess--
+			err = row.remove(tx, &left)
+		}
+		if err != nil {
+			return err
+		}
+		if first = row.Key; !free {
+			first++
+		}
 	}
 	return nil
 }

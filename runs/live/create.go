@@ -27,7 +27,10 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 		if run, err = created(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
-		there, found, err := findRow(&tx.Rx, scope, id)
+		there, found, err := findLocked(tx, scope, id)
+		if err == nil && found {
+			err = s.free(tx, opCreate, there)
+		}
 		if err == nil && found {
 			left := fullBudget()
 			err = there.remove(tx, &left)
@@ -89,7 +92,7 @@ func (s *Store) add(tx *db.Tx, scope int64, run RunSnapshot) error {
 		err = countIn(tx, scope, 1, row.Key)
 	}
 	if err == nil && s.caps.runs != nil {
-		err = s.dropOldest(tx, scope)
+		err = s.dropOldest(tx, scope, row.Key)
 	}
 	return err
 }

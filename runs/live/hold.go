@@ -10,13 +10,14 @@ import (
 )
 
 // A Run is a live run that this process holds by a lease: no other holder can take it, and writes
-// of a stale holder are refused. Marks, such as MarkCancelled, need no lease. Its methods are safe
-// for concurrent use.
+// of others and of a stale holder are refused. A mark, such as MarkCancelled, needs no lease and ends
+// this one. Its methods are safe for concurrent use.
 type Run struct {
-	store *Store
-	id    string
-	key   int64
-	lease *db.Lease
+	store    *Store
+	id       string
+	key      int64
+	lease    *db.Lease
+	borrowed bool // the lease is another store's, which releases it
 }
 
 // A Start describes the run that Begin adds.
@@ -35,6 +36,7 @@ const (
 	opReattach = "reattach live run"
 	opHeld     = "append to held live run"
 	opEnd      = "end live run"
+	opHold     = "hold live run"
 	opRelease  = "release live run"
 )
 
@@ -79,31 +81,72 @@ func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 	return s.hold(tx, opResume, runID)
 }
 
-func (s *Store) hold(tx *db.Tx, op, runID string) (r *Run, err error) {
+// HoldTx holds a free run under a lease that holds something else already, such as that of the run's
+// trace (runs.Run.Lease): it ends with that lease. Release and End free the run and leave the lease to
+// its owner. Errors are as for Resume, and db.ErrLeaseLost if the lease does not hold.
+func (s *Store) HoldTx(tx *db.Tx, runID string, lease *db.Lease) (*Run, error) {
+	if err := lease.HoldTx(tx); err != nil {
+		return nil, named(opHold, runID, err)
+	}
+	return s.holdWith(tx, opHold, runID, func(*runRow) (*db.Lease, bool, error) { return lease, true, nil })
+}
+
+func (s *Store) hold(tx *db.Tx, op, runID string) (*Run, error) {
+	return s.holdWith(tx, op, runID, func(row *runRow) (*db.Lease, bool, error) {
+		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key),
+			db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
+		if err == nil {
+			lease.Call(runID)
+		}
+		return lease, false, err
+	})
+}
+
+// holdWith holds a free run under the lease that take returns.
+func (s *Store) holdWith(tx *db.Tx, op, runID string, take func(*runRow) (l *db.Lease, borrowed bool, err error),
+) (r *Run, err error) {
 	err = s.inside(tx, op, runID, func(scope int64) error {
 		row, err := lockedRow(tx, op, scope, runID)
 		if err == nil && RunStatus(row.Status) == Cancelled {
 			err = fmt.Errorf("%w: it was cancelled", db.ErrConflict)
 		}
-		if err != nil {
-			return err
-		}
-		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key),
-			db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
-		if err != nil {
-			return err
-		}
-		r = &Run{store: s, id: runID, key: row.Key, lease: lease}
-		var owner any // none for a lease that outlives the process
-		if !s.lease.Detached {
-			owner, err = tx.Store().Owner()
-		}
 		if err == nil {
-			_, err = tx.Exec(sqlOwn, owner, row.Key)
+			err = s.free(tx, op, row)
 		}
+		if err != nil {
+			return err
+		}
+		lease, borrowed, err := take(row)
+		if err != nil {
+			return err
+		}
+		r = &Run{store: s, id: runID, key: row.Key, lease: lease, borrowed: borrowed}
+		_, err = tx.Exec(sqlHold, lease.Epoch(), row.Key)
 		return err
 	})
 	return r, err
+}
+
+const (
+	// The owner of a lease that outlives its process is NULL.
+	sqlHold = `UPDATE live_runs SET epoch = ?1, owner_id = (SELECT owner_id FROM leases WHERE epoch = ?1)
+	WHERE key = ?2`
+	// Compare-and-set on the lease that was examined.
+	sqlFree = `UPDATE live_runs SET epoch = NULL, owner_id = NULL WHERE key = ? AND epoch = ?`
+)
+
+// free returns db.ErrConflict, with the holder, if the run is held. It clears what a lease that is over
+// left in the run's row, which is locked.
+func (s *Store) free(tx *db.Tx, op string, row *runRow) error {
+	if row.Epoch == nil {
+		return nil
+	}
+	err := db.FreeTx(tx, s.scope, row.Epoch, db.Error{Op: op, Entity: "live run", ID: row.RunID})
+	if err == nil {
+		_, err = tx.Exec(sqlFree, row.Key, *row.Epoch)
+		row.Epoch, row.Owner = nil, nil
+	}
+	return err
 }
 
 func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
@@ -120,8 +163,9 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, 
 	}
 	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(at.Key), epoch)
 	if err != nil {
-		return nil, named(opReattach, runID, err)
+		return nil, named(opReattach, runID, stores.ByID(err, leaseName(at.Key), runID))
 	}
+	lease.Call(runID)
 	return &Run{store: s, id: runID, key: at.Key, lease: lease}, nil
 }
 
@@ -154,26 +198,41 @@ func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a
 func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
 
 // append returns db.ErrLeaseLost if this handle no longer holds the run: another holder has it, or
-// it was removed or replaced. Lock order: the run's row, then the lease's.
+// it was removed or replaced.
 func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
 	b := Batch{Events: events, Repeat: repeat}
-	err = r.store.inside(tx, opHeld, r.id, func(scope int64) error {
-		row, found, err := findLocked(tx, scope, r.id)
-		if err == nil {
-			err = r.lease.HoldTx(tx)
-		}
-		if err == nil && (!found || row.Key != r.key) {
-			err = fmt.Errorf("%w: the run was removed or replaced", db.ErrLeaseLost)
-		}
+	err = r.locked(tx, opHeld, func(row *runRow, found bool) error {
+		err := r.check(row, found)
 		if err == nil {
 			err = b.check()
 		}
 		if err == nil {
-			a, err = r.store.appendTo(tx, row, b)
+			a, err = r.store.appendTo(tx, row, b, true)
 		}
 		return err
 	})
 	return orZero(a, err)
+}
+
+// locked runs fn with the lease held and the run's row locked. Lock order: the lease of a trace, the
+// run's row, the run's own lease.
+func (r *Run) locked(tx *db.Tx, op string, fn func(row *runRow, found bool) error) error {
+	return r.store.inside(tx, op, r.id, func(scope int64) (err error) {
+		if r.borrowed {
+			err = r.lease.HoldTx(tx)
+		}
+		if err != nil {
+			return err
+		}
+		row, found, err := findLocked(tx, scope, r.id)
+		if err == nil && !r.borrowed {
+			err = r.lease.HoldTx(tx)
+		}
+		if err == nil {
+			err = fn(row, found)
+		}
+		return err
+	})
 }
 
 // End records the run's last events, such as AgentEnd, and releases it. db.ErrLeaseLost is as for
@@ -197,18 +256,33 @@ func (r *Run) Release(ctx context.Context) error {
 
 // ReleaseTx is Release inside the caller's transaction.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
-	err := tx.Store().Of(r.store.db.Store())
-	if err == nil {
-		err = tx.Store().Lock(sqlLockRow, r.key)
-	}
-	if err == nil {
-		err = r.lease.ReleaseTx(tx)
-	}
-	if err == nil {
-		_, err = tx.Exec(sqlOwn, nil, r.key)
-	}
-	return err
+	return r.locked(tx, opRelease, func(row *runRow, found bool) error {
+		var err error
+		if r.borrowed {
+			err = r.check(row, found)
+		} else {
+			err = r.lease.ReleaseTx(tx)
+		}
+		if err == nil {
+			_, err = tx.Exec(sqlFree, r.key, r.Epoch())
+		}
+		return err
+	})
 }
 
-// sqlOwn sets the process that holds a run; NULL means none.
-const sqlOwn = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
+// HoldTx returns db.ErrLeaseLost if this handle does not hold the run in tx. If it does, no other call
+// can take the run away before tx ends.
+func (r *Run) HoldTx(tx *db.Tx) error {
+	return r.locked(tx, opHold, r.check)
+}
+
+// check returns db.ErrLeaseLost if the row, as it is now, is not held by this handle.
+func (r *Run) check(row *runRow, found bool) error {
+	switch {
+	case !found || row.Key != r.key:
+		return fmt.Errorf("%w: the run was removed or replaced", db.ErrLeaseLost)
+	case row.Epoch == nil || *row.Epoch != r.Epoch():
+		return fmt.Errorf("%w: the run was released, or is with another holder", db.ErrLeaseLost)
+	}
+	return nil
+}

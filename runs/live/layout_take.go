@@ -268,6 +268,13 @@ func (b *taking) element(i int) error {
 			"ours stays", id))
 		return nil
 	}
+	if held, err := b.tx.Store().IsReserved(ours.Epoch); err != nil {
+		return err
+	} else if held {
+		b.kept = true
+		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and is held here: ours stays", id))
+		return nil
+	}
 	var copies [][]byte
 	if err := b.tx.Select(&copies, sqlCopiesOf, ours.Key); err != nil {
 		return err

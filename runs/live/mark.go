@@ -1,6 +1,10 @@
 package live
 
-import "selvedge/db"
+import (
+	"errors"
+
+	"selvedge/db"
+)
 
 const (
 	opFail   = "mark live run failed"
@@ -9,9 +13,12 @@ const (
 
 // MarkFailedTx is MarkFailed inside the caller's transaction.
 func (s *Store) MarkFailedTx(tx *db.Tx, runID, message string) (run RunSnapshot, found bool, err error) {
+	if err := checkText("error", &message); err != nil {
+		return run, false, named(opFail, runID, err)
+	}
 	return s.mark(tx, opFail, runID, func(row *runRow) error {
-		if err := checkText("error", &message); err != nil || RunStatus(row.Status) == Cancelled {
-			return err
+		if RunStatus(row.Status) == Cancelled {
+			return nil
 		}
 		row.Status = string(Failed)
 		if err := row.changeTexts(tx, func(t *runTexts) { t.Error = &message }); err != nil {
@@ -29,15 +36,31 @@ func (s *Store) MarkCancelledTx(tx *db.Tx, runID string) (run RunSnapshot, found
 	})
 }
 
+const (
+	// Before the run's row is locked: its holder has the lease of a trace first.
+	sqlEndTraceLease = `DELETE FROM leases WHERE kind <> '` + leaseKind + `'
+	AND epoch = (SELECT epoch FROM live_runs WHERE scope = ? AND run_id = ?)`
+	sqlEndLease = `DELETE FROM leases WHERE epoch = ?`
+)
+
+// mark changes the run from outside and ends the lease by which it is held.
 func (s *Store) mark(tx *db.Tx, why, runID string, change func(*runRow) error) (run RunSnapshot, found bool,
 	err error,
 ) {
 	err = s.inside(tx, why, runID, func(scope int64) error {
+		if err := tx.Store().Queue(sqlEndTraceLease, scope, runID); err != nil {
+			return err
+		}
 		row, ok, err := findLocked(tx, scope, runID)
 		if err != nil || !ok {
 			return err
 		}
-		if err := change(row); err != nil {
+		err = change(row)
+		if err == nil && row.Epoch != nil {
+			err = errors.Join(tx.Store().Queue(sqlEndLease, *row.Epoch),
+				tx.Store().Queue(sqlFree, row.Key, *row.Epoch))
+		}
+		if err != nil {
 			return err
 		}
 		whole, err := row.whole(&tx.Rx)

@@ -24,17 +24,22 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 }
 
 // sqlEndedRuns returns the runs that ended before a time, or at it with a lower key, newest first.
-const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes
+const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes, epoch
 	FROM live_runs
 WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?)
 	ORDER BY updated_at DESC, key DESC LIMIT ?`
 
 func endedRuns(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
-	err = rx.Select(&list, sqlEndedRuns, scope, after.At, after.Key, limit)
-	for i := range list {
+	var rows []struct {
+		stores.Ended
+		Epoch *int64 `db:"epoch"`
+	}
+	err = rx.Select(&rows, sqlEndedRuns, scope, after.At, after.Key, limit)
+	for i := range rows {
 		if err == nil {
-			list[i].Held, err = rx.Store().IsReserved(scope, leaseKind, leaseName(list[i].Key))
+			rows[i].Held, err = rx.Store().IsReserved(rows[i].Epoch)
 		}
+		list = append(list, rows[i].Ended)
 	}
 	return list, err
 }
@@ -45,7 +50,7 @@ func removeEnded(tx *db.Tx, run stores.Ended, share int64) (stores.Removal, int6
 	if err != nil || !found || !RunStatus(row.Status).Ended() || row.UpdatedAt != run.At {
 		return stores.Kept, 0, err
 	}
-	if free, err := tx.Store().Unreserve(row.Scope, leaseKind, leaseName(row.Key)); err != nil || !free {
+	if free, err := tx.Store().Unreserve(row.Epoch); err != nil || !free {
 		return stores.Kept, 0, err
 	}
 	left := fullBudget()

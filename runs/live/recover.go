@@ -13,7 +13,9 @@ const (
 
 	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key
 		LIMIT ` + paging.BoundLimit
-	sqlTakeAway = `UPDATE live_runs SET owner_id = NULL WHERE key = ? AND owner_id = ?`
+	sqlTakeAway = `UPDATE live_runs SET owner_id = NULL, epoch = NULL WHERE key = ? AND owner_id = ?`
+	// The owner is dead, so no renewal is in progress. The lease of a trace is left to its store.
+	sqlDropLease = `DELETE FROM leases WHERE epoch = ? AND kind = '` + leaseKind + `'`
 )
 
 // recovering is how many runs one transaction judges.
@@ -63,7 +65,7 @@ func release(tx *db.Tx, keys []int64) (released int, err error) {
 			n, err = tx.Exec(sqlTakeAway, key, row.Owner)
 		}
 		if err == nil && n > 0 {
-			_, err = tx.Store().Unreserve(row.Scope, leaseKind, leaseName(key))
+			_, err = tx.Exec(sqlDropLease, row.Epoch)
 		}
 		if err != nil {
 			return released, err

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"fmt"
 
 	"selvedge/db"
 )
@@ -28,11 +27,7 @@ func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 		if err != nil {
 			return err
 		}
-		free, err := tx.Store().Unreserve(scope, leaseKind, leaseName(row.Key))
-		if err == nil && !free {
-			err = fmt.Errorf("%w: somebody holds the run", db.ErrConflict)
-		}
-		if err != nil {
+		if err := s.free(tx, opDelete, row); err != nil {
 			return err
 		}
 		left := fullBudget()

@@ -14,6 +14,8 @@ import (
 const (
 	opReplace    = "replace live records"
 	sqlRowsByKey = selectWhole + `WHERE r.scope = ? ORDER BY r.key`
+	sqlHeldRows  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.epoch IS NOT NULL
+	ORDER BY r.key`
 )
 
 // replace replaces the runs of the scope with a list, in order of creation.
@@ -189,6 +191,9 @@ func (r *replacement) swap(tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkHolders(tx, scope); err != nil {
+		return err
+	}
 	left, lastKept := fullBudget(), int64(0)
 	for i := range r.kept {
 		if err := unchanged(tx, &r.kept[i]); err != nil {
@@ -217,6 +222,27 @@ func (r *replacement) swap(tx *db.Tx) error {
 		}
 	}
 	return countIn(tx, scope, len(r.added), r.added[0].row.Key)
+}
+
+// checkHolders returns db.ErrConflict if a run that would be removed is held.
+func (r *replacement) checkHolders(tx *db.Tx, scope int64) error {
+	var rows []runRow
+	if err := tx.Select(&rows, sqlHeldRows, scope); err != nil || len(rows) == 0 {
+		return err
+	}
+	kept := make(map[int64]bool, len(r.kept))
+	for i := range r.kept {
+		kept[r.kept[i].Key] = true
+	}
+	for i := range rows {
+		if kept[rows[i].Key] {
+			continue
+		}
+		if err := r.store.free(tx, opReplace, &rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unchanged returns errChanged if a run changed since it was compared.

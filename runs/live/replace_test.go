@@ -375,7 +375,10 @@ func TestCap_RemovedRunLeavesNothing(t *testing.T) {
 	store := live.NewStore(d, live.Options{MaxRuns: new(uint64(1))})
 	for name, add := range map[string]func(id string) error{
 		"Begin": func(id string) error {
-			_, err := store.Begin(t.Context(), live.Start{ID: id, SessionID: "s"})
+			r, err := store.Begin(t.Context(), live.Start{ID: id, SessionID: "s"})
+			if err == nil {
+				err = r.Release(t.Context())
+			}
 			return err
 		},
 		"ReserveRunWithID": func(id string) error {

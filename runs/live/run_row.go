@@ -37,6 +37,7 @@ type runRow struct {
 	Places          *int64  `db:"places"`
 	FirstPlace      int64   `db:"first_place"`
 	Owner           *int64  `db:"owner_id"` // process that holds the run; not in the checksum
+	Epoch           *int64  `db:"epoch"`    // of the lease by which it is held; not in the checksum
 
 	indexed string // the status of the row in the file and in its index
 }
@@ -68,7 +69,7 @@ type wholeRow struct {
 const (
 	rowColumns = `r.key, r.scope, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms,
 	r.updated_at, r.updated_at_ms, r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes,
-	r.places, r.first_place, r.owner_id`
+	r.places, r.first_place, r.owner_id, r.epoch`
 	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
 	sqlLockRow  = `SELECT key FROM live_runs WHERE key = ?`
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`

@@ -40,7 +40,7 @@ func kinds(d *db.DB) map[string]kind {
 	return map[string]kind{
 		"runs": {
 			make: func(ctx context.Context, id string) (func(*db.Tx) error, error) {
-				r, err := rs.Begin(ctx, runs.Started{RunID: id, AgentID: id})
+				r, err := rs.Begin(ctx, runs.Started{RunID: id, AgentID: id}, runs.BeginOptions{})
 				if err == nil {
 					err = r.Append(ctx, turn("one"), turn("two"))
 				}

@@ -78,7 +78,7 @@ func (x *trial) prepare(t *testing.T, d *db.DB, writers ...string) {
 		}
 		for _, name := range names {
 			ref := sharedRun(name)
-			r, err := rs.BeginTx(tx, runs.Started{AgentID: ref.AgentID, RunID: ref.RunID})
+			r, err := rs.BeginTx(tx, runs.Started{AgentID: ref.AgentID, RunID: ref.RunID}, runs.BeginOptions{})
 			if err != nil {
 				return err
 			}

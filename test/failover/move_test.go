@@ -38,7 +38,7 @@ func toBeMoved(t *testing.T) (path string) {
 	err := d.Write(t.Context(), "fill", func(tx *db.Tx) error {
 		for n := range movedRuns {
 			name := fmt.Sprint("moved-", n)
-			r, err := rs.BeginTx(tx, runs.Started{AgentID: "agent", RunID: name})
+			r, err := rs.BeginTx(tx, runs.Started{AgentID: "agent", RunID: name}, runs.BeginOptions{})
 			if err != nil {
 				return err
 			}

@@ -156,7 +156,7 @@ func (w *writer) streams(ctx context.Context) (lanes []func()) {
 			if key != "" {
 				b.Key = key + text
 			}
-			return rs.Append(ctx, b)
+			return second(rs.Append(ctx, b))
 		}
 	}
 	appendLive := func(id string) func(string, int64) error {
@@ -386,10 +386,10 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 						if err := h.hold(tx); err != nil {
 							return err
 						}
-						return rs.AppendTx(tx, runs.Batch{
+						return second(rs.AppendTx(tx, runs.Batch{
 							AgentID: "agent", RunID: logOf(lane).RunID,
 							Records: []runs.Record{turn(text)},
-						})
+						}))
 					})
 					if err == nil {
 						w.say(acked, name, text, looked)

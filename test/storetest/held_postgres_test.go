@@ -372,8 +372,8 @@ func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 func TestPostgres_ResumedRunHasOneHolder(t *testing.T) {
 	handles := twoHandles(t)
 	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
-	done(t, runs.NewStore(handles[0], runs.Options{}).Append(t.Context(),
-		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}}))
+	done(t, second(runs.NewStore(handles[0], runs.Options{}).Append(t.Context(),
+		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}})))
 	_, err := live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
 	done(t, err)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}

@@ -82,9 +82,9 @@ func TestPostgres_MixedTurnsAreDense(t *testing.T) {
 			}},
 		}
 		if !inside {
-			return stores[d].Append(t.Context(), b)
+			return second(stores[d].Append(t.Context(), b))
 		}
-		return d.Write(t.Context(), "append", func(tx *db.Tx) error { return stores[d].AppendTx(tx, b) })
+		return d.Write(t.Context(), "append", func(tx *db.Tx) error { return second(stores[d].AppendTx(tx, b)) })
 	})
 	seen := map[uint64]bool{}
 	records := int64(0)
@@ -376,14 +376,14 @@ func TestPostgres_ReplacingRunIsLockedToo(t *testing.T) {
 		ref := runs.RunRef{AgentID: "a", RunID: fmt.Sprintf("r-%d", tries)}
 		started := runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, StartedAt: time.Unix(1, 0)}
 		ended := runs.Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: time.Unix(2, 0)}
-		done(t, store.Append(t.Context(), runs.Batch{
+		done(t, second(store.Append(t.Context(), runs.Batch{
 			AgentID: ref.AgentID, RunID: ref.RunID,
 			Records: []runs.Record{started, ended},
-		}))
+		})))
 		if err := replaced(t, handles[0], func(tx *db.Tx) error {
 			err := store.DeleteTx(tx, ref)
 			if err == nil {
-				err = store.AppendTx(tx, runs.Batch{
+				_, err = store.AppendTx(tx, runs.Batch{
 					AgentID: ref.AgentID, RunID: ref.RunID,
 					Records: []runs.Record{started},
 				})
@@ -391,7 +391,7 @@ func TestPostgres_ReplacingRunIsLockedToo(t *testing.T) {
 			return err
 		}, func() {
 			if err := handles[1].WriteLocked(t.Context(), "append", func(tx *db.Tx) error {
-				err := other.AppendTx(tx, runs.Batch{
+				_, err := other.AppendTx(tx, runs.Batch{
 					AgentID: ref.AgentID, RunID: ref.RunID, Key: "k",
 					Records: []runs.Record{runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}},
 				})

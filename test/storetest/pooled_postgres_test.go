@@ -42,9 +42,9 @@ func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
 			}
 		}
 		if inside {
-			return d.Write(t.Context(), "append", func(tx *db.Tx) error { return store.AppendTx(tx, b) })
+			return d.Write(t.Context(), "append", func(tx *db.Tx) error { return second(store.AppendTx(tx, b)) })
 		}
-		return store.Append(t.Context(), b)
+		return second(store.Append(t.Context(), b))
 	})
 	run, err := runs.NewStore(handles[1], runs.Options{}).Get(t.Context(), ref)
 	done(t, err)

@@ -34,7 +34,7 @@ func freeRun(ctx context.Context, d *db.DB, s *runs.Store, ref runs.RunRef) erro
 }
 
 func freeRunTx(tx *db.Tx, s *runs.Store, ref runs.RunRef) error {
-	r, err := s.BeginTx(tx, startedRun(ref))
+	r, err := s.BeginTx(tx, startedRun(ref), runs.BeginOptions{})
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.F
 		newest: true,
 		began:  func(r runs.RunSummary) time.Time { return r.StartedAt }, unit: time.Nanosecond,
 		end: func(ctx context.Context, ref runs.RunRef) error {
-			return s.Append(ctx,
-				batchOf(ref, endedRun(ref)))
+			return second(s.Append(ctx,
+				batchOf(ref, endedRun(ref))))
 		},
 		prune: s.Prune, pins: s,
 		big: func(ctx context.Context, n int, text string) (runs.RunRef, error) {
@@ -99,25 +99,25 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 			return s.Delete(ctx, ref)
 		},
 		end: func(ctx context.Context, ref runs.RunRef) error {
-			return s.Append(ctx,
-				batchOf(ref, endedRun(ref)))
+			return second(s.Append(ctx,
+				batchOf(ref, endedRun(ref))))
 		}, began: string(runs.StatusInProgress), ended: string(runs.StatusCompleted), heavy: true,
 		append: func(tx *db.Tx, ref runs.RunRef, texts ...string) error {
-			return s.AppendTx(tx, batchOf(ref, turnsOf(texts...)...))
+			return second(s.AppendTx(tx, batchOf(ref, turnsOf(texts...)...)))
 		},
 		spoil: func(tx *db.Tx, ref runs.RunRef) error {
-			return s.AppendTx(tx, batchOf(ref, append(turnsOf("whole"),
-				runs.Turn{Parameters: json.RawMessage("{")})...))
+			return second(s.AppendTx(tx, batchOf(ref, append(turnsOf("whole"),
+				runs.Turn{Parameters: json.RawMessage("{")})...)))
 		},
 		repeat: func(tx *db.Tx, ref runs.RunRef, batch int64, texts ...string) error {
 			b := batchOf(ref, turnsOf(texts...)...)
 			b.Repeat = batch
-			return s.AppendTx(tx, b)
+			return second(s.AppendTx(tx, b))
 		},
 		keyed: func(tx *db.Tx, ref runs.RunRef, key string, texts ...string) error {
 			b := batchOf(ref, turnsOf(texts...)...)
 			b.Key = key
-			return s.AppendTx(tx, b)
+			return second(s.AppendTx(tx, b))
 		},
 		follow: s.Follow,
 		followAll: func(ctx context.Context, status string) iter.Seq2[runs.Followed, error] {
@@ -147,7 +147,7 @@ func heldRuns(d *db.DB, scope string) holds {
 	return holds{
 		add: func(ctx context.Context, name string) error { return freeRun(ctx, d, s, ref(name)) },
 		begin: func(ctx context.Context, name string) (holding, bool, error) {
-			return held(s.Begin(ctx, startedRun(ref(name))))
+			return held(s.Begin(ctx, startedRun(ref(name)), runs.BeginOptions{}))
 		},
 		status: func(ctx context.Context, name string) (string, error) {
 			run, err := s.Get(ctx, ref(name))
@@ -184,7 +184,7 @@ func valuesOfRuns(_ *testing.T, d *db.DB, scope string) []kept {
 		return kept{
 			name: name, json: isJSON, refuses: refuses,
 			put: func(ctx context.Context, n int, value string) error {
-				return s.Append(ctx, batchOf(nthRun(n), put(value)))
+				return second(s.Append(ctx, batchOf(nthRun(n), put(value))))
 			},
 			get: func(ctx context.Context, n int) (string, error) {
 				for record, err := range s.Trace(ctx, nthRun(n)) {

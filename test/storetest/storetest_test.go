@@ -59,11 +59,11 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 			[]runs.Turn{{Parameters: []byte(`{bad`)}}),
 		"a run's end": traces.WriteEnded(ctx,
 			runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Status: "success"}}),
-		"a run's parent": traces.Append(ctx,
+		"a run's parent": second(traces.Append(ctx,
 			runs.Batch{
 				AgentID: "a", RunID: "r", Parent: runs.RunRef{AgentID: "a", RunID: "r"},
 				Records: []runs.Record{runs.Started{}},
-			}),
+			})),
 		"a run's status": second(traces.Page(ctx, runs.Filter{Statuses: []runs.RunStatus{"x"}},
 			db.At{})),
 		"the beginning of runs": second(traces.Find(ctx, nul, 0)),
@@ -123,3 +123,5 @@ func told[T any](items iter.Seq2[T, error]) error {
 	}
 	return nil
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -90,7 +90,7 @@ func heldScript() script {
 		r, err := traces(s).Begin(ctx, runs.Started{
 			RunID: run, AgentID: agent, Intent: "be tortured",
 			StartedAt: theClock(),
-		})
+		}, runs.BeginOptions{})
 		s.kept[run] = r
 		return err
 	}
@@ -244,7 +244,7 @@ func turnsOp(run, name string, n, size int) op {
 			for _, t := range turns(name, n, size) {
 				b.Records = append(b.Records, t)
 			}
-			return traces(s).Append(ctx, b)
+			return second(traces(s).Append(ctx, b))
 		},
 	}
 }
@@ -259,11 +259,11 @@ func keyedOp(run, key string) op {
 	return op{
 		name: "append twice with a key",
 		do: func(ctx context.Context, s *session) error {
-			first := traces(s).Append(ctx, batch)
+			_, first := traces(s).Append(ctx, batch)
 			if errors.Is(first, db.ErrOutcomeUnknown) {
 				return first
 			}
-			if second := traces(s).Append(ctx, batch); first != nil {
+			if _, second := traces(s).Append(ctx, batch); first != nil {
 				return second
 			}
 			return nil
@@ -350,3 +350,5 @@ func count[T any](list []T, err error) func(want int) (trace, error) {
 		return trace(fmt.Sprintf("%d in place of %d", len(list), want)), nil
 	}
 }
+
+func second[T any](_ T, err error) error { return err }
