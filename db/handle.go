@@ -98,9 +98,19 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 	return h.lease.Named(op, err)
 }
 
+// read reads whether the lease holds.
+func (h *Handle) read(ctx context.Context) error {
+	op := "keep " + h.lease.Noun
+	return h.db.Read(ctx, op, func(rx *Rx) error {
+		_, err := h.lease.Held(rx, op, rx.in.BootTime)
+		return err
+	})
+}
+
 // Keep renews the lease in the background, each time a third of its TTL has passed and at least
 // once a minute. The returned context ends when ctx does, when stop is called, and when the lease
-// is lost; context.Cause is then an ErrLeaseLost. A lease is also lost when it could not be renewed
+// is lost; context.Cause is then an ErrLeaseLost. Once a second it reads whether the lease was ended
+// from outside. A lease is also lost when it could not be renewed
 // before its end, because of a full disk or a writer that blocks all others; the context ends at
 // that moment, without waiting for the call in progress. Closing the file ends it with ErrClosed.
 //
@@ -109,7 +119,7 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 // noun of the lease: "renew reservation".
 func (h *Handle) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return h.db.keepLease(ctx, renewal{
-		TTL: h.ttl, Until: h.until, Renew: h.Renew,
+		TTL: h.ttl, Until: h.until, Renew: h.Renew, Held: h.read,
 		Named: func(err error) error { return h.lease.Named("keep "+h.lease.Noun, err) },
 	})
 }

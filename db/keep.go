@@ -11,9 +11,11 @@ import (
 	"selvedge/internal/callback"
 )
 
-// keepLook is how often Keep checks a lease that has no TTL, or a long one, for a release from
-// outside.
+// keepLook is how often Keep renews a lease that has no TTL, or a long one.
 const keepLook = time.Minute
+
+// keepRead is how often Keep reads whether the lease was ended from outside.
+const keepRead = time.Second
 
 // keepRetry is the pause after a renewal with a temporary error.
 const keepRetry = 50 * time.Millisecond
@@ -23,6 +25,7 @@ type renewal struct {
 	TTL   time.Duration               // of the lease; 0: none
 	Until BootTime                    // its end as it was granted; see txn.Rx.LeaseEnd
 	Renew func(context.Context) error // restarts the TTL; ErrLeaseLost ends the renewals
+	Held  func(context.Context) error // reads the lease; ErrLeaseLost renews at once. nil: never read
 	Named func(error) error           // adds the leased item to an error
 }
 
@@ -140,18 +143,33 @@ func (k *keeper) left(until BootTime) time.Duration {
 // sleep waits for the next renewal. It returns false if the lease is no longer to be kept, or its
 // end has come. Timers stop while the machine sleeps, so the end is checked again.
 func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
-	timer := time.NewTimer(min(pause, k.left(until)))
-	defer timer.Stop()
-	select {
-	case <-k.ctx.Done():
-		return false
-	case <-timer.C:
+	for next := time.Now().Add(pause); ; {
+		timer := time.NewTimer(min(time.Until(next), k.left(until), keepRead))
+		select {
+		case <-k.ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		if k.left(until) <= 0 {
+			k.lost()
+			return false
+		}
+		if rest := time.Until(next); rest <= 0 || k.seemsLost(min(rest, k.left(until))) {
+			return true
+		}
 	}
-	if k.left(until) <= 0 {
-		k.lost()
+}
+
+// seemsLost reads whether the lease was ended. The renewal decides: the snapshot of a read may be older
+// than a renewal elsewhere.
+func (k *keeper) seemsLost(within time.Duration) bool {
+	if k.lease.Held == nil {
 		return false
 	}
-	return true
+	ctx, cancel := context.WithTimeout(k.ctx, within)
+	defer cancel()
+	return errors.Is(k.lease.Held(ctx), ErrLeaseLost)
 }
 
 // keepers are the leases that an open file renews.
