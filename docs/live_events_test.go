@@ -113,6 +113,22 @@ func TestLiveEvents_PageHasEveryConstructor(t *testing.T) {
 	}
 }
 
+func TestLiveEvents_GoIsFromAnExample(t *testing.T) {
+	page, err := os.ReadFile("live-events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../runs/live/example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(string(page), "```go\n")
+	code, _, _ = strings.Cut(code, "```")
+	if code == "" || !strings.Contains(strings.ReplaceAll(string(example), "\n\t", "\n"), "\n"+code) {
+		t.Errorf("runs/live/example_test.go does not have\n%s", code)
+	}
+}
+
 func TestLiveEvents_PageHasEveryStatus(t *testing.T) {
 	ctx := context.Background()
 	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), live.Options{})

@@ -219,6 +219,8 @@ func TestEvent_WrongValueIsRefused(t *testing.T) {
 		"a cost of NaN":    live.TurnEnd(1, db.Usage{CostUSD: new(math.NaN())}),
 		"no type":          {},
 		"turn of no delta": live.AgentStart("x").In(1, 1),
+		"turn of UTF-8":    live.TextDelta("\xff").In(1, 1),
+		"turn of nothing":  live.Event{}.In(1, 1),
 		"turn twice":       live.TextDelta("x").In(1, 1).In(2, 1),
 		"turn of an error": live.ToolOutputDelta{ID: "\xff"}.Event().In(2, 1),
 	} {

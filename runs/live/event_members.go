@@ -139,12 +139,15 @@ var deltas = []string{"text_delta", "reasoning_delta", "tool_input_delta", "tool
 // and attempt: the turn it belongs to, and which attempt at that turn. A viewer can then drop the words
 // of an attempt that did not last. Append refuses other events, and a second In, with db.ErrInvalid.
 func (e Event) In(turn, attempt uint64) Event {
+	if e.err == nil {
+		e = checked(e.kind, e.text)
+	}
 	if e.err != nil {
 		return e
 	}
-	m, reason := wholeMembers(e.text, eventLevels, false)
-	if reason != "" || !slices.Contains(deltas, e.kind) || m.value(turnFields, "turn") != nil ||
-		m.value(turnFields, "attempt") != nil {
+	m, _ := wholeMembers(e.text, eventLevels, false)
+	has := func(f field) bool { return m.value(turnFields, f.name) != nil }
+	if !slices.Contains(deltas, e.kind) || slices.ContainsFunc(turnFields, has) {
 		return Event{kind: e.kind, err: txn.Invalid("call In once, on a delta",
 			"an event of type %q takes no further turn and attempt", e.kind)}
 	}

@@ -125,3 +125,17 @@ func ExampleStore_Follow() {
 	// 2 agent_end
 	// completed
 }
+
+// Events are made with functions and structs, and deltas say which attempt they belong to.
+func ExampleEvent_In() {
+	turn := live.TurnEnd(1, db.Usage{InputTokens: new(uint64(2410)), OutputTokens: new(uint64(188))})
+	tool := live.ToolEnd{ID: "toolu_01", Name: "read", Output: "fn main() {}"}.Event()
+	text := live.TextDelta("on it").In(2, 1) // turn 2, attempt 1
+
+	fmt.Println(*turn.Usage().InputTokens, string(tool.JSON()))
+	n, attempt, ok := text.Turn()
+	fmt.Println(n, attempt, ok)
+	// Output:
+	// 2410 {"type":"tool_end","id":"toolu_01","name":"read","output":"fn main() {}","exit_code":0}
+	// 2 1 true
+}
