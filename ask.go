@@ -198,4 +198,3 @@ func (s *stepRow) decide() error {
 	}
 	return nil
 }
-

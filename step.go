@@ -38,16 +38,16 @@ const (
 
 // A Step is a recorded step of a run. Lists show it; the calls of a [Run] make it.
 type Step struct {
-	Ref       Ref             `json:"-"`
-	AgentID   string          `json:"agent_id"` // of Ref
-	RunID     string          `json:"run_id"`   // of Ref
-	Key       string          `json:"key"`      // name of the step within its run
-	Kind      StepKind        `json:"kind"`     // reply, effect or question
-	State     StepState       `json:"state"`    // open, waiting, done or given_up
-	Tool      string          `json:"tool"`     // of an effect; empty for others
-	Unknown   Policy          `json:"policy"`   // of an effect: ask, retry or give_up; empty for others
-	Prompt    string          `json:"prompt"`   // of a question; empty for others
-	Request   json.RawMessage `json:"request"`  // the arguments of an effect, the fields of a question; null: none
+	Ref     Ref             `json:"-"`
+	AgentID string          `json:"agent_id"` // of Ref
+	RunID   string          `json:"run_id"`   // of Ref
+	Key     string          `json:"key"`      // name of the step within its run
+	Kind    StepKind        `json:"kind"`     // reply, effect or question
+	State   StepState       `json:"state"`    // open, waiting, done or given_up
+	Tool    string          `json:"tool"`     // of an effect; empty for others
+	Unknown Policy          `json:"policy"`   // of an effect: ask, retry or give_up; empty for others
+	Prompt  string          `json:"prompt"`   // of a question; empty for others
+	Request json.RawMessage `json:"request"`  // the arguments of an effect, the fields of a question; null: none
 	// the reply, the result of the effect, the fields of the answer; null: none, or not yet
 	Result    json.RawMessage `json:"result"`
 	Attempt   int             `json:"attempt"`    // number of the last attempt at an effect, from 1

@@ -186,4 +186,3 @@ func judge(t *testing.T, s *selvedge.Store, ref selvedge.Ref, policy selvedge.Po
 	}
 	return left
 }
-

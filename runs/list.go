@@ -143,12 +143,12 @@ func (f Filter) where() (conditions, error) {
 	var err error
 	if slices.Equal(f.Statuses, []RunStatus{StatusInProgress}) {
 		// Spelled out, so that the planner can use the index of open runs.
-		c.add(" AND status = 'in_progress'")
+		c.add(" AND status = 'in_progress' AND NOT " + waits)
 	} else {
-		err = addWords(&c, "status", f.Statuses, statuses)
+		err = addWords(&c, "status", shownStatus, f.Statuses, statuses)
 	}
 	if err == nil {
-		err = addWords(&c, "outcome", f.Outcomes, outcomeWords)
+		err = addWords(&c, "outcome", "outcome", f.Outcomes, outcomeWords)
 	}
 	if err != nil {
 		return c, err
@@ -176,20 +176,20 @@ func (f Filter) passes(run *RunSummary) bool {
 		(f.Until.IsZero() || run.StartedAt.Before(f.Until))
 }
 
-// addWords requires a column to hold one of the words, if there are any; known are those that it
-// may hold.
-func addWords[W ~string](c *conditions, column string, words []W, known []string) error {
+// addWords requires an expression to be one of the words, if there are any; known are those that it
+// may be.
+func addWords[W ~string](c *conditions, what, expression string, words []W, known []string) error {
 	for _, word := range words {
 		if !slices.Contains(known, string(word)) {
 			return &db.Error{
 				Op: opList, Hint: "use one of " + strings.Join(known, ", "),
-				Err: fmt.Errorf("%w: %q is no %s of a run", db.ErrInvalid, word, column),
+				Err: fmt.Errorf("%w: %q is no %s of a run", db.ErrInvalid, word, what),
 			}
 		}
 		c.args = append(c.args, string(word))
 	}
 	if n := len(words); n > 0 {
-		c.text += " AND " + column + " IN (?" + strings.Repeat(", ?", n-1) + ")"
+		c.text += " AND " + expression + " IN (?" + strings.Repeat(", ?", n-1) + ")"
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"selvedge/db"
@@ -17,14 +18,23 @@ type RunStatus string
 
 const (
 	StatusInProgress RunStatus = "in_progress" // no end was written
-	StatusCompleted  RunStatus = "completed"   // ended with any outcome
-	StatusIncomplete RunStatus = "incomplete"  // ended without one, as crashed runs do
+	// in progress, with a question or an effect of unknown outcome that a person decides about: see
+	// package selvedge
+	StatusWaiting    RunStatus = "waiting"
+	StatusCompleted  RunStatus = "completed"  // ended with any outcome
+	StatusIncomplete RunStatus = "incomplete" // ended without one, as crashed runs do
 	// Two statuses that only Unknown records set.
 	StatusCancelled           RunStatus = "cancelled"            // ended by a cancellation
 	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, no end was written
 )
 
-var statuses = split("in_progress completed incomplete cancelled cancellation_pending")
+var statuses = split("in_progress waiting completed incomplete cancelled cancellation_pending")
+
+// shownStatus is the status that lists show. A step that waits is not in the run's row.
+const (
+	waits       = `EXISTS (SELECT 1 FROM run_steps AS w WHERE w.run = runs.key AND w.state = 'waiting')`
+	shownStatus = `CASE WHEN status = 'in_progress' AND ` + waits + ` THEN 'waiting' ELSE status END`
+)
 
 // RunSummary describes a run without its trace. The ids, the intent and the start are those of the
 // last started record; status and end are those of the last record that ends the run.
@@ -53,7 +63,7 @@ type RunSummary struct {
 
 // sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended
 // run is stored.
-var sqlSummary = `SELECT agent_id, run_id, ` + stateColumns + `,
+var sqlSummary = `SELECT agent_id, run_id, ` + strings.Replace(stateColumns, "status", shownStatus, 1) + `,
     coalesce(turn_count,
     coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215,
     0) - others)

@@ -120,7 +120,7 @@ run must pass all of them. --status and --outcome may be repeated, and mean any 
 
 var (
 	runStatuses = []runs.RunStatus{
-		runs.StatusInProgress, runs.StatusCompleted, runs.StatusIncomplete, runs.StatusCancelled,
+		runs.StatusInProgress, runs.StatusWaiting, runs.StatusCompleted, runs.StatusIncomplete, runs.StatusCancelled,
 		runs.StatusCancellationPending,
 	}
 	runOutcomes = []runs.OutcomeStatus{

@@ -24,7 +24,7 @@ CREATE TABLE run_steps (
     CHECK (kind = 'effect' OR state IN ('waiting', 'done')),
     CHECK (kind <> 'reply' OR state = 'done')
 );
-CREATE INDEX run_steps_open ON run_steps (run, state) WHERE state IN ('open', 'waiting');
+CREATE INDEX run_steps_by_run ON run_steps (run) WHERE state = 'waiting';
 CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
 
 ALTER TABLE runs ADD COLUMN epoch BIGINT;

@@ -30,8 +30,8 @@ CREATE TABLE run_steps (
     CHECK (kind <> 'reply' OR state = 'done')
 ) STRICT, WITHOUT ROWID;
 -- +goose StatementEnd
--- What is under way or waits, of a run and of all: few at any time.
-CREATE INDEX run_steps_open ON run_steps (run, state) WHERE state IN ('open', 'waiting');
+-- What waits, in a run and in all: few at any time.
+CREATE INDEX run_steps_by_run ON run_steps (run) WHERE state = 'waiting';
 CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
 
 ALTER TABLE runs ADD COLUMN epoch INTEGER; -- of the lease under which the run is written; the run is free if there is no such lease. NULL: none since the last write

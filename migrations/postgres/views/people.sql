@@ -22,7 +22,7 @@ FROM (
     WHERE c.state = 'paused' AND c.problem IS NULL
       AND NOT EXISTS (SELECT 1 FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
     UNION ALL
-    SELECT s.name, 'confirmation', r.run_id, r.session_id, json_extract(doc(e.event), '$.args'), NULL,
+    SELECT s.name, 'confirmation', r.run_id, r.session_id, json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), NULL,
         json_extract(doc(e.event), '$.tool_name'), json_extract(doc(e.event), '$.tool_id'), e.recorded_at, r.key, NULL
     FROM live_runs AS r
     JOIN scopes AS s ON s.id = r.scope
@@ -75,7 +75,7 @@ FROM (
     SELECT s.name, 'confirmation', r.run_id, r.session_id,
         CASE WHEN f.type = 'confirmation_received' THEN 'answered' WHEN f.type IS NOT NULL THEN 'timeout'
              WHEN n.id IS NOT NULL THEN 'superseded' WHEN r.status IN ('completed', 'failed', 'cancelled') THEN 'ended' ELSE 'waiting' END,
-        json_extract(doc(e.event), '$.args'), json_extract(doc(e.event), '$.tool_name'), NULL,
+        json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), json_extract(doc(e.event), '$.tool_name'), NULL,
         CASE WHEN f.type = 'confirmation_timeout' THEN json_extract(doc(f.event), '$.action_taken')
              WHEN json_extract(doc(f.event), '$.approved') = '1' THEN 'approved' WHEN f.type IS NOT NULL THEN 'rejected' END,
         NULL, json_extract(doc(f.event), '$.reason'), e.recorded_at, f.recorded_at, NULL, NULL, NULL

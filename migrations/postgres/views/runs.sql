@@ -5,7 +5,8 @@ SELECT
     coalesce(r.shown_agent_id, r.agent_id) AS agent_id,
     coalesce(r.shown_run_id, r.run_id) AS run_id,
     shown(r.intent) AS intent,
-    r.status AS status,
+    CASE WHEN r.status = 'in_progress' AND EXISTS (SELECT 1 FROM run_steps AS w WHERE w.run = r.key AND w.state = 'waiting')
+         THEN 'waiting' ELSE r.status END AS status,
     r.outcome AS outcome,
     CASE WHEN r.status IN ('incomplete', 'cancelled') THEN r.status
          WHEN r.outcome IN ('failure', 'timeout', 'give_up') THEN r.outcome
@@ -136,3 +137,33 @@ FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 WHERE r.started_at IS NOT NULL
 GROUP BY s.name, r.agent_id;
+
+-- The steps of runs.
+CREATE VIEW v_steps AS
+SELECT
+    n.name AS scope,
+    coalesce(r.shown_agent_id, r.agent_id) AS agent_id,
+    coalesce(r.shown_run_id, r.run_id) AS run_id,
+    shown(s.step_key) AS step_key,
+    s.kind AS kind,
+    CASE WHEN s.kind = 'effect' AND (s.state = 'waiting' OR s.state = 'open' AND l.epoch IS NULL AND s.decision IS NULL)
+         THEN 'unknown' ELSE s.state END AS state,
+    shown(s.tool) AS tool_name,
+    s.policy AS policy,
+    shown(s.prompt) AS question,
+    text_of(s.request) COLLATE "C" AS request,
+    text_of(s.result) COLLATE "C" AS result,
+    s.attempt AS attempt,
+    s.turn AS turn,
+    shown(s.decision) AS decision,
+    shown(s.settled_by) AS decided_by,
+    shown(s.error) AS error,
+    utc(s.created_at) COLLATE "C" AS created_at,
+    s.created_at AS created_at_ns,
+    utc(s.changed_at) COLLATE "C" AS changed_at,
+    s.changed_at AS changed_at_ns,
+    s.run AS run
+FROM run_steps AS s
+JOIN runs AS r ON r.key = s.run
+JOIN scopes AS n ON n.id = r.scope
+LEFT JOIN leases AS l ON l.epoch = s.epoch;

@@ -5,7 +5,8 @@ SELECT
     coalesce(r.shown_agent_id, r.agent_id) AS agent_id, -- as the last started record names it
     coalesce(r.shown_run_id, r.run_id)     AS run_id,   -- as the last started record names it
     shown(r.intent)                             AS intent,     -- what the run was meant to achieve
-    r.status                             AS status,     -- in_progress, completed, incomplete, cancelled or cancellation_pending
+    CASE WHEN r.status = 'in_progress' AND EXISTS (SELECT 1 FROM run_steps AS w WHERE w.run = r.key AND w.state = 'waiting')
+         THEN 'waiting' ELSE r.status END AS status,  -- in_progress, waiting (for a person), completed, incomplete, cancelled or cancellation_pending
     r.outcome                            AS outcome,    -- success, partial_success, give_up, timeout, failure or done; NULL: none was reported
     CASE WHEN r.status IN ('incomplete', 'cancelled') THEN r.status
          WHEN r.outcome IN ('failure', 'timeout', 'give_up') THEN r.outcome
@@ -135,3 +136,33 @@ FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 WHERE r.started_at IS NOT NULL
 GROUP BY s.name, r.agent_id;
+
+-- The steps of runs: what models answered, what was done outside, and what people were asked.
+CREATE VIEW v_steps AS
+SELECT
+    n.name                               AS scope,      -- '' is the default scope
+    coalesce(r.shown_agent_id, r.agent_id) AS agent_id, -- as in v_runs
+    coalesce(r.shown_run_id, r.run_id)     AS run_id,   -- as in v_runs
+    shown(s.step_key)                    AS step_key,   -- name of the step within its run
+    s.kind                               AS kind,       -- reply, effect or question
+    CASE WHEN s.kind = 'effect' AND (s.state = 'waiting' OR s.state = 'open' AND l.epoch IS NULL AND s.decision IS NULL)
+         THEN 'unknown' ELSE s.state END AS state,      -- waiting: a question without an answer; unknown: an effect that may have happened; open: an effect under way, or to be attempted again; done; given_up: an effect that may have happened and is not attempted again
+    shown(s.tool)                        AS tool_name,  -- what performs an effect; NULL: not an effect
+    s.policy                             AS policy,     -- of an effect: ask, retry or give_up; NULL: not an effect
+    shown(s.prompt)                      AS question,   -- what the person is asked; NULL: not a question
+    CAST(s.request AS TEXT)              AS request,    -- JSON: arguments of an effect, fields of a question; NULL: none
+    CAST(s.result AS TEXT)               AS result,     -- JSON: the reply, the result of an effect, the fields of an answer; NULL: none, or not yet
+    s.attempt                            AS attempt,    -- number of the last attempt at an effect, from 1
+    s.turn                               AS turn,       -- turns that the run had when the step began
+    shown(s.decision)                    AS decision,   -- of the person; NULL: nobody decided
+    shown(s.settled_by)                  AS decided_by, -- name of the person; NULL: not said, or nobody
+    shown(s.error)                       AS error,      -- of the last attempt; NULL: none
+    utc(s.created_at)                    AS created_at, -- UTC
+    s.created_at                         AS created_at_ns, -- Unix nanoseconds
+    utc(s.changed_at)                    AS changed_at, -- UTC
+    s.changed_at                         AS changed_at_ns, -- Unix nanoseconds
+    s.run                                AS run         -- the run's number, as in v_runs
+FROM run_steps AS s
+JOIN runs AS r ON r.key = s.run
+JOIN scopes AS n ON n.id = r.scope
+LEFT JOIN leases AS l ON l.epoch = s.epoch;
