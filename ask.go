@@ -107,10 +107,7 @@ func (a *Answer) check() error {
 	return err
 }
 
-const (
-	sqlIsHeld = `SELECT ` + txn.LeaseColumnNames + ` FROM leases WHERE epoch = ?`
-	sqlReady1 = `UPDATE runs SET ready_at = ? WHERE key = ? AND ended_at IS NULL`
-)
+const sqlReadyNow = `UPDATE runs SET ready_at = ? WHERE key = ? AND ended_at IS NULL`
 
 func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	tx.Store().BootTime() // before the statements
@@ -132,8 +129,8 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	case run.EndedAt != nil:
 		return run.ended()
 	}
-	if row.State == string(StepOpen) {
-		if err := s.interrupted(tx, &row); err != nil {
+	if row.State == string(StepOpen) { // a holder of the run may attempt it
+		if err := db.FreeTx(tx, s.o.Scope, run.Epoch, db.Error{Op: "answer", Entity: "run", ID: ref.RunID}); err != nil {
 			return err
 		}
 	}
@@ -154,7 +151,7 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	if waits, err := tx.Find(&stepRow{}, sqlWaitingStep, run.Key); err != nil || waits {
 		return err
 	}
-	_, err = tx.Exec(sqlReady1, db.Nanos(tx.Now()), run.Key)
+	_, err = tx.Exec(sqlReadyNow, db.Nanos(tx.Now()), run.Key)
 	return err
 }
 
@@ -165,19 +162,6 @@ func (s *stepRow) answered() bool {
 
 func (a Answer) same(b Answer) bool {
 	return a.Decision == b.Decision && a.By == b.By && sameJSON(a.Fields, b.Fields)
-}
-
-// interrupted returns db.ErrConflict for an effect that is not known to be interrupted.
-func (s *Store) interrupted(tx *db.Tx, row *stepRow) error {
-	var lease txn.LeaseColumns
-	held, err := tx.Find(&lease, sqlIsHeld, row.Epoch)
-	if err == nil && held {
-		var state txn.LeaseState
-		if state, err = tx.Store().LeaseState(lease); err == nil && !state.Over() {
-			err = conflict("wait for its outcome", "the effect %q is under way", row.Key)
-		}
-	}
-	return err
 }
 
 // decide changes the state as the person decided.

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -11,8 +12,9 @@ import (
 // What a question costs must depend on its answer, and not on how many runs and records there are.
 func TestPlans(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	const seek = "CORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? " +
-		"AND rowid<?)"
+	const seek = "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+	const wait = "CORRELATED SCALAR SUBQUERY 1\nSEARCH w USING COVERING INDEX run_steps_by_run (run=?)\n"
+	const shown = wait + "CORRELATED SCALAR SUBQUERY 2\n" + seek
 	const pin = "SEARCH p USING PRIMARY KEY (scope=? AND store=? AND id=? AND owner=?)"
 	const lease = "SEARCH l USING COVERING INDEX sqlite_autoindex_leases_1 (scope=? AND kind=? AND name=?)"
 	page := func(f Filter, tied bool) string {
@@ -32,19 +34,20 @@ func TestPlans(t *testing.T) {
 		{
 			"the list of an agent", page(Filter{Agent: new("a")}, false),
 			"SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>? AND started_at<?)\n" +
-				seek,
+				shown,
 		},
 		{
 			"the list of a scope", page(Filter{}, false),
-			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at>? AND started_at<?)\n" + seek,
+			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at>? AND started_at<?)\n" + shown,
 		},
 		{
 			"runs that started together", page(Filter{}, true),
-			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at=? AND (run_id,agent_id)>(?,?))\n" + seek,
+			"SEARCH runs USING INDEX runs_by_start (scope=? AND started_at=? AND (run_id,agent_id)>(?,?))\n" + shown,
 		},
 		{
 			"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false),
-			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek,
+			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" +
+				strings.Replace(wait, "1", "3", 1) + shown,
 		},
 		{"one run", sqlFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? " +
 			"AND agent_id=?)"},
@@ -77,11 +80,13 @@ func TestPlans(t *testing.T) {
 			"SCAN CONSTANT ROW\nSCALAR SUBQUERY 1\nSEARCH runs USING COVERING INDEX runs_by_start (scope=? AND " +
 				"started_at>?)\nSCALAR SUBQUERY 2\nSEARCH runs USING COVERING INDEX runs_open (scope=? AND started_at>?)",
 		},
-		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
-		{"what a run waits for", sqlWaits, "COMPOUND QUERY\nLEFT-MOST SUBQUERY\nSEARCH checkpoints USING " +
-			"COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)\n" +
+		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" +
+			"CORRELATED SCALAR SUBQUERY 1\n" + seek},
+		{"what a run waits for", sqlWaits, "COMPOUND QUERY\nLEFT-MOST SUBQUERY\nSEARCH r USING COVERING INDEX " +
+			"sqlite_autoindex_runs_1 (scope=? AND run_id=?)\nSEARCH s USING COVERING INDEX run_steps_by_run (run=?)\n" +
+			"UNION ALL\nSEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)\n" +
 			"UNION ALL\nSEARCH r USING INDEX sqlite_autoindex_live_runs_1 (scope=? AND run_id=?)\nCORRELATED " +
-			"SCALAR SUBQUERY 2\nSEARCH live_events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+			"SCALAR SUBQUERY 3\nSEARCH live_events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	} {
 		if got := dbtest.Plan(t, d, c.query); got != c.want {
 			t.Errorf("%s:\n%s\nnot\n%s", c.name, got, c.want)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"selvedge"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // A block is a fenced piece of a page.
@@ -274,4 +279,63 @@ func TestTheChangelogNamesEverySchemaVersion(t *testing.T) {
 			t.Errorf("CHANGELOG.md does not name schema %d", step.Version)
 		}
 	}
+}
+
+// Its Go is that of the program, and its commands answer what the program asked.
+func TestSurvivePage_ShowsTheProgramAndItsCommands(t *testing.T) {
+	sqlite3, err := exec.LookPath("sqlite3")
+	if err != nil {
+		t.Fatal("needs sqlite3: apt-get install sqlite3")
+	}
+	_, blocks := page(t, "docs/survive.md")
+	program, err := os.ReadFile(filepath.Join("..", "..", "examples", "survive", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range only(blocks, "go") {
+		if !strings.Contains(string(program), b.text) {
+			t.Errorf("line %d is not in the program:\n%s", b.line, b.text)
+		}
+	}
+	path := waiting(t)
+	t.Setenv("SELVEDGE_DB", path)
+	for _, b := range only(blocks, "sql") {
+		if out, err := exec.Command(sqlite3, "-readonly", "-bail", path, b.text).CombinedOutput(); err != nil || len(out) == 0 {
+			t.Errorf("line %d: %v\n%s%s", b.line, err, b.text, out)
+		}
+	}
+	for _, b := range only(blocks, "sh") {
+		for line := range strings.Lines(b.text) {
+			if exit, stdout, stderr := call(t, shellWords(line)[1:]...); exit != 0 {
+				t.Errorf("%sexit %d\n%s%s", line, exit, stdout, stderr)
+			}
+		}
+	}
+}
+
+// waiting returns a file in which one run waits for an answer, and one for a decision about an effect.
+func waiting(t *testing.T) (path string) {
+	t.Helper()
+	path = dbtest.Path(t)
+	s, err := selvedge.Open(t.Context(), path, selvedge.Options{Agent: "deployer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // the commands read the file
+	for _, id := range []string{"deploy-41", "deploy-42"} {
+		run, err := s.Take(t.Context(), id, selvedge.Start{Intent: "deploy"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id == "deploy-41" {
+			_, err = run.Do("post-0", selvedge.Effect{Tool: "http"},
+				func(context.Context, string) (json.RawMessage, error) { return nil, errors.New("timed out") })
+		} else {
+			_, err = run.Ask("gate", selvedge.Question{Prompt: "Deploy this build?"})
+		}
+		if !errors.Is(err, selvedge.ErrUnknown) && !errors.Is(err, selvedge.ErrWaiting) {
+			t.Fatal(err)
+		}
+	}
+	return path
 }

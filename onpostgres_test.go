@@ -1,0 +1,19 @@
+//go:build postgres
+
+package selvedge_test
+
+import (
+	"testing"
+
+	"selvedge/test/dbtest"
+)
+
+func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
+	dbtest.OnPostgres(t,
+		TestTake_GoesOnWhereTheRunStopped, TestTake_HasOneHolder, TestDo_AttemptsOnceAndReturnsTheResult,
+		TestDo_TriesAgainWhatDidNotHappen, TestDo_AsksAboutAnUnknownOutcome, TestDo_GivesUpOrRetriesByPolicy,
+		TestDo_APanicLeavesTheOutcomeUnknown, TestDoTurn_RecordsTheTurnWithItsEffect, TestAsk_WaitsForAnAnswer,
+		TestNext_TakesRunsInOrder, TestCancel_EndsTheRunAndItsLease, TestFork_KeepsWhatWasDone, TestChild_HasAParent,
+		TestBadInput_IsInvalidAndChangesNothing, TestSurvive_KillsLoseAndRepeatNothing,
+	)
+}
