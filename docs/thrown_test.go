@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"selvedge"
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/engine"
@@ -102,6 +104,18 @@ func (x *thrower) over() *runs.Store {
 		runs.Started{AgentID: "a", RunID: "r"}, runs.Ended{AgentID: "a", RunID: "r"},
 	}})))
 	return s
+}
+
+// run is a run that is held.
+func (x *thrower) run() *selvedge.Run {
+	r, err := selvedge.On(x.d, selvedge.Options{}).Take(x.t.Context(), "r", selvedge.Start{})
+	must0(x.t, err)
+	return r
+}
+
+func (x *thrower) effect(context.Context, string) (json.RawMessage, error) {
+	x.hit()
+	return json.RawMessage("1"), nil
 }
 
 func must0(t *testing.T, err error) {
@@ -382,6 +396,25 @@ var throws = map[string]func(x *thrower) error{
 			return err
 		}
 		return errors.New("it was not told")
+	},
+	"selvedge.Run.Reply(fn)": func(x *thrower) error {
+		_, err := x.run().Reply("k", func(context.Context) (selvedge.Reply, error) {
+			x.hit()
+			return selvedge.Reply{}, nil
+		})
+		return err
+	},
+	"selvedge.Run.Do(fn)": func(x *thrower) error {
+		_, err := x.run().Do("k", selvedge.Effect{Tool: "t"}, x.effect)
+		return err
+	},
+	"selvedge.Run.DoTurn(fn)": func(x *thrower) error {
+		_, err := x.run().DoTurn("k", selvedge.Effect{Tool: "t"}, selvedge.Turn{}, x.effect)
+		return err
+	},
+	"selvedge.Do(fn)": func(x *thrower) error {
+		_, err := selvedge.Do(x.run(), "k", selvedge.Effect{Tool: "t"}, x.effect)
+		return err
 	},
 	"live.Session.SetCurrent(stop)": func(x *thrower) error {
 		var session live.Session

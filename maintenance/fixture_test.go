@@ -3,6 +3,7 @@ package maintenance_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"selvedge"
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -58,6 +60,7 @@ func filled(t testing.TB, path string, size int) {
 			fillAgents(ctx, t, agents.NewRegistry(d, agents.Options{Scope: scope}), r)
 			fillCheckpoints(ctx, t, checkpoints.NewStore(d, checkpoints.Options{Scope: scope}), r)
 			fillWorkers(ctx, t, d, scope, r)
+			fillSteps(ctx, t, selvedge.On(d, selvedge.Options{Scope: scope}), r)
 			_, err := d.Reserve(ctx, "port", words(r, 8),
 				db.ReserveOptions{Scope: scope, Note: words(r, 40), LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
 			must(err)
@@ -118,6 +121,41 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// fillSteps adds a run with a reply, an effect of unknown outcome and an answered question.
+func fillSteps(ctx context.Context, t testing.TB, s *selvedge.Store, r *rand.Rand) {
+	t.Helper()
+	id := named("steps")
+	take := func() *selvedge.Run {
+		run, err := s.Take(ctx, id, selvedge.Start{Intent: words(r, 40)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	run := take()
+	_, err := run.Reply("plan", func(context.Context) (selvedge.Reply, error) {
+		return selvedge.Reply{Text: words(r, 100)}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = run.Ask("gate", selvedge.Question{Prompt: words(r, 30), Fields: json.RawMessage(`["build"]`)})
+	if !errors.Is(err, selvedge.ErrWaiting) {
+		t.Fatal(err)
+	}
+	answer := selvedge.Answer{Decision: "approved", By: words(r, 10), Fields: json.RawMessage(`{"build":7}`)}
+	if err := s.Answer(ctx, run.Ref(), "gate", answer); err != nil {
+		t.Fatal(err)
+	}
+	effect := selvedge.Effect{Tool: "http", Args: json.RawMessage(`{"to":"there"}`)}
+	_, err = take().Do("send", effect, func(context.Context, string) (json.RawMessage, error) {
+		return nil, errors.New(words(r, 30))
+	})
+	if !errors.Is(err, selvedge.ErrUnknown) {
+		t.Fatal(err)
 	}
 }
 

@@ -16,8 +16,8 @@ const (
 	laterCancellationPending = "cancellation_pending"
 )
 
-// Cancelled returns the record that ends a run as cancelled, as later versions of the original write
-// it. why says who cancelled it, or for what reason; "" is no reason.
+// Cancelled returns the record that ends a run as cancelled. why says who cancelled it, or for what
+// reason; "" is no reason.
 func Cancelled(run RunRef, why string, at time.Time) Record {
 	raw := appendText(nil, `{"record":"ended","run_id":`, run.RunID)
 	raw = appendText(raw, `,"agent_id":`, run.AgentID)
