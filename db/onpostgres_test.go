@@ -12,6 +12,6 @@ func TestPostgresReservesAsTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestWhatIsReservedHasOneHolder, TestHistoriesOfReservationsAreLinearizable,
 		TestAReservationLastsForItsTimeAndNoLonger,
-		TestKeepRenewsUntilTheLeaseIsLost,
+		TestKeepRenewsUntilTheLeaseIsLost, TestClose_OneOfTwoHandlesReleases,
 	)
 }

@@ -281,6 +281,26 @@ func TestClose_ReleasesWhatProcessHeld(t *testing.T) {
 	reserve(t, d, "80", db.ReserveOptions{})
 }
 
+func TestClose_OneOfTwoHandlesReleases(t *testing.T) {
+	path := dbtest.Path(t)
+	d, other := dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
+	stays := reserve(t, d, "80", db.ReserveOptions{})
+	reserve(t, other, "81", db.ReserveOptions{})
+	if _, err := d.Reserve(t.Context(), "port", "81", db.ReserveOptions{}); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("while the other handle is open: %v", err)
+	}
+	if _, err := other.Reattach(t.Context(), "", "port", "80", stays.Epoch()); err != nil {
+		t.Errorf("of another handle of this process: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reserve(t, d, "81", db.ReserveOptions{})
+	if err := stays.Renew(t.Context()); err != nil {
+		t.Errorf("of the handle that stays open: %v", err)
+	}
+}
+
 func TestWhoTakesFromTheDeadForgetsThem(t *testing.T) {
 	path := dbtest.Path(t)
 	gone, err := db.Open(t.Context(), path, db.Options{})

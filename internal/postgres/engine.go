@@ -108,7 +108,7 @@ func (e *Engine) Close() error {
 			parts = append(parts, e.keeper.close)
 		}
 		if e.writers != nil {
-			parts = append(parts, func() error { return e.home.leave(e) }, e.writers.close)
+			parts = append(parts, e.home.leave, e.writers.close)
 		}
 		e.failed = together(parts)
 		e.scout.close()

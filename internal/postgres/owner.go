@@ -14,10 +14,11 @@ import (
 	"selvedge/internal/machine"
 )
 
-// A process is alive until the time in its row in owner_beats, by the server's clock. Its
-// heartbeats extend that time while it runs. A heartbeat that comes too late, because the process
-// was stopped or cut off, changes nothing: the process is dead for good, and gets another number
-// at its next claim. The epochs of its claims fence what it still believes to hold.
+// An owner is a handle of a process, so that closing it frees what it holds. It is alive until the time
+// in its row in owner_beats, by the server's clock. Heartbeats extend that time while the process runs. A
+// heartbeat that comes too late, because the process was stopped or cut off, changes nothing: the owner
+// is dead for good, and the handle gets another number at its next claim. The epochs of its claims fence
+// what it still believes to hold.
 
 // DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
 const (
@@ -77,15 +78,14 @@ SELECT id FROM dead UNION ALL SELECT id FROM silent`
 	sqlDropOwners = `DELETE FROM owners WHERE id = ANY (CAST(? AS BIGINT[]))`
 )
 
-// A home is what the handles of one database share in this process: its number among the owners.
+// A home is a handle among the owners.
 type home struct {
-	key     string
+	engine  *Engine
 	certain time.Duration
 
 	making sync.Mutex // held while the number is renewed or made
 
 	mu      sync.Mutex
-	handles []*Engine
 	id      int64
 	token   uuid.UUID          // of the row of this number
 	until   time.Duration      // since the machine's start: it certainly lives until then
@@ -93,30 +93,37 @@ type home struct {
 	stopped chan struct{}
 }
 
+// homes are those of this process, by the path of the database.
 var homes struct {
 	sync.Mutex
-	open map[string]*home
+	open map[string][]*home
 }
 
 func homeOf(e *Engine) *home {
+	h := &home{engine: e, certain: e.address.certain()}
 	homes.Lock()
 	defer homes.Unlock()
-	key := e.Path()
-	h := homes.open[key]
-	if h == nil {
-		h = &home{key: key, certain: e.address.certain()}
-		if homes.open == nil {
-			homes.open = map[string]*home{}
-		}
-		homes.open[key] = h
+	if homes.open == nil {
+		homes.open = map[string][]*home{}
 	}
-	h.mu.Lock()
-	h.handles = append(h.handles, e)
-	h.mu.Unlock()
+	homes.open[e.Path()] = append(homes.open[e.Path()], h)
 	return h
 }
 
-// known returns this process's number while the process certainly lives; 0 if it has none.
+// withNumber returns the home of this process that has the number; nil if none has.
+func (e *Engine) withNumber(id int64) *home {
+	homes.Lock()
+	all := slices.Clone(homes.open[e.Path()])
+	homes.Unlock()
+	for _, h := range all {
+		if h.number() == id {
+			return h
+		}
+	}
+	return nil
+}
+
+// known returns the handle's number while it certainly lives; 0 if it has none.
 func (h *home) known() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,31 +133,27 @@ func (h *home) known() int64 {
 	return 0
 }
 
-// number is this process's number, whether it lives or not.
+// number is the handle's number, whether it lives or not.
 func (h *home) number() int64 {
-	id, _, _ := h.row()
+	id, _ := h.row()
 	return id
 }
 
-// row returns the number and the token of this process's row, and a handle that is open; 0 if it has
-// none.
-func (h *home) row() (id int64, token uuid.UUID, open *Engine) {
+// row returns the number and the token of the handle's row; 0 if it has none.
+func (h *home) row() (id int64, token uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.handles) > 0 {
-		open = h.handles[0]
-	}
-	return h.id, h.token, open
+	return h.id, h.token
 }
 
-// doubt has the process ask whether it lives before it next claims anything.
+// doubt has the handle ask whether it lives before it next claims anything.
 func (h *home) doubt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.until = 0
 }
 
-// setAlive records that the process has this number, and was alive at the moment from.
+// setAlive records that the handle has this number, and was alive at the moment from.
 func (h *home) setAlive(id int64, token uuid.UUID, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,11 +161,11 @@ func (h *home) setAlive(id int64, token uuid.UUID, from time.Duration) {
 	if h.stop == nil {
 		ctx, stop := context.WithCancel(background)
 		h.stop, h.stopped = stop, make(chan struct{})
-		go h.beat(ctx, beatPause(h.handles[0].address), h.stopped)
+		go h.beat(ctx, beatPause(h.engine.address), h.stopped)
 	}
 }
 
-// renewed is setAlive for a heartbeat, which may come after the process has given its number up.
+// renewed is setAlive for a heartbeat, which may come after the handle has given its number up.
 func (h *home) renewed(id int64, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,21 +174,17 @@ func (h *home) renewed(id int64, from time.Duration) {
 	}
 }
 
-// ends reports whether the process may be dead within d, unless it hears from the server.
+// ends reports whether the owner may be dead within d, unless it hears from the server.
 func (h *home) ends(id int64, d time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.id == id && machine.ReadBootTime().Since+d >= h.until
 }
 
-// notify tells all handles that this process counts as dead, or soon may.
+// notify tells the handle that it counts as dead, or soon may.
 func (h *home) notify() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.handles {
-		if e.config.Died != nil {
-			e.config.Died()
-		}
+	if died := h.engine.config.Died; died != nil {
+		died()
 	}
 }
 
@@ -202,23 +201,15 @@ func (h *home) died(id int64) {
 	}
 }
 
-// beat moves the process's moment on until ctx ends.
+// beat moves the handle's moment on until ctx ends.
 func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- struct{}) {
 	defer close(stopped)
 	var own spare
 	defer own.close()
-	var of *Engine // the handle whose connection it is
 	for next := every; engine.Pause(ctx, next); {
 		next = every
-		id, token, e := h.row()
-		if id == 0 {
-			continue
-		}
-		if of != e { // it was closed, and with it the scout that ends connections to a replaced primary
-			own.close()
-		}
-		of = e
-		if !h.beatOnce(ctx, e, &own, id, token) {
+		id, token := h.row()
+		if id != 0 && !h.beatOnce(ctx, &own, id, token) {
 			own.close()
 			next = min(every, time.Second) // a primary may be being replaced, and the moment nears
 			if h.ends(id, every) {
@@ -241,8 +232,9 @@ func (e *Engine) beat(s *session, id int64, token uuid.UUID) (alive bool, err er
 	return answer.Beaten == 1, nil
 }
 
-// beatOnce beats over the process's own connection, and reports whether the server has it.
-func (h *home) beatOnce(ctx context.Context, e *Engine, own *spare, id int64, token uuid.UUID) bool {
+// beatOnce beats over a connection of its own, and reports whether the server has it.
+func (h *home) beatOnce(ctx context.Context, own *spare, id int64, token uuid.UUID) bool {
+	e := h.engine
 	ctx, cancel := context.WithTimeout(ctx, e.address.beatEvery())
 	defer cancel()
 	s, err := own.get(ctx, e.newSession)
@@ -264,13 +256,9 @@ func (h *home) beatOnce(ctx context.Context, e *Engine, own *spare, id int64, to
 	return true
 }
 
-// leave ends the home with its last handle: others can take at once what the process owned.
-// Handles that open or close at the same time don't wait for this one's server.
-func (h *home) leave(e *Engine) error {
-	id, token, stop, last := h.without(e)
-	if !last {
-		return nil
-	}
+// leave ends the home: others can take at once what the handle owned.
+func (h *home) leave() error {
+	id, token, stop := h.close()
 	if stop != nil {
 		stop()
 		<-h.stopped
@@ -280,7 +268,7 @@ func (h *home) leave(e *Engine) error {
 	}
 	ctx, cancel := context.WithTimeout(background, closePatience)
 	defer cancel()
-	s, err := e.newSession(ctx)
+	s, err := h.engine.newSession(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // the row expires by itself
 	}
@@ -292,33 +280,33 @@ func (h *home) leave(e *Engine) error {
 	return s.close()
 }
 
-// without removes a handle. The last one closes the home and gives its number up.
-func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.CancelFunc, last bool) {
+// close gives the number up.
+func (h *home) close() (id int64, token uuid.UUID, stop context.CancelFunc) {
 	homes.Lock()
 	defer homes.Unlock()
+	path := h.engine.Path()
+	homes.open[path] = slices.DeleteFunc(homes.open[path], func(one *home) bool { return one == h })
+	if len(homes.open[path]) == 0 {
+		delete(homes.open, path)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.handles = slices.DeleteFunc(h.handles, func(one *Engine) bool { return one == e })
-	if len(h.handles) > 0 {
-		return 0, uuid.Nil, nil, false
-	}
-	delete(homes.open, h.key)
 	id, token, stop = h.id, h.token, h.stop
 	h.id, h.stop = 0, nil
-	return id, token, stop, true
+	return id, token, stop
 }
 
-// errNewNumber makes a transaction retry: its snapshot is older than the number of its process.
-var errNewNumber = errors.New("this process has another number than when the transaction began")
+// errNewNumber makes a transaction retry: its snapshot is older than the number of its handle.
+var errNewNumber = errors.New("this handle has another number than when the transaction began")
 
-// Owner returns the number under which this process owns claims. It inserts the rows at the first
-// call, and again after the process has died, over another connection: functions that run side by
+// Owner returns the number under which this handle owns claims. It inserts the rows at the first
+// call, and again after the owner has died, over another connection: functions that run side by
 // side share one number. The transaction then runs again, and sees the rows.
 func (t *tx) Owner() (int64, error) {
 	if err := t.usable(); err != nil {
 		return 0, err
 	}
-	id, err := t.engine.home.ensure(t.engine)
+	id, err := t.engine.home.ensure()
 	switch {
 	case err != nil:
 		err = failure(err)
@@ -333,8 +321,9 @@ func (t *tx) Owner() (int64, error) {
 	return id, nil
 }
 
-// ensure returns the number of this process, which lives. It makes one if there is none.
-func (h *home) ensure(e *Engine) (id int64, err error) {
+// ensure returns the number of this handle, which lives. It makes one if there is none.
+func (h *home) ensure() (id int64, err error) {
+	e := h.engine
 	if id := h.known(); id != 0 {
 		return id, nil
 	}
@@ -352,7 +341,7 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.wire.ctx = ctx
 	from := machine.ReadBootTime().Since
-	if id, token, _ := h.row(); id != 0 {
+	if id, token := h.row(); id != 0 {
 		alive, err := e.beat(s, id, token)
 		if err != nil {
 			return 0, err
@@ -375,13 +364,14 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	return id, nil
 }
 
-// Owns reports whether id is this process.
+// Owns reports whether id is a handle of this process.
 func (x *rx) Owns(id int64) (bool, error) {
-	h := x.engine.home
-	switch {
-	case h == nil || id == 0:
+	if x.engine.home == nil || id == 0 {
 		return false, nil
-	case h.number() != id:
+	}
+	h := x.engine.withNumber(id)
+	switch {
+	case h == nil:
 		return false, nil
 	case h.known() == id:
 		return true, nil

@@ -59,7 +59,9 @@ type Engine struct {
 	file    *sharedFile  // nil in memory
 	size    atomic.Int64 // of the file at the last look
 	beside  folder
-	token   uuid.UUID // of this process among the owners
+	token   uuid.UUID    // of this handle among the owners
+	locked  bool         // this handle's byte is locked; guarded by file.mu
+	owner   atomic.Int64 // of this handle's committed row; 0 before its first claim
 
 	watch  *engine.Watchers
 	reads  reads
@@ -157,7 +159,7 @@ func (e *Engine) Close() error {
 		failed = errors.Join(failed, e.hold.Close())
 	}
 	if e.file != nil {
-		failed = errors.Join(failed, e.file.release())
+		failed = errors.Join(failed, e.die(), e.file.release())
 	}
 	return failed
 }

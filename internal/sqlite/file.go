@@ -10,10 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
-	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"selvedge/internal/engine"
@@ -50,13 +48,10 @@ type sharedFile struct {
 	spare []*os.File // opened by mistake; closed with look
 
 	mu     sync.Mutex
-	hold   *os.File // for writing; nil until a handle writes
-	name   fileName // under which the process has it open
-	locked bool     // this process's byte is locked
-	token  uuid.UUID
-	places map[int64]int64 // owner -> its byte, as far as they were asked for
-
-	id atomic.Int64 // of this process's committed row among the owners; 0 before its first claim
+	hold   *os.File           // for writing; nil until a handle writes
+	name   fileName           // under which the process has it open
+	places map[int64]int64    // owner -> its byte, as far as they were asked for
+	owners map[int64]struct{} // of this process's handles
 }
 
 // sharedFiles are the files that this process has open.
@@ -153,13 +148,12 @@ func shareFile(path string) (f *sharedFile, wal bool, err error) {
 		f.spare = append(f.spare, look)
 		return f, wal, nil
 	}
-	f = &sharedFile{key: keyOf(info), look: look, token: uuid.New(), places: map[int64]int64{}}
+	f = &sharedFile{key: keyOf(info), look: look, places: map[int64]int64{}, owners: map[int64]struct{}{}}
 	sharedFiles.byKey[f.key] = f
 	return f, wal, nil
 }
 
-// release removes one handle. The last one closes the descriptors, which gives up this process's
-// claims.
+// release removes one handle. The last one closes the descriptors.
 func (f *sharedFile) release() error {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
@@ -180,12 +174,6 @@ func (f *sharedFile) drop() error {
 		err = errors.Join(err, f.hold.Close())
 	}
 	return err
-}
-
-func (f *sharedFile) last() bool {
-	sharedFiles.Lock()
-	defer sharedFiles.Unlock()
-	return f.handles == 1
 }
 
 // checkRegular refuses all but regular files: opening a pipe would wait for its other end.

@@ -52,7 +52,7 @@ func newEngine(path string, config Config) (*Engine, error) {
 		return nil, fmt.Errorf("%w: %q names no file", engine.ErrInvalid, path)
 	}
 	e := &Engine{config: config}
-	e.watch = engine.NewWatchers(e.observe)
+	e.watch, e.token = engine.NewWatchers(e.observe), uuid.New()
 	var err error
 	if e.path, err = resolve(path); err != nil {
 		return nil, err
@@ -64,7 +64,6 @@ func newEngine(path string, config Config) (*Engine, error) {
 }
 
 func (e *Engine) openMemory(ctx context.Context) error {
-	e.token = uuid.New()
 	pool, err := openPool(e.path, roleWriter, 1)
 	if err != nil {
 		return err
@@ -94,7 +93,6 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
 		return err
 	}
-	e.token = e.file.token
 	undo := []func() error{e.file.release}
 	defer func() {
 		if err == nil {

@@ -15,34 +15,48 @@ import (
 	"selvedge/internal/lock"
 )
 
-// A process is alive while it holds its byte of the file locked, far beyond the last page. The
-// kernel releases the byte when the process dies, however it dies, and keeps it while the process
-// is stopped. The byte follows from the process's token alone, so the lock exists before the row
-// does and stays when the row is undone.
+// An owner is a handle of a process, so that closing it frees what it holds. It is alive while its byte
+// of the file is locked, far beyond the last page. The kernel releases the byte when the process dies,
+// however it dies, and keeps it while the process is stopped. The byte follows from the handle's token
+// alone, so the lock exists before the row does and stays when the row is undone.
 
 // ownersAt is the offset of the owners' bytes. SQLite's own end at 2^48.
 const ownersAt = 1 << 61
 
-// ownerByte is the byte of the process with this token.
+// ownerByte is the byte of the owner with this token.
 func ownerByte(token uuid.UUID) int64 {
 	return ownersAt + int64(binary.BigEndian.Uint64(token[:8])>>8^binary.BigEndian.Uint64(token[8:])>>8)
 }
 
-// live locks this process's byte, once.
-func (f *sharedFile) live() error {
+// live locks this handle's byte, once.
+func (e *Engine) live() error {
+	f := e.file
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.locked {
+	if e.locked {
 		return nil
 	}
-	if err := lock.Byte(f.hold, unix.F_WRLCK, ownerByte(f.token)); err != nil {
-		return fmt.Errorf("lock this process's byte of the file: %w", err)
+	if err := lock.Byte(f.hold, unix.F_WRLCK, ownerByte(e.token)); err != nil {
+		return fmt.Errorf("lock this handle's byte of the file: %w", err)
 	}
-	f.locked = true
+	e.locked = true
 	return nil
 }
 
-// life asks whether the process with this number holds its byte.
+// die frees what this handle holds. Its calls are over.
+func (e *Engine) die() error {
+	f := e.file
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.owners, e.owner.Load())
+	if !e.locked {
+		return nil
+	}
+	e.locked = false
+	return lock.Byte(f.hold, unix.F_UNLCK, ownerByte(e.token))
+}
+
+// life asks whether the owner with this number holds its byte.
 func (x *rx) life(id int64) (engine.Life, error) {
 	f := x.engine.file
 	f.mu.Lock()
@@ -71,7 +85,7 @@ func (x *rx) life(id int64) (engine.Life, error) {
 	return engine.LifeDead, nil
 }
 
-// placesKept bounds the cache of other processes' bytes.
+// placesKept bounds the cache of other owners' bytes.
 const placesKept = 1024
 
 const (
@@ -82,46 +96,58 @@ const (
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 )
 
-// Owner returns the number under which this process owns claims in the file; its lock and its row
+// Owner returns the number under which this handle owns claims in the file; its lock and its row
 // are made at the first call.
 func (t *tx) Owner() (int64, error) {
-	f := t.engine.file
-	if f != nil {
-		if id := f.id.Load(); id != 0 {
-			return id, nil
-		}
-		// Locked before the commit: no process may see the row of a living process without its lock.
-		if err := f.live(); err != nil {
+	e := t.engine
+	if id := e.owner.Load(); id != 0 {
+		return id, nil
+	}
+	if e.file != nil {
+		// Locked before the commit: no process may see the row of a living owner without its lock.
+		if err := e.live(); err != nil {
 			return 0, err
 		}
 	}
 	var id int64
-	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
+	ok, err := t.find(&id, sqlFindOwner, e.token[:])
 	if err == nil && !ok {
-		err = t.Get(&id, sqlAddOwner, engine.OwnerRow(t.engine.token, t.engine.config.Now()))
+		err = t.Get(&id, sqlAddOwner, engine.OwnerRow(e.token, e.config.Now()))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
 	}
-	if f != nil {
-		t.OnCommit(func() { f.id.Store(id) })
+	if e.file != nil {
+		t.OnCommit(func() {
+			e.file.mu.Lock()
+			defer e.file.mu.Unlock()
+			e.file.owners[id] = struct{}{}
+			e.owner.Store(id)
+		})
 	}
 	return id, nil
 }
 
-// Owns reports whether id is this process.
+// Owns reports whether id is a handle of this process.
 func (x *rx) Owns(id int64) (bool, error) {
+	own := x.engine.owner.Load()
+	if own != 0 && own == id {
+		return true, nil
+	}
 	if f := x.engine.file; f != nil {
-		if own := f.id.Load(); own != 0 {
-			return own == id, nil
+		f.mu.Lock()
+		_, ours := f.owners[id]
+		f.mu.Unlock()
+		if ours || own != 0 {
+			return ours, nil
 		}
 	}
-	var own int64 // of a row that this very transaction made, or of a database in memory
+	// of a row that this very transaction made, or of a database in memory
 	ok, err := x.find(&own, sqlFindOwner, x.engine.token[:])
 	return ok && own == id, err
 }
 
-// Life reports whether the process with this number still runs. A stopped process is alive.
+// Life reports whether the owner with this number still lives. A stopped process is alive.
 func (x *rx) Life(id int64) (engine.Life, error) {
 	own, err := x.Owns(id)
 	switch {
@@ -165,15 +191,15 @@ func (t *tx) forgetOwner(id int64) error {
 	return err
 }
 
-// resign deletes this process's own row when its last handle closes and it owns nothing.
+// resign deletes this handle's row when it closes and owns nothing.
 func (e *Engine) resign() error {
-	if e.file == nil || e.file.id.Load() == 0 || !e.file.last() {
+	if e.file == nil || e.owner.Load() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := e.writer.submit(ctx, &request{why: "close", last: true, write: func(x engine.Tx) error {
-		return x.(*tx).forgetOwner(e.file.id.Load())
+		return x.(*tx).forgetOwner(e.owner.Load())
 	}}).Err
 	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) ||
 		errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {

@@ -1106,6 +1106,13 @@ var holdFaults = []fault{
 		}),
 	},
 	{
+		name: "what is held takes writes", store: "runs", law: "what is held takes no writes of others",
+		words: "a write of an outsider gave <nil>",
+		laws: inHolds(heldRuns, "runs", func(_ *db.DB, s *holds) {
+			s.outside = func(context.Context, string) error { return nil }
+		}),
+	},
+	{
 		name: "who held what was deleted holds on", store: "checkpoints",
 		law: "epochs grow, and who was replaced is refused", words: "a write behind the removal gave <nil>",
 		laws: inHolds(heldCheckpoints, "checkpoints", func(_ *db.DB, s *holds) {

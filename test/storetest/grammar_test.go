@@ -62,6 +62,8 @@ var grammar = []struct {
 	{"Begin: After the lease is lost, writes of the handle are refused.", shown(
 		"a claim has the epoch of the one before", "what was released is not given up",
 		"what was undone can be written under")},
+	{"Begin: A run or live run that is held refuses the appends, ends and replacements of others: " +
+		"`ErrConflict`, with a `*db.ReservedError` that names the holder.", shown("what is held takes writes")},
 	{"Begin: `agents` begins with `TryLeaseThread`, `checkpoints` with `Claim`", shown(
 		"TestGrammar_EveryCallHasAnExample in docs")},
 

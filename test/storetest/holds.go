@@ -27,6 +27,8 @@ type holds struct {
 	reattach func(ctx context.Context, name string, epoch int64) (holding, error)
 	remove   func(ctx context.Context, name string) error
 	recover  func(ctx context.Context) (int, error)
+	// outside writes to a thing without its holding; nil: no call does.
+	outside func(ctx context.Context, name string) error
 	// guarded: a held thing can't be removed, which is an ErrConflict. Else its holder then loses
 	// it.
 	guarded bool
@@ -45,6 +47,7 @@ func holdLaws(open func(d *db.DB, scope string) holds, name string) []law {
 		{"of those who take one wins", l.oneWins},
 		{"what was begun is held", l.begun},
 		{"epochs grow, and who was replaced is refused", l.fenced},
+		{"what is held takes no writes of others", l.excluded},
 		{"a holding is taken up again by its epoch", l.reattached},
 		{"a function that fails takes nothing", l.undone},
 		{"recovery spares the living", l.spares},
@@ -172,6 +175,26 @@ func (l holders) fenced(t *testing.T, at place) {
 		t.Errorf("behind epoch %d, and a removal, comes %d", next.epoch, again.epoch)
 	}
 	wants(t, "a write to what has another's name", holdsOn(t, last, next), db.ErrLeaseLost)
+}
+
+func (l holders) excluded(t *testing.T, at place) {
+	s := l.added(t, at.d, at.scope, "a")
+	if s.outside == nil {
+		return
+	}
+	must(t, s.outside(t.Context(), "a"))
+	h := s.mustTake(t, "a")
+	for _, d := range at.both() {
+		other := l.open(d, at.scope)
+		err := other.outside(t.Context(), "a")
+		wants(t, "a write of an outsider", err, db.ErrConflict)
+		if _, named := errors.AsType[*db.ReservedError](err); !named || db.Hint(err) == "" {
+			t.Errorf("the refusal names no holder: %v", err)
+		}
+	}
+	must(t, holdsOn(t, at.d, h))
+	must(t, h.release(t.Context()))
+	must(t, s.outside(t.Context(), "a"))
 }
 
 func (l holders) reattached(t *testing.T, at place) {

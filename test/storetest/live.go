@@ -122,6 +122,9 @@ func heldLive(d *db.DB, scope string) holds {
 			return h, err
 		},
 		remove: s.Delete, recover: s.Recover, guarded: true,
+		outside: func(ctx context.Context, name string) error {
+			return second(s.Append(ctx, name, live.Batch{Events: eventsOf("x")}))
+		},
 	}
 }
 

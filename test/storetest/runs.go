@@ -165,6 +165,9 @@ func heldRuns(d *db.DB, scope string) holds {
 		},
 		remove:  func(ctx context.Context, name string) error { return s.Delete(ctx, ref(name)) },
 		recover: s.Recover, guarded: true,
+		outside: func(ctx context.Context, name string) error {
+			return second(s.Append(ctx, batchOf(ref(name), turnsOf("x")...)))
+		},
 	}
 }
 
