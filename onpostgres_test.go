@@ -13,7 +13,8 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestTake_GoesOnWhereTheRunStopped, TestTake_HasOneHolder, TestDo_AttemptsOnceAndReturnsTheResult,
 		TestDo_TriesAgainWhatDidNotHappen, TestDo_AsksAboutAnUnknownOutcome, TestDo_GivesUpOrRetriesByPolicy,
 		TestDo_APanicLeavesTheOutcomeUnknown, TestDoTurn_RecordsTheTurnWithItsEffect, TestAsk_WaitsForAnAnswer,
-		TestNext_TakesRunsInOrder, TestCancel_EndsTheRunAndItsLease, TestFork_KeepsWhatWasDone, TestChild_HasAParent,
+		TestNext_TakesRunsInOrder, TestCancel_EndsTheRunAndItsLease, TestMarks_EndTheRunAndItsLease,
+		TestAnswer_WaitsForTheHolderOfAnOpenEffect, TestNext_TakesTheRunsOfADeadHolder, TestFork_KeepsWhatWasDone, TestChild_HasAParent,
 		TestBadInput_IsInvalidAndChangesNothing, TestSurvive_KillsLoseAndRepeatNothing,
 	)
 }

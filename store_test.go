@@ -354,6 +354,67 @@ func TestCancel_EndsTheRunAndItsLease(t *testing.T) {
 	is(t, s.Cancel(ctx, selvedge.Ref{RunID: "none"}, ""), db.ErrNotFound)
 }
 
+func TestMarks_EndTheRunAndItsLease(t *testing.T) {
+	s := open(t)
+	lives := live.NewStore(s.DB(), live.Options{})
+	for id, mark := range map[string]func() error{
+		"cancelled": func() error { return third(lives.MarkCancelled(ctx, "cancelled")) },
+		"failed":    func() error { return third(lives.MarkFailed(ctx, "failed", "broken")) },
+	} {
+		r := take(t, s, id)
+		ok(t, mark())
+		is(t, r.Turn(selvedge.Turn{}), db.ErrLeaseLost)
+		dbtest.Await(t, "the end of its context", func() bool { return r.Context().Err() != nil })
+		_, err := s.Take(ctx, id, selvedge.Start{})
+		is(t, err, selvedge.ErrEnded)
+		summary, err := runs.NewStore(s.DB(), runs.Options{}).Get(ctx, r.Ref())
+		ok(t, err)
+		if string(summary.Status) != id && string(summary.Outcome) != "failure" {
+			t.Errorf("the trace of what was marked %s is %+v", id, summary)
+		}
+	}
+}
+
+func TestAnswer_WaitsForTheHolderOfAnOpenEffect(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	e := effect{policy: selvedge.Retry, fails: errors.New("timed out")}
+	_, err := e.do(r, "k")
+	is(t, err, e.fails)
+	answer := selvedge.Answer{Decision: "done", Fields: json.RawMessage(`"by hand"`)}
+	is(t, s.Answer(ctx, r.Ref(), "k", answer), db.ErrConflict)
+	ok(t, r.Leave())
+	ok(t, s.Answer(ctx, r.Ref(), "k", answer))
+	r = take(t, s, "r")
+	if out, err := e.do(r, "k"); out != `"by hand"` || err != nil || len(e.keys) != 1 {
+		t.Fatal(out, err, e.keys)
+	}
+	ok(t, r.End(selvedge.FailedWith("no reason")))
+	failed, err := s.Failed(ctx, time.Now().Add(-time.Hour), db.At{})
+	if err != nil || len(failed.Items) != 1 || failed.Items[0].Summary != "no reason" {
+		t.Errorf("%+v, %v", failed, err)
+	}
+}
+
+func TestNext_TakesTheRunsOfADeadHolder(t *testing.T) {
+	s := open(t)
+	other := selvedge.On(dbtest.OpenAt(t, s.DB().Path(), db.Options{Synchronous: db.SyncNormal}),
+		selvedge.Options{Agent: "a"})
+	r := take(t, other, "r")
+	ready, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	if _, err := s.Next(ready); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a run that is held is ready: %v", err)
+	}
+	ok(t, other.DB().Close())
+	dbtest.Await(t, "the end of its context", func() bool { return r.Context().Err() != nil })
+	got, err := s.Next(ctx)
+	if err != nil || got.Ref().RunID != "r" {
+		t.Fatal(got, err)
+	}
+	ok(t, got.Leave())
+}
+
 func TestFork_KeepsWhatWasDone(t *testing.T) {
 	s := open(t)
 	r := take(t, s, "r")
@@ -397,15 +458,15 @@ func TestBadInput_IsInvalidAndChangesNothing(t *testing.T) {
 	s := open(t)
 	r := take(t, s, "r")
 	for name, err := range map[string]error{
-		"empty id":     third(s.Take(ctx, "", selvedge.Start{})),
-		"NUL in an id": third(s.Submit(ctx, "a\x00", selvedge.Start{})),
-		"intent":       third(s.Submit(ctx, "a", selvedge.Start{Intent: "\xff"})),
-		"empty key":    third(r.Reply("", nil)),
+		"empty id":     second(s.Take(ctx, "", selvedge.Start{})),
+		"NUL in an id": second(s.Submit(ctx, "a\x00", selvedge.Start{})),
+		"intent":       second(s.Submit(ctx, "a", selvedge.Start{Intent: "\xff"})),
+		"empty key":    second(r.Reply("", nil)),
 		"words":        r.Say("a\x00"),
-		"no tool":      third(r.Do("k", selvedge.Effect{}, nil)),
-		"arguments":    third(r.Do("k", selvedge.Effect{Tool: "t", Args: json.RawMessage("{")}, nil)),
-		"policy":       third(r.Do("k", selvedge.Effect{Tool: "t", Unknown: "hope"}, nil)),
-		"no question":  third(r.Ask("k", selvedge.Question{})),
+		"no tool":      second(r.Do("k", selvedge.Effect{}, nil)),
+		"arguments":    second(r.Do("k", selvedge.Effect{Tool: "t", Args: json.RawMessage("{")}, nil)),
+		"policy":       second(r.Do("k", selvedge.Effect{Tool: "t", Unknown: "hope"}, nil)),
+		"no question":  second(r.Ask("k", selvedge.Question{})),
 		"output":       r.Turn(selvedge.Turn{Output: json.RawMessage("{")}),
 		"summary":      r.End(selvedge.Succeeded("\xff")),
 		"decision":     s.Answer(ctx, r.Ref(), "k", selvedge.Answer{}),
@@ -420,4 +481,6 @@ func TestBadInput_IsInvalidAndChangesNothing(t *testing.T) {
 	}
 }
 
-func third[T any](_ T, err error) error { return err }
+func third[T, U any](_ T, _ U, err error) error { return err }
+
+func second[T any](_ T, err error) error { return err }

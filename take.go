@@ -103,7 +103,14 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 	if err := start.check(ref); err != nil {
 		return nil, named(op, ref, err)
 	}
-	r, err := stores.TakeUp(ctx, s.db.Write, op, func(tx *db.Tx) (*Run, error) { return s.takeTx(tx, op, ref, start) })
+	var over error
+	r, err := stores.TakeUp(ctx, s.db.Write, op, func(tx *db.Tx) (r *Run, err error) {
+		r, over, err = s.takeTx(tx, op, ref, start)
+		return r, err
+	})
+	if err == nil {
+		err = over
+	}
 	if err != nil {
 		return nil, named(op, ref, err)
 	}
@@ -113,43 +120,66 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 
 const sqlTaken = `UPDATE runs SET ready_at = coalesce(ready_at, ?) WHERE key = ?`
 
-func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, start Start) (*Run, error) {
+// takeTx takes a run. over is not nil for one that was marked as ended: its trace ends in the
+// transaction.
+func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, start Start) (r *Run, over, err error) {
 	row, err := s.add(tx, ref, start)
 	if err == nil {
 		err = row.ended()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var asked stepRow
 	if waits, err := tx.Find(&asked, sqlWaitingStep, row.Key); err != nil {
-		return nil, err
+		return nil, nil, err
 	} else if waits {
-		return nil, need(op, asked.step(ref))
+		return nil, nil, need(op, asked.step(ref))
 	}
-	r := &Run{store: s, ref: ref, key: row.Key}
+	r = &Run{store: s, ref: ref, key: row.Key}
 	if r.trace, err = s.runs.ResumeTx(tx, ref); err != nil {
 		if errors.Is(err, db.ErrConflict) {
 			err = errors.Join(ErrHeld, err)
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	if _, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent); err != nil {
-		return nil, err
+	watched, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent)
+	if err != nil {
+		return nil, nil, err
+	}
+	if end := r.marked(watched.Snapshot, tx.Now()); end != nil {
+		err := r.trace.AppendTx(tx, end)
+		if err == nil {
+			err = r.trace.ReleaseTx(tx)
+		}
+		return nil, fmt.Errorf("%w: it was marked %s", ErrEnded, watched.Snapshot.Status), err
 	}
 	if r.watched, err = s.live.HoldTx(tx, ref.RunID, r.trace.Lease()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	summary, err := s.runs.GetTx(&tx.Rx, ref)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.turns = summary.TurnCount
 	if _, err := tx.Exec(sqlTaken, db.Nanos(tx.Now()), row.Key); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_, err = r.watched.AppendTx(tx, live.AgentStart(summary.Intent))
-	return r, err
+	return r, nil, err
+}
+
+// marked returns the end of a trace whose live run was marked as ended, with live.Store.MarkFailed or
+// MarkCancelled; nil: it was not.
+func (r *Run) marked(watched live.RunSnapshot, at time.Time) runs.Record {
+	switch watched.Status {
+	case live.Cancelled:
+		return runs.Cancelled(r.ref, "", at)
+	case live.Failed:
+		o := runs.AgentOutcome{Status: runs.OutcomeFailure, Summary: or(watched.Error)}
+		return runs.Ended{AgentID: r.ref.AgentID, RunID: r.ref.RunID, Termination: runs.Termination{Outcome: &o}}
+	}
+	return nil
 }
 
 // look is how often Next looks for runs whose holder died, which no commit reports.
