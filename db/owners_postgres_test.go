@@ -135,9 +135,11 @@ func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 func TestPostgres_DeadsHoldingsGoToAllAskers(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
-	if _, err := d.Reserve(t.Context(), "port", "its own, so that it has a number",
-		db.ReserveOptions{}); err != nil {
-		t.Fatal(err)
+	for i, handle := range []*db.DB{d, other} {
+		if _, err := handle.Reserve(t.Context(), "port", fmt.Sprint("its own, so that it has a number: ", i),
+			db.ReserveOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var dead []*db.DB
 	for i := range 2 { // a ttl of its own makes each a process of its own

@@ -244,7 +244,8 @@ func ExampleStore_Begin() {
 	defer d.Close() //nolint:errcheck // this is an example
 	traces := runs.NewStore(d, runs.Options{})
 
-	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build"}, runs.BeginOptions{})
+	run, err := traces.Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build"},
+		runs.BeginOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

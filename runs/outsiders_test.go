@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
@@ -133,6 +134,27 @@ func TestHeldRun_RefusesItsOwnProcess(t *testing.T) {
 	if got := len(recordsOf(t, s, "a", "r")); got != 6 {
 		t.Errorf("the trace has %d records", got)
 	}
+}
+
+func TestHeldRun_UpgradeKeepsItHeld(t *testing.T) {
+	path := dbtest.Path(t)
+	old, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	terms := db.LeaseTerms{TTL: time.Hour, Detached: true}
+	r, err := runs.NewStore(old, runs.Options{Lease: terms}).Begin(t.Context(), started("r", "a", start),
+		runs.BeginOptions{})
+	must(t, err)
+	must(t, old.Close())
+	for _, version := range []int64{21, maintenance.SchemaVersion()} {
+		_, err := maintenance.Migrate(t.Context(), path, db.Options{SchemaVersion: version})
+		must(t, err)
+	}
+	d := dbtest.OpenAt(t, path, db.Options{})
+	s := runs.NewStore(d, runs.Options{})
+	refusesOutsiders(t, s, d, 0)
+	again, err := s.Reattach(t.Context(), r.Ref(), r.Epoch())
+	must(t, err)
+	must(t, again.Append(t.Context(), turn(0, "p")))
 }
 
 func TestHeldRun_EndedTakesNoMore(t *testing.T) {

@@ -142,9 +142,7 @@ func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
 	}
 }
 
-// The handle whose connection is beaten over is closed. A scout that is gone with it would end no
-// connection to a primary that was replaced: so the next beat goes over another handle's.
-func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
+func TestPostgres_BeatsEndWithTheirHandle(t *testing.T) {
 	postgres.WithBeats(t, 10*time.Millisecond)
 	address := dbtest.Postgres(t)
 	first, err := postgres.Open(t.Context(), address+"&application_name=first", config(t))
@@ -152,29 +150,27 @@ func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := open(t, address+"&application_name=second")
-	var id int64
-	write(t, first, func(x engine.Tx) (err error) { id, err = x.Owner(); return err })
-	until := func() string {
-		return string(dbtest.PostgresExec(t, address,
-			fmt.Sprintf("SELECT until FROM selvedge.owner_beats WHERE owner = %d", id))[0][0])
+	var ids [2]int64
+	for i, e := range []*postgres.Engine{first, second} {
+		write(t, e, func(x engine.Tx) (err error) { ids[i], err = x.Owner(); return err })
 	}
-	sessions := func(what, program string, n int) {
+	sessions := func(program string, n int) {
 		t.Helper()
-		dbtest.AwaitPostgres(t, address, what, fmt.Sprintf(
+		dbtest.AwaitPostgres(t, address, program, fmt.Sprintf(
 			"SELECT count(*) = %d FROM pg_stat_activity WHERE application_name = '%s' AND query LIKE 'WITH "+
 				"beaten%%' AND datname = current_database()", n, program))
 	}
-	sessions("it beats", "first", 1)
+	sessions("first", 1)
+	sessions("second", 1)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	sessions("it beats over the other", "second", 1)
-	sessions("the first one's is closed", "first", 0)
-	before := until()
-	dbtest.Await(t, "it is prolonged", func() bool { return until() != before })
+	sessions("first", 0)
 	write(t, second, func(x engine.Tx) error {
-		if now, err := x.Owner(); now != id || err != nil {
-			t.Errorf("the process is %d, and was %d: %v", now, id, err)
+		for i, want := range []engine.Life{engine.LifeDead, engine.LifeAlive} {
+			if life, err := x.Life(ids[i]); life != want || err != nil {
+				t.Errorf("handle %d: %v, %v", i, life, err)
+			}
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Run is a live run that this process holds by a lease: no other holder can take it, and writes
@@ -85,8 +86,14 @@ func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 // trace (runs.Run.Lease): it ends with that lease. Release and End free the run and leave the lease to
 // its owner. Errors are as for Resume, and db.ErrLeaseLost if the lease does not hold.
 func (s *Store) HoldTx(tx *db.Tx, runID string, lease *db.Lease) (*Run, error) {
-	if err := lease.HoldTx(tx); err != nil {
-		return nil, named(opHold, runID, err)
+	err := s.inside(tx, opHold, runID, func(int64) error {
+		if lease == nil {
+			return txn.Invalid("give the lease of what holds the run too", "there is no lease")
+		}
+		return lease.HoldTx(tx)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return s.holdWith(tx, opHold, runID, func(*runRow) (*db.Lease, bool, error) { return lease, true, nil })
 }
