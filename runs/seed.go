@@ -49,7 +49,7 @@ func (s *Store) WriteEnded(ctx context.Context, ended Ended) error {
 }
 
 // AppendRecords appends records of any kind to a run, under the ids of the call; the ids inside the
-// records may differ. [Store.Append] can be repeated.
+// records may differ. ErrConflict: the run is held. [Store.Append] can be repeated.
 func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, records []Record) error {
 	_, err := s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
 	return err

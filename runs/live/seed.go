@@ -20,7 +20,7 @@ func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSna
 }
 
 // CreateRunWithID adds a run under the caller's id. It replaces a run of that id and its events;
-// [Store.ReserveRunWithID] does not.
+// [Store.ReserveRunWithID] does not. db.ErrConflict: that run is held.
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot,
 	err error,
 ) {
@@ -49,7 +49,8 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 // after them; found is false, and nothing is stored, for a run that does not exist. [Store.Append]
 // reports that as an error, can be repeated, and does not read the run's texts for an answer.
 //
-// db.ErrInvalid: an event was not made by NewEvent, or the run has no sequence left.
+// db.ErrInvalid: an event was not made by NewEvent, or the run has no sequence left. db.ErrConflict:
+// the run is held.
 func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) (run RunSnapshot, found bool,
 	err error,
 ) {
@@ -71,8 +72,9 @@ func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) 
 	return run, found, nil
 }
 
-// MarkFailed fails a run from outside, with an error message. A cancelled run stays as it is. found
-// is false for a run that does not exist. Followers receive the new status.
+// MarkFailed fails a run from outside, with an error message, and ends the lease by which it is held.
+// A cancelled run stays as it is. found is false for a run that does not exist. Followers receive the
+// new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
 	err error,
 ) {
@@ -80,8 +82,8 @@ func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunS
 		func(tx *db.Tx) (RunSnapshot, bool, error) { return s.MarkFailedTx(tx, runID, message) })
 }
 
-// MarkCancelled cancels a run, whatever its status. found is false for a run that does not exist.
-// Followers receive the new status.
+// MarkCancelled cancels a run, whatever its status, and ends the lease by which it is held. found is
+// false for a run that does not exist. Followers receive the new status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
 	return stores.Find(ctx, s.db.WriteEnd, opCancel,
 		func(tx *db.Tx) (RunSnapshot, bool, error) { return s.MarkCancelledTx(tx, runID) })
@@ -227,7 +229,7 @@ func pageOf(rx *db.Rx, w *runRow, after *uint64, limit int64) (page RunEventPage
 // (docs/decisions/0016). After an error nothing has changed.
 //
 // db.ErrInvalid: an id is not possible, a status is unknown, a text is not UTF-8, or an event was
-// not made by NewEvent.
+// not made by NewEvent. db.ErrConflict: a run that would be removed or replaced is held.
 func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
 	for i := range records {
 		if err := records[i].check(); err != nil {

@@ -22,7 +22,8 @@ type Options struct {
 	// within it. "" is the default scope.
 	Scope string
 	// MaxRuns bounds the runs of the scope; nil is no bound. Adding a run removes those added
-	// first, whatever their status, at most 200 of them.
+	// first, whatever their status, at most 200 of them. Runs that are held stay, so the scope may
+	// hold more.
 	MaxRuns *uint64
 	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their
 	// records as compact JSON; nil is no bound. Adding an event removes the oldest until both
