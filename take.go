@@ -218,6 +218,12 @@ func (s *Store) Next(ctx context.Context) (*Run, error) {
 	}
 }
 
+// TryNext is Next without the wait: ok is false if no run is ready now.
+func (s *Store) TryNext(ctx context.Context) (r *Run, ok bool, err error) {
+	r, _, err = s.takeReady(ctx)
+	return r, r != nil, db.About(err, "take next run", "", "", nil)
+}
+
 // readyRow is a run that may be ready, with the lease under which it is written.
 type readyRow struct {
 	RunID   string `db:"run_id"`

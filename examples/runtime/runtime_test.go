@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
-	"selvedge/agents"
-	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
@@ -133,22 +130,23 @@ func lookAt(t *testing.T, d *db.DB, tasks []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var shown []string
+		words := false
 		for _, e := range events {
-			shown = append(shown, string(e.Event.JSON()))
-		}
-		var should []string
-		for step := range turns {
-			should = append(should, string(live.TextDelta(said(step)).JSON()))
-		}
-		if should = append(should, string(live.AgentEnd("done").JSON())); !slices.Equal(shown, should) {
-			t.Errorf("%s shows %q, not %q", task, shown, should)
-		}
-		if held, ok, err := agents.NewRegistry(d, agents.Options{}).Reservation(ctx, task); err != nil || ok {
-			t.Errorf("%s is still held: %+v, %v", task, held, err)
+			switch turn, attempt, ok := e.Event.Turn(); {
+			case ok:
+				words = true
+				want := live.TextDelta(said(int(turn))).In(turn, attempt)
+				if string(e.Event.JSON()) != string(want.JSON()) {
+					t.Errorf("%s: %s", task, e.Event.JSON())
+				}
+			case e.Event.Type() == "turn_end" && !words:
+				t.Errorf("%s: a turn without words", task)
+			case e.Event.Type() == "turn_end":
+				words = false
+			}
 		}
 	}
-	if left, err := checkpoints.NewStore(d, checkpoints.Options{}).List(ctx); err != nil || len(left) > 0 {
-		t.Errorf("left to do: %v, %v", left, err)
+	if held, err := d.Reservations(ctx, db.ReservationFilter{}, db.At{}); err != nil || len(held.Items) > 0 {
+		t.Errorf("still held: %v, %v", held.Items, err)
 	}
 }
