@@ -58,6 +58,9 @@ func onOldFiles(t *testing.T) map[string]struct {
 		"workers pin": {[]string{"a"}, false}, "workers unpin": {[]string{"a"}, false},
 		"live pin": {[]string{"a"}, false}, "live unpin": {[]string{"a"}, false},
 		"workers list": {nil, false}, "workers show": {[]string{"a"}, false}, "workers tail": {nil, false},
+		"needs": {nil, false}, "answer": {[]string{"run-1", "gate", "approved"}, false}, "failed": {nil, false},
+		"effects list": {[]string{"run-1"}, false}, "effects settle": {[]string{"run-1", "push", "done"}, false},
+		"cancel":    {[]string{"run-1"}, false},
 		"live list": {nil, false}, "live show": {[]string{"a"}, false}, "live tail": {nil, false},
 	}
 }
