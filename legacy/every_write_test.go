@@ -70,7 +70,8 @@ func dieAtWork(args []string) error {
 	}
 	switch Kind(args[1]) {
 	case Runs:
-		_, err = tracesOf(d).Begin(ctx, runs.Started{RunID: "m-3", AgentID: "moved", Intent: "go"}, runs.BeginOptions{})
+		_, err = tracesOf(d).Begin(ctx, runs.Started{RunID: "m-3", AgentID: "moved", Intent: "go"},
+			runs.BeginOptions{})
 	case Live:
 		_, err = sessionsOf(d).Begin(ctx, live.Start{ID: "m-4", SessionID: "moved", Prompt: "go"})
 	case Agents:

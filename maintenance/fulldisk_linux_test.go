@@ -40,7 +40,8 @@ func newFiller(ctx context.Context, path string) (*filler, error) {
 		return nil, err
 	}
 	f := &filler{db: d, traces: runs.NewStore(d, runs.Options{})}
-	if f.held, err = f.traces.Begin(ctx, runs.Started{RunID: "held", AgentID: fillersAgent}, runs.BeginOptions{}); err != nil {
+	if f.held, err = f.traces.Begin(ctx, runs.Started{RunID: "held", AgentID: fillersAgent},
+		runs.BeginOptions{}); err != nil {
 		return f, err
 	}
 	if f.shown, err = live.NewStore(d, live.Options{}).Begin(ctx, live.Start{ID: "live"}); err != nil {

@@ -88,7 +88,8 @@ func TestWhatWasBegunIsNotBegunAgain(t *testing.T) {
 	r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, r.Release(t.Context()))
-	if r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{}); r != nil || !errors.Is(err, db.ErrConflict) {
+	r, err = s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
+	if r != nil || !errors.Is(err, db.ErrConflict) {
 		t.Errorf("it was, though nobody holds it: %v, %v", r, err)
 	}
 	if got := kinds(t, s, "a", "r"); !slices.Equal(got, []string{"started"}) {
@@ -231,7 +232,8 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 	r, err := s.Begin(t.Context(), started("released", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, r.Release(t.Context()))
-	_, err = s.Begin(t.Context(), started("from before", "a", start), runs.BeginOptions{}) // held by a program that kept no mark
+	// held by a program that kept no mark
+	_, err = s.Begin(t.Context(), started("from before", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error {
 		_, err := tx.Exec(`DELETE FROM run_append_keys

@@ -7,5 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"writer": writerProgram, "appender": appenderProgram, "hold": holdProgram})
+	dbtest.Main(m, map[string]dbtest.Program{
+		"writer": writerProgram, "appender": appenderProgram, "hold": holdProgram,
+	})
 }

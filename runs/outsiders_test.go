@@ -49,12 +49,14 @@ func outsiders(ctx context.Context, s *runs.Store, d *db.DB) map[string]func() e
 		"AppendTx": func() error {
 			return d.Write(ctx, "test", func(tx *db.Tx) error { return second(s.AppendTx(tx, batch(turn(9, "x")))) })
 		},
-		"AppendRecords": func() error { return s.AppendRecords(ctx, "a", "r", []runs.Record{turn(9, "x"), turn(10, "y")}) },
-		"AppendTurns":   func() error { return s.AppendTurns(ctx, "a", "r", []runs.Turn{turn(9, "x")}) },
-		"WriteStarted":  func() error { return s.WriteStarted(ctx, started("r", "a", start)) },
-		"WriteEnded":    func() error { return s.WriteEnded(ctx, runs.Ended{RunID: "r", AgentID: "a"}) },
-		"Resume":        func() error { return second(s.Resume(ctx, ref)) },
-		"Delete":        func() error { return s.Delete(ctx, ref) },
+		"AppendRecords": func() error {
+			return s.AppendRecords(ctx, "a", "r", []runs.Record{turn(9, "x"), turn(10, "y")})
+		},
+		"AppendTurns":  func() error { return s.AppendTurns(ctx, "a", "r", []runs.Turn{turn(9, "x")}) },
+		"WriteStarted": func() error { return s.WriteStarted(ctx, started("r", "a", start)) },
+		"WriteEnded":   func() error { return s.WriteEnded(ctx, runs.Ended{RunID: "r", AgentID: "a"}) },
+		"Resume":       func() error { return second(s.Resume(ctx, ref)) },
+		"Delete":       func() error { return s.Delete(ctx, ref) },
 	}
 }
 
@@ -251,12 +253,14 @@ func TestBegin_KeepsItsParent(t *testing.T) {
 	must(t, err)
 	var name string
 	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		return rx.Get(&name, `SELECT p.run_id FROM runs AS r JOIN runs AS p ON p.key = r.parent WHERE r.run_id = 'r'`)
+		return rx.Get(&name, `SELECT p.run_id FROM runs AS r JOIN runs AS p ON p.key = r.parent
+			WHERE r.run_id = 'r'`)
 	}))
 	if name != parent.RunID {
 		t.Errorf("the parent of %v is %q", r.Ref(), name)
 	}
-	_, err = s.Begin(t.Context(), started("s", "a", start), runs.BeginOptions{Parent: runs.RunRef{RunID: "none"}})
+	_, err = s.Begin(t.Context(), started("s", "a", start),
+		runs.BeginOptions{Parent: runs.RunRef{RunID: "none"}})
 	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of no parent: %v", err)
 	}

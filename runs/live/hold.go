@@ -95,23 +95,28 @@ func (s *Store) HoldTx(tx *db.Tx, runID string, lease *db.Lease) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.holdWith(tx, opHold, runID, func(*runRow) (*db.Lease, bool, error) { return lease, true, nil })
+	r, err := s.holdWith(tx, opHold, runID, func(*runRow) (*db.Lease, error) { return lease, nil })
+	if err == nil {
+		r.borrowed = true
+	}
+	return r, err
 }
 
 func (s *Store) hold(tx *db.Tx, op, runID string) (*Run, error) {
-	return s.holdWith(tx, op, runID, func(row *runRow) (*db.Lease, bool, error) {
+	return s.holdWith(tx, op, runID, func(row *runRow) (*db.Lease, error) {
 		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key),
 			db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
 		if err == nil {
 			lease.Call(runID)
 		}
-		return lease, false, err
+		return lease, err
 	})
 }
 
 // holdWith holds a free run under the lease that take returns.
-func (s *Store) holdWith(tx *db.Tx, op, runID string, take func(*runRow) (l *db.Lease, borrowed bool, err error),
-) (r *Run, err error) {
+func (s *Store) holdWith(tx *db.Tx, op, runID string, take func(*runRow) (*db.Lease, error)) (r *Run,
+	err error,
+) {
 	err = s.inside(tx, op, runID, func(scope int64) error {
 		row, err := lockedRow(tx, op, scope, runID)
 		if err == nil && RunStatus(row.Status) == Cancelled {
@@ -123,11 +128,11 @@ func (s *Store) holdWith(tx *db.Tx, op, runID string, take func(*runRow) (l *db.
 		if err != nil {
 			return err
 		}
-		lease, borrowed, err := take(row)
+		lease, err := take(row)
 		if err != nil {
 			return err
 		}
-		r = &Run{store: s, id: runID, key: row.Key, lease: lease, borrowed: borrowed}
+		r = &Run{store: s, id: runID, key: row.Key, lease: lease}
 		_, err = tx.Exec(sqlHold, lease.Epoch(), row.Key)
 		return err
 	})

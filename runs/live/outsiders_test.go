@@ -116,7 +116,10 @@ func TestHoldTx_OneLeaseHoldsBoth(t *testing.T) {
 		t.Helper()
 		_, err := s.ReserveRunWithID(ctx, "r", "s", "p")
 		must(t, err)
-		must(t, d.Write(ctx, "hold", func(tx *db.Tx) (err error) { r, err = s.HoldTx(tx, "r", trace.Lease()); return err }))
+		must(t, d.Write(ctx, "hold", func(tx *db.Tx) (err error) {
+			r, err = s.HoldTx(tx, "r", trace.Lease())
+			return err
+		}))
 		return r
 	}
 	r := hold()
@@ -144,13 +147,14 @@ func TestHoldTx_OneLeaseHoldsBoth(t *testing.T) {
 	second := runs.NewStore(dbtest.OpenAt(t, path, db.Options{}), runs.Options{})
 	trace, err = second.Resume(ctx, trace.Ref())
 	must(t, err)
-	if err := d.Write(ctx, "test", func(tx *db.Tx) error { _, err := s.HoldTx(tx, "r", lost); return err }); !errors.Is(
-		err, db.ErrLeaseLost) {
+	err = d.Write(ctx, "test", func(tx *db.Tx) error { _, err := s.HoldTx(tx, "r", lost); return err })
+	if !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("held under a lost lease: %v", err)
 	}
 	r = hold()
 	must(t, d.WriteEnd(ctx, "end", func(tx *db.Tx) error {
-		return errors.Join(trace.HoldTx(tx), r.EndTx(tx, live.AgentEnd("done")), trace.EndTx(tx, runs.Termination{}))
+		return errors.Join(trace.HoldTx(tx), r.EndTx(tx, live.AgentEnd("done")),
+			trace.EndTx(tx, runs.Termination{}))
 	}))
 	record(t, s, "r", live.TextDelta("free"))
 	if n := rows(t, d, "leases"); n != 0 {

@@ -24,7 +24,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 }
 
 // sqlEndedRuns returns the runs that ended before a time, or at it with a lower key, newest first.
-const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes, epoch
+const sqlEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at,
+	kept_bytes AS bytes, epoch
 	FROM live_runs
 WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?)
 	ORDER BY updated_at DESC, key DESC LIMIT ?`
