@@ -61,9 +61,6 @@ var Steps = withRest([]Step{
 	{Version: 17, MinReader: 1, MinWriter: 16},
 	{Version: 19, MinReader: 1, MinWriter: 18, Rewrites: []string{"import_sources", "import_conflicts"}},
 	{Version: 20, MinReader: 1, MinWriter: 18},
-	{Version: 21, MinReader: 1, MinWriter: 21},
-	// A program from before it writes to held runs. It sets only columns that it adds.
-	{Version: 22, MinReader: 1, MinWriter: 22},
 })
 
 func withRest(named []Step) []Step {
