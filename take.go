@@ -68,19 +68,20 @@ func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
 	} else if taken {
 		return row, conflict("use another id, or another scope", "the agent %q has a run of that id", other)
 	}
-	watched, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent)
+	_, err = s.runs.AppendTx(tx, runs.Batch{
+		AgentID: ref.AgentID, RunID: ref.RunID, Parent: start.Parent,
+		Records: []runs.Record{runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, Intent: start.Intent}},
+	})
+	if err == nil {
+		row, err = s.get(&tx.Rx, ref)
+	}
+	var watched live.Reservation
+	if err == nil {
+		watched, err = s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent)
+	}
 	if err == nil && watched.Existing {
 		err = conflict("use another id, or another scope", "session %q has a live run of that id",
 			watched.Snapshot.SessionID)
-	}
-	if err == nil {
-		_, err = s.runs.AppendTx(tx, runs.Batch{
-			AgentID: ref.AgentID, RunID: ref.RunID, Parent: start.Parent,
-			Records: []runs.Record{runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, Intent: start.Intent}},
-		})
-	}
-	if err == nil {
-		row, err = s.get(&tx.Rx, ref)
 	}
 	if err == nil {
 		_, err = tx.Exec(sqlSubmit, db.Nanos(tx.Now()), row.Key)
@@ -185,6 +186,9 @@ func (r *Run) marked(watched live.RunSnapshot, at time.Time) runs.Record {
 // look is how often Next looks for runs whose holder died, which no commit reports.
 const look = time.Second
 
+// lookPause is the least time between two looks, since others may commit all the time.
+const lookPause = 10 * time.Millisecond
+
 // Next waits until a run of the agent is ready, and takes it: it was submitted, answered or left, or
 // its holder is dead. Runs come in the order in which they became ready. It ends with the cause of
 // ctx.
@@ -209,6 +213,7 @@ func (s *Store) Next(ctx context.Context) (*Run, error) {
 			if !open {
 				changes = nil
 			}
+			time.Sleep(lookPause)
 		case <-timer.C:
 		}
 		timer.Stop()
