@@ -80,16 +80,21 @@ func TestSurvive_KillsLoseAndRepeatNothing(t *testing.T) {
 				}
 				ref := selvedge.Ref{RunID: id}
 				for ended(t, s, id) == "" {
-					command := exec.Command(program, path, "work", server.URL)
-					command.Env = append(os.Environ(), "POLICY="+string(policy))
-					worker := dbtest.StartCommand(t, command)
+					var workers []*dbtest.Process
+					for range 2 {
+						command := exec.Command(program, path, "work", server.URL)
+						command.Env = append(os.Environ(), "POLICY="+string(policy))
+						workers = append(workers, dbtest.StartCommand(t, command))
+					}
 					deadline := time.Now().Add(time.Duration(20+rand.IntN(200)) * time.Millisecond)
 					for time.Now().Before(deadline) && ended(t, s, id) == "" {
 						person(t, s, ref, outside)
 						time.Sleep(3 * time.Millisecond)
 					}
-					worker.Kill()
-					killed++
+					for _, worker := range workers {
+						worker.Kill()
+						killed++
+					}
 					others(t, s)
 				}
 				left += judge(t, s, ref, policy, outside)
