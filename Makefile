@@ -62,14 +62,14 @@ failover: ## kill, stop and cut off the primary of such clusters under load, los
 	go test -tags postgres -run TestFailover -count=1 -timeout 90m -v $(TESTFLAGS) ./test/failover
 
 .PHONY: long
-long: ## race for checkpoints 60,000 times, and judge 200 histories of killed and stopped processes
-	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOf(Reservations|Inputs)' $(TESTFLAGS) ./checkpoints ./db ./workers
+long: ## race for checkpoints 60,000 times, judge 200 histories of killed and stopped processes, and kill an agent 360 times
+	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOf(Reservations|Inputs)|TestSurvive' $(TESTFLAGS) . ./checkpoints ./db ./workers
 
 .PHONY: long-postgres
 long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides, and all stores in a storm of that (10 minutes)
 	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
-		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeases_Linearizable)|^TestPostgresTheStoresStandAStorm$$' $(TESTFLAGS) \
-		./checkpoints ./db ./agents ./workers ./test/failover
+		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeases_Linearizable|TestSurvive)|^TestPostgresTheStoresStandAStorm$$' $(TESTFLAGS) \
+		. ./checkpoints ./db ./agents ./workers ./test/failover
 
 # The first seed of `make unseen`, and how many trees it makes, and transcripts of each store.
 UNSEEN ?= 1000+200

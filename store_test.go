@@ -484,3 +484,30 @@ func TestBadInput_IsInvalidAndChangesNothing(t *testing.T) {
 func third[T, U any](_ T, _ U, err error) error { return err }
 
 func second[T any](_ T, err error) error { return err }
+
+// The holder's process is stopped: its clock stands still, and it renews nothing.
+func TestNext_TakesFromAHolderThatWasStopped(t *testing.T) {
+	path := dbtest.Path(t)
+	at := func(since time.Duration) *selvedge.Store {
+		d := dbtest.OpenAt(t, path, db.Options{
+			Synchronous: db.SyncNormal,
+			BootTime:    func() db.BootTime { return db.BootTime{Boot: "b", Since: since} },
+		})
+		return selvedge.On(d, selvedge.Options{Agent: "a", Lease: db.LeaseTerms{TTL: time.Minute}})
+	}
+	stopped := take(t, at(time.Hour), "r")
+	early, s := at(time.Hour+59*time.Second), at(time.Hour+time.Minute)
+	if _, ok, err := early.TryNext(ctx); ok || err != nil {
+		t.Fatalf("a run whose lease holds is ready: %v", err)
+	}
+	r, found, err := s.TryNext(ctx)
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	is(t, stopped.Turn(selvedge.Turn{}), db.ErrLeaseLost)
+	_, err = stopped.Ask("gate", selvedge.Question{Prompt: "Go on?"})
+	is(t, err, db.ErrLeaseLost)
+	is(t, stopped.End(selvedge.Succeeded("late")), db.ErrLeaseLost)
+	ok(t, r.Turn(selvedge.Turn{}))
+	ok(t, r.End(selvedge.Succeeded("in time")))
+}
