@@ -12,7 +12,7 @@ import (
 // A Question is what a person is asked.
 type Question struct {
 	Prompt string          // in words
-	Fields json.RawMessage // JSON that describes what the person fills in, in the program's own form; nil: nothing
+	Fields json.RawMessage // what the person fills in, JSON in the program's own form; nil: nothing
 }
 
 // An Answer is what a person decided.
@@ -46,7 +46,8 @@ func (r *Run) Ask(key string, q Question) (answer Answer, err error) {
 	case err != nil:
 		return answer, err
 	case found && (or(row.Prompt) != q.Prompt || !sameJSON(row.Request, q.Fields)):
-		return answer, named(op, r.ref, conflict("use a new key for another question", "the key %q has another question", key))
+		return answer, named(op, r.ref,
+			txn.Conflict("use a new key for another question", "the key %q has another question", key))
 	case found && row.State == string(StepDone):
 		return row.answer(), nil
 	case found: // another goroutine asked
@@ -120,17 +121,21 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	case err != nil:
 		return err
 	case !found || row.Kind == string(StepReply):
-		return &db.Error{Op: "answer", Entity: "step", ID: key, Hint: "see what waits: migrate needs", Err: db.ErrNotFound}
+		return &db.Error{
+			Op: "answer", Entity: "step", ID: key, Hint: "see what waits: migrate needs", Err: db.ErrNotFound,
+		}
 	case row.answered():
 		if row.answer().same(a) {
 			return nil
 		}
-		return conflict("the run goes on with the first answer", "%q decided %q", or(row.SettledBy), or(row.Decision))
+		return txn.Conflict("the run goes on with the first answer", "%q decided %q", or(row.SettledBy),
+			or(row.Decision))
 	case run.EndedAt != nil:
 		return run.ended()
 	}
 	if row.State == string(StepOpen) { // a holder of the run may attempt it
-		if err := db.FreeTx(tx, s.o.Scope, run.Epoch, db.Error{Op: "answer", Entity: "run", ID: ref.RunID}); err != nil {
+		about := db.Error{Op: "answer", Entity: "run", ID: ref.RunID}
+		if err := db.FreeTx(tx, s.o.Scope, run.Epoch, about); err != nil {
 			return err
 		}
 	}

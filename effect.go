@@ -53,7 +53,8 @@ const decidedRetry = "retry"
 // the run waits, and Do returns ErrUnknown; with Retry it returns the error of fn; with GiveUp, an
 // error that is ErrGivenUp. So it does for an attempt that a crash interrupted, except that Retry
 // calls fn again. ErrConflict: the key was used with another tool or other arguments.
-func (r *Run) Do(key string, e Effect, fn func(ctx context.Context, idempotencyKey string) (json.RawMessage, error),
+func (r *Run) Do(key string, e Effect,
+	fn func(ctx context.Context, idempotencyKey string) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	return r.do("do", key, e, nil, fn)
 }
@@ -102,7 +103,8 @@ func (e *Effect) check() error {
 // same returns db.ErrConflict if the step is another effect.
 func (e *Effect) same(row *stepRow) error {
 	if row.Tool == nil || *row.Tool != e.Tool || !sameJSON(row.Request, e.Args) {
-		return conflict("use a new key for another effect", "the key %q has another tool or other arguments", row.Key)
+		return txn.Conflict("use a new key for another effect", "the key %q has another tool or other arguments",
+			row.Key)
 	}
 	return nil
 }
@@ -131,7 +133,7 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 		return row.Result, err
 	}
 	if !r.enter(key) {
-		return nil, named(op, r.ref, conflict("wait for it", "the effect %q is under way in this process", key))
+		return nil, named(op, r.ref, txn.Conflict("wait for it", "the effect %q is under way in this process", key))
 	}
 	defer r.exit(key)
 	if row, err = r.intend(op, row, found, e); err != nil {
@@ -305,7 +307,8 @@ func (r *Run) fail(op string, row *stepRow, cause error) error {
 	return errors.Join(cause, r.write(ctx, op, func(tx *db.Tx) error {
 		err := row.put(tx)
 		if err == nil {
-			_, err = r.watched.AppendTx(tx, live.ToolEnd{ID: row.Key, Name: *row.Tool, Output: *row.Error, ExitCode: 1}.Event())
+			end := live.ToolEnd{ID: row.Key, Name: *row.Tool, Output: *row.Error, ExitCode: 1}
+			_, err = r.watched.AppendTx(tx, end.Event())
 		}
 		return err
 	}))

@@ -17,9 +17,6 @@ func ExampleAnthropicUsage() {
 	}
 	usage.Provider = new("anthropic")
 	event := live.TurnEnd(1, usage)
-	fmt.Println(*event.Usage().InputTokens, *event.Usage().ResponseModel)
-	fmt.Println(string(event.JSON()))
-	// Output:
-	// 412 claude-sonnet-4-5
-	// {"type":"turn_end","turn":1,"usage":{"prompt_tokens":412,"completion_tokens":30,"total_tokens":442,"cache_read_tokens":400,"cache_write_tokens":0},"provider":"anthropic","response_model":"claude-sonnet-4-5"}
+	fmt.Println(event.Type(), *event.Usage().InputTokens, *event.Usage().ResponseModel)
+	// Output: turn_end 412 claude-sonnet-4-5
 }

@@ -28,7 +28,8 @@ type listedStep struct {
 
 const (
 	sqlNeeds = `SELECT s.run, s.step_key, s.kind, s.state, s.tool, s.policy, s.prompt, s.request, s.attempt,
-	s.epoch, s.turn, s.result, s.decision, s.settled_by, s.error, s.created_at, s.changed_at, r.agent_id, r.run_id
+	s.epoch, s.turn, s.result, s.decision, s.settled_by, s.error, s.created_at, s.changed_at, r.agent_id,
+	r.run_id
 FROM run_steps AS s JOIN runs AS r ON r.key = s.run
 WHERE s.state = 'waiting' AND r.scope = ? AND r.ended_at IS NULL`
 	sqlNeedsAfter = ` AND (s.created_at < ? OR s.created_at = ? AND (s.run, s.step_key) > (?, ?))`
@@ -46,7 +47,9 @@ ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
 // effects of unknown outcome, the newest first.
 func (s *Store) NeedsMe(ctx context.Context, f Filter, at db.At) (page db.Page[Step], err error) {
 	const op = "list needs"
-	rows, err := list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[listedStep, error], error) {
+	rows, err := list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[listedStep, error],
+		error,
+	) {
 		query, args := sqlNeeds, []any{scope}
 		if f.Agent != nil {
 			query, args = query+` AND r.agent_id = ?`, append(args, *f.Agent)
@@ -104,7 +107,9 @@ func (s *Store) Steps(ctx context.Context, ref Ref, at db.At) (page db.Page[Step
 
 // Failed lists the runs that ended since a time without achieving their intent, by the time of their
 // end, the last first: with the outcome failure, timeout or give_up, incomplete, or cancelled.
-func (s *Store) Failed(ctx context.Context, since time.Time, at db.At) (page db.Page[runs.RunSummary], err error) {
+func (s *Store) Failed(ctx context.Context, since time.Time, at db.At) (page db.Page[runs.RunSummary],
+	err error,
+) {
 	const op = "list failed runs"
 	type row struct {
 		runs.RunRef
@@ -215,7 +220,7 @@ func (s *Store) forkTx(tx *db.Tx, from Ref, turns int, ref Ref) error {
 	}
 	if _, found, err := s.find(&tx.Rx, ref); err != nil || found {
 		if err == nil {
-			err = conflict("use another id", "there is such a run")
+			err = txn.Conflict("use another id", "there is such a run")
 		}
 		return err
 	}

@@ -190,7 +190,7 @@ func (r *Run) step(op, key string, kind StepKind) (row stepRow, found bool, err 
 		return err
 	})
 	if err == nil && found && row.Kind != string(kind) {
-		err = conflict("use another key", "the key %q names a step of the kind %s", key, row.Kind)
+		err = txn.Conflict("use another key", "the key %q names a step of the kind %s", key, row.Kind)
 	}
 	if err != nil {
 		return row, false, named(op, r.ref, err)
@@ -206,7 +206,8 @@ func (r *Run) add(tx *db.Tx, row stepRow) error {
 	if _, found, err := findStep(&tx.Rx, r.key, row.Key); err != nil {
 		return err
 	} else if found {
-		return conflict("use another key, or call once at a time", "a step of the key %q was recorded meanwhile", row.Key)
+		return txn.Conflict("use another key, or call once at a time",
+			"a step of the key %q was recorded meanwhile", row.Key)
 	}
 	row.Epoch, row.Turn = r.trace.Epoch(), int64(r.turns)
 	return row.put(tx)
@@ -285,7 +286,8 @@ func (r *Run) End(o Outcome) error {
 		if err := r.watched.EndTx(tx, last); err != nil {
 			return err
 		}
-		return r.trace.EndTx(tx, runs.Termination{Outcome: &runs.AgentOutcome{Status: o.Status, Summary: o.Summary}})
+		outcome := &runs.AgentOutcome{Status: o.Status, Summary: o.Summary}
+		return r.trace.EndTx(tx, runs.Termination{Outcome: outcome})
 	})
 }
 
@@ -294,7 +296,9 @@ const sqlReadyFrom = `UPDATE runs SET ready_at = ? WHERE key = ?`
 // Leave releases the run as it is. Next finds it again after a second. Leaving a run that was ended,
 // left or lost, or that waits, does nothing.
 func (r *Run) Leave() error {
-	err := r.leave("leave run", func(tx *db.Tx) error { return r.release(tx, db.Nanos(tx.Now().Add(leavePause))) })
+	err := r.leave("leave run", func(tx *db.Tx) error {
+		return r.release(tx, db.Nanos(tx.Now().Add(leavePause)))
+	})
 	if errors.Is(err, db.ErrLeaseLost) {
 		return nil
 	}

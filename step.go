@@ -30,8 +30,9 @@ type StepState string
 
 // The states. A reply is always done.
 const (
-	StepOpen    StepState = "open"     // an effect that is under way, or was interrupted
-	StepWaiting StepState = "waiting"  // a question without an answer, or an effect of unknown outcome: a person decides
+	StepOpen StepState = "open" // an effect that is under way, or was interrupted
+	// a question without an answer, or an effect of unknown outcome: a person decides
+	StepWaiting StepState = "waiting"
 	StepDone    StepState = "done"     // its result is recorded
 	StepGivenUp StepState = "given_up" // an effect that may have happened and is not attempted again
 )
@@ -116,8 +117,9 @@ const (
 	sqlFindStep = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND step_key = ?`
 	sqlPutStep  = `INSERT INTO run_steps (` + stepColumns + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run, step_key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt, epoch = excluded.epoch,
-	result = excluded.result, decision = excluded.decision, settled_by = excluded.settled_by,
+ON CONFLICT (run, step_key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt,
+	epoch = excluded.epoch, result = excluded.result, decision = excluded.decision,
+	settled_by = excluded.settled_by,
 	error = excluded.error, changed_at = excluded.changed_at, checksum = excluded.checksum`
 	sqlWaitingStep = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND state = 'waiting'
 	ORDER BY created_at, step_key LIMIT 1`
@@ -135,8 +137,8 @@ func (s *stepRow) put(tx *db.Tx) error {
 		s.CreatedAt = s.ChangedAt
 	}
 	columns := []any{
-		s.Key, s.Kind, s.State, s.Tool, s.Policy, s.Prompt, blob(s.Request), s.Attempt, s.Epoch, s.Turn, blob(s.Result),
-		s.Decision, s.SettledBy, s.Error, s.CreatedAt, s.ChangedAt,
+		s.Key, s.Kind, s.State, s.Tool, s.Policy, s.Prompt, blob(s.Request), s.Attempt, s.Epoch, s.Turn,
+		blob(s.Result), s.Decision, s.SettledBy, s.Error, s.CreatedAt, s.ChangedAt,
 	}
 	_, err := tx.Exec(sqlPutStep, append(append([]any{s.Run}, columns...), txn.Checksum(columns...))...)
 	return err
@@ -145,7 +147,8 @@ func (s *stepRow) put(tx *db.Tx) error {
 // step returns the row as the caller sees it.
 func (s *stepRow) step(ref Ref) Step {
 	out := Step{
-		Ref: ref, AgentID: ref.AgentID, RunID: ref.RunID, Key: s.Key, Kind: StepKind(s.Kind), State: StepState(s.State), Tool: or(s.Tool), Unknown: Policy(or(s.Policy)),
+		Ref: ref, AgentID: ref.AgentID, RunID: ref.RunID, Key: s.Key, Kind: StepKind(s.Kind),
+		State: StepState(s.State), Tool: or(s.Tool), Unknown: Policy(or(s.Policy)),
 		Prompt: or(s.Prompt), Request: s.Request, Result: s.Result, Attempt: int(s.Attempt), Turn: int(s.Turn),
 		Decision: or(s.Decision), SettledBy: or(s.SettledBy), Error: or(s.Error),
 		CreatedAt: db.Time(s.CreatedAt), ChangedAt: db.Time(s.ChangedAt),

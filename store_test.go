@@ -78,7 +78,8 @@ func TestTake_GoesOnWhereTheRunStopped(t *testing.T) {
 	}
 	again, err := r.Reply("turn-0", model)
 	ok(t, err)
-	if calls != 1 || again.Text != first.Text || string(again.Args) != `{"n":1}` || *again.Usage.InputTokens != 7 {
+	if calls != 1 || again.Text != first.Text || string(again.Args) != `{"n":1}` ||
+		*again.Usage.InputTokens != 7 {
 		t.Fatalf("the model was called %d times, and its answer is %+v", calls, again)
 	}
 	ok(t, r.End(selvedge.Succeeded("deployed")))
@@ -138,7 +139,8 @@ type effect struct {
 }
 
 func (e *effect) do(r *selvedge.Run, key string) (string, error) {
-	out, err := r.Do(key, selvedge.Effect{Tool: "http", Args: json.RawMessage(`{"b":1,"a":2}`), Unknown: e.policy},
+	args := json.RawMessage(`{"b":1,"a":2}`)
+	out, err := r.Do(key, selvedge.Effect{Tool: "http", Args: args, Unknown: e.policy},
 		func(_ context.Context, key string) (json.RawMessage, error) {
 			e.keys = append(e.keys, key)
 			return json.RawMessage(`"sent"`), e.fails

@@ -51,7 +51,8 @@ func (s *service) times(key string) int {
 func survive(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "survive")
-	if out, err := exec.Command("go", "build", "-o", program, "./examples/survive").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", program, "./examples/survive")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return program
@@ -150,7 +151,8 @@ func others(t *testing.T, s *selvedge.Store) {
 
 // judge compares what is recorded of a run with what the service did. It returns how many effects
 // were not done.
-func judge(t *testing.T, s *selvedge.Store, ref selvedge.Ref, policy selvedge.Policy, outside *service) (left int) {
+func judge(t *testing.T, s *selvedge.Store, ref selvedge.Ref, policy selvedge.Policy, outside *service,
+) (left int) {
 	t.Helper()
 	records, _, err := runs.NewStore(s.DB(), runs.Options{}).GetRunTrace(ctx, ref.RunID)
 	ok(t, err)
@@ -173,7 +175,8 @@ func judge(t *testing.T, s *selvedge.Store, ref selvedge.Ref, policy selvedge.Po
 		effect := steps[fmt.Sprint("post-", n)]
 		if turn.Index != uint64(n) || string(turn.Parameters) != string(reply.Args) ||
 			string(effect.Request) != string(reply.Args) || reply.Usage.InputTokens == nil {
-			t.Errorf("%s: turn %d has %s, its reply %s, its effect %s", ref.RunID, n, turn.Parameters, reply.Args, effect.Request)
+			t.Errorf("%s: turn %d has %s, its reply %s, its effect %s", ref.RunID, n, turn.Parameters, reply.Args,
+				effect.Request)
 		}
 		times := outside.times(effect.IdempotencyKey)
 		switch {

@@ -66,7 +66,7 @@ func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
 	if taken, err := tx.Find(&other, sqlAgentOf, scope, ref.RunID); err != nil {
 		return row, err
 	} else if taken {
-		return row, conflict("use another id, or another scope", "the agent %q has a run of that id", other)
+		return row, txn.Conflict("use another id, or another scope", "the agent %q has a run of that id", other)
 	}
 	_, err = s.runs.AppendTx(tx, runs.Batch{
 		AgentID: ref.AgentID, RunID: ref.RunID, Parent: start.Parent,
@@ -80,17 +80,13 @@ func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
 		watched, err = s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent)
 	}
 	if err == nil && watched.Existing {
-		err = conflict("use another id, or another scope", "session %q has a live run of that id",
+		err = txn.Conflict("use another id, or another scope", "session %q has a live run of that id",
 			watched.Snapshot.SessionID)
 	}
 	if err == nil {
 		_, err = tx.Exec(sqlSubmit, db.Nanos(tx.Now()), row.Key)
 	}
 	return row, err
-}
-
-func conflict(hint, format string, args ...any) error {
-	return &db.Error{Op: "add", Hint: hint, Err: fmt.Errorf("%w: %s", db.ErrConflict, fmt.Sprintf(format, args...))}
 }
 
 // Take begins a run, or continues it where it stopped, and holds it on the terms of Options.Lease.
@@ -238,8 +234,8 @@ type readyRow struct {
 	txn.LeaseColumns
 }
 
-const sqlReady = `SELECT r.run_id, r.key, r.ready_at, l.epoch AS lease, l.owner_id, l.lease_ttl, l.lease_until,
-	l.lease_boot_id, l.lease_time_ns, l.lease_wall_until
+const sqlReady = `SELECT r.run_id, r.key, r.ready_at, l.epoch AS lease, l.owner_id, l.lease_ttl,
+	l.lease_until, l.lease_boot_id, l.lease_time_ns, l.lease_wall_until
 FROM runs AS r LEFT JOIN leases AS l ON l.epoch = r.epoch
 WHERE r.scope = ? AND r.agent_id = ? AND r.ready_at IS NOT NULL AND r.ended_at IS NULL
 	AND (r.ready_at, r.key) > (?, ?) ORDER BY r.ready_at, r.key LIMIT 100`

@@ -300,7 +300,8 @@ func TestSurvivePage_ShowsTheProgramAndItsCommands(t *testing.T) {
 	path := waiting(t)
 	t.Setenv("SELVEDGE_DB", path)
 	for _, b := range only(blocks, "sql") {
-		if out, err := exec.Command(sqlite3, "-readonly", "-bail", path, b.text).CombinedOutput(); err != nil || len(out) == 0 {
+		out, err := exec.Command(sqlite3, "-readonly", "-bail", path, b.text).CombinedOutput()
+		if err != nil || len(out) == 0 {
 			t.Errorf("line %d: %v\n%s%s", b.line, err, b.text, out)
 		}
 	}

@@ -110,9 +110,9 @@ func (a *app) effectsSettleCommand() *cobra.Command {
 	return a.answerStep(&cobra.Command{
 		Use:   "settle RUN KEY done|retry|give_up [--by NAME] [--fields JSON]",
 		Short: "Decide about an effect that may have happened",
-		Long: `settle decides about an effect of which nobody knows whether it happened: done (it did, and --fields is
-its result), retry (it did not: it is attempted again with the same idempotency key) or give_up (it is not attempted
-again).`,
+		Long: `settle decides about an effect of which nobody knows whether it happened: done (it did, and --fields
+is its result), retry (it did not: it is attempted again with the same idempotency key) or give_up (it is not
+attempted again).`,
 	}, cobra.ExactArgs(3), func(args []string) string { return args[2] })
 }
 
@@ -148,8 +148,8 @@ func (a *app) failedCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "failed [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List the runs that did not achieve their intent, and why",
-		Long: `failed lists the runs that ended with the outcome failure, timeout or give_up, that are incomplete, or
-that were cancelled, by the time of their end, the last first.`,
+		Long: `failed lists the runs that ended with the outcome failure, timeout or give_up, that are incomplete,
+or that were cancelled, by the time of their end, the last first.`,
 	}
 	a.sinceFlag(c, &since, "only runs that ended")
 	return list(a, c, listing[runs.RunSummary]{
@@ -180,8 +180,8 @@ func (a *app) cancelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel RUN [--why WORDS]",
 		Short: "End a run, whoever holds it",
-		Long: `cancel ends a run. Its holder can write nothing more to it, and nobody can take it up again. A run that
-was cancelled stays as it is; one that was completed is refused.`,
+		Long: `cancel ends a run. Its holder can write nothing more to it, and nobody can take it up again. A run
+that was cancelled stays as it is; one that was completed is refused.`,
 	}
 	why := c.Flags().String("why", "", "the reason, in `WORDS`")
 	return a.answering(a.one(runNoun, toWrite, c, func(ctx context.Context, d *db.DB, t thing) error {

@@ -76,7 +76,9 @@ func work(run *selvedge.Run, url string) error {
 			return err
 		}
 		effect := selvedge.Effect{Tool: reply.Tool, Args: reply.Args, Unknown: selvedge.Policy(os.Getenv("POLICY"))}
-		post := func(ctx context.Context, key string) (json.RawMessage, error) { return post(ctx, url, key, reply.Args) }
+		post := func(ctx context.Context, key string) (json.RawMessage, error) {
+			return post(ctx, url, key, reply.Args)
+		}
 		_, err = run.DoTurn(fmt.Sprint("post-", n), effect, selvedge.Turn{Reply: reply}, post)
 		if errors.Is(err, selvedge.ErrGivenUp) {
 			err = run.Turn(selvedge.Turn{Reply: reply, Output: json.RawMessage(`"given up"`)})
@@ -92,7 +94,8 @@ func work(run *selvedge.Run, url string) error {
 func model(context.Context) (selvedge.Reply, error) {
 	tokens := rand.Uint64N(1000)
 	return selvedge.Reply{
-		Text: fmt.Sprint("word ", rand.Int()), Tool: "http", Args: json.RawMessage(fmt.Sprintf(`{"build": %d}`, rand.Int())),
+		Text: fmt.Sprint("word ", rand.Int()), Tool: "http",
+		Args:  json.RawMessage(fmt.Sprintf(`{"build": %d}`, rand.Int())),
 		Usage: selvedge.Usage{InputTokens: &tokens},
 	}, nil
 }

@@ -12,6 +12,11 @@ func Invalid(hint, format string, args ...any) error {
 	return &engine.Failure{Kind: engine.ErrInvalid, Hint: hint, Err: fmt.Errorf(format, args...)}
 }
 
+// Conflict is Invalid for an ErrConflict.
+func Conflict(hint, format string, args ...any) error {
+	return &engine.Failure{Kind: engine.ErrConflict, Hint: hint, Err: fmt.Errorf(format, args...)}
+}
+
 // IsConstraint reports whether err is a violated constraint: UNIQUE, PRIMARY KEY, CHECK, NOT NULL
 // or FOREIGN KEY.
 func IsConstraint(err error) bool {
