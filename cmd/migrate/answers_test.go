@@ -300,6 +300,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	waiting, reserved, kept := checkpointsFile(t), reservationsFile(t), imported(t, "small")
+	asking := waitingRuns(t)
 	// so that there is a pin to show
 	if exit, _, stderr := call(t, "--db", kept, "runs", "pin", "run-1", "--agent", "agent-b"); exit != 0 {
 		t.Fatal(stderr)
@@ -386,10 +387,18 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 			"--db", kept, "retention", "set", "runs", "--max-age", "1h", "--keep", "2",
 			"--max-bytes", "1MB",
 		}},
-		"retention show":    {{"--db", kept, "retention", "show"}},
-		"gc":                {{"--db", kept, "gc", "runs", "--keep", "1"}},
-		"compact":           {{"--db", kept, "compact"}},
-		"scopes list":       {{"--db", kept, "scopes", "list"}},
+		"retention show": {{"--db", kept, "retention", "show"}},
+		"gc":             {{"--db", kept, "gc", "runs", "--keep", "1"}},
+		"compact":        {{"--db", kept, "compact"}},
+		"scopes list":    {{"--db", kept, "scopes", "list"}},
+		"answer":         {{"--db", waitingRuns(t), "answer", "deploy-42", "gate", "approved"}},
+		"cancel":         {{"--db", asking, "cancel", "deploy-42"}},
+		"effects list":   {{"--db", asking, "effects", "list", "deploy-41", "--limit", "1"}},
+		"effects settle": {{"--db", waitingRuns(t), "effects", "settle", "deploy-41", "post-0", "done"}},
+		"failed":         {{"--db", asking, "failed"}},
+		"needs": {
+			{"--db", waitingRuns(t), "needs", "--limit", "1"}, {"--db", waitingRuns(t), "needs"},
+		},
 		"runs pin":          {{"--db", kept, "runs", "pin", "run-2"}},
 		"runs unpin":        {{"--db", kept, "runs", "unpin", "run-2"}},
 		"runs adopt":        {{"--db", kept, "runs", "adopt"}},

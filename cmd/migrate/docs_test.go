@@ -297,7 +297,7 @@ func TestSurvivePage_ShowsTheProgramAndItsCommands(t *testing.T) {
 			t.Errorf("line %d is not in the program:\n%s", b.line, b.text)
 		}
 	}
-	path := waiting(t)
+	path := waitingRuns(t)
 	t.Setenv("SELVEDGE_DB", path)
 	for _, b := range only(blocks, "sql") {
 		out, err := exec.Command(sqlite3, "-readonly", "-bail", path, b.text).CombinedOutput()
@@ -314,8 +314,8 @@ func TestSurvivePage_ShowsTheProgramAndItsCommands(t *testing.T) {
 	}
 }
 
-// waiting returns a file in which one run waits for an answer, and one for a decision about an effect.
-func waiting(t *testing.T) (path string) {
+// waitingRuns returns a file in which one run waits for an answer, and one for a decision about an effect.
+func waitingRuns(t *testing.T) (path string) {
 	t.Helper()
 	path = dbtest.Path(t)
 	s, err := selvedge.Open(t.Context(), path, selvedge.Options{Agent: "deployer"})

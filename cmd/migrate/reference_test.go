@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -315,6 +316,8 @@ func shape(t reflect.Type) (word string, inner reflect.Type, step string) {
 		return "time", nil, ""
 	case t == reflect.TypeFor[[]byte]():
 		return "text", nil, ""
+	case t == reflect.TypeFor[json.RawMessage]():
+		return "any", nil, ""
 	case written[t] != nil:
 		return "object", t, "."
 	}
