@@ -36,6 +36,7 @@ CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHE
 
 ALTER TABLE runs ADD COLUMN epoch INTEGER; -- of the lease under which the run is written; the run is free if there is no such lease. NULL: none since the last write
 ALTER TABLE runs ADD COLUMN ready_at INTEGER; -- Unix nanoseconds from which on a worker may take the run: it was submitted, answered or given back; NULL: it waits for a person, or is not for workers. Ignored once the run has ended
+-- What a worker takes next.
 CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 ALTER TABLE live_runs ADD COLUMN epoch INTEGER; -- of the lease under which the live run is written, which may be that of its trace; NULL: none since the last write
 

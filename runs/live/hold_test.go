@@ -330,8 +330,8 @@ func TestRecoverPassesByWhatLivesOnEveryPage(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := live.NewStore(d, live.Options{}).Recover(ctx); n != 0 || err != nil {
-		t.Errorf("recovered %d of a process that lives, %v", n, err)
+	if n, err := live.NewStore(d, live.Options{}).Recover(ctx); n != 2 || err != nil {
+		t.Errorf("recovered %d, %v; a handle that is closed held 2", n, err)
 	}
 }
 

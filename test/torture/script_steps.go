@@ -20,25 +20,26 @@ func perform(context.Context, string) (json.RawMessage, error) { return json.Raw
 
 var errNotSaid = errors.New("timed out")
 
+func mine(s *session, id string) *selvedge.Run { return s.kept[id].(*selvedge.Run) }
+
 // stepsScript makes runs, with replies, effects, turns and questions, answers and ends them.
 func stepsScript() script {
-	held := func(s *session) *selvedge.Run { return s.kept["held"].(*selvedge.Run) }
 	effect := selvedge.Effect{Tool: "http", Args: json.RawMessage(`{"to":"there"}`)}
 	return script{
 		name: "steps",
 		setup: func(ctx context.Context, s *session) error {
-			for _, id := range []string{"held", "asks", "asked", "unknown", "ends", "cancelled"} {
+			for _, id := range []string{"held", "asks", "asked", "unknown", "ends", "cancelled", "left"} {
 				run, err := front(s).Take(ctx, id, selvedge.Start{Intent: "torture"})
 				if err != nil {
 					return err
 				}
 				s.kept[id] = run
 			}
-			_, err := s.kept["asked"].(*selvedge.Run).Ask("gate", selvedge.Question{Prompt: "Go on?"})
+			_, err := mine(s, "asked").Ask("gate", selvedge.Question{Prompt: "Go on?"})
 			if !errors.Is(err, selvedge.ErrWaiting) {
 				return fmt.Errorf("asked: %w", err)
 			}
-			_, err = s.kept["unknown"].(*selvedge.Run).Do("send", effect,
+			_, err = mine(s, "unknown").Do("send", effect,
 				func(context.Context, string) (json.RawMessage, error) { return nil, errNotSaid })
 			if !errors.Is(err, selvedge.ErrUnknown) {
 				return fmt.Errorf("unknown: %w", err)
@@ -52,18 +53,12 @@ func stepsScript() script {
 					_, err := front(s).Submit(ctx, "submitted", selvedge.Start{Intent: "torture"})
 					return err
 				},
-				look: func(ctx context.Context, s *session) (trace, error) {
-					_, err := traces(s).Get(ctx, named("submitted"))
-					if errors.Is(err, db.ErrNotFound) {
-						return absent, nil
-					}
-					return done, err
-				},
+				look: lookForRun(named("submitted")),
 			},
 			{
 				name: "reply",
 				do: func(_ context.Context, s *session) error {
-					_, err := held(s).Reply("plan", func(context.Context) (selvedge.Reply, error) {
+					_, err := mine(s, "held").Reply("plan", func(context.Context) (selvedge.Reply, error) {
 						return selvedge.Reply{Text: "the plan"}, nil
 					})
 					return err
@@ -73,7 +68,7 @@ func stepsScript() script {
 			{
 				name: "do", gradual: true,
 				do: func(_ context.Context, s *session) error {
-					_, err := held(s).Do("send", effect, perform)
+					_, err := mine(s, "held").Do("send", effect, perform)
 					return err
 				},
 				look: lookForStep("held", "send", selvedge.StepDone),
@@ -81,7 +76,7 @@ func stepsScript() script {
 			{
 				name: "do a turn", gradual: true,
 				do: func(_ context.Context, s *session) error {
-					_, err := held(s).DoTurn("turn", effect, selvedge.Turn{Prompt: "send"}, perform)
+					_, err := mine(s, "held").DoTurn("turn", effect, selvedge.Turn{Prompt: "send"}, perform)
 					return err
 				},
 				look: func(ctx context.Context, s *session) (trace, error) {
@@ -97,9 +92,39 @@ func stepsScript() script {
 				},
 			},
 			{
+				name: "record a turn",
+				do: func(_ context.Context, s *session) error {
+					if err := mine(s, "left").Say("words"); err != nil {
+						return err
+					}
+					return mine(s, "left").Turn(selvedge.Turn{Prompt: "send"})
+				},
+				look: lookForTurnsOf("left", 1),
+			},
+			{
+				name: "begin a child",
+				do: func(_ context.Context, s *session) error {
+					_, err := mine(s, "left").Child("other", "child", selvedge.Start{Intent: "torture"})
+					return err
+				},
+				look: lookForRun(selvedge.Ref{AgentID: "other", RunID: "child"}),
+			},
+			{
+				name: "leave",
+				do:   func(_ context.Context, s *session) error { return mine(s, "left").Leave() },
+			},
+			{
+				name: "fork",
+				do: func(ctx context.Context, s *session) error {
+					_, err := front(s).Fork(ctx, named("held"), 0, "fork")
+					return err
+				},
+				look: lookForRun(named("fork")),
+			},
+			{
 				name: "ask",
 				do: func(_ context.Context, s *session) error {
-					_, err := s.kept["asks"].(*selvedge.Run).Ask("gate", selvedge.Question{Prompt: "Go on?"})
+					_, err := mine(s, "asks").Ask("gate", selvedge.Question{Prompt: "Go on?"})
 					if errors.Is(err, selvedge.ErrWaiting) {
 						return nil
 					}
@@ -124,7 +149,7 @@ func stepsScript() script {
 			{
 				name: "end",
 				do: func(_ context.Context, s *session) error {
-					return s.kept["ends"].(*selvedge.Run).End(selvedge.Succeeded("done"))
+					return mine(s, "ends").End(selvedge.Succeeded("done"))
 				},
 				look: lookForEnd("ends"),
 			},
@@ -138,6 +163,23 @@ func stepsScript() script {
 		},
 		// Every run that has not ended and does not wait can be taken up.
 		whole: func(ctx context.Context, s *session) error {
+			if _, err := front(s).Submit(ctx, "last", selvedge.Start{}); err != nil {
+				return err
+			}
+			run, err := front(s).Next(ctx)
+			if err != nil {
+				return err
+			}
+			if err := run.Leave(); err != nil {
+				return err
+			}
+			if run, found, err := front(s).TryNext(ctx); err != nil {
+				return err
+			} else if found {
+				if err := run.Leave(); err != nil {
+					return err
+				}
+			}
 			for _, id := range []string{"held", "asks", "asked", "unknown", "ends", "cancelled"} {
 				run, err := front(s).Take(ctx, id, selvedge.Start{})
 				if err == nil {
@@ -150,6 +192,23 @@ func stepsScript() script {
 			}
 			return nil
 		},
+	}
+}
+
+func lookForRun(ref selvedge.Ref) func(context.Context, *session) (trace, error) {
+	return func(ctx context.Context, s *session) (trace, error) {
+		_, err := traces(s).Get(ctx, ref)
+		if errors.Is(err, db.ErrNotFound) {
+			return absent, nil
+		}
+		return done, err
+	}
+}
+
+func lookForTurnsOf(run string, turns int) func(context.Context, *session) (trace, error) {
+	return func(ctx context.Context, s *session) (trace, error) {
+		r, err := traces(s).Get(ctx, named(run))
+		return there(r.TurnCount == turns), err
 	}
 }
 
