@@ -76,7 +76,8 @@ func TestUsage_OfAResponse(t *testing.T) {
 		}},
 		"OpenAI response, end of a stream": {
 			selvedge.OpenAIUsage,
-			`{"type":"response.completed","sequence_number":9,"response":` + openAIResponse + `}`, selvedge.Usage{
+			`{"type":"response.completed","sequence_number":9,"response":` + openAIResponse + `}`,
+			selvedge.Usage{
 				ResponseModel: new("gpt-4.1-2025-04-14"), InputTokens: tokens(12033), CacheReadInputTokens: tokens(11904),
 				CacheWriteInputTokens: tokens(64),
 				OutputTokens:          tokens(44), ReasoningOutputTokens: tokens(0),

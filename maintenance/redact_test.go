@@ -289,13 +289,15 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 	store := runs.NewStore(d, runs.Options{})
 	secrets := `{"code":"print(hush)","from":"hush","user_id":"hush","pin":4711,"list":[{"type":"hush"},"hush",[{"id":8128}],-8128]}`
 	ref := runs.RunRef{AgentID: "a", RunID: "one"}
-	_, err := store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID,
+	_, err := store.Append(t.Context(), runs.Batch{
+		AgentID: ref.AgentID, RunID: ref.RunID,
 		Records: []runs.Record{
 			runs.Turn{Parameters: []byte(secrets), Output: []byte(`[` + secrets + `, "hush", 4711]`)},
 			runs.Unknown{Kind: "tool_use", Raw: []byte(
 				`{"record":"tool_use","index":3,"notes":[{"type":"kept"},"hush"],"turn_id":"t-1","args":` + secrets +
 					`}`)},
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
