@@ -36,11 +36,11 @@ type Effect struct {
 
 // NotDone marks an error of the function of Do: the effect certainly did not happen. The next call
 // attempts it again.
-func NotDone(err error) error { return notDone{err} }
+func NotDone(err error) error { return notDoneError{err} }
 
-type notDone struct{ error }
+type notDoneError struct{ error }
 
-func (e notDone) Unwrap() error { return e.error }
+func (e notDoneError) Unwrap() error { return e.error }
 
 // decidedRetry is the decision about an effect that did not happen.
 const decidedRetry = "retry"
@@ -292,8 +292,7 @@ func (r *Run) givenUp(op string, row *stepRow) error {
 // fail records that an attempt failed, and returns the error of Do.
 func (r *Run) fail(op string, row *stepRow, cause error) error {
 	row.Error = optional(strings.ToValidUTF8(strings.ReplaceAll(cause.Error(), "\x00", ""), "\ufffd"))
-	var certain notDone
-	switch certainly := errors.As(cause, &certain); {
+	switch _, certainly := errors.AsType[notDoneError](cause); {
 	case certainly:
 		decision := decidedRetry
 		row.Decision = &decision

@@ -146,7 +146,7 @@ func (r *runRow) ended() error {
 
 // named adds the run to an error.
 func named(op string, ref Ref, err error) error {
-	return db.About(err, op, "run", ref.RunID, func(err error) string { return db.Hint(err) })
+	return db.About(err, op, "run", ref.RunID, db.Hint)
 }
 
 // check returns db.ErrInvalid for ids that no run can have.

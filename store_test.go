@@ -336,7 +336,7 @@ func TestNext_TakesRunsInOrder(t *testing.T) {
 		if r.Ref().RunID != fmt.Sprint("r", i) {
 			t.Fatalf("run %d is %s", i, r.Ref().RunID)
 		}
-		defer r.Leave()
+		t.Cleanup(func() { ok(t, r.Leave()) })
 	}
 }
 
@@ -448,7 +448,7 @@ func TestChild_HasAParent(t *testing.T) {
 	r := take(t, s, "r")
 	child, err := r.Child("b", "c", selvedge.Start{Intent: "help"})
 	ok(t, err)
-	defer child.Leave()
+	t.Cleanup(func() { ok(t, child.Leave()) })
 	if child.Ref() != (selvedge.Ref{AgentID: "b", RunID: "c"}) {
 		t.Errorf("the child is %v", child.Ref())
 	}

@@ -30,16 +30,19 @@ type service struct {
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+	pause(rand.IntN(10))
 	s.mu.Lock()
 	key := r.Header.Get("Idempotency-Key")
 	if s.done[key] == nil || !s.dedups {
 		s.done[key] = append(s.done[key], string(body))
 	}
 	s.mu.Unlock()
-	time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+	pause(rand.IntN(10))
 	fmt.Fprint(w, `"ok"`)
 }
+
+// pause lets some milliseconds pass, in which the program goes on.
+func pause(ms int) { <-time.After(time.Duration(ms) * time.Millisecond) }
 
 func (s *service) times(key string) int {
 	s.mu.Lock()
@@ -90,7 +93,7 @@ func TestSurvive_KillsLoseAndRepeatNothing(t *testing.T) {
 					deadline := time.Now().Add(time.Duration(20+rand.IntN(200)) * time.Millisecond)
 					for time.Now().Before(deadline) && ended(t, s, id) == "" {
 						person(t, s, ref, outside)
-						time.Sleep(3 * time.Millisecond)
+						pause(3)
 					}
 					for _, worker := range workers {
 						worker.Kill()
@@ -125,7 +128,7 @@ func person(t *testing.T, s *selvedge.Store, ref selvedge.Ref, outside *service)
 		answer := selvedge.Answer{Decision: "approved", By: "ann"}
 		if step.Kind == selvedge.StepEffect {
 			// The killed program's request may still be on its way.
-			time.Sleep(30 * time.Millisecond)
+			pause(30)
 			switch answer.Decision = "retry"; {
 			case outside.times(step.IdempotencyKey) > 0:
 				answer.Decision, answer.Fields = "done", json.RawMessage(`"seen"`)

@@ -202,21 +202,23 @@ func (s *Store) Next(ctx context.Context) (*Run, error) {
 		if r != nil || err != nil {
 			return r, db.About(err, op, "", "", nil)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case _, open := <-changes:
-			if !open {
-				changes = nil
-			}
-			time.Sleep(lookPause)
-		case <-timer.C:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+		// Others may commit all the time.
+		if !wait(ctx, nil, min(pause, lookPause)) || !wait(ctx, changes, pause-lookPause) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// wait waits for a time, or for a change. It returns false once ctx has ended.
+func wait(ctx context.Context, changes <-chan struct{}, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changes:
+	case <-timer.C:
+	}
+	return ctx.Err() == nil
 }
 
 // TryNext is Next without the wait: ok is false if no run is ready now.

@@ -83,8 +83,9 @@ func TestPlans(t *testing.T) {
 		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" +
 			"CORRELATED SCALAR SUBQUERY 1\n" + seek},
 		{"what a run waits for", sqlWaits, "COMPOUND QUERY\nLEFT-MOST SUBQUERY\nSEARCH r USING COVERING INDEX " +
-			"sqlite_autoindex_runs_1 (scope=? AND run_id=?)\nSEARCH s USING COVERING INDEX run_steps_by_run (run=?)\n" +
-			"UNION ALL\nSEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)\n" +
+			"sqlite_autoindex_runs_1 (scope=? AND run_id=?)\n" +
+			"SEARCH s USING COVERING INDEX run_steps_by_run (run=?)\nUNION ALL\n" +
+			"SEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)\n" +
 			"UNION ALL\nSEARCH r USING INDEX sqlite_autoindex_live_runs_1 (scope=? AND run_id=?)\nCORRELATED " +
 			"SCALAR SUBQUERY 3\nSEARCH live_events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	} {

@@ -120,8 +120,8 @@ run must pass all of them. --status and --outcome may be repeated, and mean any 
 
 var (
 	runStatuses = []runs.RunStatus{
-		runs.StatusInProgress, runs.StatusWaiting, runs.StatusCompleted, runs.StatusIncomplete, runs.StatusCancelled,
-		runs.StatusCancellationPending,
+		runs.StatusInProgress, runs.StatusWaiting, runs.StatusCompleted, runs.StatusIncomplete,
+		runs.StatusCancelled, runs.StatusCancellationPending,
 	}
 	runOutcomes = []runs.OutcomeStatus{
 		runs.OutcomeSuccess, runs.OutcomePartialSuccess, runs.OutcomeGiveUp, runs.OutcomeTimeout,

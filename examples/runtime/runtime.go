@@ -75,7 +75,7 @@ func (r *Runtime) Work(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !ok:
-			time.Sleep(50 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 			continue
 		}
 		if err := r.do(ctx, task); err != nil {

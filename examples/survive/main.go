@@ -27,19 +27,19 @@ func main() {
 	if len(os.Args) != 4 {
 		log.Fatal("usage: survive FILE submit ID | survive FILE work URL")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := do(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil && !errors.Is(err, context.Canceled) {
+	if err := do(os.Args[1], os.Args[2], os.Args[3]); err != nil && !errors.Is(err, context.Canceled) {
 		log.Fatal(err)
 	}
 }
 
-func do(ctx context.Context, file, command, argument string) error {
+func do(file, command, argument string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	s, err := selvedge.Open(ctx, file, selvedge.Options{Agent: "deployer"})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if command == "submit" {
 		_, err := s.Submit(ctx, argument, selvedge.Start{Intent: "deploy " + argument})
 		return err
@@ -111,7 +111,7 @@ func post(ctx context.Context, url, key string, body []byte) (json.RawMessage, e
 	if err != nil {
 		return nil, err // it may have arrived
 	}
-	defer response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // it was read
 	answer, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("the service answered %s", response.Status)

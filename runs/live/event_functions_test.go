@@ -85,7 +85,9 @@ var constructed = []live.Event{
 		live.Task{ID: "3", Content: "skip", Status: "skipped", Priority: "medium"},
 		live.Task{ID: "4", Content: "fail", Status: "failed", Priority: "medium"},
 		live.Task{ID: "5", Content: "stop", Status: "cancelled", Priority: "medium"}),
-	live.MemoryStored{MemoryID: "mem-1", MemoryType: "semantic", Importance: 0.8, Tags: []string{"rust"}}.Event(),
+	live.MemoryStored{
+		MemoryID: "mem-1", MemoryType: "semantic", Importance: 0.8, Tags: []string{"rust"},
+	}.Event(),
 	live.MemoryRecalled{MemoryID: "mem-1", Content: "the parser is hand-written", Relevance: 0.9123457}.Event(),
 	live.MemoriesSearched{Query: new("parser"), ResultCount: 2}.Event(),
 	live.MemoriesSearched{Tags: []string{"rust"}}.Event(),

@@ -73,7 +73,7 @@ func (sh *shape) appendValue(dst []byte, v reflect.Value) []byte {
 	case reflect.Struct:
 		return append(sh.appendFields(append(dst, '{'), v), '}')
 	}
-	switch raw, ok := v.Interface().(json.RawMessage); {
+	switch raw, ok := reflect.TypeAssert[json.RawMessage](v); {
 	case ok:
 		return appendRaw(dst, raw)
 	case sh.sort == sortObject:

@@ -8,11 +8,12 @@ import (
 )
 
 // reading are the beginnings of the names of calls that write nothing.
-var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Call$|Catalog|Changes|Check|ClaimedAt|Count|Cursor|` +
-	`Diagnostics|Context$|DB$|Document$|Each|Epoch|Event|Examine|Find|Failed|Follow|For$|Get|Health|History|ID|Kind|Lease$|Lines|List|` +
-	`Load|Longest|Name|NeedsMe|NewHandle$|Of$|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|` +
-	`Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|Steps|Store$|` +
-	`Subscribe|Summary|Thread|Trace|Transcript|TurnNumber|Work)`)
+var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Call$|Catalog|Changes|Check|ClaimedAt|` +
+	`Context$|Count|Cursor|DB$|Diagnostics|Document$|Each|Epoch|Event|Examine|Failed|Find|Follow|For$|` +
+	`Get|Health|History|ID|Kind|Lease$|Lines|List|Load|Longest|Name|NeedsMe|NewHandle$|Of$|Owner|Page|` +
+	`Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|` +
+	`Session|Snapshot|Standing|Stats|Status|Steps|Store$|Subscribe|Summary|Thread|Trace|Transcript|` +
+	`TurnNumber|Work)`)
 
 // PublicWrites returns the names of a store's methods that write, in order; store is a pointer of
 // its type. A form with Tx is what the form without it runs, and counts as the same.

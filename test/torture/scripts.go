@@ -7,7 +7,8 @@ func allScripts() []script {
 	list := []script{
 		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(),
 		liveHeldScript(),
-		replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(), stepsScript(),
+		replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(),
+		stepsScript(),
 		agentsMoreScript(), sundryScript(), deletingScript(), fullScript(), restoreScript(), openScript(),
 		recoverScript(),
 		walScript(), foreignScript(), restoreForeignScript(), migrateScript(), retentionScript(), keepingScript(),
