@@ -11,6 +11,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/internal/usage"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -165,11 +166,32 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row.State = string(StepDone)
-	err = r.write(ctx, op, func(tx *db.Tx) error { return r.add(tx, row) })
+	err = r.write(ctx, op, func(tx *db.Tx) error {
+		if err := r.add(tx, row); err != nil {
+			return err
+		}
+		return r.count(tx, key, reply.Usage)
+	})
 	if err != nil {
 		return Reply{}, err
 	}
 	return row.reply()
+}
+
+// count writes what a reply counts.
+func (r *Run) count(tx *db.Tx, key string, u Usage) error {
+	counts := usage.CountsOf(u)
+	if counts.Numbers == (usage.Numbers{}) {
+		return nil
+	}
+	scope, err := tx.Store().Scope(r.store.o.Scope)
+	if err != nil {
+		return err
+	}
+	return usage.Put(tx, usage.Record{
+		Scope: scope, RunID: r.ref.RunID, AgentID: r.ref.AgentID, Run: r.key, Account: usage.Reply, StepKey: key,
+		RecordedAt: db.Nanos(tx.Now()),
+	}, counts)
 }
 
 // reply returns the recorded reply, also to the call that recorded it: so every attempt has the same.

@@ -42,6 +42,13 @@ var Checksums = []Checksum{
 	{"run_steps", "checksum", columns(`
 		step_key kind state tool policy prompt request attempt epoch turn result decision settled_by error
 		created_at changed_at`)},
+	{"usage_runs", "checksum", columns("scope run_id recorded_at")},
+	{"usage_records", "checksum", columns(`
+		account run live_run sequence step_key recorded_at provider request_model response_model input_tokens
+		cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens cost_nanos`)},
+	{"usage_days", "checksum", columns(`
+		scope day agent_id session_id provider request_model response_model input_tokens
+		cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens cost_nanos`)},
 	// the keys come from run_append_keys
 	{"run_spent_keys", "checksum", columns("append_key digest")},
 	{"live_runs", "checksum", columns(`

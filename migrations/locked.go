@@ -5,5 +5,5 @@ package migrations
 // several tables locks them in this order.
 var Locked = []string{
 	"runs", "live_runs", "worker_runtimes", "checkpoints", "agents", "agent_reservations",
-	"leases",
+	"leases", "usage_days",
 }

@@ -68,6 +68,20 @@ var TextColumns = []Texts{
 		Run:   `run IN (SELECT key FROM runs WHERE scope = ? AND ` + runNamed + `)`,
 		Agent: `run IN (SELECT key FROM runs WHERE scope = ? AND ` + byAgent + `)`,
 	},
+	{
+		Table: "usage_runs", Key: columns("id"), Names: columns("run_id agent_id session_id"),
+		Run: `scope = ? AND run_id = ?`, Agent: `scope = ? AND ? IN (agent_id, session_id)`,
+	},
+	{
+		Table: "usage_records", Key: columns("id"), Plain: columns("provider request_model response_model"),
+		Names: columns("agent_id step_key"), Words: columns("account"),
+		Run:   `usage_run IN (SELECT id FROM usage_runs WHERE scope = ? AND run_id = ?)`,
+		Agent: `usage_run IN (SELECT id FROM usage_runs WHERE scope = ? AND ? IN (agent_id, session_id))`,
+	},
+	{
+		Table: "usage_days", Key: columns("id"), Plain: columns("provider request_model response_model"),
+		Names: columns("agent_id session_id"), Agent: `scope = ? AND ? IN (agent_id, session_id)`,
+	},
 	{Table: "run_append_keys", Names: columns("append_key"), Words: columns("digest")},
 	{Table: "run_spent_keys", Names: columns("run_id agent_id append_key"), Words: columns("digest")},
 

@@ -21,10 +21,11 @@ type prepared struct {
 	Batch
 	ref     RunRef
 	rows    []recordRow // parallel to Records, which are nil for imported lines that are no records
-	turns   bool        // only turns: the run's own row stays as it is
+	turns   bool        // only turns that count nothing: the run's own row stays as it is
 	digest  []byte
 	undated bool  // a record has no time and gets that of the transaction
 	epoch   int64 // of the lease by which the caller holds the run; 0: none
+	scope   int64 // of the run; set with the row of the run
 }
 
 // prepare checks a batch. It returns an error for an invalid id and for a record that could not be
@@ -40,7 +41,8 @@ func prepare(b Batch) (prepared, error) {
 			err = txn.Invalid("mend what it names: a record must be read back as it was given",
 				"record %d of %d: %w", i+1, len(b.Records), err)
 		}
-		p.turns = p.turns && p.rows[i].kind == kindTurn
+		p.rows[i].count()
+		p.turns = p.turns && p.rows[i].kind == kindTurn && p.rows[i].counts == nil
 		_, undated := dated(b.Records[i], time.Time{})
 		p.undated = p.undated || undated
 	}
@@ -263,6 +265,9 @@ func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
 			integer(last.Bytes))...); err != nil {
 			return err
 		}
+		if err := rows[i].putUsage(tx, p.scope, p.ref, last.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -329,6 +334,7 @@ const (
 func (p prepared) appendToAny(tx *db.Tx, s *Store, scope int64, owner *int64) (key int64, repeated bool,
 	err error,
 ) {
+	p.scope = scope
 	var run runRow
 	found, err := tx.Store().FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
@@ -432,6 +438,7 @@ func (p *prepared) checkHolder(tx *db.Tx, s *Store, run *runRow) error {
 
 // addRun creates a run that does not exist, with all its records and without an owner.
 func (p *prepared) addRun(tx *db.Tx, scope int64) (key int64, err error) {
+	p.scope = scope
 	state := newState()
 	for _, r := range p.Records {
 		state.add(p.ref, r)

@@ -9,6 +9,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/paging"
 	"selvedge/internal/txn"
+	"selvedge/internal/usage"
 )
 
 const opDelete = "delete run"
@@ -54,9 +55,21 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 		}
 	}
 	if err == nil {
-		_, err = tx.Exec(sqlRemoveRun, key)
+		err = removeRun(tx, key)
 	}
 	return named(run, err)
+}
+
+// removeRun removes the row of a run. Its usage stays known.
+func removeRun(tx *db.Tx, key int64) error {
+	used, err := usage.OfTrace(&tx.Rx, key)
+	if err == nil {
+		_, err = tx.Exec(sqlRemoveRun, key)
+	}
+	if err == nil {
+		err = usage.Settle(tx, used)
+	}
+	return err
 }
 
 func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
@@ -147,8 +160,7 @@ func (d detachment) step(tx *db.Tx) (next detachment, more bool, err error) {
 	if _, err := tx.Exec(sqlLeave, d.run); err != nil {
 		return d, false, err
 	}
-	_, err = tx.Exec(sqlRemoveRun, d.run)
-	return d, false, err
+	return d, false, removeRun(tx, d.run)
 }
 
 // renew updates the time of some of the keys that were spent before.

@@ -8,6 +8,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/usage"
 )
 
 // A sourceFile is a file during an import.
@@ -322,7 +323,10 @@ func (st *step) putAway() (known bool, err error) {
 		if untouched, err := st.untouched(row); err != nil || !untouched {
 			return true, err
 		}
-		if _, err := st.tx.Exec(sqlRemoveRun, *row.EntityRow); err != nil {
+		if err := usage.ForgetTrace(st.tx, *row.EntityRow); err != nil {
+			return false, err
+		}
+		if err := removeRun(st.tx, *row.EntityRow); err != nil {
 			return false, err
 		}
 		known = row.Consumed > 0 // else it held no whole line yet

@@ -52,6 +52,7 @@ func importRecords(tx *db.Tx, scope int64, e tree.Entity, was *stored, records [
 	}
 	for i := range records {
 		p.Records[i], p.rows[i] = records[i].record, rowOfLine(records[i].parsedLine)
+		p.rows[i].count()
 	}
 	lines := int64(len(records))
 	if was == nil {

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/internal/usage"
 )
 
 // The kinds of a row of run_records. An opaque line is not a record of any kind: it is kept so that
@@ -38,6 +39,8 @@ type recordRow struct {
 	// them unset.
 	batch      any
 	recordedAt any
+	// counts is what the record counts; nil: nothing. Readers leave it unset.
+	counts *usage.Counts
 }
 
 const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind,
@@ -59,6 +62,38 @@ func (r *recordRow) args(before ...any) []any {
 func (r *recordRow) targets(before ...any) []any {
 	return append(before, &r.kind, &r.unknownKind, &r.turnIndex, &r.prompt, &r.tool, &r.parameters,
 		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, &r.exact)
+}
+
+// count finds out what the record counts.
+func (r *recordRow) count() {
+	if r.raw == nil || r.kind != kindTurn && !r.isModelTurn() {
+		return
+	}
+	if c, ok := usage.Read(r.raw); ok {
+		r.counts = &c
+	}
+}
+
+func (r *recordRow) isModelTurn() bool {
+	return r.unknownKind != nil && *r.unknownKind == usage.ModelTurn
+}
+
+// putUsage writes what the record counts, beside the record with this id.
+func (r *recordRow) putUsage(tx *db.Tx, scope int64, run RunRef, id int64) error {
+	if r.counts == nil {
+		return nil
+	}
+	account, at := usage.Turn, r.recordedAt
+	if r.isModelTurn() {
+		account = usage.ModelTurn
+		if at == nil {
+			at = usage.RecordedAt(r.raw)
+		}
+	}
+	return usage.Put(tx, usage.Record{
+		Scope: scope, RunID: run.RunID, AgentID: run.AgentID, Run: id >> 24, Account: account,
+		Sequence: id & maxSequence, RecordedAt: at,
+	}, *r.counts)
 }
 
 // size returns how many bytes the texts and JSON of a row take, which it adds to run_records.bytes.

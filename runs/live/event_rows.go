@@ -7,6 +7,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/paging"
 	"selvedge/internal/txn"
+	"selvedge/internal/usage"
 )
 
 const (
@@ -34,6 +35,9 @@ func (w *runRow) addEvent(tx *db.Tx, e *RunEventRecord, batch int64) error {
 		return fmt.Errorf("%w: the run has no sequence left", db.ErrInvalid)
 	}
 	if err := w.putEvent(tx, place, e, batch); err != nil {
+		return err
+	}
+	if err := w.putUsage(tx, e); err != nil {
 		return err
 	}
 	w.setCount(e.Sequence + 1)
@@ -83,6 +87,32 @@ func (w *runRow) putEvent(tx *db.Tx, place int64, e *RunEventRecord, batch int64
 	at, _ := timeColumn(e.TimestampMs)
 	columns := []any{w.first() | place, sequence, e.Event.kind, at, e.Event.text, raw, number}
 	return tx.Store().Queue(sqlAddEvent, append(columns, txn.Checksum(columns...))...)
+}
+
+// putUsage writes what the event counts, beside the event.
+func (w *runRow) putUsage(tx *db.Tx, e *RunEventRecord) error {
+	if e.Event.kind != usage.TurnEnd && e.Event.kind != usage.AgentEnd {
+		return nil
+	}
+	counts, ok := usage.Read(e.Event.text)
+	if !ok {
+		return nil
+	}
+	at, _ := timeColumn(e.TimestampMs)
+	return usage.Put(tx, usage.Record{
+		Scope: w.Scope, RunID: w.RunID, SessionID: w.SessionID, LiveRun: w.Key, Account: e.Event.kind,
+		Sequence: int64(min(e.Sequence, maxInt64)), RecordedAt: at,
+	}, counts)
+}
+
+// putAllUsage is putUsage for all events of a new run, also for those that a cap leaves out.
+func (w *runRow) putAllUsage(tx *db.Tx, events []RunEventRecord) error {
+	for i := range events {
+		if err := w.putUsage(tx, &events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type eventRow struct {

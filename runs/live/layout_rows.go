@@ -84,6 +84,9 @@ func importRun(tx *db.Tx, scopeName string, e *fileElement, from origin) error {
 		err = row.storeEvent(tx, e.Record.Events, i)
 	}
 	if err == nil {
+		err = row.putAllUsage(tx, e.Record.Events)
+	}
+	if err == nil {
 		err = countIn(tx, scope, 1, row.Key)
 	}
 	if err != nil {

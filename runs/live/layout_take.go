@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/usage"
 )
 
 const (
@@ -283,6 +284,9 @@ func (b *taking) element(i int) error {
 		if err := b.Source.Forget(b.tx, string(path)); err != nil {
 			return err
 		}
+	}
+	if err := usage.ForgetLive(b.tx, ours.Scope, ours.RunID); err != nil {
+		return err
 	}
 	if err := ours.removeAll(b.tx); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/usage"
 )
 
 const (
@@ -194,6 +195,11 @@ func (r *replacement) swap(tx *db.Tx) error {
 	if err := r.checkHolders(tx, scope); err != nil {
 		return err
 	}
+	for i := range r.added {
+		if err := usage.ForgetLive(tx, scope, r.added[i].row.RunID); err != nil {
+			return err
+		}
+	}
 	left, lastKept := fullBudget(), int64(0)
 	for i := range r.kept {
 		if err := unchanged(tx, &r.kept[i]); err != nil {
@@ -265,12 +271,18 @@ func (r *replacement) add(tx *db.Tx, scope int64, n *newRun) error {
 		if err == nil {
 			err = n.row.addAs(tx)
 		}
+		if err == nil {
+			err = n.row.putAllUsage(tx, n.events)
+		}
 		return err
 	}
 	n.row.Scope = scope
 	err := n.row.add(tx)
 	for i := n.first; err == nil && i < len(n.events); i++ {
 		err = n.row.storeEvent(tx, n.events, i)
+	}
+	if err == nil {
+		err = n.row.putAllUsage(tx, n.events)
 	}
 	return err
 }

@@ -720,6 +720,77 @@ CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHE
 
 CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 
+CREATE TABLE usage_runs (
+    id          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
+    scope       INTEGER NOT NULL REFERENCES scopes (id),    -- the scope of the run
+    run_id      TEXT    NOT NULL,                           -- the run: its trace, and the live run with the same id
+    agent_id    TEXT,                                       -- of the trace, of the first if several count; NULL: none counted yet
+    session_id  TEXT,                                       -- of the live run; NULL: none was here when a record counted
+    recorded_at INTEGER,                                    -- Unix nanoseconds, of the first record that counted; NULL: imported without it
+    checksum    INTEGER,                                    -- CRC-32C of scope, run_id and recorded_at; NULL: changed by hand, or from before schema 23
+    UNIQUE (run_id, scope)
+) STRICT;
+
+CREATE INDEX usage_runs_by_agent ON usage_runs (agent_id) WHERE agent_id IS NOT NULL;
+
+CREATE INDEX usage_runs_by_session ON usage_runs (session_id) WHERE session_id IS NOT NULL;
+
+CREATE INDEX usage_runs_by_time ON usage_runs (recorded_at);
+
+CREATE TABLE usage_records (
+    id                      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
+    usage_run               INTEGER NOT NULL REFERENCES usage_runs (id) ON DELETE CASCADE, -- the run
+    account                 TEXT    NOT NULL CHECK (account IN ('reply', 'model_turn', 'turn', 'turn_end', 'agent_end')), -- kind of the record; each kind is an account of the same work
+    agent_id                TEXT,                                       -- of the trace, where it is not that of the run; NULL: it is
+    run                     INTEGER,                                    -- number of the trace (runs.key), which may be gone; NULL: of a live run
+    live_run                INTEGER,                                    -- number of the live run (live_runs.key), which may be gone; NULL: of a trace
+    sequence                INTEGER,                                    -- place of the record in the trace, from 1, or in the live run, from 0; NULL: a reply
+    step_key                TEXT,                                       -- of the reply; NULL: another record
+    recorded_at             INTEGER,                                    -- Unix nanoseconds, as the record has it; NULL: imported without it
+    provider                TEXT,                                       -- of the model; NULL: not recorded, as in all below
+    request_model           TEXT,                                       -- model that was asked for
+    response_model          TEXT,                                       -- model that answered
+    input_tokens            INTEGER CHECK (input_tokens >= 0),            -- tokens read, those from a cache included; NULL: not counted, as in all below
+    cache_read_input_tokens INTEGER CHECK (cache_read_input_tokens >= 0), -- of these, read from a cache
+    cache_write_input_tokens INTEGER CHECK (cache_write_input_tokens >= 0), -- of these, written to a cache
+    output_tokens           INTEGER CHECK (output_tokens >= 0),           -- tokens answered
+    reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0), -- of these, for reasoning
+    cost_nanos              INTEGER CHECK (cost_nanos >= 0),              -- billionths of a US dollar; NULL: nobody said
+    checksum                INTEGER,                                    -- CRC-32C of the columns from account to cost_nanos but agent_id; NULL: changed by hand, or from before schema 23
+    CHECK ((run IS NULL) <> (live_run IS NULL)),
+    CHECK ((account = 'reply') = (step_key IS NOT NULL))
+) STRICT;
+
+CREATE INDEX usage_records_by_run ON usage_records (usage_run, account);
+
+CREATE INDEX usage_records_by_time ON usage_records (recorded_at) WHERE recorded_at IS NOT NULL;
+
+CREATE INDEX usage_records_by_agent ON usage_records (agent_id) WHERE agent_id IS NOT NULL;
+
+CREATE TABLE usage_days (
+    id                      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
+    scope                   INTEGER NOT NULL REFERENCES scopes (id), -- the scope of the runs
+    day                     INTEGER NOT NULL,                        -- Unix nanoseconds at which the day begins, UTC
+    agent_id                TEXT    NOT NULL,                        -- of the traces; '': live runs without one
+    session_id              TEXT    NOT NULL,                        -- of the live runs; '': they had none, or no agent has its id
+    provider                TEXT,                                    -- of the model; NULL: not recorded, as in the two below
+    request_model           TEXT,                                    -- model that was asked for
+    response_model          TEXT,                                    -- model that answered
+    input_tokens            INTEGER CHECK (input_tokens >= 0),            -- as in usage_records, as all below
+    cache_read_input_tokens INTEGER CHECK (cache_read_input_tokens >= 0),
+    cache_write_input_tokens INTEGER CHECK (cache_write_input_tokens >= 0),
+    output_tokens           INTEGER CHECK (output_tokens >= 0),
+    reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0),
+    cost_nanos              INTEGER CHECK (cost_nanos >= 0),
+    checksum                INTEGER                                  -- CRC-32C of the columns before it but id; NULL: changed by hand
+) STRICT;
+
+CREATE INDEX usage_days_by_agent ON usage_days (agent_id, session_id, scope, day);
+
+CREATE INDEX usage_days_by_session ON usage_days (session_id) WHERE session_id <> '';
+
+CREATE INDEX usage_days_by_day ON usage_days (day);
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -743,5 +814,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (20, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (21, 20, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (22, 21, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (23, 22, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (24, 23, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
