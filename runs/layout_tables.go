@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/usage"
 )
 
 // Title returns the name of a run for people.
@@ -58,6 +59,14 @@ func (layout) Tables() []tree.Table {
 				}
 				return tree.Undecodable
 			},
+		},
+		{
+			Name: "usage_records", Noun: "row of usage",
+			Query: usage.Compared + ` FROM runs AS r
+	JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
+	JOIN usage_records AS u ON u.usage_run = w.id AND u.run = r.key
+WHERE r.key = ?1 AND u.account <> 'reply' ORDER BY u.account, u.sequence`,
+			Key: []string{"account", "sequence"},
 		},
 		{
 			Name: "run_append_keys", Noun: "key",

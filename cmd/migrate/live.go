@@ -101,7 +101,11 @@ func (a *app) liveShowCommand() *cobra.Command {
 			return err
 		}
 		if !a.json {
-			return a.printLive(ctx, store, run)
+			used, err := a.usedBy(ctx, d, run.ID)
+			if err != nil {
+				return err
+			}
+			return a.printLive(ctx, store, run, used)
 		}
 		snapshot, err := run.MarshalJSON()
 		if err != nil {
@@ -113,30 +117,20 @@ func (a *app) liveShowCommand() *cobra.Command {
 	}), liveAnswer{})
 }
 
-func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
+func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot, used []string) error {
 	facts := []string{
 		"run", run.ID, "session", run.SessionID, "status", string(run.Status), "prompt", run.Prompt,
 		"result", value(run.ResultText), "error", value(run.Error), "created", millis(run.CreatedAtMs),
 		"last event", millis(run.UpdatedAtMs), "events", strconv.FormatUint(run.EventCount, 10),
 	}
-	var turns, ends tally // an agent_end sums up the turn_ends
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
 	for e, err := range store.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
 		}
 		g.add(eventCells(e)...)
-		if u := e.Event.Usage(); e.Event.Type() == "agent_end" {
-			ends = tally{}
-			ends.add(u)
-		} else {
-			turns.add(u)
-		}
 	}
-	if turns.atLeast(ends); turns.counted() {
-		facts = append(facts, "used", turns.words())
-	}
-	a.printSheet(facts, g)
+	a.printSheet(append(facts, used...), g)
 	return a.failed
 }
 

@@ -163,7 +163,11 @@ have a run of that id, --agent says whose.`,
 		if a.json {
 			return a.runJSON(store.Lines(ctx, ref), shown)
 		}
-		return a.printRun(store.Lines(ctx, ref), ref, shown)
+		used, err := a.usedBy(ctx, d, ref.RunID)
+		if err != nil {
+			return err
+		}
+		return a.printRun(store.Lines(ctx, ref), ref, shown, used)
 	}), runAnswer{})
 }
 
@@ -183,7 +187,9 @@ func (a *app) runJSON(lines iter.Seq2[runs.TraceRecord, error], summary *runs.Ru
 	return stream(a, fmt.Sprintf(`{"summary":%s,"records":`, text), lines, record, endObject)
 }
 
-func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef, s *runs.RunSummary) error {
+func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef, s *runs.RunSummary,
+	used []string,
+) error {
 	facts := []string{"run", ref.RunID, "agent", ref.AgentID}
 	if s != nil {
 		ended := "no"
@@ -196,37 +202,23 @@ func (a *app) printRun(lines iter.Seq2[runs.TraceRecord, error], ref runs.RunRef
 		}
 	}
 	var why string
-	var turns, modelTurns tally // a trace with model_turns counts the same in them and in its turns
 	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}, least: []int{0}}
 	for line, err := range lines {
 		if err != nil {
 			return err
 		}
 		g.add(lineCells(line)...)
-		switch r := line.Record.(type) {
-		case runs.Turn:
-			turns.add(reading.Of(line.Line))
-		case runs.Unknown:
-			if r.Kind == modelTurn {
-				modelTurns.add(reading.Of(r.Raw))
-			}
-		case runs.Ended:
+		if r, ended := line.Record.(runs.Ended); ended {
 			why = ""
 			if r.Termination.Outcome != nil {
 				why = r.Termination.Outcome.Summary
 			}
 		}
 	}
-	if modelTurns.counted() {
-		turns = modelTurns
-	}
 	if why != "" {
 		facts = append(facts, "summary", why)
 	}
-	if turns.counted() {
-		facts = append(facts, "used", turns.words())
-	}
-	a.printSheet(facts, g)
+	a.printSheet(append(facts, used...), g)
 	return a.failed
 }
 

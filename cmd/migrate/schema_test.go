@@ -62,6 +62,7 @@ func onOldFiles(t *testing.T) map[string]struct {
 		"effects list": {[]string{"run-1"}, false}, "effects settle": {[]string{"run-1", "push", "done"}, false},
 		"cancel":    {[]string{"run-1"}, false},
 		"live list": {nil, false}, "live show": {[]string{"a"}, false}, "live tail": {nil, false},
+		"cost": {nil, false},
 	}
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 
 	"selvedge/db"
+	reading "selvedge/internal/usage"
 )
 
 // A tally adds up what records used: input tokens, output tokens, and US dollars. A sum is nil if
@@ -32,13 +34,27 @@ func decimal(n *uint64) *float64 {
 	return new(float64(*n))
 }
 
-// atLeast raises each sum to that of another tally, if that is more.
-func (t *tally) atLeast(o tally) {
-	for i, sum := range o {
-		if sum != nil && (t[i] == nil || *sum > *t[i]) {
-			t[i] = sum
+// usedBy returns what a run used, as a fact of its page: its trace, and the live run with its id.
+func (a *app) usedBy(ctx context.Context, d *db.DB, runID string) (fact []string, err error) {
+	var t tally
+	err = d.Read(ctx, "read usage", func(rx *db.Rx) error {
+		scope, ok, err := rx.Store().Scope(a.scope)
+		if err != nil || !ok {
+			return err
 		}
+		rows, err := reading.OfRun(rx, scope, runID)
+		var sum reading.Counts
+		for _, r := range rows {
+			sum.Add(r.Numbers)
+		}
+		t = tally{}
+		t.add(sum.Usage())
+		return err
+	})
+	if t.counted() {
+		fact = []string{"used", t.words()}
 	}
+	return fact, err
 }
 
 func (t *tally) counted() bool { return *t != tally{} }

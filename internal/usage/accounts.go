@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 
 	"selvedge/db"
@@ -9,6 +10,7 @@ import (
 // A Row is one of the rows of v_usage for a run: a record of its finest account, or of the kind
 // [Rest], what the largest account counts beyond these, field by field.
 type Row struct {
+	ID         int64   `db:"id"` // of usage_records; 0: none
 	Kind       string  `db:"account"`
 	AgentID    *string `db:"agent_id"`
 	SessionID  *string `db:"session_id"`
@@ -20,10 +22,10 @@ type Row struct {
 const Rest = "run"
 
 const (
-	sqlRows = `SELECT u.account, coalesce(u.agent_id, w.agent_id) AS agent_id, w.session_id, u.recorded_at,
+	sqlRows = `SELECT u.id, u.account, coalesce(u.agent_id, w.agent_id) AS agent_id, w.session_id, u.recorded_at,
 	u.provider, u.request_model, u.response_model, u.input_tokens, u.cache_read_input_tokens,
 	u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_nanos
-FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.id = ? ORDER BY u.id`
+FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.id = ?`
 	sqlRun = `SELECT id, scope, run_id, agent_id, session_id, recorded_at FROM usage_runs WHERE `
 )
 
@@ -51,6 +53,7 @@ func (w *usageRun) rows(rx *db.Rx) (list []Row, err error) {
 	if err := rx.Select(&all, sqlRows, w.ID); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(all, func(a, b Row) int { return cmp.Compare(a.ID, b.ID) })
 	finest := ""
 	for _, account := range []string{Reply, ModelTurn, Turn, TurnEnd} {
 		if slices.ContainsFunc(all, func(r Row) bool { return r.Kind == account }) {

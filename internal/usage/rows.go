@@ -143,6 +143,11 @@ FROM usage_runs WHERE run_id = ? AND scope = ?`
 	JOIN usage_runs AS u ON u.run_id = r.run_id AND u.scope = r.scope WHERE r.key = ?1)`
 )
 
+// Compared begins a query for the rows u that a verification compares.
+const Compared = `SELECT u.account, u.sequence, u.recorded_at, u.provider, u.request_model, u.response_model,
+	u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens,
+	u.reasoning_output_tokens, u.cost_nanos`
+
 // Put writes the row of a record that counts, beside the record.
 func Put(tx *db.Tx, r Record, c Counts) error {
 	err := tx.Store().Queue(sqlPutRun, r.Scope, r.RunID, orNil(r.AgentID), orNil(r.SessionID), r.RecordedAt,

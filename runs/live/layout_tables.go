@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/tree"
+	"selvedge/internal/usage"
 )
 
 // Title returns the name of a run for people. Its group is the scope that it is in.
@@ -52,6 +53,14 @@ func (layout) Tables() []tree.Table {
 			Key: []string{"place"}, Numbers: []string{"id", "checksum"}, Marks: []string{"batch"},
 			Forms: []string{"raw"},
 			Kind:  func(map[string]any) string { return kindEvent },
+		},
+		{
+			Name: "usage_records", Noun: "row of usage",
+			Query: usage.Compared + `, w.session_id FROM live_runs AS r
+	JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
+	JOIN usage_records AS u ON u.usage_run = w.id AND u.live_run = r.key
+WHERE r.key = ?1 ORDER BY u.account, u.sequence`,
+			Key: []string{"account", "sequence"},
 		},
 		{
 			Name: "live_imports", Noun: "origin", Own: true,

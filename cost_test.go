@@ -1,0 +1,281 @@
+package selvedge_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge"
+	"selvedge/agents"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/test/dbtest"
+)
+
+// A bill writes the accounts of runs.
+type bill struct {
+	t     testing.TB
+	s     *selvedge.Store
+	runs  *runs.Store
+	live  *live.Store
+	clock *dbtest.Clock
+}
+
+func newBill(t testing.TB) *bill {
+	t.Helper()
+	clock := dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now})
+	return &bill{
+		t, selvedge.On(d, selvedge.Options{Agent: "a"}), runs.NewStore(d, runs.Options{}),
+		live.NewStore(d, live.Options{}), clock,
+	}
+}
+
+// trace appends records, each given by its kind and its members.
+func (b *bill) trace(agent, run string, parent string, records ...string) {
+	b.t.Helper()
+	list := []runs.Record{runs.Started{RunID: run, AgentID: agent}}
+	for _, text := range records {
+		kind, members, _ := strings.Cut(text, " ")
+		if kind == "model_turn" {
+			list = append(list, runs.Unknown{
+				Kind: kind, Raw: json.RawMessage(`{"record":"model_turn",` + members + `}`),
+			})
+			continue
+		}
+		var turn runs.Turn
+		ok(b.t, json.Unmarshal([]byte(`{"record":"turn","index":0,"verifier_verdict":"not_run",`+members+`}`), &turn))
+		list = append(list, turn)
+	}
+	list = append(list, runs.Ended{
+		RunID: run, AgentID: agent, Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess}},
+	})
+	batch := runs.Batch{AgentID: agent, RunID: run, Records: list}
+	if parent != "" {
+		batch.Parent = runs.RunRef{AgentID: "a", RunID: parent}
+	}
+	_, err := b.runs.Append(ctx, batch)
+	ok(b.t, err)
+}
+
+func (b *bill) watch(run string, events ...live.Event) {
+	b.t.Helper()
+	_, err := b.live.CreateRunWithID(ctx, run, "session", "p")
+	ok(b.t, err)
+	_, err = b.live.Append(ctx, run, live.Batch{Events: events})
+	ok(b.t, err)
+}
+
+// counts are the sums of rows of v_usage: input, cache read, cache write, output, reasoning, dollars.
+func (b *bill) counts(where string, args ...any) string {
+	b.t.Helper()
+	var sums struct {
+		In    *float64 `db:"i"`
+		Read  *float64 `db:"r"`
+		Write *float64 `db:"w"`
+		Out   *float64 `db:"o"`
+		Think *float64 `db:"t"`
+		Cost  *float64 `db:"c"`
+	}
+	ok(b.t, b.s.DB().Read(ctx, "sum", func(rx *db.Rx) error {
+		return rx.Get(&sums, `SELECT sum(input_tokens) AS i, sum(cache_read_input_tokens) AS r,
+			sum(cache_write_input_tokens) AS w, sum(output_tokens) AS o, sum(reasoning_output_tokens) AS t,
+			sum(cost_nanos) AS c FROM v_usage WHERE `+where, args...)
+	}))
+	var words []string
+	for _, n := range []*float64{sums.In, sums.Read, sums.Write, sums.Out, sums.Think, sums.Cost} {
+		word := "-"
+		if n != nil {
+			word = fmt.Sprint(*n)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+func turnEnd(u selvedge.Usage) live.Event { return live.TurnEnd(0, u) }
+
+func agentEnd(u selvedge.Usage) live.Event { return live.End{Usage: u}.Event() }
+
+func in(n uint64) selvedge.Usage { return selvedge.Usage{InputTokens: &n} }
+
+// Of several accounts of the same work the largest counts, field by field.
+func TestUsage_LargestAccountByField(t *testing.T) {
+	b := newBill(t)
+	for name, c := range map[string]struct {
+		write func(run string)
+		want  string
+	}{
+		"trace behind live": {func(run string) {
+			b.trace("a", run, "", `model_turn "usage":{"input_tokens":3}`)
+			b.watch(run, turnEnd(in(3)), turnEnd(in(4)), turnEnd(in(5)), agentEnd(in(12)))
+		}, "12 - - - - -"},
+		"cost in one, tokens in the other": {func(run string) {
+			b.trace("a", run, "", `turn "cost_usd":0.25`)
+			b.watch(run, turnEnd(in(40)), agentEnd(in(40)))
+		}, "40 - - - - 2.5e+08"},
+		"turns beyond model turns": {func(run string) {
+			b.trace("a", run, "", `turn "usage":{"input_tokens":100}`, `turn "usage":{"input_tokens":100}`,
+				`model_turn "usage":{"input_tokens":50}`)
+		}, "200 - - - - -"},
+		"cache reads": {func(run string) {
+			b.trace("a", run, "", `model_turn "usage":{"input_tokens":50,"cache_read_input_tokens":10}`)
+			b.watch(run, turnEnd(selvedge.Usage{InputTokens: count(40), CacheReadInputTokens: count(30)}))
+		}, "50 30 0 0 - -"},
+		"cache writes": {func(run string) {
+			b.trace("a", run, "", `model_turn "usage":{"input_tokens":50,"cache_write_input_tokens":10}`)
+			b.watch(run, turnEnd(selvedge.Usage{InputTokens: count(40), CacheWriteInputTokens: count(30)}))
+		}, "50 0 30 0 - -"},
+		"reasoning": {func(run string) {
+			b.trace("a", run, "", `model_turn "usage":{"output_tokens":50,"reasoning_output_tokens":10}`)
+			b.watch(run, turnEnd(selvedge.Usage{OutputTokens: count(40), ReasoningOutputTokens: count(30)}))
+		}, "0 0 0 50 30 -"},
+		"two agents with one run": {func(run string) {
+			b.trace("a", run, "", `model_turn "usage":{"input_tokens":10}`)
+			b.trace("b", run, "", `model_turn "usage":{"input_tokens":20}`)
+			b.watch(run, turnEnd(in(10)), turnEnd(in(20)), agentEnd(in(30)))
+		}, "30 - - - - -"},
+		"resumed live run": {func(run string) {
+			b.watch(run, turnEnd(in(5)), agentEnd(in(5)), turnEnd(in(7)), agentEnd(in(7)))
+		}, "12 - - - - -"},
+		"trace that counts nothing": {func(run string) {
+			b.trace("a", run, "", `turn "other":1`)
+			b.watch(run, turnEnd(in(9)))
+		}, "9 - - - - -"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			c.write(name)
+			if got := b.counts("run_id = ?", name); !same(got, c.want) {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// same compares counts: an event has 0 where its program counted nothing.
+func same(got, want string) bool {
+	g, w := strings.Fields(got), strings.Fields(want)
+	for i := range g {
+		if g[i] != w[i] && (g[i] != "0" || w[i] != "-") && (g[i] != "-" || w[i] != "0") {
+			return false
+		}
+	}
+	return len(g) == len(w)
+}
+
+func TestUsage_StaysWhenRunsAreRemoved(t *testing.T) {
+	b := newBill(t)
+	for i := range 30 {
+		run, agent := fmt.Sprint("r", i), fmt.Sprint("agent-", i%3)
+		b.clock.Advance(2 * time.Hour)
+		b.trace(agent, run, "", `model_turn "model":"large","usage":{"input_tokens":100,"output_tokens":7},"cost_usd":0.1`,
+			`model_turn "model":"small","usage":{"input_tokens":3,"cache_read_input_tokens":1},"cost_usd":0.000000001`)
+		if i%2 == 0 {
+			b.watch(run, turnEnd(in(150)), agentEnd(selvedge.Usage{InputTokens: count(160), CostUSD: new(0.5)}))
+		}
+	}
+	b.watch("alone", turnEnd(in(5)), agentEnd(in(6)))
+	input := uint64(1100)
+	entry := agents.Entry{
+		SessionID: "agent-0", Thread: "t", BaseState: "x", StartedAt: b.clock.Now(), Status: agents.Active,
+		UsageSummary: agents.UsageSummary{InputTokens: &input},
+	}
+	ok(t, agents.NewRegistry(b.s.DB(), agents.Options{}).Save(ctx, entry))
+	want := b.counts("true")
+	perAgent := b.counts("agent_id = 'agent-1'")
+	if _, err := b.runs.Prune(ctx, db.Policy{Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.counts("true"); got != want {
+		t.Errorf("without traces: %s, want %s", got, want)
+	}
+	for _, run := range []string{"alone", "r0", "r2", "r28"} {
+		ok(t, b.live.Delete(ctx, run))
+	}
+	if _, err := b.live.Prune(ctx, db.Policy{Count: db.KeepNone}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.runs.Prune(ctx, db.Policy{Count: db.KeepNone}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.counts("true"); got != want {
+		t.Errorf("without runs: %s, want %s", got, want)
+	}
+	if got := b.counts("agent_id = 'agent-1'"); got != perAgent {
+		t.Errorf("of an agent: %s, want %s", got, perAgent)
+	}
+	var rows int
+	ok(t, b.s.DB().Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&rows, `SELECT count(*) FROM usage_days`) }))
+	if rows == 0 || rows > 3*4*4 {
+		t.Errorf("%d rows for 3 agents, 3 days and 2 models", rows)
+	}
+}
+
+func TestUsage_ReplacedRunsCountOnce(t *testing.T) {
+	b := newBill(t)
+	b.watch("r", turnEnd(in(5)), agentEnd(in(5)))
+	b.watch("q", turnEnd(in(7)))
+	records, err := b.live.Records(ctx)
+	ok(t, err)
+	ok(t, b.live.ReplaceRecords(ctx, records))
+	for i := range records {
+		records[i].Snapshot.Prompt = "another"
+	}
+	ok(t, b.live.ReplaceRecords(ctx, records))
+	if got := b.counts("true"); !same(got, "12 - - - - -") {
+		t.Errorf("replaced: %s", got)
+	}
+	ok(t, b.live.ReplaceRecords(ctx, records[:1]))
+	if got := b.counts("true"); !same(got, "12 - - - - -") {
+		t.Errorf("one was removed: %s", got)
+	}
+}
+
+func TestCost_TreeAndModels(t *testing.T) {
+	b := newBill(t)
+	b.trace("a", "root", "", `model_turn "model":"large","usage":{"input_tokens":10},"cost_usd":0.1`)
+	b.trace("a", "child", "root", `model_turn "model":"small","usage":{"input_tokens":20},"cost_usd":0.2`)
+	b.trace("a", "grandchild", "child", `model_turn "model":"large","usage":{"output_tokens":3}`)
+	b.trace("a", "stranger", "", `model_turn "model":"large","usage":{"input_tokens":1000},"cost_usd":9`)
+	cost, err := b.s.Cost(ctx, selvedge.Ref{RunID: "root"})
+	ok(t, err)
+	if cost.Runs != 3 || *cost.Own.InputTokens != 10 || *cost.Own.CostUSD != 0.1 || cost.Own.OutputTokens != nil ||
+		*cost.Tree.InputTokens != 30 || *cost.Tree.OutputTokens != 3 || *cost.Tree.CostUSD != 0.3 {
+		t.Errorf("%+v", cost)
+	}
+	if len(cost.ByModel) != 2 || *cost.ByModel[0].ResponseModel != "small" || len(cost.OwnByModel) != 1 {
+		t.Errorf("by model: %+v", cost.ByModel)
+	}
+	var tree struct {
+		Own  int64 `db:"cost_nanos"`
+		Tree int64 `db:"tree_cost_nanos"`
+	}
+	ok(t, b.s.DB().Read(ctx, "look", func(rx *db.Rx) error {
+		return rx.Get(&tree, `SELECT cost_nanos, tree_cost_nanos FROM v_usage_tree WHERE run_id = 'root'`)
+	}))
+	if tree.Own != 100_000_000 || tree.Tree != 300_000_000 {
+		t.Errorf("the view: %+v", tree)
+	}
+	_, err = b.s.Cost(ctx, selvedge.Ref{RunID: "nobody"})
+	is(t, err, db.ErrNotFound)
+}
+
+func TestCost_ReplyAndItsTurnCountOnce(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	reply, err := r.Reply("plan", func(context.Context) (selvedge.Reply, error) {
+		return selvedge.Reply{Text: "x", Usage: selvedge.Usage{InputTokens: count(7), CostUSD: new(0.07)}}, nil
+	})
+	ok(t, err)
+	ok(t, r.Turn(selvedge.Turn{Reply: reply}))
+	cost, err := s.Cost(ctx, selvedge.Ref{RunID: "r"})
+	ok(t, err)
+	if *cost.Own.InputTokens != 7 || *cost.Own.CostUSD != 0.07 {
+		t.Errorf("%+v", cost.Own)
+	}
+}
