@@ -279,3 +279,18 @@ func TestCost_ReplyAndItsTurnCountOnce(t *testing.T) {
 		t.Errorf("%+v", cost.Own)
 	}
 }
+
+// A query for one run, agent or day reads the rows of that run, agent or day.
+func TestUsage_OneRunIsReadByIndex(t *testing.T) {
+	b := newBill(t)
+	for _, where := range []string{"run_id = 'r'", "scope = '' AND run_id = 'r'", "agent_id = 'a'",
+		"recorded_at_ns BETWEEN 7 AND 9"} {
+		for step := range strings.Lines(dbtest.Plan(t, b.s.DB(), `SELECT sum(cost_nanos) FROM v_usage WHERE `+where)) {
+			step = strings.TrimSpace(step)
+			if strings.HasPrefix(step, "SCAN") && step != "SCAN a" && step != "SCAN b" && step != "SCAN u" &&
+				step != "SCAN agents" && step != "SCAN d" && !strings.HasPrefix(step, "SCAN CONSTANT") {
+				t.Errorf("%s: %s", where, step)
+			}
+		}
+	}
+}

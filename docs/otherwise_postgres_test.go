@@ -159,49 +159,6 @@ func TestPostgresAnswersOtherwiseWhereThePageSaysSo(t *testing.T) {
 	}
 }
 
-// A sum beyond 64 bits is none for SQLite.
-func TestPostgresAnswersASumBeyondAColumn(t *testing.T) {
-	n, server := besideAServer(t)
-	n.create("live", "session")
-	for i := range 2 {
-		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
-			SELECT (key << 32) + ?1, ?1, 'turn_end', 0, ?2
-			FROM live_runs`, i, []byte(`{"usage":{"input_tokens":9223372036854775807}}`))
-	}
-	n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
-		SELECT (key << 32) + 2, 2, 'agent_end', 0, ? FROM live_runs`, []byte(`{"usage":{"input_tokens":1}}`))
-	copied(t, n.db, server)
-	if rows := rowsOf(t, server, `SELECT count(*), sum(input_tokens)
-		FROM v_usage`); fmt.Sprint(rows) != "[[2 18446744073709551614]]" {
-		t.Errorf("a server answers %v", rows)
-	}
-	err := n.db.Read(t.Context(), "sum",
-		func(rx *db.Rx) error { return rx.Get(new(any), `SELECT count(input_tokens) FROM v_usage`) })
-	if err == nil || !strings.Contains(err.Error(), "integer overflow") {
-		t.Errorf("a file answers %v", err)
-	}
-}
-
-// A count with a point or a power has a file go on in floating point, and a server in decimals.
-func TestPostgresAnswersADifferenceOfHugeCountsExactly(t *testing.T) {
-	n, server := besideAServer(t)
-	n.create("live", "session")
-	for i, event := range []string{
-		`{"usage":{"input_tokens":1e2}}`,
-		`{"usage":{"input_tokens":9223372036854775807}}`,
-	} {
-		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
-			SELECT (key << 32) + ?1, ?1, ?2, 0, ?3
-			FROM live_runs`, i, []string{"turn_end", "agent_end"}[i], []byte(event))
-	}
-	copied(t, n.db, server)
-	const query = `SELECT input_tokens FROM v_usage WHERE kind = 'agent_end'`
-	file, there := fileRows(t, n.db, query, 1), rowsOf(t, server, query)
-	if fmt.Sprint(file, there) != "[[9.223372036854776e+18]] [[9223372036854775707]]" {
-		t.Errorf("%v of a file, %v of a server", file, there)
-	}
-}
-
 // besideAServer gives an empty file, whose counts need not be those of its rows, and a server's schema.
 func besideAServer(t *testing.T) (*night, *sql.DB) {
 	t.Helper()

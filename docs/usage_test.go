@@ -11,6 +11,7 @@ import (
 
 	"selvedge/db"
 	reading "selvedge/internal/usage"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -434,5 +435,40 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 				t.Errorf("\n%s, want\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+// usageRows are the rows that records have for what they count, without their numbers and checksums.
+const usageRows = `SELECT w.scope, w.run_id, coalesce(w.agent_id, ''), coalesce(w.session_id, ''), u.account, u.sequence, u.recorded_at,
+	coalesce(u.provider, ''), coalesce(u.request_model, ''), coalesce(u.response_model, ''), coalesce(u.input_tokens, -1), coalesce(u.cache_read_input_tokens, -1),
+	coalesce(u.cache_write_input_tokens, -1), coalesce(u.output_tokens, -1), coalesce(u.reasoning_output_tokens, -1), coalesce(u.cost_nanos, -1)
+FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id ORDER BY w.scope, w.run_id, u.account, u.sequence`
+
+// countedNight has a run for each way to count, as a trace and live.
+func countedNight(t *testing.T) *night {
+	n := newNight(t)
+	for i, members := range append(spelled, `"cost_usd":-1`, `"cost_usd":"1","usage":{"input_tokens":1.5,"output_tokens":"7"}`) {
+		run := fmt.Sprint("r", i)
+		n.append(runs.Batch{AgentID: "a", RunID: run}, runs.Started{RunID: run, AgentID: "a"}, modelTurnOf(members),
+			turnLine(n, members))
+		n.create(run, "s")
+		n.event(run, turnEnd(1, 5, 7))
+		n.event(run, agentEnd(5, 7))
+	}
+	n.create("alone", "s")
+	n.event("alone", turnEnd(1, 5, 7))
+	return n
+}
+
+func TestUsage_StepReadsWhatIsThere(t *testing.T) {
+	n := countedNight(t)
+	want := n.ask(usageRows)
+	n.must(n.db.Close())
+	for _, version := range []int64{22, 0} {
+		_, err := maintenance.Migrate(t.Context(), n.path, db.Options{SchemaVersion: version})
+		n.must(err)
+	}
+	if got := n.ask(usageRows); got != want || want == "" {
+		t.Errorf("the step read\n%s\nwant\n%s", got, want)
 	}
 }

@@ -32,6 +32,8 @@ var bounded = map[string]string{
 	"run_spent_keys.append_key": "", "run_spent_keys.run_id": "", "runs.agent_id": "", "runs.run_id": "",
 	"scopes.name": "", "worker_runtimes.runtime_id": "",
 	"workers.worker_id": "",
+	"usage_runs.run_id": "", "usage_runs.agent_id": "", "usage_runs.session_id": "", "usage_days.agent_id": "",
+	"usage_days.session_id": "", "usage_records.agent_id": "", "usage_records.account": "agent_end",
 
 	"moves.token": "drawn by the program", "owners.token": "drawn by the program",
 }

@@ -19,6 +19,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
 )
@@ -419,6 +420,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"live recover": {{"--db", liveFile(t), "live", "recover"}},
 		"delete":       {{"--db", checkpointsFile(t), "delete", "checkpoints", "claimed", "--yes"}},
 		"completion":   {{"completion", "bash"}},
+		"cost":         costCalls(t),
 		"help":         {{"help", "up"}},
 	}
 	answers := answers()
@@ -584,4 +586,28 @@ func spoiledFile(t *testing.T) []byte {
 	half := len(content) / 2
 	copy(content[half:], bytes.Repeat([]byte("spoiled "), half/8+1))
 	return content
+}
+
+// costCalls are calls of cost on a file with a run below another one.
+func costCalls(t *testing.T) [][]string {
+	t.Helper()
+	path := dbtest.Path(t)
+	d := dbtest.OpenAt(t, path, db.Options{})
+	store := runs.NewStore(d, runs.Options{})
+	answer := runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(`{"record":"model_turn","provider":"acme",
+"model":"large","usage":{"input_tokens":9,"cache_read_input_tokens":3,"cache_write_input_tokens":2,"output_tokens":4,
+"reasoning_output_tokens":1},"cost_usd":0.25}`)}
+	answer.Raw = bytes.ReplaceAll(answer.Raw, []byte("\n"), nil)
+	for _, b := range []runs.Batch{
+		{RunID: "root"}, {RunID: "child", Parent: runs.RunRef{AgentID: "a", RunID: "root"}},
+	} {
+		b.AgentID, b.Records = "a", []runs.Record{runs.Started{RunID: b.RunID, AgentID: "a"}, answer}
+		if _, err := store.Append(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return [][]string{{"--db", path, "cost"}, {"--db", path, "cost", "root", "--tree"}}
 }

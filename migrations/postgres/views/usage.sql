@@ -21,7 +21,7 @@ SELECT
     u.output_tokens AS output_tokens,
     u.reasoning_output_tokens AS reasoning_output_tokens,
     (u.cost_nanos / 1e9)::float8 AS cost_usd,
-    CASE WHEN u.cost_nanos IS NOT NULL THEN 'reported' END AS cost_source,
+    CASE WHEN u.cost_nanos IS NOT NULL THEN 'reported' END COLLATE "C" AS cost_source,
     u.sequence AS sequence,
     u.run AS run,
     u.live_run AS live_run,
