@@ -17,10 +17,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestAnswer_WaitsForTheHolderOfAnOpenEffect, TestNext_TakesTheRunsOfADeadHolder, TestFork_KeepsWhatWasDone,
 		TestNext_TakesFromAHolderThatWasStopped, TestChild_HasAParent,
 		TestBadInput_IsInvalidAndChangesNothing, TestSurvive_KillsLoseAndRepeatNothing,
-		TestUsage_LargestAccountByField,
-		TestUsage_StaysWhenRunsAreRemoved,
-		TestUsage_ReplacedRunsCountOnce,
-		TestCost_TreeAndModels,
-		TestCost_ReplyAndItsTurnCountOnce,
+		TestUsage_LargestAccountByField, TestUsage_StaysWhenRunsAreRemoved, TestUsage_ReplacedRunsCountOnce,
+		TestCost_TreeAndModels, TestCost_ReplyAndItsTurnCountOnce, TestBudget_MakesTheRunWait,
 	)
 }

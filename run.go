@@ -141,7 +141,7 @@ type Reply struct {
 
 // Reply returns the recorded answer of the key, or calls fn and records its answer and its usage. So
 // a run that is taken up again goes on with the same answers, and none is missing from the bill. If
-// fn fails, nothing is recorded.
+// fn fails, nothing is recorded. A run that used its [Budget] waits: the error is ErrWaiting.
 func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (reply Reply, err error) {
 	const op = "reply"
 	row, found, err := r.step(op, key, StepReply)
@@ -150,6 +150,9 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 	}
 	if found {
 		return row.reply()
+	}
+	if err := r.afford(); err != nil {
+		return reply, err
 	}
 	if reply, err = fn(r.ctx); err != nil {
 		return Reply{}, err

@@ -24,6 +24,8 @@ type Options struct {
 	// lives; a process that hangs then keeps its runs. With a TTL, a process that does not renew in
 	// time loses them.
 	Lease db.LeaseTerms
+	// Budget bounds what each of the runs uses.
+	Budget Budget
 	// DB are the options of the database, for Open.
 	DB db.Options
 }

@@ -322,6 +322,54 @@ func TestAsk_WaitsForAnAnswer(t *testing.T) {
 	ok(t, r.End(selvedge.GaveUp("no")))
 }
 
+func TestBudget_MakesTheRunWait(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	s := selvedge.On(d, selvedge.Options{Agent: "a", Budget: selvedge.Budget{Tokens: 10, CostUSD: 1}})
+	calls := 0
+	// goes has the model answer until it may not, and returns why.
+	goes := func(r *selvedge.Run, answer selvedge.Reply) error {
+		for {
+			_, err := r.Reply(fmt.Sprint("turn-", calls), func(context.Context) (selvedge.Reply, error) {
+				calls++
+				return answer, nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	cents := 0.25
+	answer := selvedge.Reply{Usage: selvedge.Usage{InputTokens: count(1), OutputTokens: count(2), CostUSD: &cents}}
+	r := take(t, s, "r")
+	is(t, goes(r, answer), selvedge.ErrWaiting)
+	if calls != 4 { // 12 tokens and $1
+		t.Fatalf("%d calls", calls)
+	}
+	ok(t, s.Answer(ctx, r.Ref(), "budget-1", selvedge.Answer{Decision: "approved"}))
+	r = take(t, s, "r")
+	is(t, goes(r, answer), selvedge.ErrWaiting)
+	if calls != 7 { // 21 tokens
+		t.Fatalf("%d calls", calls)
+	}
+	ok(t, s.Answer(ctx, r.Ref(), "budget-2", selvedge.Answer{Decision: "no"}))
+	r = take(t, s, "r")
+	is(t, goes(r, answer), selvedge.ErrOverBudget)
+	ok(t, r.End(selvedge.GaveUp("over its budget")))
+
+	answer.Usage = selvedge.Usage{InputTokens: count(1)}
+	r, calls = take(t, s, "unpriced"), 0
+	is(t, goes(r, answer), selvedge.ErrWaiting)
+	if calls != 1 {
+		t.Fatalf("%d calls without a price", calls)
+	}
+	ok(t, s.Answer(ctx, r.Ref(), "budget-unknown", selvedge.Answer{Decision: "approved"}))
+	r = take(t, s, "unpriced")
+	is(t, goes(r, answer), selvedge.ErrWaiting)
+	if calls != 10 {
+		t.Fatalf("%d calls without a price", calls)
+	}
+}
+
 func TestNext_TakesRunsInOrder(t *testing.T) {
 	s := open(t)
 	for i := range 3 {

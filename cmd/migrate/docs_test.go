@@ -329,6 +329,12 @@ func waitingRuns(t *testing.T) (path string) {
 			t.Fatal(err)
 		}
 		if id == "deploy-41" {
+			_, err = run.Reply("turn-0", func(context.Context) (selvedge.Reply, error) {
+				return selvedge.Reply{Usage: selvedge.Usage{InputTokens: new(uint64(7))}}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			_, err = run.Do("post-0", selvedge.Effect{Tool: "http"},
 				func(context.Context, string) (json.RawMessage, error) { return nil, errors.New("timed out") })
 		} else {
