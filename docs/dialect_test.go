@@ -32,7 +32,7 @@ var ownWays = map[string]string{
 func TestNothingAboveTheEngineNamesItsWays(t *testing.T) {
 	used := map[string]bool{}
 	for _, room := range []string{
-		"agents", "checkpoints", "runs", "workers",
+		"agents", "checkpoints", "runs", "state", "workers",
 		"legacy", "maintenance", "db",
 	} {
 		err := filepath.WalkDir(filepath.Join("..", room), func(path string, e fs.DirEntry, err error) error {

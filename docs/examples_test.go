@@ -15,6 +15,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/workers"
 )
 
@@ -31,6 +32,7 @@ var speakers = []stored{
 	{reflect.TypeFor[*checkpoints.Store](), "../checkpoints"},
 	{reflect.TypeFor[*workers.Runtime](), "../workers"},
 	{reflect.TypeFor[*workers.Runtimes](), "../workers"},
+	{reflect.TypeFor[*state.Store](), "../state"},
 }
 
 // withoutVerb are the calls of the grammar that a store does not have, and why.
@@ -47,7 +49,9 @@ var withoutVerb = map[string]string{
 	"workers.Runtimes.CursorBefore": "one log is followed by its Runtime",
 	"workers.Runtime.FollowAll":     "all logs are followed by Runtimes",
 	"workers.Runtime.Prune":         "a policy is the scope's: Runtimes has it",
-	"workers.Runtime.Pin":           "Runtimes has it", "workers.Runtime.Unpin": "Runtimes has it",
+	"state.Store.Begin":             "nothing is held", "state.Store.Resume": "nothing is held",
+	"state.Store.Reattach": "nothing is held", "state.Store.Recover": "nothing is held",
+	"workers.Runtime.Pin": "Runtimes has it", "workers.Runtime.Unpin": "Runtimes has it",
 }
 
 // examplesOf gives the examples of a package, by name, that are run.

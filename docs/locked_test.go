@@ -36,7 +36,7 @@ func sqlOf(e ast.Expr) string {
 func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, room := range []string{
-		"agents", "checkpoints", "runs", "workers", "internal", "legacy",
+		"agents", "checkpoints", "runs", "state", "workers", "internal", "legacy",
 		"maintenance", "db",
 	} {
 		texts, locks := map[string]string{}, map[string]token.Position{} // by the folder and the name of a constant

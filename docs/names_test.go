@@ -15,7 +15,7 @@ import (
 
 // public are the packages that programs import.
 var public = []string{
-	".", "db", "runs", "runs/live", "agents", "checkpoints", "workers", "maintenance", "legacy",
+	".", "db", "runs", "runs/live", "agents", "checkpoints", "workers", "state", "maintenance", "legacy",
 }
 
 // past are words of what was. The calls of the old programs, in seed.go, and their layouts, in

@@ -12,6 +12,7 @@ import (
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
@@ -26,7 +27,7 @@ var withoutTx = func() map[string]string {
 			"agents.Registry.Prune", "agents.Registry.ReapDead", "agents.Registry.ReapDeadForThread",
 			"agents.Registry.Recover", "checkpoints.Store.Prune", "checkpoints.Store.Recover",
 			"checkpoints.Store.RecoverOrphaned",
-			"workers.Runtimes.Prune", "workers.Runtime.PruneEvents",
+			"workers.Runtimes.Prune", "workers.Runtime.PruneEvents", "state.Store.Prune",
 		},
 		"it goes on beyond any transaction": {
 			"runs.Run.Keep", "live.Run.Keep", "agents.Lease.Keep",
@@ -82,7 +83,7 @@ func TestEveryCallHasAFormForATransaction(t *testing.T) {
 		reflect.TypeFor[*agents.Registry](), reflect.TypeFor[*agents.Lease](),
 		reflect.TypeFor[*checkpoints.Store](),
 		reflect.TypeFor[*checkpoints.Claim](), reflect.TypeFor[*workers.Runtime](),
-		reflect.TypeFor[*workers.Runtimes](),
+		reflect.TypeFor[*workers.Runtimes](), reflect.TypeFor[*state.Store](),
 	} {
 		for call := range of.Methods() {
 			if call.Type.NumIn() < 2 || call.Type.In(1) != contextType ||
@@ -138,6 +139,7 @@ func TestEveryFormRefusesATransactionOfAnotherFile(t *testing.T) {
 			runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
 			agents.NewRegistry(d, agents.Options{}),
 			checkpoints.NewStore(d, checkpoints.Options{}), runtime, workers.NewRuntimes(d, ""),
+			state.NewStore(d, state.Options{}),
 		} {
 			v := reflect.ValueOf(of)
 			for i := range v.NumMethod() {

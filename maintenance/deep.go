@@ -13,6 +13,7 @@ import (
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/workers"
 )
 
@@ -258,6 +259,10 @@ func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 		!document.CreatedAt.Equal(listed.CreatedAt):
 		c.derived("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)
 	}
+}
+
+func (c *deep) state(scope string) {
+	read(c, state.NewStore(c.d, state.Options{Scope: scope}).All(c.ctx, state.Filter{}), nil)
 }
 
 func (c *deep) workers(scope string) {

@@ -20,6 +20,7 @@ import (
 	"selvedge/legacy"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/workers"
 )
 
@@ -60,6 +61,7 @@ func filled(t testing.TB, path string, size int) {
 			fillAgents(ctx, t, agents.NewRegistry(d, agents.Options{Scope: scope}), r)
 			fillCheckpoints(ctx, t, checkpoints.NewStore(d, checkpoints.Options{Scope: scope}), r)
 			fillWorkers(ctx, t, d, scope, r)
+			fillState(ctx, t, state.NewStore(d, state.Options{Scope: scope}), r)
 			fillSteps(ctx, t, selvedge.On(d, selvedge.Options{Scope: scope}), r)
 			_, err := d.Reserve(ctx, "port", words(r, 8),
 				db.ReserveOptions{Scope: scope, Note: words(r, 40), LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
@@ -250,6 +252,19 @@ func fillWorkers(ctx context.Context, t testing.TB, d *db.DB, scope string, r *r
 	}
 }
 
+func fillState(ctx context.Context, t testing.TB, s *state.Store, r *rand.Rand) {
+	t.Helper()
+	for i := range 5 {
+		value, err := json.Marshal(map[string]any{"n": i, "text": words(r, 100)})
+		if err == nil {
+			_, err = s.Set(ctx, state.Ref{Owner: words(r, 8), Key: named("key")}, value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // answers are what the stores say of a file, as text, one line each.
 func answers(ctx context.Context, path string) (lines []string, err error) {
 	d, err := db.Open(ctx, path, db.Options{MustExist: true, Now: atTheTime, Synchronous: db.SyncNormal})
@@ -264,6 +279,7 @@ func answers(ctx context.Context, path string) (lines []string, err error) {
 		a.agents(agents.NewRegistry(d, agents.Options{Scope: scope}))
 		a.checkpoints(checkpoints.NewStore(d, checkpoints.Options{Scope: scope}))
 		a.workers(scope)
+		each(a, "value", state.NewStore(d, state.Options{Scope: scope}).All(ctx, state.Filter{}), nil)
 		each(a, "reservation", d.AllReservations(ctx, db.ReservationFilter{Scope: scope}), nil)
 	}
 	each(a, "quarantine", paging.All(func(at db.At) (db.Page[legacy.Quarantined], error) {

@@ -39,6 +39,7 @@ const (
 	StoreAgents      = txn.StoreAgents
 	StoreCheckpoints = txn.StoreCheckpoints
 	StoreWorkers     = txn.StoreWorkers
+	StoreState       = txn.StoreState
 )
 
 // Stores returns the names of the stores that have retention, in the order of the docs.
@@ -91,8 +92,9 @@ func ResetRetention(ctx context.Context, d *db.DB, scope, store string) error {
 
 // PruneOptions are the choices of Prune. The zero value applies the retention of the default scope.
 type PruneOptions struct {
-	Scope  string
-	Stores []string // which stores are pruned; none means all
+	Scope string
+	// which stores are pruned; none means all, with a Policy all but state, whose values don't end
+	Stores []string
 	// the limits for each of them; nil: those in force. Other fields of the policy are ignored
 	Policy *db.Policy
 	DryRun bool // counts and removes nothing
@@ -107,8 +109,8 @@ type StorePruned struct {
 }
 
 // Prune removes the items of a scope that their store's retention does not keep: ended runs and
-// live runs, ended workers, agents that have left the registry, claims that are over. Items that
-// wait, live, are held or are pinned stay. Prune skips a store without limits. It works in short
+// live runs, ended workers, agents that have left the registry, claims that are over, values by
+// their last write. Items that wait, live, are held or are pinned stay. Prune skips a store without limits. It works in short
 // transactions. What it removed before an error stays removed; another call continues. An error in
 // one store does not stop the others.
 func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, err error) {
@@ -123,7 +125,8 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		removed = plan(ctx, d, o)
 	}
 	for _, r := range inForce {
-		if len(o.Stores) > 0 && !slices.Contains(o.Stores, r.Store) {
+		named := slices.Contains(o.Stores, r.Store)
+		if len(o.Stores) > 0 && !named || o.Policy != nil && r.Store == StoreState && !named {
 			continue
 		}
 		if o.Policy != nil {

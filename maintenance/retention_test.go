@@ -15,6 +15,7 @@ import (
 	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
@@ -41,6 +42,7 @@ func newHouse(t *testing.T) *house {
 			ok(t, agents.NewRegistry(h.d, agents.Options{}).Pin(t.Context(), "agent-"+id))
 			ok(t, checkpoints.NewStore(h.d, checkpoints.Options{}).Pin(t.Context(), id))
 			ok(t, workers.NewRuntimes(h.d, "").Pin(t.Context(), worker))
+			ok(t, state.NewStore(h.d, state.Options{}).Pin(t.Context(), state.Ref{Key: id}))
 		}
 	}
 	h.clock.Advance(month)
@@ -71,6 +73,7 @@ func (h *house) add(id string, ends bool) (worker workers.WorkerRef) {
 		agent.Status, agent.CompletedAt = agents.Complete, new(h.clock.Now())
 		must(runtime.StopWorker(t.Context(), worker, nil))(t)
 		h.resume(id)
+		must(state.NewStore(h.d, state.Options{}).Set(t.Context(), state.Ref{Key: id}, []byte(`1`)))(t)
 	}
 	ok(t, registry.Save(t.Context(), agent))
 	return worker
@@ -122,6 +125,7 @@ func (h *house) left() map[string]string {
 				UNION ALL SELECT run_id || ':' || state FROM checkpoints`,
 			maintenance.StoreWorkers: `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002'
 				THEN 'pinned' WHEN 'worker-00000003' THEN 'lives' ELSE 'later' END FROM workers ORDER BY key`,
+			maintenance.StoreState: `SELECT state_key FROM state_values ORDER BY id`,
 		} {
 			var ids []string
 			if err := rx.Select(&ids, query); err != nil {
@@ -151,7 +155,7 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 
 	var would, went []string
 	done, err := maintenance.Prune(t.Context(), h.d,
-		maintenance.PruneOptions{Policy: policy, DryRun: true, Each: func(store string, gone db.Gone) {
+		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: policy, DryRun: true, Each: func(store string, gone db.Gone) {
 			would = append(would, store+" "+gone.ID)
 		}})
 	ok(t, err)
@@ -161,7 +165,7 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 	}
 
 	done, err = maintenance.Prune(t.Context(), h.d,
-		maintenance.PruneOptions{Policy: policy, Each: func(store string, gone db.Gone) {
+		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: policy, Each: func(store string, gone db.Gone) {
 			went = append(went, store+" "+gone.ID)
 		}})
 	ok(t, err)
@@ -174,7 +178,9 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 		}
 	}
 	for store, left := range h.left() {
-		want := map[string]string{maintenance.StoreCheckpoints: "pinned lives:paused"}[store]
+		want := map[string]string{
+			maintenance.StoreCheckpoints: "pinned lives:paused", maintenance.StoreState: "pinned",
+		}[store]
 		if want == "" {
 			want = "pinned lives"
 		}
@@ -188,6 +194,21 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 	ok(t, err)
 	if got := removed(t, done); !slices.Equal(got, []string{maintenance.StoreRuns}) {
 		t.Errorf("without its pin the run is not among %v", got)
+	}
+}
+
+// Values have no end: a policy for all stores is not meant for them.
+func TestPrune_PolicyAloneLeavesState(t *testing.T) {
+	h := newHouse(t)
+	policy := &db.Policy{Age: db.KeepNone}
+	must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy}))(t)
+	if left := h.left()[maintenance.StoreState]; left != "ended pinned" {
+		t.Errorf("%q is left", left)
+	}
+	ok(t, maintenance.SetRetention(t.Context(), h.d, "", maintenance.StoreState, *policy))
+	must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{}))(t)
+	if left := h.left()[maintenance.StoreState]; left != "pinned" {
+		t.Errorf("%q is left by the limits that are set", left)
 	}
 }
 
@@ -213,7 +234,7 @@ func TestOnlyRunsAreLimitedUntilSomebodySaysSo(t *testing.T) {
 	}
 	for _, r := range must(maintenance.Retention(t.Context(), h.d, ""))(t) {
 		want := maintenance.Set
-		if r.Store == maintenance.StoreRuns {
+		if r.Store == maintenance.StoreRuns || r.Store == maintenance.StoreState {
 			want = maintenance.ByDefault
 		}
 		if r.Origin != want || r.SetAt.IsZero() != (want == maintenance.ByDefault) {
@@ -262,7 +283,7 @@ func TestPinsAreListedInPages(t *testing.T) {
 	}
 	want := []string{
 		"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent",
-		"workers:worker-00000002:runtime",
+		"state:pinned:", "workers:worker-00000002:runtime",
 	}
 	if !slices.Equal(list, want) {
 		t.Errorf("pinned are %v", list)
@@ -323,11 +344,12 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	everything := &db.Policy{Age: db.KeepNone}
 	_, err := maintenance.Prune(ctx, h.d,
-		maintenance.PruneOptions{Policy: everything, Each: func(string, db.Gone) { stop() }})
+		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: everything, Each: func(string, db.Gone) { stop() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}
-	done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: everything})
+	done, err := maintenance.Prune(t.Context(), h.d,
+		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: everything})
 	ok(t, err)
 	if got := removed(t, done); len(got) == 0 || len(got) >= len(maintenance.Stores()) {
 		t.Errorf("the second call removes %v", got)
@@ -342,7 +364,8 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 func TestPrune_FailingProgressIsItsError(t *testing.T) {
 	h := newHouse(t)
 	told := db.WithProgress(t.Context(), func(db.Progress) { panic("progress") })
-	done, err := maintenance.Prune(told, h.d, maintenance.PruneOptions{Policy: &db.Policy{Age: db.KeepNone}})
+	done, err := maintenance.Prune(told, h.d,
+		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: &db.Policy{Age: db.KeepNone}})
 	if p, is := errors.AsType[*db.Panic](err); !is || p.Value != "progress" {
 		t.Errorf("it ends with %v", err)
 	}

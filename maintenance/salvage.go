@@ -42,7 +42,7 @@ type SalvagedTable struct {
 
 // A StoreSalvaged sums up the tables of one store.
 type StoreSalvaged struct {
-	// runs, live, agents, checkpoints, workers, imports, reservations, file, or user for tables of the
+	// runs, live, agents, checkpoints, workers, state, imports, reservations, file, or user for tables of the
 	// user's own
 	Store string `json:"store"`
 	Taken int64  `json:"taken"` // rows in the new file

@@ -14,7 +14,8 @@ type ScopeSize struct {
 	Agents      int64  `json:"agents"`      // agents, those that left the registry among them
 	Checkpoints int64  `json:"checkpoints"` // runs that wait or are claimed
 	Workers     int64  `json:"workers"`     // workers of all runtimes
-	// of traces, events, documents and transcripts, without what indexes and pages take
+	State       int64  `json:"state"`       // values under keys
+	// of traces, events, documents, transcripts and values, without what indexes and pages take
 	Bytes int64 `json:"bytes"`
 }
 
@@ -28,6 +29,7 @@ const (
     (SELECT count(*) FROM checkpoints AS c WHERE c.scope = s.id) AS checkpoints,
     (SELECT count(*) FROM worker_runtimes AS t JOIN workers AS w ON w.runtime = t.key
     WHERE t.scope = s.id) AS workers,
+    (SELECT count(*) FROM state_values AS v WHERE v.scope = s.id) AS state,
     (SELECT coalesce(sum(coalesce(
         (SELECT l.bytes FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24
         ORDER BY l.id DESC LIMIT 1),
@@ -38,6 +40,7 @@ const (
     + (SELECT coalesce(sum(r.kept_bytes), 0) FROM live_runs AS r WHERE r.scope = s.id)
     + (SELECT coalesce(sum(octet_length(a.document)), 0) FROM agents AS a WHERE a.scope = s.id)
     + (SELECT coalesce(sum(c.size), 0) FROM checkpoints AS c WHERE c.scope = s.id)
+    + (SELECT coalesce(sum(octet_length(v.value)), 0) FROM state_values AS v WHERE v.scope = s.id)
     + (SELECT coalesce(sum((SELECT coalesce(sum(octet_length(e.content)), 0) FROM worker_entries AS e
     WHERE e.id >= w.key << 24 AND e.id < (w.key + 1) << 24)), 0)
         FROM worker_runtimes AS t JOIN workers AS w ON w.runtime = t.key WHERE t.scope = s.id) AS bytes

@@ -11,6 +11,7 @@ import (
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/workers"
 )
 
@@ -56,6 +57,10 @@ var all = []store{
 	{
 		name: StoreWorkers, tables: []string{"worker"}, read: (*deep).workers,
 		open: func(d *db.DB, scope string) any { return workers.NewRuntimes(d, scope) },
+	},
+	{
+		name: StoreState, tables: []string{"state_"}, read: (*deep).state,
+		open: func(d *db.DB, scope string) any { return state.NewStore(d, state.Options{Scope: scope}) },
 	},
 }
 

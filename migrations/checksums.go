@@ -88,6 +88,7 @@ var Checksums = []Checksum{
 	{"checkpoint_history", "checksum", columns(`
 		scope run_id ending decision decided_by paused_stage_id prompt created_at created_at_text saved_at
 		size claimed_at completed_at epoch owner_pid owner_program`)},
+	{"state_values", "checksum", columns("scope owner state_key value updated_at")},
 	{"retention", "checksum", columns("scope store max_age max_count max_bytes source set_at")},
 	{"moves", "checksum", columns("token direction place began_at ended_at outcome moved proof")},
 	{"retention_pins", "checksum", columns("scope store id owner pinned_at")},

@@ -30,7 +30,7 @@ var bounded = map[string]string{
 	"retention_pins.id": "", "retention_pins.owner": "", "run_agents.agent_id": "",
 	"run_append_keys.append_key": "", "run_spent_keys.agent_id": "",
 	"run_spent_keys.append_key": "", "run_spent_keys.run_id": "", "runs.agent_id": "", "runs.run_id": "",
-	"scopes.name": "", "worker_runtimes.runtime_id": "",
+	"scopes.name": "", "state_values.owner": "", "state_values.state_key": "", "worker_runtimes.runtime_id": "",
 	"workers.worker_id": "",
 	"usage_runs.run_id": "", "usage_runs.agent_id": "", "usage_runs.session_id": "", "usage_days.agent_id": "",
 	"usage_days.session_id": "", "usage_records.agent_id": "", "usage_records.account": "agent_end",

@@ -165,6 +165,11 @@ var TextColumns = []Texts{
 	{Table: "worker_runtime_documents", Key: columns("runtime"), JSON: columns("document")},
 	{Table: "worker_documents", Key: columns("worker"), JSON: columns("document")},
 
+	{
+		Table: "state_values", Key: columns("id"), JSON: columns("value"), Names: columns("owner state_key"),
+		Agent: `scope = ? AND owner = ?`,
+	},
+
 	{Table: "import_sources", Names: columns("root"), Words: columns("kind")},
 	{
 		Table: "imports", Key: columns("id"), Plain: columns("error"), Names: columns("user"),

@@ -306,6 +306,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	if exit, _, stderr := call(t, "--db", kept, "runs", "pin", "run-1", "--agent", "agent-b"); exit != 0 {
 		t.Fatal(stderr)
 	}
+	valued := yesterday(t)
 	workers, fewWorkers := workersFile(t, "typical"), workersFile(t, "small")
 	migrated := checkpointsOf(t, "small") // with a copy from before, as up leaves one
 	if err := os.WriteFile(migrated+".schema-1.bak", nil, 0o600); err != nil {
@@ -379,6 +380,14 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		},
 		// it takes the claim that show shows
 		"checkpoints recover": {{"--db", checkpointsFile(t), "checkpoints", "recover", "--imported"}},
+		"state list": {
+			{"--db", valued, "state", "list", "--limit", "1"},
+			{"--db", valued, "state", "list"},
+		},
+		"state get":   {{"--db", valued, "state", "get", "theme", "--owner", "ada"}},
+		"state set":   {{"--db", valued, "state", "set", "theme", "1", "--owner", "ada"}},
+		"state pin":   {{"--db", valued, "state", "pin", "model"}},
+		"state unpin": {{"--db", valued, "state", "unpin", "model"}},
 		"reservations list": {
 			{"--db", reserved, "reservations", "list", "--limit", "1"},
 			{"--db", reserved, "reservations", "list"},
@@ -553,8 +562,8 @@ func collect(seen map[string]any, value any, at string, documented map[string]st
 					seen[path] = fmt.Sprintf("%.60v", inner)
 				}
 			}
-			if path == "document" || path == "record" {
-				continue // the old program's own, of any shape
+			if path == "document" || path == "record" || path == "value" || path == "items[].value" {
+				continue // the program's own, of any shape
 			}
 			collect(seen, inner, path+".", documented)
 		}

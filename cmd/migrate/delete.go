@@ -12,19 +12,19 @@ import (
 
 type deleteAnswer struct {
 	Path  string `json:"path"`  // the file, absolute
-	Store string `json:"store"` // runs, live, agents, checkpoints or workers
+	Store string `json:"store"` // runs, live, agents, checkpoints, workers or state
 	ID    string `json:"id"`    // of what was deleted
-	Owner string `json:"owner"` // the agent of a run, the runtime of a worker; empty for others
+	Owner string `json:"owner"` // the agent of a run, the runtime of a worker, the owner of a value; empty for others
 }
 
 var _ = register("Care:", 120, func(a *app) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
-		Use:   "delete STORE ID [--agent ID] [--runtime ID] [--yes]",
-		Short: "Delete one run, live run, agent, checkpoint or worker, with all that belongs to it",
-		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints or workers), pinned or
-not: a run with its trace, a worker with its transcript, a checkpoint whether it waits or is claimed. The ID
-must be whole. A run or live run that a process writes to stays. The space goes back to the disk.
+		Use:   "delete STORE ID [--agent ID] [--runtime ID] [--owner ID] [--yes]",
+		Short: "Delete one run, live run, agent, checkpoint, worker or value, with all that belongs to it",
+		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints, workers or state), pinned
+or not: a run with its trace, a worker with its transcript, a checkpoint whether it waits or is claimed. The
+ID must be whole; that of a value is its key. A run or live run that a process writes to stays. The space goes back to the disk.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		Args: cobra.ExactArgs(2),
@@ -32,7 +32,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 	c.RunE = a.on(toWrite, func(_ context.Context, d *db.DB, args []string) error {
 		return a.delete(c, d, args[0], args[1], yes)
 	})
-	for _, n := range []noun{runNoun, workerNoun} {
+	for _, n := range []noun{runNoun, workerNoun, stateNoun} {
 		c.Flags().String(n.owner, "", n.ownerUsage)
 	}
 	yesFlag(c, &yes)
@@ -42,7 +42,7 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) error {
 	at := slices.IndexFunc(nouns, func(n noun) bool { return n.store == store })
 	if at < 0 {
-		return usage("%q is no store; there are runs, live, agents, checkpoints and workers", store)
+		return usage("%q is no store; there are runs, live, agents, checkpoints, workers and state", store)
 	}
 	ctx, n := c.Context(), nouns[at]
 	v := n.open(a, d)
@@ -52,7 +52,7 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 	}
 	if t.id != id {
 		words := []string{"delete", store, t.id}
-		for _, flag := range []string{"agent", "runtime"} {
+		for _, flag := range []string{"agent", "runtime", "owner"} {
 			if owner := given(c, flag); owner != nil && *owner != "" {
 				words = append(words, "--"+flag, *owner)
 			}

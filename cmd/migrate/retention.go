@@ -14,13 +14,13 @@ import (
 
 // storeLimits is how long a store keeps what has ended.
 type storeLimits struct {
-	Store string `json:"store"` // runs, live, agents, checkpoints or workers
+	Store string `json:"store"` // runs, live, agents, checkpoints, workers or state
 	// where the limits come from: default, imported (the config.toml of a tree), set, or for gc flags
 	Origin string `json:"origin"`
 	// how long a thing is kept behind its end; null: no limit
 	MaxAgeSeconds *float64 `json:"max_age_seconds"`
-	// how many are kept of each agent (runs), session (live), thread (agents), run (checkpoints) or
-	// runtime (workers); null: no limit
+	// how many are kept of each agent (runs), session (live), thread (agents), run (checkpoints),
+	// runtime (workers) or owner (state); null: no limit
 	Keep     *int   `json:"keep"`
 	MaxBytes *int64 `json:"max_bytes"` // bytes that are kept; null: no limit
 	// when the limits were set or imported, RFC 3339, UTC; null: they were not
@@ -121,8 +121,8 @@ func (a *app) retentionSetCommand() *cobra.Command {
 		Short: "Set how long a store keeps what has ended",
 		Long: `set replaces the limits of the store in the scope: what one of them does not keep goes at the next
 gc. --everything keeps all, and --default goes back to what is in force where nobody has set anything: 50
-runs of each agent and 30 days, and all of the other stores. STORE is runs, live, agents, checkpoints or
-workers. A limit of 0 keeps nothing. It answers like show.`,
+runs of each agent and 30 days, and all of the other stores. STORE is runs, live, agents, checkpoints,
+workers or state. A limit of 0 keeps nothing. It answers like show.`,
 		ValidArgs: maintenance.Stores(),
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {

@@ -27,12 +27,12 @@ does not matter to it. A scope comes into being with the first thing in it, and 
 			}
 			return a.answer(scopesAnswer{orEmpty(list)}, func() {
 				g := &grid{
-					header: []string{"scope", "runs", "live", "agents", "checkpoints", "workers", "bytes"},
-					right:  []int{1, 2, 3, 4, 5, 6}, texts: []int{},
+					header: []string{"scope", "runs", "live", "agents", "checkpoints", "workers", "state", "bytes"},
+					right:  []int{1, 2, 3, 4, 5, 6, 7}, texts: []int{},
 				}
 				for _, s := range list {
 					g.add(cmp.Or(s.Name, "(default)"), comma(s.Runs), comma(s.Live), comma(s.Agents),
-						comma(s.Checkpoints), comma(s.Workers), size(s.Bytes))
+						comma(s.Checkpoints), comma(s.Workers), comma(s.State), size(s.Bytes))
 				}
 				a.printGrid(g)
 			})

@@ -16,6 +16,7 @@ import (
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
@@ -24,6 +25,7 @@ import (
 // the folder of its package.
 var storePages = map[string]string{
 	"runs": "runs", "live": "runs/live", "agents": "agents", "checkpoints": "checkpoints", "workers": "workers",
+	"state": "state",
 }
 
 // yesterday gives a file with a little of everything that the pages name, whose programs are gone.
@@ -109,6 +111,12 @@ func yesterday(t *testing.T) (path string) {
 	claim, _, err := paused.Claim(ctx, "deploy-0")
 	must(err)
 	must(claim.Decide(ctx, checkpoints.Decision{Decision: "approved", By: "ada"}))
+
+	values := state.NewStore(d, state.Options{})
+	for _, ref := range []state.Ref{{Key: "model"}, {Owner: "ada", Key: "theme"}, {Owner: "bob", Key: "theme"}} {
+		_, err := values.Set(ctx, ref, []byte(`{"name": "first"}`))
+		must(err)
+	}
 
 	r, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "build"})
 	must(err)

@@ -12,17 +12,18 @@ const (
 	StoreAgents      = "agents"
 	StoreCheckpoints = "checkpoints"
 	StoreWorkers     = "workers"
+	StoreState       = "state"
 )
 
 // Stores are all of them, in the order of the docs.
-var Stores = []string{StoreRuns, StoreLive, StoreAgents, StoreCheckpoints, StoreWorkers}
+var Stores = []string{StoreRuns, StoreLive, StoreAgents, StoreCheckpoints, StoreWorkers, StoreState}
 
 // CheckStore returns ErrInvalid for a name that no store has.
 func CheckStore(store string) error {
 	if slices.Contains(Stores, store) {
 		return nil
 	}
-	return Invalid("the stores are runs, live, agents, checkpoints and workers", "%q is no store", store)
+	return Invalid("the stores are runs, live, agents, checkpoints, workers and state", "%q is no store", store)
 }
 
 // Limits are the limits of a db.Policy.

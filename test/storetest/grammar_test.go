@@ -17,7 +17,7 @@ var grammar = []struct {
 	sentence string
 	shown    []string
 }{
-	{"The same words mean the same in `runs`, `live`, `agents`, `checkpoints` and `workers`.", shown(
+	{"The same words mean the same in `runs`, `live`, `agents`, `checkpoints`, `workers` and `state`.", shown(
 		"TestEveryStoreHasTheLaws in test/storetest")},
 	{"Each store has its own names for its data (`RunRef`, `Filter`, the fields of a summary).", shown(
 		"- it describes")},
@@ -53,7 +53,7 @@ var grammar = []struct {
 	{"Recover: frees what only dead processes held, and ends nothing.", shown(
 		"recovery leaves what the dead held", "recovery ends what the dead held")},
 	{"Recover: It is safe at any time, from any process.", shown("recovery takes what the living hold")},
-	{"Recover: Workers hold nothing that dies with a process, so `workers` has no `Recover`; " +
+	{"Recover: Workers and values hold nothing that dies with a process, so `workers` and `state` have no `Recover`; " +
 		"`maintenance.Recover` covers the whole file", shown(
 		"TestGrammar_EveryCallHasAnExample in docs", "TestRecovery_TakesDeadSparesLiving in maintenance")},
 	{"Begin: hold one item by a lease of `db`.", shown(
@@ -114,7 +114,7 @@ var grammar = []struct {
 		"what passes no more is forgotten", "a filter is no filter")},
 	{"`runs`, `live` and `workers` report every record and event.", shown(
 		"a record in five is lost", "an event in five is lost")},
-	{"`agents` and `checkpoints` have no log and report the state of the item: of several writes between two " +
+	{"`agents`, `checkpoints` and `state` have no log and report the state of the item: of several writes between two " +
 		"polls, the last one is reported.", shown("the last state is not told")},
 	{"An older state never follows a newer one.", shown("an older state comes behind a newer one")},
 	{"`Follow` and `FollowAll` end when the caller leaves the loop, or with an error: the cause of the " +
@@ -238,7 +238,7 @@ func TestEveryStoreHasTheLaws(t *testing.T) {
 	for first, without := range map[string][]string{
 		"a thing that is missing is ErrNotFound": {"reservations"},
 		"a cursor belongs to its stream":         {"workers", "reservations"},
-		"of those who take one wins":             {"workers", "runtimes"},
+		"of those who take one wins":             {"workers", "runtimes", "state"},
 	} {
 		for _, s := range stores {
 			has := slices.ContainsFunc(s.laws, func(l law) bool { return l.name == first })

@@ -8,7 +8,7 @@ func allScripts() []script {
 		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(),
 		liveHeldScript(),
 		replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(),
-		stepsScript(),
+		stepsScript(), stateScript(),
 		agentsMoreScript(), sundryScript(), deletingScript(), fullScript(), restoreScript(), openScript(),
 		recoverScript(),
 		walScript(), foreignScript(), restoreForeignScript(), migrateScript(), retentionScript(), keepingScript(),

@@ -13,6 +13,7 @@ import (
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
@@ -55,6 +56,7 @@ func TestEveryPublicWriteIsInAScript(t *testing.T) {
 		{(*workers.Runtimes)(nil), `runtimes\(s\)`},
 		{(*selvedge.Store)(nil), `front\(s\)`},
 		{(*selvedge.Run)(nil), `(mine\(s, "[a-z]+"\)|\brun)`},
+		{(*state.Store)(nil), `values\(s\)`},
 	} {
 		for _, name := range dbtest.PublicWrites(store.kind) {
 			looked++

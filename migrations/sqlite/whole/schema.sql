@@ -791,6 +791,22 @@ CREATE INDEX usage_days_by_session ON usage_days (session_id) WHERE session_id <
 
 CREATE INDEX usage_days_by_day ON usage_days (day);
 
+CREATE TABLE state_values (
+    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row in this file, never used again
+    scope      INTEGER NOT NULL REFERENCES scopes (id),    -- the scope that the value belongs to
+    owner      TEXT    NOT NULL,                           -- whose value it is: a user, an agent, whatever the program names; '': nobody's
+    state_key  TEXT    NOT NULL CHECK (state_key <> ''),   -- name of the value, one per owner
+    value      TEXT    NOT NULL,                           -- JSON, byte for byte as it was set
+    updated_at INTEGER NOT NULL,                           -- Unix nanoseconds of the last write
+    changes    INTEGER NOT NULL CHECK (changes >= 1),      -- writes of the value since the row was added
+    checksum   INTEGER,                                    -- CRC-32C of scope to updated_at; NULL: changed by hand
+    UNIQUE (scope, owner, state_key)
+) STRICT;
+
+CREATE INDEX state_values_by_key ON state_values (scope, state_key, owner);
+
+CREATE INDEX state_values_by_age ON state_values (scope, updated_at, id);
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -815,5 +831,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (21, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (22, 21, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (23, 22, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (24, 23, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (25, 24, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);

@@ -1,0 +1,9 @@
+package state_test
+
+import (
+	"testing"
+
+	"selvedge/test/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m, nil) }

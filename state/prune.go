@@ -1,0 +1,79 @@
+package state
+
+import (
+	"context"
+
+	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
+)
+
+const (
+	sqlOldest = `SELECT id AS key, state_key AS id, owner, owner AS of, updated_at AS ended_at,
+	100 + octet_length(owner) + octet_length(state_key) + octet_length(value) AS bytes
+FROM state_values AS v WHERE scope = ? AND (updated_at, v.id) < (?, ?)
+	ORDER BY updated_at DESC, v.id DESC LIMIT ?`
+	sqlPrune = `DELETE FROM state_values WHERE id = ? AND updated_at = ?`
+	opPin    = "pin value"
+)
+
+// Prune removes the values that the policy does not retain. The policy applies to the time of their
+// last write, per owner, and to their approximate size. Prune works in short transactions. What it
+// removed before an error stays removed; another call continues.
+func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
+	return stores.Prune(ctx, s.db, stores.Pruning{
+		Op: "prune values", Store: txn.StoreState, Scope: s.scope, Ended: listed, Remove: remove,
+		Share: prunedAtOnce,
+	}, policy)
+}
+
+// prunedAtOnce is how many values one transaction removes at most, beside the bound on its time.
+const prunedAtOnce = 500
+
+func listed(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
+	err = rx.Select(&list, sqlOldest, scope, after.At, after.Key, limit)
+	return list, err
+}
+
+// remove removes a value that was not written meanwhile.
+func remove(tx *db.Tx, value stores.Ended, _ int64) (stores.Removal, int64, error) {
+	n, err := tx.Exec(sqlPrune, value.Key, value.At)
+	if err != nil || n == 0 {
+		return stores.Kept, 0, err
+	}
+	return stores.Removed, 0, nil
+}
+
+// Pin protects a value from retention until Unpin. Delete still removes it. ErrNotFound: there is no
+// such value. A pin belongs to the name: a later value of that owner and key is pinned too.
+func (s *Store) Pin(ctx context.Context, ref Ref) error {
+	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, ref) })
+}
+
+// PinTx is Pin inside a transaction.
+func (s *Store) PinTx(tx *db.Tx, ref Ref) error {
+	scope, there, err := s.look(&tx.Rx, ref)
+	if err == nil && there {
+		there, err = tx.Find(new(int64), sqlKeyOf, scope, ref.Owner, ref.Key)
+	}
+	if err == nil && !there {
+		err = db.ErrNotFound
+	}
+	if err != nil {
+		return failed(opPin, ref.Key, err)
+	}
+	return tx.Store().Pin(s.scope, ref.pin())
+}
+
+// Unpin removes the pin of a value, if it has one.
+func (s *Store) Unpin(ctx context.Context, ref Ref) error {
+	return s.db.Reclaim(ctx, "unpin value", func(tx *db.Tx) error { return s.UnpinTx(tx, ref) })
+}
+
+// UnpinTx is Unpin inside a transaction.
+func (s *Store) UnpinTx(tx *db.Tx, ref Ref) error {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
+		return failed("unpin value", ref.Key, err)
+	}
+	return tx.Store().Unpin(s.scope, ref.pin())
+}
