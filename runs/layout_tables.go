@@ -66,7 +66,8 @@ func (layout) Tables() []tree.Table {
 	JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
 	JOIN usage_records AS u ON u.usage_run = w.id AND u.run = r.key
 WHERE r.key = ?1 AND u.account <> 'reply' ORDER BY u.account, u.sequence`,
-			Key: []string{"account", "sequence"},
+			Key:   []string{"account", "sequence"},
+			Marks: []string{"recorded_at"},
 		},
 		{
 			Name: "run_append_keys", Noun: "key",

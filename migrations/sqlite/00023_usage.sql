@@ -3,7 +3,7 @@
 -- +goose StatementBegin
 CREATE TABLE usage_runs (
     id          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
-    scope       INTEGER NOT NULL REFERENCES scopes (id),    -- the scope of the run
+    scope       INTEGER NOT NULL,                           -- number of the run's scope, as in scopes
     run_id      TEXT    NOT NULL,                           -- the run: its trace, and the live run with the same id
     agent_id    TEXT,                                       -- of the trace, of the first if several count; NULL: none counted yet
     session_id  TEXT,                                       -- of the live run; NULL: none was here when a record counted
@@ -12,10 +12,12 @@ CREATE TABLE usage_runs (
     UNIQUE (run_id, scope)
 ) STRICT;
 -- +goose StatementEnd
+-- The runs of an agent, of a session and of a day.
 CREATE INDEX usage_runs_by_agent ON usage_runs (agent_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX usage_runs_by_session ON usage_runs (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX usage_runs_by_time ON usage_runs (recorded_at);
 
+-- What each record counts.
 -- +goose StatementBegin
 CREATE TABLE usage_records (
     id                      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
@@ -27,20 +29,21 @@ CREATE TABLE usage_records (
     sequence                INTEGER,                                    -- place of the record in the trace, from 1, or in the live run, from 0; NULL: a reply
     step_key                TEXT,                                       -- of the reply; NULL: another record
     recorded_at             INTEGER,                                    -- Unix nanoseconds, as the record has it; NULL: imported without it
-    provider                TEXT,                                       -- of the model; NULL: not recorded, as in all below
-    request_model           TEXT,                                       -- model that was asked for
-    response_model          TEXT,                                       -- model that answered
-    input_tokens            INTEGER CHECK (input_tokens >= 0),            -- tokens read, those from a cache included; NULL: not counted, as in all below
-    cache_read_input_tokens INTEGER CHECK (cache_read_input_tokens >= 0), -- of these, read from a cache
-    cache_write_input_tokens INTEGER CHECK (cache_write_input_tokens >= 0), -- of these, written to a cache
-    output_tokens           INTEGER CHECK (output_tokens >= 0),           -- tokens answered
-    reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0), -- of these, for reasoning
-    cost_nanos              INTEGER CHECK (cost_nanos >= 0),              -- billionths of a US dollar; NULL: nobody said
+    provider                TEXT, -- of the model; NULL: not recorded
+    request_model           TEXT, -- model that was asked for; NULL: not recorded
+    response_model          TEXT, -- model that answered; NULL: not recorded
+    input_tokens            INTEGER CHECK (input_tokens >= 0), -- tokens read, those from a cache included; NULL: not counted
+    cache_read_input_tokens INTEGER CHECK (cache_read_input_tokens >= 0), -- of these, read from a cache; NULL: not counted
+    cache_write_input_tokens INTEGER CHECK (cache_write_input_tokens >= 0), -- of these, written to a cache; NULL: not counted
+    output_tokens           INTEGER CHECK (output_tokens >= 0), -- tokens answered; NULL: not counted
+    reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0), -- of these, for reasoning; NULL: not counted
+    cost_nanos              INTEGER CHECK (cost_nanos >= 0), -- billionths of a US dollar; NULL: unknown
     checksum                INTEGER,                                    -- CRC-32C of the columns from account to cost_nanos but agent_id; NULL: changed by hand, or from before schema 23
     CHECK ((run IS NULL) <> (live_run IS NULL)),
     CHECK ((account = 'reply') = (step_key IS NOT NULL))
 ) STRICT;
 -- +goose StatementEnd
+-- The records of a run, those of a day, and those whose agent is not that of the run.
 CREATE INDEX usage_records_by_run ON usage_records (usage_run, account);
 CREATE INDEX usage_records_by_time ON usage_records (recorded_at) WHERE recorded_at IS NOT NULL;
 CREATE INDEX usage_records_by_agent ON usage_records (agent_id) WHERE agent_id IS NOT NULL;
@@ -49,22 +52,23 @@ CREATE INDEX usage_records_by_agent ON usage_records (agent_id) WHERE agent_id I
 -- +goose StatementBegin
 CREATE TABLE usage_days (
     id                      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
-    scope                   INTEGER NOT NULL REFERENCES scopes (id), -- the scope of the runs
+    scope                   INTEGER NOT NULL,                        -- number of the runs' scope, as in scopes
     day                     INTEGER NOT NULL,                        -- Unix nanoseconds at which the day begins, UTC
     agent_id                TEXT    NOT NULL,                        -- of the traces; '': live runs without one
     session_id              TEXT    NOT NULL,                        -- of the live runs; '': they had none, or no agent has its id
-    provider                TEXT,                                    -- of the model; NULL: not recorded, as in the two below
-    request_model           TEXT,                                    -- model that was asked for
-    response_model          TEXT,                                    -- model that answered
-    input_tokens            INTEGER CHECK (input_tokens >= 0),            -- as in usage_records, as all below
-    cache_read_input_tokens INTEGER CHECK (cache_read_input_tokens >= 0),
-    cache_write_input_tokens INTEGER CHECK (cache_write_input_tokens >= 0),
-    output_tokens           INTEGER CHECK (output_tokens >= 0),
-    reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0),
-    cost_nanos              INTEGER CHECK (cost_nanos >= 0),
+    provider                TEXT, -- of the model; NULL: not recorded
+    request_model           TEXT, -- model that was asked for; NULL: not recorded
+    response_model          TEXT, -- model that answered; NULL: not recorded
+    input_tokens            INTEGER CHECK (input_tokens >= 0), -- tokens read, those from a cache included; NULL: not counted
+    cache_read_input_tokens INTEGER CHECK (cache_read_input_tokens >= 0), -- of these, read from a cache; NULL: not counted
+    cache_write_input_tokens INTEGER CHECK (cache_write_input_tokens >= 0), -- of these, written to a cache; NULL: not counted
+    output_tokens           INTEGER CHECK (output_tokens >= 0), -- tokens answered; NULL: not counted
+    reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0), -- of these, for reasoning; NULL: not counted
+    cost_nanos              INTEGER CHECK (cost_nanos >= 0), -- billionths of a US dollar; NULL: unknown
     checksum                INTEGER                                  -- CRC-32C of the columns before it but id; NULL: changed by hand
 ) STRICT;
 -- +goose StatementEnd
+-- The rows of an agent, of a session and of a day.
 CREATE INDEX usage_days_by_agent ON usage_days (agent_id, session_id, scope, day);
 CREATE INDEX usage_days_by_session ON usage_days (session_id) WHERE session_id <> '';
 CREATE INDEX usage_days_by_day ON usage_days (day);

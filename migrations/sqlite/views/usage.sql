@@ -136,7 +136,8 @@ FROM (
         WHERE coalesce(input_tokens, output_tokens, reasoning_tokens, cost_micros_usd) IS NOT NULL
         GROUP BY scope, session_id
     ) AS a
-    JOIN scopes AS s ON s.id = a.scope
+    CROSS JOIN scopes AS s -- in this order: a query for one run does not read the agents
+    WHERE s.id = a.scope
     UNION ALL
     SELECT s.name, 'removed', d.day, nullif(d.agent_id, ''), nullif(d.session_id, ''), NULL, NULL, NULL, NULL, NULL, d.provider, d.request_model, d.response_model,
         d.input_tokens, d.cache_read_input_tokens, d.cache_write_input_tokens, d.output_tokens, d.reasoning_output_tokens, d.cost_nanos
