@@ -158,6 +158,7 @@ lint: ## check the format, vet, and run the linters of .golangci.yml on every mo
 	$(TOOL) golangci-lint fmt --diff
 	$(TOOL) golangci-lint run --allow-parallel-runners
 	cd bench && $(TOOL) golangci-lint run --allow-parallel-runners
+	cd adapters/adk && $(TOOL) golangci-lint run --allow-parallel-runners
 	@tools/need gcc
 	cd bench/csqlite && CGO_ENABLED=1 $(TOOL) golangci-lint run --allow-parallel-runners
 
@@ -179,6 +180,10 @@ bench: ## measure against the original stores, C SQLite and work by hand on Post
 	cd bench/csqlite && CGO_ENABLED=1 go build $(BUILD) -o ../../bin/bench-csqlite .
 	cd bench && go build $(BUILD) -o ../bin/bench .
 	SELVEDGE_POSTGRES_FSYNC=on tools/postgres run bin/bench -csqlite bin/bench-csqlite $(BENCHFLAGS)
+
+.PHONY: adapters
+adapters: ## test the adapters for agent frameworks by the frameworks' own suites, on files and on a PostgreSQL server
+	tools/postgres run env -C adapters/adk go test -tags postgres -timeout 10m $(TESTFLAGS) ./...
 
 .PHONY: clean
 clean: ## remove what the targets above made
