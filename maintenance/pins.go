@@ -13,7 +13,8 @@ import (
 type Pinned struct {
 	Store string `json:"store"` // the store that keeps it
 	ID    string `json:"id"`    // its id
-	Owner string `json:"owner"` // the agent of a run, the runtime of a worker, the owner of a value; empty for others
+	// the agent of a run, the runtime of a worker, the owner of a value; empty for others
+	Owner string `json:"owner"`
 }
 
 const (

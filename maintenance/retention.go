@@ -110,9 +110,9 @@ type StorePruned struct {
 
 // Prune removes the items of a scope that their store's retention does not keep: ended runs and
 // live runs, ended workers, agents that have left the registry, claims that are over, values by
-// their last write. Items that wait, live, are held or are pinned stay. Prune skips a store without limits. It works in short
-// transactions. What it removed before an error stays removed; another call continues. An error in
-// one store does not stop the others.
+// their last write. Items that wait, live, are held or are pinned stay. Prune skips a store without
+// limits. It works in short transactions. What it removed before an error stays removed; another
+// call continues. An error in one store does not stop the others.
 func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
 	inForce, err := Retention(ctx, d, o.Scope)

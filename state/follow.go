@@ -24,8 +24,8 @@ const (
 	sqlKeyOf = `SELECT id FROM state_values WHERE scope = ? AND owner = ? AND state_key = ?`
 	sqlEnd   = `SELECT id AS key, changes AS seen, '' AS status FROM state_values WHERE id = ?`
 	sqlByID  = `SELECT ` + columns + ` FROM state_values WHERE id = ?`
-	sqlHeads = `SELECT id AS key, owner AS "of.owner", state_key AS "of.state_key", changes AS seen, '' AS status,
-	CASE WHEN %s THEN 0 ELSE 1 END AS out FROM state_values
+	sqlHeads = `SELECT id AS key, owner AS "of.owner", state_key AS "of.state_key", changes AS seen,
+	'' AS status, CASE WHEN %s THEN 0 ELSE 1 END AS out FROM state_values
 WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
 

@@ -84,8 +84,11 @@ func TestBadInput_IsInvalidWithAHint(t *testing.T) {
 	s := open(t)
 	long := strings.Repeat("k", 1025)
 	for name, call := range map[string]func() error{
-		"an empty key":   func() error { _, err := s.Get(t.Context(), state.Ref{}); return err },
-		"a long key":     func() error { _, err := s.Set(t.Context(), state.Ref{Key: long}, []byte(`1`)); return err },
+		"an empty key": func() error { _, err := s.Get(t.Context(), state.Ref{}); return err },
+		"a long key": func() error {
+			_, err := s.Set(t.Context(), state.Ref{Key: long}, []byte(`1`))
+			return err
+		},
 		"a NUL":          func() error { return s.Delete(t.Context(), state.Ref{Key: "a\x00"}) },
 		"a long owner":   func() error { return s.Pin(t.Context(), state.Ref{Owner: long, Key: "k"}) },
 		"no JSON":        func() error { _, err := s.Set(t.Context(), theme, []byte(`dark`)); return err },

@@ -52,7 +52,9 @@ type app struct {
 
 func (s *service) app(name string) app {
 	scope := "adk:" + name
-	return app{runs.NewStore(s.db, runs.Options{Scope: scope}), state.NewStore(s.db, state.Options{Scope: scope})}
+	return app{
+		runs.NewStore(s.db, runs.Options{Scope: scope}), state.NewStore(s.db, state.Options{Scope: scope}),
+	}
 }
 
 const ofApp = "app" // owner of the state of an app
@@ -315,7 +317,9 @@ func (a app) addState(rx *db.Rx, to map[string]any, owner string) error {
 }
 
 // events returns the last events of a session, or all for 0, from a time on.
-func (a app) events(rx *db.Rx, run runs.RunRef, last int, after time.Time) (list []*session.Event, err error) {
+func (a app) events(
+	rx *db.Rx, run runs.RunRef, last int, after time.Time,
+) (list []*session.Event, err error) {
 	var at db.At
 	if last > 0 {
 		if at.After, err = a.runs.CursorBeforeTx(rx, run, int64(last)); err != nil {

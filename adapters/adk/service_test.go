@@ -34,7 +34,9 @@ func file(t *testing.T) *db.DB { return open(t, filepath.Join(t.TempDir(), "agen
 
 func create(t *testing.T, s session.Service) session.Session {
 	t.Helper()
-	created, err := s.Create(t.Context(), &session.CreateRequest{AppName: "app", UserID: "ada", SessionID: "one"})
+	created, err := s.Create(t.Context(), &session.CreateRequest{
+		AppName: "app", UserID: "ada", SessionID: "one",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ type deleteAnswer struct {
 	Path  string `json:"path"`  // the file, absolute
 	Store string `json:"store"` // runs, live, agents, checkpoints, workers or state
 	ID    string `json:"id"`    // of what was deleted
-	Owner string `json:"owner"` // the agent of a run, the runtime of a worker, the owner of a value; empty for others
+	// the agent of a run, the runtime of a worker, the owner of a value; empty for others
+	Owner string `json:"owner"`
 }
 
 var _ = register("Care:", 120, func(a *app) *cobra.Command {
@@ -24,7 +25,8 @@ var _ = register("Care:", 120, func(a *app) *cobra.Command {
 		Short: "Delete one run, live run, agent, checkpoint, worker or value, with all that belongs to it",
 		Long: `delete takes one thing out of the store (runs, live, agents, checkpoints, workers or state), pinned
 or not: a run with its trace, a worker with its transcript, a checkpoint whether it waits or is claimed. The
-ID must be whole; that of a value is its key. A run or live run that a process writes to stays. The space goes back to the disk.
+ID must be whole; that of a value is its key. A run or live run that a process writes to stays. The space
+goes back to the disk.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
 		Args: cobra.ExactArgs(2),

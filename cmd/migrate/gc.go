@@ -136,13 +136,14 @@ var _ = register("Care:", 80, func(a *app) *cobra.Command {
 		Short: "Show what has ended and is not to be kept any longer, and with --apply remove it",
 		Long: `gc shows what of the scope would go: ended runs and live runs, ended workers, agents that left the
 registry a week after their end, and claims that are over. What waits, lives, is held or is pinned never
-goes. Values of state have no end: their age is that of the last write. It shows rows and bytes, by store and by owner, and removes nothing until --apply, which is a yes. An
-open run that nobody holds, that waits for nobody and to which nobody has written for longer than the age
-limit is ended as incomplete; from then on it counts as ended.
+goes. Values of state have no end: their age is that of the last write. It shows rows and bytes, by store and
+by owner, and removes nothing until --apply, which is a yes. An open run that nobody holds, that waits for
+nobody and to which nobody has written for longer than the age limit is ended as incomplete; from then on it
+counts as ended.
 
 The limits are those of the flags, for each store that is named (runs, live, agents, checkpoints, workers,
-state; none means all but state). Without such a flag they are those of migrate retention: where nobody has set any, 50 runs
-of each agent and 30 days, and nothing else goes. A limit of 0 keeps nothing.
+state; none means all but state). Without such a flag they are those of migrate retention: where nobody has
+set any, 50 runs of each agent and 30 days, and nothing else goes. A limit of 0 keeps nothing.
 
 --apply works in short transactions, beside programs that write, and gives the space back to the disk.
 Stopped, it can be run again. It works on a full disk, too.`,
