@@ -141,11 +141,16 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 			StartedAt: theTime,
 		}, runs.BeginOptions{})
 		expect("begin a run", true, err)
+		expect("let go of the run", true, begun.Release(ctx))
 		for _, key := range keys {
 			expect("append with a key", true, second(store.Append(ctx,
 				runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{aTurn()}})))
 		}
-		expect("let go of the run", true, begun.Release(ctx))
+		again, err := store.Resume(ctx, run)
+		if err != nil {
+			return err
+		}
+		expect("let go of it again", true, again.Release(ctx))
 		expect("remove the run", true, store.Delete(ctx, run))
 		_, err = store.Get(ctx, run)
 		expect("the run is gone", errors.Is(err, db.ErrNotFound), nil)

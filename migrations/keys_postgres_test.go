@@ -30,6 +30,7 @@ var bounded = map[string]string{
 	"retention_pins.id": "", "retention_pins.owner": "", "run_agents.agent_id": "",
 	"run_append_keys.append_key": "", "run_spent_keys.agent_id": "",
 	"run_spent_keys.append_key": "", "run_spent_keys.run_id": "", "runs.agent_id": "", "runs.run_id": "",
+	"run_steps.state": "waiting", "run_steps.step_key": "",
 	"scopes.name": "", "state_values.owner": "", "state_values.state_key": "", "worker_runtimes.runtime_id": "",
 	"workers.worker_id": "",
 	"usage_runs.run_id": "", "usage_runs.agent_id": "", "usage_runs.session_id": "", "usage_days.agent_id": "",
