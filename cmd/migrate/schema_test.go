@@ -60,7 +60,9 @@ func onOldFiles(t *testing.T) map[string]struct {
 		"workers list": {nil, false}, "workers show": {[]string{"a"}, false}, "workers tail": {nil, false},
 		"needs": {nil, false}, "answer": {[]string{"run-1", "gate", "approved"}, false}, "failed": {nil, false},
 		"effects list": {[]string{"run-1"}, false}, "effects settle": {[]string{"run-1", "push", "done"}, false},
-		"cancel":    {[]string{"run-1"}, false},
+		"cancel":     {[]string{"run-1"}, false},
+		"state list": {nil, false}, "state get": {[]string{"k"}, false}, "state set": {[]string{"k", "1"}, false},
+		"state pin": {[]string{"k"}, false}, "state unpin": {[]string{"k"}, false},
 		"live list": {nil, false}, "live show": {[]string{"a"}, false}, "live tail": {nil, false},
 		"cost": {nil, false},
 	}
