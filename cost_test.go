@@ -283,8 +283,10 @@ func TestCost_ReplyAndItsTurnCountOnce(t *testing.T) {
 // A query for one run, agent or day reads the rows of that run, agent or day.
 func TestUsage_OneRunIsReadByIndex(t *testing.T) {
 	b := newBill(t)
-	for _, where := range []string{"run_id = 'r'", "scope = '' AND run_id = 'r'", "agent_id = 'a'",
-		"recorded_at_ns BETWEEN 7 AND 9"} {
+	for _, where := range []string{
+		"run_id = 'r'", "scope = '' AND run_id = 'r'", "agent_id = 'a'",
+		"recorded_at_ns BETWEEN 7 AND 9",
+	} {
 		for step := range strings.Lines(dbtest.Plan(t, b.s.DB(), `SELECT sum(cost_nanos) FROM v_usage WHERE `+where)) {
 			step = strings.TrimSpace(step)
 			if strings.HasPrefix(step, "SCAN") && step != "SCAN a" && step != "SCAN b" && step != "SCAN u" &&
