@@ -19,9 +19,6 @@ type Budget struct {
 	Tree    bool    // counts what the runs below it used, too
 }
 
-// ErrOverBudget: a run used its budget, and a person did not allow more.
-var ErrOverBudget = fmt.Errorf("%w: the run is over its budget", db.ErrConflict)
-
 const (
 	opBudget = "check budget"
 	approved = "approved"

@@ -52,7 +52,8 @@ func (b *bill) trace(agent, run string, parent string, records ...string) {
 		list = append(list, turn)
 	}
 	list = append(list, runs.Ended{
-		RunID: run, AgentID: agent, Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess}},
+		RunID: run, AgentID: agent,
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess}},
 	})
 	batch := runs.Batch{AgentID: agent, RunID: run, Records: list}
 	if parent != "" {
@@ -210,7 +211,9 @@ func TestUsage_StaysWhenRunsAreRemoved(t *testing.T) {
 		t.Errorf("of an agent: %s, want %s", got, perAgent)
 	}
 	var rows int
-	ok(t, b.s.DB().Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&rows, `SELECT count(*) FROM usage_days`) }))
+	ok(t, b.s.DB().Read(ctx, "count", func(rx *db.Rx) error {
+		return rx.Get(&rows, `SELECT count(*) FROM usage_days`)
+	}))
 	if rows == 0 || rows > 3*4*4 {
 		t.Errorf("%d rows for 3 agents, 3 days and 2 models", rows)
 	}
@@ -244,7 +247,8 @@ func TestCost_TreeAndModels(t *testing.T) {
 	b.trace("a", "stranger", "", `model_turn "model":"large","usage":{"input_tokens":1000},"cost_usd":9`)
 	cost, err := b.s.Cost(ctx, selvedge.Ref{RunID: "root"})
 	ok(t, err)
-	if cost.Runs != 3 || *cost.Own.InputTokens != 10 || *cost.Own.CostUSD != 0.1 || cost.Own.OutputTokens != nil ||
+	if cost.Runs != 3 || *cost.Own.InputTokens != 10 || *cost.Own.CostUSD != 0.1 ||
+		cost.Own.OutputTokens != nil ||
 		*cost.Tree.InputTokens != 30 || *cost.Tree.OutputTokens != 3 || *cost.Tree.CostUSD != 0.3 {
 		t.Errorf("%+v", cost)
 	}
@@ -287,7 +291,8 @@ func TestUsage_OneRunIsReadByIndex(t *testing.T) {
 		"run_id = 'r'", "scope = '' AND run_id = 'r'", "agent_id = 'a'",
 		"recorded_at_ns BETWEEN 7 AND 9",
 	} {
-		for step := range strings.Lines(dbtest.Plan(t, b.s.DB(), `SELECT sum(cost_nanos) FROM v_usage WHERE `+where)) {
+		plan := dbtest.Plan(t, b.s.DB(), `SELECT sum(cost_nanos) FROM v_usage WHERE `+where)
+		for step := range strings.Lines(plan) {
 			step = strings.TrimSpace(step)
 			if strings.HasPrefix(step, "SCAN") && step != "SCAN a" && step != "SCAN b" && step != "SCAN u" &&
 				step != "SCAN agents" && step != "SCAN d" && !strings.HasPrefix(step, "SCAN CONSTANT") {

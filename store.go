@@ -52,6 +52,8 @@ var (
 	ErrUnknown = fmt.Errorf("%w: an effect may have happened", db.ErrConflict)
 	// ErrGivenUp: an effect may have happened, and is not attempted again.
 	ErrGivenUp = fmt.Errorf("%w: the effect was given up", db.ErrConflict)
+	// ErrOverBudget: a run used its budget, and a person did not allow more.
+	ErrOverBudget = fmt.Errorf("%w: the run is over its budget", db.ErrConflict)
 )
 
 // Open opens the database at path, as db.Open does, and returns a Store over it.

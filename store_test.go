@@ -339,7 +339,9 @@ func TestBudget_MakesTheRunWait(t *testing.T) {
 		}
 	}
 	cents := 0.25
-	answer := selvedge.Reply{Usage: selvedge.Usage{InputTokens: count(1), OutputTokens: count(2), CostUSD: &cents}}
+	answer := selvedge.Reply{
+		Usage: selvedge.Usage{InputTokens: count(1), OutputTokens: count(2), CostUSD: &cents},
+	}
 	r := take(t, s, "r")
 	is(t, goes(r, answer), selvedge.ErrWaiting)
 	if calls != 4 { // 12 tokens and $1

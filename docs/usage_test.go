@@ -439,10 +439,13 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 }
 
 // usageRows are the rows that records have for what they count, without their numbers and checksums.
-const usageRows = `SELECT w.scope, w.run_id, coalesce(w.agent_id, ''), coalesce(w.session_id, ''), u.account, u.sequence, u.recorded_at,
-	coalesce(u.provider, ''), coalesce(u.request_model, ''), coalesce(u.response_model, ''), coalesce(u.input_tokens, -1), coalesce(u.cache_read_input_tokens, -1),
-	coalesce(u.cache_write_input_tokens, -1), coalesce(u.output_tokens, -1), coalesce(u.reasoning_output_tokens, -1), coalesce(u.cost_nanos, -1)
-FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id ORDER BY w.scope, w.run_id, u.account, u.sequence`
+const usageRows = `SELECT w.scope, w.run_id, coalesce(w.agent_id, ''), coalesce(w.session_id, ''), u.account,
+	u.sequence, u.recorded_at, coalesce(u.provider, ''), coalesce(u.request_model, ''),
+	coalesce(u.response_model, ''), coalesce(u.input_tokens, -1), coalesce(u.cache_read_input_tokens, -1),
+	coalesce(u.cache_write_input_tokens, -1), coalesce(u.output_tokens, -1),
+	coalesce(u.reasoning_output_tokens, -1), coalesce(u.cost_nanos, -1)
+FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
+ORDER BY w.scope, w.run_id, u.account, u.sequence`
 
 // countedNight has a run for each way to count, as a trace and live.
 func countedNight(t *testing.T) *night {

@@ -155,9 +155,10 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 
 	var would, went []string
 	done, err := maintenance.Prune(t.Context(), h.d,
-		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: policy, DryRun: true, Each: func(store string, gone db.Gone) {
-			would = append(would, store+" "+gone.ID)
-		}})
+		maintenance.PruneOptions{
+			Stores: maintenance.Stores(), Policy: policy, DryRun: true,
+			Each: func(store string, gone db.Gone) { would = append(would, store+" "+gone.ID) },
+		})
 	ok(t, err)
 	if after := h.left(); after[maintenance.StoreRuns] != before[maintenance.StoreRuns] ||
 		!slices.Equal(removed(t, done), maintenance.Stores()) {
@@ -165,9 +166,10 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 	}
 
 	done, err = maintenance.Prune(t.Context(), h.d,
-		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: policy, Each: func(store string, gone db.Gone) {
-			went = append(went, store+" "+gone.ID)
-		}})
+		maintenance.PruneOptions{
+			Stores: maintenance.Stores(), Policy: policy,
+			Each: func(store string, gone db.Gone) { went = append(went, store+" "+gone.ID) },
+		})
 	ok(t, err)
 	if !slices.Equal(removed(t, done), maintenance.Stores()) || !slices.Equal(went, would) {
 		t.Errorf("it did %+v: %v, and would have done %v", done, went, would)
@@ -344,7 +346,9 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	everything := &db.Policy{Age: db.KeepNone}
 	_, err := maintenance.Prune(ctx, h.d,
-		maintenance.PruneOptions{Stores: maintenance.Stores(), Policy: everything, Each: func(string, db.Gone) { stop() }})
+		maintenance.PruneOptions{
+			Stores: maintenance.Stores(), Policy: everything, Each: func(string, db.Gone) { stop() },
+		})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}

@@ -48,7 +48,7 @@ type costAnswer struct {
 	Own     *used         `json:"own,omitempty"`      // what the run used
 	Tree    *used         `json:"tree,omitempty"`     // what it and the runs below it used; only with --tree
 	Runs    int           `json:"runs,omitempty"`     // runs in the tree; only with --tree
-	Models  []costOfModel `json:"models,omitempty"`   // of the run, or with --tree of the tree, the dearest first
+	Models  []costOfModel `json:"models,omitempty"`   // of the run, or with --tree of the tree, dearest first
 	Days    []costOfDay   `json:"days,omitempty"`     // without RUN: the latest day first
 }
 
@@ -127,7 +127,8 @@ func (a *app) costOfRun(t thing, cost selvedge.Cost, tree bool) error {
 		facts = append(facts, "with the runs below", answer.Tree.words(), "runs", strconv.Itoa(cost.Runs))
 	}
 	g := &grid{
-		header: []string{"provider", "model", "in", "cached", "out", "cost"}, right: []int{2, 3, 4, 5}, least: []int{3, 0},
+		header: []string{"provider", "model", "in", "cached", "out", "cost"},
+		right:  []int{2, 3, 4, 5}, least: []int{3, 0},
 	}
 	for _, u := range models {
 		m := costOfModel{value(u.Provider), value(cmp.Or(u.ResponseModel, u.RequestModel)), usedOf(u)}

@@ -9,7 +9,7 @@ import (
 
 // reading are the beginnings of the names of calls that write nothing.
 var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Call$|Catalog|Changes|Check|ClaimedAt|` +
-	`Context$|Count|Cursor|DB$|Diagnostics|Document$|Each|Epoch|Event|Examine|Failed|Find|Follow|For$|` +
+	`Context$|Cost$|Count|Cursor|DB$|Diagnostics|Document$|Each|Epoch|Event|Examine|Failed|Find|Follow|For$|` +
 	`Get|Health|History|ID|Kind|Lease$|Lines|List|Load|Longest|Name|NeedsMe|NewHandle$|Of$|Owner|Page|` +
 	`Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|` +
 	`Session|Snapshot|Standing|Stats|Status|Steps|Store$|Subscribe|Summary|Thread|Trace|Transcript|` +

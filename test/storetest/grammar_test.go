@@ -53,8 +53,8 @@ var grammar = []struct {
 	{"Recover: frees what only dead processes held, and ends nothing.", shown(
 		"recovery leaves what the dead held", "recovery ends what the dead held")},
 	{"Recover: It is safe at any time, from any process.", shown("recovery takes what the living hold")},
-	{"Recover: Workers and values hold nothing that dies with a process, so `workers` and `state` have no `Recover`; " +
-		"`maintenance.Recover` covers the whole file", shown(
+	{"Recover: Workers and values hold nothing that dies with a process, so `workers` and `state` have no " +
+		"`Recover`; `maintenance.Recover` covers the whole file", shown(
 		"TestGrammar_EveryCallHasAnExample in docs", "TestRecovery_TakesDeadSparesLiving in maintenance")},
 	{"Begin: hold one item by a lease of `db`.", shown(
 		"what was begun can be begun again", "what was begun is not held", "reservations are lost",
@@ -114,8 +114,8 @@ var grammar = []struct {
 		"what passes no more is forgotten", "a filter is no filter")},
 	{"`runs`, `live` and `workers` report every record and event.", shown(
 		"a record in five is lost", "an event in five is lost")},
-	{"`agents`, `checkpoints` and `state` have no log and report the state of the item: of several writes between two " +
-		"polls, the last one is reported.", shown("the last state is not told")},
+	{"`agents`, `checkpoints` and `state` have no log and report the state of the item: of several writes " +
+		"between two polls, the last one is reported.", shown("the last state is not told")},
 	{"An older state never follows a newer one.", shown("an older state comes behind a newer one")},
 	{"`Follow` and `FollowAll` end when the caller leaves the loop, or with an error: the cause of the " +
 		"context when the context ends, or `db.ErrClosed`.", shown(
