@@ -5,6 +5,7 @@ package docs_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,9 +17,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"selvedge"
 	"selvedge/db"
 	"selvedge/legacy"
 	"selvedge/runs"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 	"selvedge/test/replay"
 )
@@ -48,6 +51,23 @@ func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 			_, err := n.db.Reserve(t.Context(), kind, "one", o)
 			n.must(err)
 		}
+	})
+	t.Run("steps and values", func(t *testing.T) {
+		n := newNight(t)
+		run, err := selvedge.On(n.db, selvedge.Options{}).Take(t.Context(), "r", selvedge.Start{Intent: "deploy"})
+		n.must(err)
+		effect := selvedge.Effect{Tool: "http", Args: []byte(`{"to":"there"}`), Unknown: selvedge.GiveUp}
+		_, err = run.Do("send", effect,
+			func(context.Context, string) (json.RawMessage, error) { return nil, errors.New("timed out") })
+		if !errors.Is(err, selvedge.ErrGivenUp) {
+			t.Fatal(err)
+		}
+		if _, err = run.Ask("gate", selvedge.Question{Prompt: "Go on?"}); !errors.Is(err, selvedge.ErrWaiting) {
+			t.Fatal(err)
+		}
+		values := state.NewStore(n.db, state.Options{})
+		_, err = values.Set(t.Context(), state.Ref{Owner: "o", Key: "k"}, []byte(`{"n":1}`))
+		n.must(err)
 	})
 	t.Run("texts with NUL", func(t *testing.T) {
 		n := newNight(t)

@@ -32,7 +32,8 @@ var statuses = split("in_progress waiting completed incomplete cancelled cancell
 
 // shownStatus is the status that lists show. A step that waits is not in the run's row.
 const (
-	waits       = `EXISTS (SELECT 1 FROM run_steps AS w WHERE w.run = runs.key AND w.state = 'waiting')`
+	waits = `(SELECT w.run FROM run_steps AS w WHERE w.run = runs.key AND w.state = 'waiting' LIMIT 1)
+	IS NOT NULL` // EXISTS lets a server read all that waits
 	shownStatus = `CASE WHEN status = 'in_progress' AND ` + waits + ` THEN 'waiting' ELSE status END`
 )
 
