@@ -21,7 +21,8 @@ WHERE agent_id = ? AND session_id = ? AND scope = ? AND day = ? AND provider IS 
 	sqlAddDay = `INSERT INTO usage_days (scope, day, agent_id, session_id, ` + dayValues + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetDay = `UPDATE usage_days SET input_tokens = ?, cache_read_input_tokens = ?,
-	cache_write_input_tokens = ?, output_tokens = ?, reasoning_output_tokens = ?, cost_nanos = ?, checksum = ? WHERE id = ?`
+	cache_write_input_tokens = ?, output_tokens = ?, reasoning_output_tokens = ?, cost_nanos = ?,
+	checksum = ? WHERE id = ?`
 	sqlDropUsage = `DELETE FROM usage_runs WHERE id = ?`
 )
 
