@@ -14,7 +14,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestDo_TriesAgainWhatDidNotHappen, TestDo_AsksAboutAnUnknownOutcome, TestDo_GivesUpOrRetriesByPolicy,
 		TestDo_APanicLeavesTheOutcomeUnknown, TestDoTurn_RecordsTheTurnWithItsEffect, TestAsk_WaitsForAnAnswer,
 		TestNext_TakesRunsInOrder, TestCancel_EndsTheRunAndItsLease, TestMarks_EndTheRunAndItsLease,
-		TestAnswer_WaitsForTheHolderOfAnOpenEffect, TestNext_TakesTheRunsOfADeadHolder, TestFork_KeepsWhatWasDone,
+		TestAnswer_WaitsForHolderOfOpenEffect, TestNext_TakesTheRunsOfADeadHolder, TestFork_KeepsWhatWasDone,
 		TestNext_TakesFromAHolderThatWasStopped, TestChild_HasAParent,
 		TestBadInput_IsInvalidAndChangesNothing, TestSurvive_KillsLoseAndRepeatNothing,
 		TestUsage_LargestAccountByField, TestUsage_StaysWhenRunsAreRemoved, TestUsage_ReplacedRunsCountOnce,

@@ -427,7 +427,7 @@ func TestMarks_EndTheRunAndItsLease(t *testing.T) {
 	}
 }
 
-func TestAnswer_WaitsForTheHolderOfAnOpenEffect(t *testing.T) {
+func TestAnswer_WaitsForHolderOfOpenEffect(t *testing.T) {
 	s := open(t)
 	r := take(t, s, "r")
 	e := effect{policy: selvedge.Retry, fails: errors.New("timed out")}
