@@ -16,7 +16,8 @@ WHERE r.key = ?`
 	dayValues = `provider, request_model, response_model, input_tokens, cache_read_input_tokens,
 	cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos`
 	sqlDay = `SELECT id, ` + dayValues + ` FROM usage_days WHERE agent_id = ? AND session_id = ? AND scope = ?
-	AND day = ? AND provider IS NOT DISTINCT FROM ? AND request_model IS NOT DISTINCT FROM ? AND response_model IS NOT DISTINCT FROM ? LIMIT 1`
+	AND day = ? AND provider IS NOT DISTINCT FROM ?
+	AND request_model IS NOT DISTINCT FROM ? AND response_model IS NOT DISTINCT FROM ? LIMIT 1`
 	sqlAddDay = `INSERT INTO usage_days (scope, day, agent_id, session_id, ` + dayValues + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetDay = `UPDATE usage_days SET input_tokens = ?, cache_read_input_tokens = ?,
