@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/txn"
+	"selvedge/internal/usage"
 )
 
 // A Budget bounds what a run uses. Zero values bound nothing.
@@ -44,17 +45,17 @@ func (r *Run) afford() error {
 	if b.Tokens == 0 && b.CostUSD == 0 {
 		return nil
 	}
-	var cost Cost
+	var used Usage
 	unpriced := false
 	err := b.check()
 	if err == nil {
 		err = r.store.db.Read(r.ctx, opBudget, func(rx *db.Rx) (err error) {
-			if cost, err = r.store.CostTx(rx, r.ref); err != nil || b.CostUSD == 0 {
-				return err
-			}
 			tree := 0
 			if b.Tree {
 				tree = 1
+			}
+			if used, err = r.used(rx, b.Tree); err != nil || b.CostUSD == 0 {
+				return err
 			}
 			unpriced, err = rx.Find(new(int64), sqlUnpriced, r.key, tree)
 			return err
@@ -62,10 +63,6 @@ func (r *Run) afford() error {
 	}
 	if err != nil {
 		return named(opBudget, r.ref, err)
-	}
-	used := cost.Own
-	if b.Tree {
-		used = cost.Tree
 	}
 	if unpriced {
 		err := r.allowed("budget-unknown", "The cost of a reply is unknown. Go on with such replies?")
@@ -79,6 +76,24 @@ func (r *Run) afford() error {
 		}
 	}
 	return nil
+}
+
+// used returns what the run used, or the run and those below it.
+func (r *Run) used(rx *db.Rx, tree bool) (Usage, error) {
+	if tree {
+		cost, err := r.store.CostTx(rx, r.ref)
+		return cost.Tree, err
+	}
+	var own usage.Counts
+	scope, _, err := rx.Store().Scope(r.store.o.Scope)
+	if err != nil {
+		return Usage{}, err
+	}
+	rows, err := usage.OfRun(rx, scope, r.ref.RunID)
+	for i := range rows {
+		own.Add(rows[i].Numbers)
+	}
+	return own.Usage(), err
 }
 
 // over reports whether as many budgets are used.
