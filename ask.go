@@ -55,13 +55,10 @@ func (r *Run) Ask(key string, q Question) (answer Answer, err error) {
 	}
 	row.State, row.Prompt, row.Request = string(StepWaiting), &q.Prompt, q.Fields
 	err = r.leave(op, func(tx *db.Tx) error {
-		if err := r.add(tx, row); err != nil {
+		if err := r.begin(tx, &row); err != nil {
 			return err
 		}
-		if _, err := r.watched.AppendTx(tx, row.asked()); err != nil {
-			return err
-		}
-		return r.release(tx, nil)
+		return r.wait(tx, &row)
 	})
 	if err == nil {
 		err = need(op, row.step(r.ref))
@@ -108,8 +105,6 @@ func (a *Answer) check() error {
 	return err
 }
 
-const sqlReadyNow = `UPDATE runs SET ready_at = ? WHERE key = ? AND ended_at IS NULL`
-
 func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	tx.Store().BootTime() // before the statements
 	run, err := s.get(&tx.Rx, ref)
@@ -130,8 +125,9 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 		}
 		return txn.Conflict("the run goes on with the first answer", "%q decided %q", or(row.SettledBy),
 			or(row.Decision))
-	case run.EndedAt != nil:
-		return run.ended()
+	}
+	if err := run.ended(); err != nil {
+		return err
 	}
 	if row.State == string(StepOpen) { // a holder of the run may attempt it
 		about := db.Error{Op: "answer", Entity: "run", ID: ref.RunID}
@@ -156,7 +152,7 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	if waits, err := tx.Find(&stepRow{}, sqlWaitingStep, run.Key); err != nil || waits {
 		return err
 	}
-	_, err = tx.Exec(sqlReadyNow, db.Nanos(tx.Now()), run.Key)
+	_, err = tx.Exec(sqlReadyFrom, db.Nanos(tx.Now()), run.Key)
 	return err
 }
 

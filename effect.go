@@ -203,17 +203,18 @@ func (r *Run) exit(key string) {
 
 // intend records the intent of an attempt, or what becomes of an effect of unknown outcome.
 func (r *Run) intend(op string, row stepRow, found bool, e Effect) (stepRow, error) {
+	policy := string(e.Unknown)
+	row.Policy = &policy
 	switch {
 	case !found:
-		policy := string(e.Unknown)
-		row.State, row.Tool, row.Policy, row.Request = string(StepOpen), &e.Tool, &policy, e.Args
+		row.State, row.Tool, row.Request = string(StepOpen), &e.Tool, e.Args
 	case row.State == string(StepGivenUp):
 		return row, r.givenUp(op, &row)
 	case or(row.Decision) == decidedRetry || e.Unknown == Retry:
 		row.Attempt++
 		row.Decision, row.SettledBy, row.Error = nil, nil, nil
 	default:
-		return row, r.unknown(op, &row, e.Unknown)
+		return row, r.unknown(op, &row)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,8 +233,8 @@ func (r *Run) intend(op string, row stepRow, found bool, e Effect) (stepRow, err
 }
 
 // unknown records what becomes of an effect of unknown outcome, unless it is tried again.
-func (r *Run) unknown(op string, row *stepRow, policy Policy) error {
-	if policy == GiveUp {
+func (r *Run) unknown(op string, row *stepRow) error {
+	if *row.Policy == string(GiveUp) {
 		row.State = string(StepGivenUp)
 		ctx, cancel := r.settle()
 		defer cancel()
@@ -297,7 +298,7 @@ func (r *Run) fail(op string, row *stepRow, cause error) error {
 		decision := decidedRetry
 		row.Decision = &decision
 	case *row.Policy != string(Retry):
-		return errors.Join(r.unknown(op, row, Policy(*row.Policy)), cause)
+		return errors.Join(r.unknown(op, row), cause)
 	}
 	ctx, cancel := r.settle()
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 )
 
 // A Run is a run that this process holds. The lease is renewed in the background until the run is
-// ended or left, or waits. Its methods are safe for concurrent use. After the lease is lost, they
-// return db.ErrLeaseLost and change nothing.
+// ended or left, or waits. Its methods are safe for concurrent use. Once the run's context has ended,
+// they return its cause and change nothing: db.ErrLeaseLost, or context.Canceled.
 type Run struct {
 	store   *Store
 	ref     Ref
@@ -104,6 +104,9 @@ func (r *Run) Say(text string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ctx.Err() != nil {
+		return named(op, r.ref, context.Cause(r.ctx))
+	}
 	if err := r.said; err != nil {
 		r.said = nil
 		return err
@@ -170,10 +173,14 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 	defer r.mu.Unlock()
 	row.State = string(StepDone)
 	err = r.write(ctx, op, func(tx *db.Tx) error {
-		if err := r.add(tx, row); err != nil {
-			return err
+		err := r.begin(tx, &row)
+		if err == nil {
+			err = row.put(tx)
 		}
-		return r.count(tx, key, reply.Usage)
+		if err == nil {
+			err = r.count(tx, key, reply.Usage)
+		}
+		return err
 	})
 	if err != nil {
 		return Reply{}, err
@@ -226,8 +233,8 @@ func (r *Run) step(op, key string, kind StepKind) (row stepRow, found bool, err 
 	return row, found, nil
 }
 
-// add writes a new step.
-func (r *Run) add(tx *db.Tx, row stepRow) error {
+// begin completes a new step, which its caller writes.
+func (r *Run) begin(tx *db.Tx, row *stepRow) error {
 	if _, found, err := findStep(&tx.Rx, r.key, row.Key); err != nil {
 		return err
 	} else if found {
@@ -235,7 +242,7 @@ func (r *Run) add(tx *db.Tx, row stepRow) error {
 			"a step of the key %q was recorded meanwhile", row.Key)
 	}
 	row.Epoch, row.Turn = r.trace.Epoch(), int64(r.turns)
-	return row.put(tx)
+	return nil
 }
 
 // A Turn is one turn of a run, for its trace.

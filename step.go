@@ -117,10 +117,10 @@ const (
 	sqlFindStep = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND step_key = ?`
 	sqlPutStep  = `INSERT INTO run_steps (` + stepColumns + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run, step_key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt,
-	epoch = excluded.epoch, result = excluded.result, decision = excluded.decision,
-	settled_by = excluded.settled_by,
-	error = excluded.error, changed_at = excluded.changed_at, checksum = excluded.checksum`
+ON CONFLICT (run, step_key) DO UPDATE SET state = excluded.state, policy = excluded.policy,
+	attempt = excluded.attempt, epoch = excluded.epoch, result = excluded.result,
+	decision = excluded.decision, settled_by = excluded.settled_by, error = excluded.error,
+	changed_at = excluded.changed_at, checksum = excluded.checksum`
 	sqlWaitingStep = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND state = 'waiting'
 	ORDER BY created_at, step_key LIMIT 1`
 )

@@ -256,6 +256,18 @@ func TestDo_GivesUpOrRetriesByPolicy(t *testing.T) {
 	if out, err := e.do(r, "retried"); out != `"sent"` || err != nil || e.keys[0] != e.keys[1] {
 		t.Fatal(out, err, e.keys)
 	}
+
+	// The policy of the last call counts.
+	e = effect{policy: selvedge.Retry, fails: errors.New("timed out")}
+	_, err = e.do(r, "changed")
+	is(t, err, e.fails)
+	e.policy = selvedge.GiveUp
+	_, err = e.do(r, "changed")
+	is(t, err, selvedge.ErrGivenUp)
+	steps, err := s.Steps(ctx, r.Ref(), db.At{Limit: 1})
+	if err != nil || steps.Items[0].Unknown != selvedge.GiveUp || len(e.keys) != 1 {
+		t.Errorf("%+v, %v, %d attempts", steps.Items, err, len(e.keys))
+	}
 }
 
 func TestDo_APanicLeavesTheOutcomeUnknown(t *testing.T) {
@@ -369,6 +381,25 @@ func TestBudget_MakesTheRunWait(t *testing.T) {
 	is(t, goes(r, answer), selvedge.ErrWaiting)
 	if calls != 10 {
 		t.Fatalf("%d calls without a price", calls)
+	}
+}
+
+func TestAnswer_WorksForAnIncompleteRun(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	q := selvedge.Question{Prompt: "Deploy?"}
+	_, err := r.Ask("gate", q)
+	is(t, err, selvedge.ErrWaiting)
+	need, found := errors.AsType[*selvedge.NeedError](err)
+	if !found || need.Step.Prompt != "Deploy?" || time.Since(need.Step.CreatedAt) > time.Hour {
+		t.Errorf("the error is %+v", need)
+	}
+	is(t, r.Say("too late"), context.Canceled)
+	ok(t, runs.NewStore(s.DB(), runs.Options{}).WriteEnded(ctx, runs.Ended{AgentID: "a", RunID: "r"}))
+	ok(t, s.Answer(ctx, r.Ref(), "gate", selvedge.Answer{Decision: "approved"}))
+	answer, err := take(t, s, "r").Ask("gate", q)
+	if err != nil || answer.Decision != "approved" {
+		t.Errorf("%+v, %v", answer, err)
 	}
 }
 

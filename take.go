@@ -108,10 +108,15 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 	if err == nil {
 		err = over
 	}
+	if r != nil {
+		r.start(ctx)
+	}
 	if err != nil {
+		if r != nil { // the outcome is unknown: nobody else would release it
+			_ = r.Leave()
+		}
 		return nil, named(op, ref, err)
 	}
-	r.start(ctx)
 	return r, nil
 }
 
@@ -202,7 +207,6 @@ func (s *Store) Next(ctx context.Context) (*Run, error) {
 		if r != nil || err != nil {
 			return r, db.About(err, op, "", "", nil)
 		}
-		// Others may commit all the time.
 		if !wait(ctx, nil, min(pause, lookPause)) || !wait(ctx, changes, pause-lookPause) {
 			return nil, context.Cause(ctx)
 		}
