@@ -93,8 +93,10 @@ func SQLite() fs.FS { return mustSub("sqlite") }
 func Postgres() fs.FS { return mustSub("postgres") }
 
 // PostgresViews returns the script that creates all views on PostgreSQL, and the functions that
-// they use. The views must be dropped before.
-func PostgresViews() string { return concat("postgres/functions") + concat("postgres/views") }
+// they use. The views must be dropped before. The words for sums of usage are written out as in Views.
+func PostgresViews() string {
+	return concat("postgres/functions") + writtenOut(concat("postgres/views"), usageWords)
+}
 
 // PostgresChecks returns the invariants of the schema for PostgreSQL, by name.
 func PostgresChecks() []Check { return checksIn("postgres/checks") }
@@ -108,94 +110,9 @@ func Whole() string { return concat("sqlite/whole") }
 // files are not functions of SQLite: utc(x) stands for a time in Unix nanoseconds as text, doc(x)
 // for a BLOB that should be JSON, and shown(x) for a text with U+FFFD for each NUL. counts_of(j) is
 // the path of the object with the counts of record j. The other words in _of take a row with the
-// record as j and that path as u, and read what the record holds about the use of a model.
-func Views() string { return writtenOut(concat("sqlite/views")) }
-
-// viewWords maps each of these words to its SQL; ? is what stands in the parentheses.
-var viewWords = map[string]string{
-	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. In SQL the
-	// remainder of a negative number is negative.
-	"utc(": `strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch') || ` +
-		`printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)`,
-	// Programs that read a text as C does end it at a NUL, and replace() finds none. In JSON a NUL
-	// is \u0000, which no other text is once backslashes are replaced by another character.
-	"shown(": `CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\', ` +
-		`char(65534))), '\u0000', char(65533)), '$'), char(65534), '\') ELSE ? END`,
-	// A text that is not JSON, as damage leaves some, must not end a query over all rows.
-	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
-
-	// Versions and providers name the counts in several ways. Package usage reads the same in Go.
-	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
-		`WHEN json_type(?, '$.usage') = 'object' THEN '$.usage' ELSE '$.usageMetadata' END`,
-	"provider_of(": `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
-	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), ` +
-		`json_extract(?.j, '$.meta.request_model'))`,
-	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
-		`json_extract(?.j, '$.meta.response_model'), json_extract(?.j, '$.model'))`,
-	// Some records count cached tokens apart from the input tokens, and some among them. The total
-	// shows which. Anthropic's counts have no total, and are apart.
-	"input_tokens_of(": `CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - ` +
-		`prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) THEN ` +
-		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ` +
-		`WHEN json_extract(?.j, ?.u || '.total_tokens') IS NULL AND json_extract(?.j, ?.u || '.input_tokens') ` +
-		`+ json_extract(?.j, ?.u || '.cache_creation_input_tokens') IS NOT NULL THEN ` +
-		`prompt_tokens_of(?) + coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) ` +
-		`ELSE prompt_tokens_of(?) END`,
-	"prompt_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.prompt_tokens'), json_extract(?.j, ?.u || '.promptTokenCount') + ` +
-		`coalesce(json_extract(?.j, ?.u || '.toolUsePromptTokenCount'), 0))`,
-	"cache_read_of(": `coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_read_tokens'), ` +
-		`json_extract(?.j, ?.u || '.prompt_tokens_details.cached_tokens'), ` +
-		`json_extract(?.j, ?.u || '.input_tokens_details.cached_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cachedContentTokenCount'))`,
-	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_creation_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_write_tokens'))`,
-	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), ` +
-		`json_extract(?.j, ?.u || '.completion_tokens'), json_extract(?.j, ?.u || '.candidatesTokenCount') + ` +
-		`coalesce(json_extract(?.j, ?.u || '.thoughtsTokenCount'), 0), ` +
-		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
-	"reasoning_of(": `coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), ` +
-		`json_extract(?.j, ?.u || '.reasoning_tokens'), ` +
-		`json_extract(?.j, ?.u || '.completion_tokens_details.reasoning_tokens'), ` +
-		`json_extract(?.j, ?.u || '.output_tokens_details.reasoning_tokens'), ` +
-		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
-	"cost_of(": `coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))`,
-}
-
-func writtenOut(script string) string {
-	var out strings.Builder
-	for {
-		paren := strings.IndexByte(script, '(')
-		if paren < 0 {
-			out.WriteString(script)
-			return out.String()
-		}
-		inside := paren + 1
-		word := 1 + strings.LastIndexFunc(script[:paren], func(c rune) bool {
-			return c != '_' && (c < 'a' || c > 'z')
-		})
-		sql, known := viewWords[script[word:inside]]
-		if !known {
-			out.WriteString(script[:inside])
-			script = script[inside:]
-			continue
-		}
-		out.WriteString(script[:word])
-		end := inside
-		for depth := 1; depth > 0; end++ {
-			switch script[end] {
-			case '(':
-				depth++
-			case ')':
-				depth--
-			}
-		}
-		out.WriteString(writtenOut(strings.ReplaceAll(sql, "?", script[inside:end-1])))
-		script = script[end:]
-	}
-}
+// record as j and that path as u, and read what the record holds about the use of a model. usageWords
+// are those of v_usage.
+func Views() string { return writtenOut(concat("sqlite/views"), sqliteWords) }
 
 // A Check is an invariant: a query that returns no row while the file is intact. Its first column
 // describes the violation.

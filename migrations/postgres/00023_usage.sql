@@ -249,15 +249,6 @@ SELECT * FROM (
     FROM (SELECT *, usage_fill_counts_of(j) AS u FROM (SELECT *, usage_fill_doc(event) AS j FROM live_events WHERE type IN ('turn_end', 'agent_end')) AS t) AS t
     JOIN live_runs AS r ON r.key = t.id >> 32 JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
 ) AS s WHERE num_nonnulls(a, b, c, d, e, f) > 0;
-INSERT INTO usage_records (usage_run, account, agent_id, run, step_key, recorded_at, provider, request_model, response_model,
-    input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos)
-SELECT * FROM (
-    SELECT w.id, 'reply', CASE WHEN r.agent_id <> w.agent_id THEN r.agent_id END, r.key, s.step_key, s.changed_at,
-        usage_fill_json_extract(s.j, '$.usage.Provider'), usage_fill_json_extract(s.j, '$.usage.RequestModel'), usage_fill_json_extract(s.j, '$.usage.ResponseModel'),
-        usage_fill_counted(usage_fill_json_number(s.j, '$.usage.InputTokens')) AS a, usage_fill_counted(usage_fill_json_number(s.j, '$.usage.CacheReadInputTokens')) AS b, usage_fill_counted(usage_fill_json_number(s.j, '$.usage.CacheWriteInputTokens')) AS c, usage_fill_counted(usage_fill_json_number(s.j, '$.usage.OutputTokens')) AS d, usage_fill_counted(usage_fill_json_number(s.j, '$.usage.ReasoningOutputTokens')) AS e, usage_fill_nanos(usage_fill_double_of(usage_fill_json_number(s.j, '$.usage.CostUSD'))) AS f
-    FROM (SELECT *, usage_fill_doc(result) AS j FROM run_steps WHERE kind = 'reply') AS s
-    JOIN runs AS r ON r.key = s.run JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
-) AS s WHERE num_nonnulls(a, b, c, d, e, f) > 0;
 UPDATE usage_runs SET agent_id = NULL WHERE id NOT IN (SELECT usage_run FROM usage_records WHERE run IS NOT NULL);
 DELETE FROM usage_runs WHERE id NOT IN (SELECT usage_run FROM usage_records);
 DROP FUNCTION usage_fill_counted, usage_fill_nanos, usage_fill_utf8_of, usage_fill_text_of, usage_fill_doc, usage_fill_json_extract, usage_fill_json_number, usage_fill_json_type, usage_fill_double_of, usage_fill_unix_seconds, usage_fill_nanos_of, usage_fill_counts_of, usage_fill_provider_of, usage_fill_request_model_of, usage_fill_response_model_of, usage_fill_cache_read_of, usage_fill_cache_write_of, usage_fill_output_tokens_of, usage_fill_reasoning_of, usage_fill_prompt_tokens_of, usage_fill_input_tokens_of, usage_fill_cost_of;

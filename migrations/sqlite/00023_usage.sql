@@ -186,27 +186,6 @@ SELECT * FROM (
     WHERE t.id >= r.key << 32 AND t.id < (r.key + 1) << 32
   )
 ) WHERE coalesce(a, b, c, d, e, f) IS NOT NULL;
-INSERT INTO usage_records (usage_run, account, agent_id, run, step_key, recorded_at, provider, request_model, response_model,
-    input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos)
-SELECT * FROM (
-  SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, CASE WHEN typeof(a) IN ('integer',
-            'real') AND a BETWEEN 0 AND 9007199254740991 AND a = CAST(a AS INTEGER) THEN CAST(a AS INTEGER) END AS a, CASE
-            WHEN typeof(b) IN ('integer', 'real') AND b BETWEEN 0 AND 9007199254740991 AND b = CAST(b AS INTEGER) THEN CAST(b AS INTEGER) END AS b,
-            CASE WHEN typeof(c) IN ('integer', 'real') AND c BETWEEN 0 AND 9007199254740991 AND c = CAST(c AS INTEGER)
-            THEN CAST(c AS INTEGER) END AS c, CASE WHEN typeof(d) IN ('integer',
-            'real') AND d BETWEEN 0 AND 9007199254740991 AND d = CAST(d AS INTEGER) THEN CAST(d AS INTEGER) END AS d, CASE
-            WHEN typeof(e) IN ('integer', 'real') AND e BETWEEN 0 AND 9007199254740991 AND e = CAST(e AS INTEGER) THEN CAST(e AS INTEGER) END AS e,
-            CASE WHEN typeof(f) IN ('integer', 'real') AND f BETWEEN 0 AND 9007199 THEN CAST(round(f * 1e9) AS INTEGER) END AS f FROM (
-    SELECT w.id AS c0, 'reply' AS c1, CASE WHEN r.agent_id <> w.agent_id THEN r.agent_id END AS c2, r.key AS c3, s.step_key AS c4,
-            s.changed_at AS c5, json_extract(s.j, '$.Provider') AS c6, json_extract(s.j, '$.RequestModel') AS c7, json_extract(s.j,
-            '$.ResponseModel') AS c8,
-        json_extract(s.j, '$.InputTokens') AS a, json_extract(s.j, '$.CacheReadInputTokens') AS b, json_extract(s.j, '$.CacheWriteInputTokens') AS c,
-        json_extract(s.j, '$.OutputTokens') AS d, json_extract(s.j, '$.ReasoningOutputTokens') AS e, json_extract(s.j, '$.CostUSD') AS f
-    FROM (SELECT *, json_extract(CASE WHEN json_valid(CAST(result AS TEXT)) THEN CAST(result AS TEXT) END,
-            '$.usage') AS j FROM run_steps WHERE kind = 'reply') AS s
-    JOIN runs AS r ON r.key = s.run JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
-  )
-) WHERE coalesce(a, b, c, d, e, f) IS NOT NULL;
 UPDATE usage_runs SET agent_id = NULL WHERE id NOT IN (SELECT usage_run FROM usage_records WHERE run IS NOT NULL);
 DELETE FROM usage_runs WHERE id NOT IN (SELECT usage_run FROM usage_records);
 

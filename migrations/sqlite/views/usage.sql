@@ -29,53 +29,47 @@ SELECT
     u.cost_nanos      AS cost_nanos       -- billionths of a US dollar: their sums are exact
 FROM (
     SELECT s.name AS scope, u.account AS kind, u.recorded_at AS at, w.agent_id AS agent_id, w.session_id, w.run_id, u.run, u.live_run, u.sequence, u.step_key,
-        coalesce(u.provider, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.provider) FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END) AS provider,
-        coalesce(u.request_model, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.request_model) FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END) AS request_model,
-        coalesce(u.response_model, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.response_model) FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END) AS response_model,
+        named_by(provider) AS provider,
+        named_by(request_model) AS request_model,
+        named_by(response_model) AS response_model,
         u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_nanos
     FROM usage_records AS u
     JOIN usage_runs AS w ON w.id = u.usage_run
     JOIN scopes AS s ON s.id = w.scope
-    WHERE u.agent_id IS NULL AND (u.account = 'reply'
-        OR u.account = 'model_turn' AND NOT EXISTS (SELECT 1 FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'reply')
-        OR u.account = 'turn' AND NOT EXISTS (SELECT 1 FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account IN ('reply', 'model_turn'))
-        OR u.account = 'turn_end' AND NOT EXISTS (SELECT 1 FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account IN ('reply', 'model_turn', 'turn')))
+    WHERE u.agent_id IS NULL AND is_finest(u)
     UNION ALL
     SELECT s.name AS scope, u.account AS kind, u.recorded_at AS at, u.agent_id AS agent_id, w.session_id, w.run_id, u.run, u.live_run, u.sequence, u.step_key,
-        coalesce(u.provider, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.provider) FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END) AS provider,
-        coalesce(u.request_model, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.request_model) FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END) AS request_model,
-        coalesce(u.response_model, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.response_model) FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END) AS response_model,
+        named_by(provider) AS provider,
+        named_by(request_model) AS request_model,
+        named_by(response_model) AS response_model,
         u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_nanos
     FROM usage_records AS u
     JOIN usage_runs AS w ON w.id = u.usage_run
     JOIN scopes AS s ON s.id = w.scope
-    WHERE u.agent_id IS NOT NULL AND (u.account = 'reply'
-        OR u.account = 'model_turn' AND NOT EXISTS (SELECT 1 FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account = 'reply')
-        OR u.account = 'turn' AND NOT EXISTS (SELECT 1 FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account IN ('reply', 'model_turn'))
-        OR u.account = 'turn_end' AND NOT EXISTS (SELECT 1 FROM usage_records AS x WHERE x.usage_run = u.usage_run AND x.account IN ('reply', 'model_turn', 'turn')))
+    WHERE u.agent_id IS NOT NULL AND is_finest(u)
     UNION ALL
     SELECT scope, 'run', at, agent_id, session_id, run_id, NULL, NULL, NULL, NULL, provider, request_model, response_model,
-        CASE WHEN finest_input_tokens IS NULL THEN most_input_tokens WHEN most_input_tokens > finest_input_tokens THEN most_input_tokens - finest_input_tokens END,
-        CASE WHEN finest_cache_read_input_tokens IS NULL THEN most_cache_read_input_tokens WHEN most_cache_read_input_tokens > finest_cache_read_input_tokens THEN most_cache_read_input_tokens - finest_cache_read_input_tokens END,
-        CASE WHEN finest_cache_write_input_tokens IS NULL THEN most_cache_write_input_tokens WHEN most_cache_write_input_tokens > finest_cache_write_input_tokens THEN most_cache_write_input_tokens - finest_cache_write_input_tokens END,
-        CASE WHEN finest_output_tokens IS NULL THEN most_output_tokens WHEN most_output_tokens > finest_output_tokens THEN most_output_tokens - finest_output_tokens END,
-        CASE WHEN finest_reasoning_output_tokens IS NULL THEN most_reasoning_output_tokens WHEN most_reasoning_output_tokens > finest_reasoning_output_tokens THEN most_reasoning_output_tokens - finest_reasoning_output_tokens END,
-        CASE WHEN finest_cost_nanos IS NULL THEN most_cost_nanos WHEN most_cost_nanos > finest_cost_nanos THEN most_cost_nanos - finest_cost_nanos END
+        beyond(input_tokens),
+        beyond(cache_read_input_tokens),
+        beyond(cache_write_input_tokens),
+        beyond(output_tokens),
+        beyond(reasoning_output_tokens),
+        beyond(cost_nanos)
     FROM (
         SELECT s.name AS scope, w.recorded_at AS at, w.agent_id, w.session_id, w.run_id,
-            coalesce(max(CASE u.account WHEN 'agent_end' THEN u.provider END), CASE WHEN min(u.provider) = max(u.provider) THEN max(u.provider) END) AS provider, coalesce(max(CASE u.account WHEN 'agent_end' THEN u.request_model END), CASE WHEN min(u.request_model) = max(u.request_model) THEN max(u.request_model) END) AS request_model, coalesce(max(CASE u.account WHEN 'agent_end' THEN u.response_model END), CASE WHEN min(u.response_model) = max(u.response_model) THEN max(u.response_model) END) AS response_model,
-            nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.input_tokens END), -1)), -1) AS most_input_tokens,
-            CASE WHEN max(u.account = 'reply') THEN sum(CASE u.account WHEN 'reply' THEN u.input_tokens END) WHEN max(u.account = 'model_turn') THEN sum(CASE u.account WHEN 'model_turn' THEN u.input_tokens END) WHEN max(u.account = 'turn') THEN sum(CASE u.account WHEN 'turn' THEN u.input_tokens END) WHEN max(u.account = 'turn_end') THEN sum(CASE u.account WHEN 'turn_end' THEN u.input_tokens END) END AS finest_input_tokens,
-            nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cache_read_input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cache_read_input_tokens END), -1)), -1) AS most_cache_read_input_tokens,
-            CASE WHEN max(u.account = 'reply') THEN sum(CASE u.account WHEN 'reply' THEN u.cache_read_input_tokens END) WHEN max(u.account = 'model_turn') THEN sum(CASE u.account WHEN 'model_turn' THEN u.cache_read_input_tokens END) WHEN max(u.account = 'turn') THEN sum(CASE u.account WHEN 'turn' THEN u.cache_read_input_tokens END) WHEN max(u.account = 'turn_end') THEN sum(CASE u.account WHEN 'turn_end' THEN u.cache_read_input_tokens END) END AS finest_cache_read_input_tokens,
-            nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cache_write_input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cache_write_input_tokens END), -1)), -1) AS most_cache_write_input_tokens,
-            CASE WHEN max(u.account = 'reply') THEN sum(CASE u.account WHEN 'reply' THEN u.cache_write_input_tokens END) WHEN max(u.account = 'model_turn') THEN sum(CASE u.account WHEN 'model_turn' THEN u.cache_write_input_tokens END) WHEN max(u.account = 'turn') THEN sum(CASE u.account WHEN 'turn' THEN u.cache_write_input_tokens END) WHEN max(u.account = 'turn_end') THEN sum(CASE u.account WHEN 'turn_end' THEN u.cache_write_input_tokens END) END AS finest_cache_write_input_tokens,
-            nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.output_tokens END), -1)), -1) AS most_output_tokens,
-            CASE WHEN max(u.account = 'reply') THEN sum(CASE u.account WHEN 'reply' THEN u.output_tokens END) WHEN max(u.account = 'model_turn') THEN sum(CASE u.account WHEN 'model_turn' THEN u.output_tokens END) WHEN max(u.account = 'turn') THEN sum(CASE u.account WHEN 'turn' THEN u.output_tokens END) WHEN max(u.account = 'turn_end') THEN sum(CASE u.account WHEN 'turn_end' THEN u.output_tokens END) END AS finest_output_tokens,
-            nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.reasoning_output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.reasoning_output_tokens END), -1)), -1) AS most_reasoning_output_tokens,
-            CASE WHEN max(u.account = 'reply') THEN sum(CASE u.account WHEN 'reply' THEN u.reasoning_output_tokens END) WHEN max(u.account = 'model_turn') THEN sum(CASE u.account WHEN 'model_turn' THEN u.reasoning_output_tokens END) WHEN max(u.account = 'turn') THEN sum(CASE u.account WHEN 'turn' THEN u.reasoning_output_tokens END) WHEN max(u.account = 'turn_end') THEN sum(CASE u.account WHEN 'turn_end' THEN u.reasoning_output_tokens END) END AS finest_reasoning_output_tokens,
-            nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cost_nanos END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cost_nanos END), -1)), -1) AS most_cost_nanos,
-            CASE WHEN max(u.account = 'reply') THEN sum(CASE u.account WHEN 'reply' THEN u.cost_nanos END) WHEN max(u.account = 'model_turn') THEN sum(CASE u.account WHEN 'model_turn' THEN u.cost_nanos END) WHEN max(u.account = 'turn') THEN sum(CASE u.account WHEN 'turn' THEN u.cost_nanos END) WHEN max(u.account = 'turn_end') THEN sum(CASE u.account WHEN 'turn_end' THEN u.cost_nanos END) END AS finest_cost_nanos
+            model_of(provider) AS provider, model_of(request_model) AS request_model, model_of(response_model) AS response_model,
+            most_of(u.input_tokens) AS most_input_tokens,
+            finest_of(u.input_tokens) AS finest_input_tokens,
+            most_of(u.cache_read_input_tokens) AS most_cache_read_input_tokens,
+            finest_of(u.cache_read_input_tokens) AS finest_cache_read_input_tokens,
+            most_of(u.cache_write_input_tokens) AS most_cache_write_input_tokens,
+            finest_of(u.cache_write_input_tokens) AS finest_cache_write_input_tokens,
+            most_of(u.output_tokens) AS most_output_tokens,
+            finest_of(u.output_tokens) AS finest_output_tokens,
+            most_of(u.reasoning_output_tokens) AS most_reasoning_output_tokens,
+            finest_of(u.reasoning_output_tokens) AS finest_reasoning_output_tokens,
+            most_of(u.cost_nanos) AS most_cost_nanos,
+            finest_of(u.cost_nanos) AS finest_cost_nanos
         FROM usage_runs AS w
         JOIN scopes AS s ON s.id = w.scope
         JOIN usage_records AS u ON u.usage_run = w.id
@@ -83,52 +77,12 @@ FROM (
     ) AS u
     UNION ALL
     SELECT s.name, 'agent', a.at, a.session_id, a.session_id, NULL, NULL, NULL, NULL, NULL, a.provider, a.model, NULL,
-        CASE WHEN a.input_tokens IS NOT NULL THEN nullif(max(a.input_tokens - coalesce((SELECT sum(b.n) FROM (
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.input_tokens END), -1)), -1) AS n FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.agent_id = a.session_id GROUP BY w.id
-            UNION ALL
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.input_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.session_id = a.session_id AND (w.agent_id IS NULL OR w.agent_id <> a.session_id) GROUP BY w.id
-            UNION ALL
-            SELECT d.input_tokens FROM usage_days AS d WHERE d.scope = a.scope AND d.agent_id = a.session_id
-            UNION ALL
-            SELECT d.input_tokens FROM usage_days AS d WHERE d.scope = a.scope AND d.session_id = a.session_id AND d.session_id <> '' AND d.agent_id <> a.session_id
-        ) AS b), 0), 0), 0) END AS input_tokens,
+        beyond_runs(input_tokens) AS input_tokens,
         NULL AS cache_read_input_tokens,
         NULL AS cache_write_input_tokens,
-        CASE WHEN a.output_tokens IS NOT NULL THEN nullif(max(a.output_tokens - coalesce((SELECT sum(b.n) FROM (
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.output_tokens END), -1)), -1) AS n FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.agent_id = a.session_id GROUP BY w.id
-            UNION ALL
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.output_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.session_id = a.session_id AND (w.agent_id IS NULL OR w.agent_id <> a.session_id) GROUP BY w.id
-            UNION ALL
-            SELECT d.output_tokens FROM usage_days AS d WHERE d.scope = a.scope AND d.agent_id = a.session_id
-            UNION ALL
-            SELECT d.output_tokens FROM usage_days AS d WHERE d.scope = a.scope AND d.session_id = a.session_id AND d.session_id <> '' AND d.agent_id <> a.session_id
-        ) AS b), 0), 0), 0) END AS output_tokens,
-        CASE WHEN a.reasoning_output_tokens IS NOT NULL THEN nullif(max(a.reasoning_output_tokens - coalesce((SELECT sum(b.n) FROM (
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.reasoning_output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.reasoning_output_tokens END), -1)), -1) AS n FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.agent_id = a.session_id GROUP BY w.id
-            UNION ALL
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.reasoning_output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.reasoning_output_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.session_id = a.session_id AND (w.agent_id IS NULL OR w.agent_id <> a.session_id) GROUP BY w.id
-            UNION ALL
-            SELECT d.reasoning_output_tokens FROM usage_days AS d WHERE d.scope = a.scope AND d.agent_id = a.session_id
-            UNION ALL
-            SELECT d.reasoning_output_tokens FROM usage_days AS d WHERE d.scope = a.scope AND d.session_id = a.session_id AND d.session_id <> '' AND d.agent_id <> a.session_id
-        ) AS b), 0), 0), 0) END AS reasoning_output_tokens,
-        CASE WHEN a.cost_nanos IS NOT NULL THEN nullif(max(a.cost_nanos - coalesce((SELECT sum(b.n) FROM (
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cost_nanos END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cost_nanos END), -1)), -1) AS n FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.agent_id = a.session_id GROUP BY w.id
-            UNION ALL
-            SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cost_nanos END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cost_nanos END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-            WHERE w.scope = a.scope AND w.session_id = a.session_id AND (w.agent_id IS NULL OR w.agent_id <> a.session_id) GROUP BY w.id
-            UNION ALL
-            SELECT d.cost_nanos FROM usage_days AS d WHERE d.scope = a.scope AND d.agent_id = a.session_id
-            UNION ALL
-            SELECT d.cost_nanos FROM usage_days AS d WHERE d.scope = a.scope AND d.session_id = a.session_id AND d.session_id <> '' AND d.agent_id <> a.session_id
-        ) AS b), 0), 0), 0) END AS cost_nanos
+        beyond_runs(output_tokens) AS output_tokens,
+        beyond_runs(reasoning_output_tokens) AS reasoning_output_tokens,
+        beyond_runs(cost_nanos) AS cost_nanos
     FROM (
         SELECT scope, session_id, max(coalesce(completed_at, last_progress_at, heartbeat_at, started_at)) AS at, max(provider) AS provider, max(model) AS model,
             sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_output_tokens, sum(cost_micros_usd) * 1000 AS cost_nanos
@@ -154,30 +108,18 @@ SELECT
     r.agent_id AS agent_id, -- as the calls that wrote the run named it
     r.run_id   AS run_id,   -- as above
     r.parent   AS parent,   -- number of the run that started it; NULL: none
-    (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.input_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = r.run_id AND w.scope = r.scope) AS input_tokens, -- tokens read by the run, those from a cache included; NULL: not counted, as in all below
-    (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cache_read_input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cache_read_input_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = r.run_id AND w.scope = r.scope) AS cache_read_input_tokens, -- of these, read from a cache
-    (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cache_write_input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cache_write_input_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = r.run_id AND w.scope = r.scope) AS cache_write_input_tokens, -- of these, written to a cache
-    (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.output_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = r.run_id AND w.scope = r.scope) AS output_tokens, -- tokens answered
-    (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.reasoning_output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.reasoning_output_tokens END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = r.run_id AND w.scope = r.scope) AS reasoning_output_tokens, -- of these, for reasoning
-    (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cost_nanos END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cost_nanos END), -1)), -1) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = r.run_id AND w.scope = r.scope) AS cost_nanos, -- billionths of a US dollar
-    (WITH RECURSIVE below (key) AS (SELECT r.key UNION SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-        SELECT sum(m.n) FROM (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.input_tokens END), -1)), -1) AS n FROM below AS b JOIN runs AS c ON c.key = b.key JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-            JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m) AS tree_input_tokens, -- as input_tokens, of the run and all runs below it
-    (WITH RECURSIVE below (key) AS (SELECT r.key UNION SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-        SELECT sum(m.n) FROM (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cache_read_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cache_read_input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cache_read_input_tokens END), -1)), -1) AS n FROM below AS b JOIN runs AS c ON c.key = b.key JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-            JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m) AS tree_cache_read_input_tokens, -- as cache_read_input_tokens, of the run and all runs below it
-    (WITH RECURSIVE below (key) AS (SELECT r.key UNION SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-        SELECT sum(m.n) FROM (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cache_write_input_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cache_write_input_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cache_write_input_tokens END), -1)), -1) AS n FROM below AS b JOIN runs AS c ON c.key = b.key JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-            JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m) AS tree_cache_write_input_tokens, -- as cache_write_input_tokens, of the run and all runs below it
-    (WITH RECURSIVE below (key) AS (SELECT r.key UNION SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-        SELECT sum(m.n) FROM (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.output_tokens END), -1)), -1) AS n FROM below AS b JOIN runs AS c ON c.key = b.key JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-            JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m) AS tree_output_tokens, -- as output_tokens, of the run and all runs below it
-    (WITH RECURSIVE below (key) AS (SELECT r.key UNION SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-        SELECT sum(m.n) FROM (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.reasoning_output_tokens END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.reasoning_output_tokens END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.reasoning_output_tokens END), -1)), -1) AS n FROM below AS b JOIN runs AS c ON c.key = b.key JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-            JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m) AS tree_reasoning_output_tokens, -- as reasoning_output_tokens, of the run and all runs below it
-    (WITH RECURSIVE below (key) AS (SELECT r.key UNION SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-        SELECT sum(m.n) FROM (SELECT nullif(max(coalesce(sum(CASE u.account WHEN 'reply' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'model_turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn' THEN u.cost_nanos END), -1), coalesce(sum(CASE u.account WHEN 'turn_end' THEN u.cost_nanos END), -1), coalesce(max(CASE u.account WHEN 'agent_end' THEN u.cost_nanos END), -1)), -1) AS n FROM below AS b JOIN runs AS c ON c.key = b.key JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-            JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m) AS tree_cost_nanos, -- as cost_nanos, of the run and all runs below it
+    used_by_run(input_tokens) AS input_tokens, -- tokens read by the run, those from a cache included; NULL: not counted, as in all below
+    used_by_run(cache_read_input_tokens) AS cache_read_input_tokens, -- of these, read from a cache
+    used_by_run(cache_write_input_tokens) AS cache_write_input_tokens, -- of these, written to a cache
+    used_by_run(output_tokens) AS output_tokens, -- tokens answered
+    used_by_run(reasoning_output_tokens) AS reasoning_output_tokens, -- of these, for reasoning
+    used_by_run(cost_nanos) AS cost_nanos, -- billionths of a US dollar
+    used_by_tree(input_tokens) AS tree_input_tokens, -- as input_tokens, of the run and all runs below it
+    used_by_tree(cache_read_input_tokens) AS tree_cache_read_input_tokens, -- as cache_read_input_tokens, of the run and all runs below it
+    used_by_tree(cache_write_input_tokens) AS tree_cache_write_input_tokens, -- as cache_write_input_tokens, of the run and all runs below it
+    used_by_tree(output_tokens) AS tree_output_tokens, -- as output_tokens, of the run and all runs below it
+    used_by_tree(reasoning_output_tokens) AS tree_reasoning_output_tokens, -- as reasoning_output_tokens, of the run and all runs below it
+    used_by_tree(cost_nanos) AS tree_cost_nanos, -- as cost_nanos, of the run and all runs below it
     r.key      AS run       -- number of the run, as in v_runs
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope;
