@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"math"
 	"time"
 
 	"selvedge/db"
@@ -23,21 +24,23 @@ type Filter struct {
 // listedStep is a step with the name of its run.
 type listedStep struct {
 	stepRow
+	Scope int64 `db:"scope"`
 	runs.RunRef
 }
 
 const (
+	// CROSS JOIN has SQLite read the steps first: few wait.
 	sqlNeeds = `SELECT s.run, s.step_key, s.kind, s.state, s.tool, s.policy, s.prompt, s.request, s.attempt,
 	s.epoch, s.turn, s.result, s.decision, s.settled_by, s.error, s.created_at, s.changed_at, r.agent_id,
-	r.run_id
-FROM run_steps AS s JOIN runs AS r ON r.key = s.run
-WHERE s.state = 'waiting' AND r.scope = ? AND r.ended_at IS NULL`
+	r.run_id, r.scope
+FROM run_steps AS s CROSS JOIN runs AS r
+WHERE r.key = s.run AND s.state = 'waiting' AND r.scope = ? AND r.ended_at IS NULL`
 	sqlNeedsAfter = ` AND (s.created_at < ? OR s.created_at = ? AND (s.run, s.step_key) > (?, ?))`
 	sqlNeedsOrder = ` ORDER BY s.created_at DESC, s.run, s.step_key LIMIT ` + paging.BoundLimit
 
 	sqlStepsOf = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND step_key > ? ORDER BY step_key
 	LIMIT ` + paging.BoundLimit
-	sqlFailed = `SELECT agent_id, run_id, key, ended_at FROM runs
+	sqlFailed = `SELECT scope, agent_id, run_id, key, ended_at FROM runs
 WHERE scope = ? AND (ended_at, key) < (?, ?) AND ended_at >= ? AND started_at IS NOT NULL
 	AND (status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up'))
 ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
@@ -47,7 +50,7 @@ ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
 // effects of unknown outcome, the newest first.
 func (s *Store) NeedsMe(ctx context.Context, f Filter, at db.At) (page db.Page[Step], err error) {
 	const op = "list needs"
-	rows, err := list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[listedStep, error],
+	return list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[listedStep, error],
 		error,
 	) {
 		query, args := sqlNeeds, []any{scope}
@@ -58,51 +61,37 @@ func (s *Store) NeedsMe(ctx context.Context, f Filter, at db.At) (page db.Page[S
 			query, args = query+` AND s.kind = ?`, append(args, string(f.Kind))
 		}
 		if at.After != "" {
-			var place [2]int64 // time of the last step, and its run
-			var key string
-			if err := rx.Store().ReadCursor(op, at.After, place[:], &key); err != nil {
+			place, key := []int64{scope, 0, 0}, "" // time of the last step, and its run
+			if err := readCursor(rx, op, at.After, place, &key); err != nil {
 				return nil, err
 			}
-			query, args = query+sqlNeedsAfter, append(args, place[0], place[0], place[1], key)
+			query, args = query+sqlNeedsAfter, append(args, place[1], place[1], place[2], key)
 		}
 		return each[listedStep](rx, query+sqlNeedsOrder, append(args, limit)...), nil
 	}, func(row *listedStep) int { return row.size() }, func(rx *db.Rx, row *listedStep) string {
-		return rx.Store().Cursor(op, []int64{row.CreatedAt, row.Run}, row.Key)
-	})
-	for i := range rows.Items {
-		page.Items = append(page.Items, rows.Items[i].step(rows.Items[i].RunRef))
-	}
-	page.Next = rows.Next
-	return page, err
+		return rx.Store().Cursor(op, []int64{row.Scope, row.CreatedAt, row.Run}, row.Key)
+	}, func(row *listedStep) Step { return row.step(row.RunRef) })
 }
 
 // Steps lists the steps of a run by their keys. db.ErrNotFound: there is no such run.
 func (s *Store) Steps(ctx context.Context, ref Ref, at db.At) (page db.Page[Step], err error) {
 	const op = "list steps"
 	ref = s.ref(ref)
-	rows, err := list(ctx, s, op, at, func(rx *db.Rx, _ int64, limit int) (iter.Seq2[stepRow, error], error) {
+	return list(ctx, s, op, at, func(rx *db.Rx, _ int64, limit int) (iter.Seq2[stepRow, error], error) {
 		run, err := s.get(rx, ref)
 		if err != nil {
 			return nil, named(op, ref, err)
 		}
-		of, key := []int64{run.Key}, ""
+		key := ""
 		if at.After != "" {
-			if err := rx.Store().ReadCursor(op, at.After, of, &key); err != nil {
+			if err := readCursor(rx, op, at.After, []int64{run.Key}, &key); err != nil {
 				return nil, err
-			}
-			if of[0] != run.Key {
-				return nil, txn.NotThisCursor(at.After)
 			}
 		}
 		return each[stepRow](rx, sqlStepsOf, run.Key, key, limit), nil
 	}, (*stepRow).size, func(rx *db.Rx, row *stepRow) string {
 		return rx.Store().Cursor(op, []int64{row.Run}, row.Key)
-	})
-	for i := range rows.Items {
-		page.Items = append(page.Items, rows.Items[i].step(ref))
-	}
-	page.Next = rows.Next
-	return page, err
+	}, func(row *stepRow) Step { return row.step(ref) })
 }
 
 // Failed lists the runs that ended since a time without achieving their intent, by the time of their
@@ -113,19 +102,20 @@ func (s *Store) Failed(ctx context.Context, since time.Time, at db.At) (page db.
 	const op = "list failed runs"
 	type row struct {
 		runs.RunRef
+		Scope   int64 `db:"scope"`
 		Key     int64 `db:"key"`
 		EndedAt int64 `db:"ended_at"`
 		summary runs.RunSummary
 	}
-	rows, err := list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[row, error], error) {
-		place := [2]int64{1<<63 - 1, 1<<63 - 1}
+	return list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[row, error], error) {
+		place := []int64{scope, math.MaxInt64, math.MaxInt64}
 		if at.After != "" {
-			if err := rx.Store().ReadCursor(op, at.After, place[:]); err != nil {
+			if err := readCursor(rx, op, at.After, place); err != nil {
 				return nil, err
 			}
 		}
 		var found []row
-		err := rx.Select(&found, sqlFailed, scope, place[0], place[1], db.Nanos(since), limit)
+		err := rx.Select(&found, sqlFailed, scope, place[1], place[2], db.Nanos(since), limit)
 		return func(yield func(row, error) bool) {
 			for _, r := range found {
 				var err error
@@ -136,20 +126,16 @@ func (s *Store) Failed(ctx context.Context, since time.Time, at db.At) (page db.
 			}
 		}, err
 	}, func(r *row) int { return 300 + len(r.summary.Intent) + len(r.summary.Summary) },
-		func(rx *db.Rx, r *row) string { return rx.Store().Cursor(op, []int64{r.EndedAt, r.Key}) })
-	for i := range rows.Items {
-		page.Items = append(page.Items, rows.Items[i].summary)
-	}
-	page.Next = rows.Next
-	return page, err
+		func(rx *db.Rx, r *row) string { return rx.Store().Cursor(op, []int64{r.Scope, r.EndedAt, r.Key}) },
+		func(r *row) runs.RunSummary { return r.summary })
 }
 
-// list returns a page of what items reads, at most limit of them.
-func list[T any](ctx context.Context, s *Store, op string, at db.At,
+// list returns a page of the rows that items reads, at most limit of them, as the caller sees them.
+func list[T, S any](ctx context.Context, s *Store, op string, at db.At,
 	items func(rx *db.Rx, scope int64, limit int) (iter.Seq2[T, error], error),
-	size func(*T) int, cursor func(*db.Rx, *T) string,
-) (db.Page[T], error) {
-	page, err := stores.Get(ctx, s.db.Read, op, func(rx *db.Rx) (page db.Page[T], err error) {
+	size func(*T) int, cursor func(*db.Rx, *T) string, shown func(*T) S,
+) (page db.Page[S], err error) {
+	rows, err := stores.Get(ctx, s.db.Read, op, func(rx *db.Rx) (page db.Page[T], err error) {
 		room, err := paging.RoomFor(at.Limit)
 		if err != nil {
 			return page, err
@@ -164,7 +150,21 @@ func list[T any](ctx context.Context, s *Store, op string, at db.At,
 		}
 		return stores.FillPage(room, all, size, func(last *T) string { return cursor(rx, last) })
 	})
+	for i := range rows.Items {
+		page.Items = append(page.Items, shown(&rows.Items[i]))
+	}
+	page.Next = rows.Next
 	return page, db.About(err, op, "", "", nil)
+}
+
+// readCursor reads a cursor whose first number is that of the list: of its scope, or of its run.
+func readCursor(rx *db.Rx, op, cursor string, place []int64, texts ...*string) error {
+	of := place[0]
+	err := rx.Store().ReadCursor(op, cursor, place, texts...)
+	if err == nil && place[0] != of {
+		err = txn.NotThisCursor(cursor)
+	}
+	return err
 }
 
 // each reads the rows of a query.

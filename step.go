@@ -39,9 +39,8 @@ const (
 
 // A Step is a recorded step of a run. Lists show it; the calls of a [Run] make it.
 type Step struct {
-	Ref     Ref             `json:"-"`
-	AgentID string          `json:"agent_id"` // of Ref
-	RunID   string          `json:"run_id"`   // of Ref
+	AgentID string          `json:"agent_id"` // of the run
+	RunID   string          `json:"run_id"`   // the run
 	Key     string          `json:"key"`      // name of the step within its run
 	Kind    StepKind        `json:"kind"`     // reply, effect or question
 	State   StepState       `json:"state"`    // open, waiting, done or given_up
@@ -61,6 +60,9 @@ type Step struct {
 	// the key that every attempt at the effect sends; empty for others
 	IdempotencyKey string `json:"idempotency_key"`
 }
+
+// Ref names the run.
+func (s *Step) Ref() Ref { return Ref{AgentID: s.AgentID, RunID: s.RunID} }
 
 // A NeedError reports that a run waits for a person. It is an ErrWaiting for a question, and an
 // ErrUnknown for an effect.
@@ -85,7 +87,7 @@ func (e *NeedError) Unwrap() error {
 // need returns the error of a run that waits for a step.
 func need(op string, s Step) error {
 	return &db.Error{
-		Op: op, Entity: "run", ID: s.Ref.RunID, Err: &NeedError{s},
+		Op: op, Entity: "run", ID: s.RunID, Err: &NeedError{s},
 		Hint: "answer it: Store.Answer, or migrate answer",
 	}
 }
@@ -121,8 +123,8 @@ ON CONFLICT (run, step_key) DO UPDATE SET state = excluded.state, policy = exclu
 	attempt = excluded.attempt, epoch = excluded.epoch, result = excluded.result,
 	decision = excluded.decision, settled_by = excluded.settled_by, error = excluded.error,
 	changed_at = excluded.changed_at, checksum = excluded.checksum`
-	sqlWaitingStep = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND state = 'waiting'
-	ORDER BY created_at, step_key LIMIT 1`
+	sqlWaitingStep = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ?1 AND step_key = (
+	SELECT w.step_key FROM run_steps AS w WHERE w.run = ?1 AND w.state = 'waiting' LIMIT 1)`
 )
 
 func findStep(rx *db.Rx, run int64, key string) (row stepRow, found bool, err error) {
@@ -147,7 +149,7 @@ func (s *stepRow) put(tx *db.Tx) error {
 // step returns the row as the caller sees it.
 func (s *stepRow) step(ref Ref) Step {
 	out := Step{
-		Ref: ref, AgentID: ref.AgentID, RunID: ref.RunID, Key: s.Key, Kind: StepKind(s.Kind),
+		AgentID: ref.AgentID, RunID: ref.RunID, Key: s.Key, Kind: StepKind(s.Kind),
 		State: StepState(s.State), Tool: or(s.Tool), Unknown: Policy(or(s.Policy)),
 		Prompt: or(s.Prompt), Request: s.Request, Result: s.Result, Attempt: int(s.Attempt), Turn: int(s.Turn),
 		Decision: or(s.Decision), SettledBy: or(s.SettledBy), Error: or(s.Error),

@@ -75,6 +75,9 @@ WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leav
 		// In a trace with gaps, every total has changed.
 		{Statement: `UPDATE run_records SET bytes = NULL WHERE bytes IS NOT NULL`},
 		{Statement: `UPDATE runs SET parent = NULL WHERE parent NOT IN (SELECT key FROM runs)`},
+		// Epochs may be drawn again if the last leases are lost.
+		{Statement: `UPDATE runs SET epoch = NULL WHERE epoch NOT IN (SELECT epoch FROM leases)`},
+		{Statement: `UPDATE live_runs SET epoch = NULL WHERE epoch NOT IN (SELECT epoch FROM leases)`},
 		{Statement: `UPDATE runs SET
     turn_count = CASE WHEN ended_at IS NOT NULL
     THEN (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24

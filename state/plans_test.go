@@ -21,7 +21,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"next page":       {sqlPage + ` AND (owner, state_key) > (?, ?)` + order, byName},
 		"an owner's page": {sqlPage + ` AND owner = ? AND state_key > ?` + order, byName},
 		"find":            {sqlFind, "state_values_by_key"},
-		"oldest":          {sqlOldest, "state_values_by_age"},
+		"oldest":          {sqlNewest, "state_values_by_age"},
 	} {
 		steps := dbtest.Plan(t, d, c.query)
 		if !strings.Contains(steps, c.index+" ") || strings.Contains(steps, "SCAN") ||

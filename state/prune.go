@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
 const (
-	sqlOldest = `SELECT id AS key, state_key AS id, owner, owner AS of, updated_at AS ended_at,
+	sqlNewest = `SELECT id AS key, state_key AS id, owner, owner AS of, updated_at AS ended_at,
 	100 + octet_length(owner) + octet_length(state_key) + octet_length(value) AS bytes
 FROM state_values AS v WHERE scope = ? AND (updated_at, v.id) < (?, ?)
-	ORDER BY updated_at DESC, v.id DESC LIMIT ?`
+	ORDER BY updated_at DESC, v.id DESC LIMIT ` + paging.BoundLimit
 	sqlPrune = `DELETE FROM state_values WHERE id = ? AND updated_at = ?`
 	opPin    = "pin value"
 )
@@ -31,7 +32,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 const prunedAtOnce = 500
 
 func listed(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
-	err = rx.Select(&list, sqlOldest, scope, after.At, after.Key, limit)
+	err = rx.Select(&list, sqlNewest, scope, after.At, after.Key, limit)
 	return list, err
 }
 

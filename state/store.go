@@ -78,7 +78,7 @@ WHERE scope = ? AND owner = ? AND state_key = ? AND id = ? AND changes = ? ` + w
 	sqlDelete = `DELETE FROM state_values WHERE scope = ? AND owner = ? AND state_key = ?`
 	sqlPage   = `SELECT ` + columns + ` FROM state_values WHERE scope = ?`
 	sqlFind   = `SELECT owner, state_key FROM state_values WHERE scope = ? AND state_key >= ? AND state_key < ?
-	ORDER BY state_key, owner LIMIT ?`
+	ORDER BY state_key, owner LIMIT ` + paging.BoundLimit
 )
 
 // Get returns a value. A missing one is ErrNotFound.
@@ -222,7 +222,7 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Item], err err
 		}
 	}
 	items := txn.Each(rx.Store(), func(r *row) (Item, error) { return r.item(), nil },
-		query+` ORDER BY owner, state_key LIMIT ?`, append(args, room.Items+1)...)
+		query+` ORDER BY owner, state_key LIMIT `+paging.BoundLimit, append(args, room.Items+1)...)
 	return stores.FillPage(room, items,
 		func(i *Item) int { return 100 + len(i.Owner) + len(i.Key) + len(i.Value) },
 		func(i *Item) string { return rx.Store().Cursor(listName, []int64{scope}, i.Owner, i.Key) })

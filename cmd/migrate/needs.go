@@ -179,7 +179,7 @@ type cancelAnswer struct {
 func (a *app) cancelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel RUN [--why WORDS]",
-		Short: "End a run, whoever holds it",
+		Short: "End a run, even one that is held",
 		Long: `cancel ends a run. Its holder can write nothing more to it, and nobody can take it up again. A run
 that was cancelled stays as it is; one that was completed is refused.`,
 	}

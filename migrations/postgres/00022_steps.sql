@@ -30,6 +30,7 @@ CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHE
 ALTER TABLE runs ADD COLUMN epoch BIGINT;
 ALTER TABLE runs ADD COLUMN ready_at BIGINT;
 CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX runs_failed ON runs (scope, ended_at DESC, key DESC) WHERE status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up');
 ALTER TABLE live_runs ADD COLUMN epoch BIGINT;
 
 UPDATE runs SET epoch = l.epoch FROM leases AS l WHERE l.scope = runs.scope AND l.kind = 'run' AND l.name = runs.key::text COLLATE "C";
@@ -37,6 +38,7 @@ UPDATE live_runs SET epoch = l.epoch FROM leases AS l WHERE l.scope = live_runs.
 
 -- +goose Down
 ALTER TABLE live_runs DROP COLUMN epoch;
+DROP INDEX runs_failed;
 DROP INDEX runs_ready;
 ALTER TABLE runs DROP COLUMN ready_at;
 ALTER TABLE runs DROP COLUMN epoch;

@@ -38,6 +38,8 @@ ALTER TABLE runs ADD COLUMN epoch INTEGER; -- of the lease under which the run i
 ALTER TABLE runs ADD COLUMN ready_at INTEGER; -- Unix nanoseconds from which on a worker may take the run: it was submitted, answered or given back; NULL: it waits for a person, or is not for workers. Ignored once the run has ended
 -- What a worker takes next.
 CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
+-- The runs that did not achieve their intent.
+CREATE INDEX runs_failed ON runs (scope, ended_at DESC, key DESC) WHERE status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up');
 ALTER TABLE live_runs ADD COLUMN epoch INTEGER; -- of the lease under which the live run is written, which may be that of its trace; NULL: none since the last write
 
 -- The leases of programs from before this step.
@@ -48,6 +50,7 @@ WHERE key IN (SELECT CAST(name AS INTEGER) FROM leases WHERE kind = 'live run');
 
 -- +goose Down
 ALTER TABLE live_runs DROP COLUMN epoch;
+DROP INDEX runs_failed;
 DROP INDEX runs_ready;
 ALTER TABLE runs DROP COLUMN ready_at;
 ALTER TABLE runs DROP COLUMN epoch;

@@ -15,7 +15,7 @@ CREATE TABLE state_values (
     UNIQUE (scope, owner, state_key)
 ) STRICT;
 -- +goose StatementEnd
--- Values by the beginning of their key, whoever owns them.
+-- Values of any owner by the beginning of their key.
 CREATE INDEX state_values_by_key ON state_values (scope, state_key, owner);
 -- Retention.
 CREATE INDEX state_values_by_age ON state_values (scope, updated_at, id);

@@ -720,6 +720,8 @@ CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHE
 
 CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 
+CREATE INDEX runs_failed ON runs (scope, ended_at DESC, key DESC) WHERE status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up');
+
 CREATE TABLE usage_runs (
     id          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
     scope       INTEGER NOT NULL,                           -- number of the run's scope, as in scopes
