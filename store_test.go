@@ -533,6 +533,9 @@ func TestChild_HasAParent(t *testing.T) {
 	if child.Ref() != (selvedge.Ref{AgentID: "b", RunID: "c"}) {
 		t.Errorf("the child is %v", child.Ref())
 	}
+	if cost, err := s.Cost(ctx, r.Ref()); err != nil || cost.Runs != 2 {
+		t.Errorf("%d runs in the tree, %v", cost.Runs, err)
+	}
 	_, err = r.Child("b", "r", selvedge.Start{})
 	is(t, err, db.ErrInvalid)
 }
