@@ -1,5 +1,7 @@
--- What models used, as data: a row for each record that counts tokens or money, written with it.
+-- Usage: what models used, with a row for each record that counts tokens or money.
+
 -- +goose Up
+-- The runs whose records count, with what names them after both trace and live run are gone.
 -- +goose StatementBegin
 CREATE TABLE usage_runs (
     id          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
