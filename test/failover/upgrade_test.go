@@ -239,9 +239,10 @@ func TestPostgresUpgrade_ExcludedProgramsAreFenced(t *testing.T) {
 	}
 }
 
-// cutsAll ends all connections but those of an upgrade.
+// cutsAll ends all connections to its database but those of an upgrade.
 func (s *storm) cutsAll() {
 	dbtest.PostgresExec(s.t, s.address, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_locks
-WHERE locktype = 'advisory' AND objsubid = 2 AND objid::bigint / 2 = %d AND pid <> pg_backend_pid()`,
+WHERE locktype = 'advisory' AND objsubid = 2 AND objid::bigint / 2 = %d AND pid <> pg_backend_pid()
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
 		maintenance.SchemaVersion()))
 }
