@@ -327,28 +327,39 @@ func (open lists[R, F, G, T]) torn(t *testing.T, at place) {
 			return err
 		})
 	}
-	done := make(chan error, 1)
+	met, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		var err error
-		for i := 0; i < rounds && err == nil; i++ {
-			err = round()
+		for {
+			if err := round(); err != nil {
+				done <- err
+				return
+			}
+			select {
+			case <-met:
+				done <- nil
+				return
+			default:
+			}
 		}
-		done <- err
 	}()
 	var filter F
-	for {
+	for pages := 0; pages < rounds; {
 		page, err := s.Page(t.Context(), filter, db.At{})
 		must(t, err)
-		if n := len(page.Items); n != 0 && n != together {
-			t.Errorf("a page has %d of %d things that come and go together", n, together)
+		if len(page.Items) == 0 {
+			select {
+			case err := <-done:
+				t.Fatal(err)
+			default:
+				continue
+			}
 		}
-		select {
-		case err := <-done:
-			must(t, err)
-			return
-		default:
+		if pages++; len(page.Items) != together {
+			t.Errorf("a page has %d of %d things that come and go together", len(page.Items), together)
 		}
 	}
+	close(met)
+	must(t, <-done)
 }
 
 func (open lists[R, F, G, T]) looped(t *testing.T, at place) {
