@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Rows that are queued one by one go to the server as one statement, with an array for each
@@ -17,10 +18,14 @@ const fewestFolded = 8
 
 // A plainInsert inserts one row of given values, as rebind writes it. A computed value might
 // depend on the row before it.
-var plainInsert = regexp.MustCompile(
-	`^\s*(INSERT INTO \S+ \([^()]*\))\s+VALUES \((\$\d+(?:,\s*(?:\$\d+|\d+))*)\)\s*$`)
+var plainInsert = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`^\s*(INSERT INTO \S+ \([^()]*\))\s+VALUES \((\$\d+(?:,\s*(?:\$\d+|\d+))*)\)\s*$`)
+})
 
-var parameter = regexp.MustCompile(`\$(\d+)`)
+var parameter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$(\d+)`)
+})
 
 // arrays are the array types whose elements are encoded as encode does single values.
 var arrays = map[uint32]string{
@@ -31,7 +36,7 @@ var arrays = map[uint32]string{
 // folded returns the statement that inserts many rows for one that inserts one row; "" if there
 // is none.
 func folded(text string, params []uint32) string {
-	parts := plainInsert.FindStringSubmatch(text)
+	parts := plainInsert().FindStringSubmatch(text)
 	if parts == nil {
 		return ""
 	}
@@ -43,7 +48,7 @@ func folded(text string, params []uint32) string {
 		all = append(all, "$"+strconv.Itoa(i+1)+"::"+arrays[oid])
 		names = append(names, "p"+strconv.Itoa(i+1))
 	}
-	return parts[1] + " SELECT " + parameter.ReplaceAllString(parts[2], "u.p$1") +
+	return parts[1] + " SELECT " + parameter().ReplaceAllString(parts[2], "u.p$1") +
 		" FROM unnest(" + strings.Join(all, ", ") + ") AS u (" + strings.Join(names, ", ") + ")"
 }
 

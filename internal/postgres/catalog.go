@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -34,7 +35,9 @@ func (e *Engine) Catalog(relation string) string {
 
 // absent finds the last part of the name in a message about one that isn't there: it is in quotes
 // or behind a dot, in every language.
-var absent = regexp.MustCompile(`["«»„“](?:\w+\.)?(\w+)["«»”“]|\w+\.(\w+)`)
+var absent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`["«»„“](?:\w+\.)?(\w+)["«»”“]|\w+\.(\w+)`)
+})
 
 // blame returns what the server finds wrong with a statement.
 func blame(err error) (s engine.Statement) {
@@ -43,7 +46,7 @@ func blame(err error) (s engine.Statement) {
 		return s
 	}
 	name := func() string {
-		if named := absent.FindStringSubmatch(e.Message); named != nil {
+		if named := absent().FindStringSubmatch(e.Message); named != nil {
 			return named[1] + named[2]
 		}
 		return ""

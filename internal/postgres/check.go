@@ -60,7 +60,7 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	if err != nil {
 		return err
 	}
-	last := ladder.Last()
+	last := ladder().Last()
 	switch {
 	case have.Schema == 0:
 		said("the tables that say which schema the database has are missing")
@@ -68,7 +68,7 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	case have.Schema > last.Version:
 		return nil // additions or changes are a newer program's
 	}
-	if at := ladder.Step(have.Schema); at.Version != have.Schema ||
+	if at := ladder().Step(have.Schema); at.Version != have.Schema ||
 		(have.MinReader != at.MinReader && !have.ShutToReaders()) ||
 		(have.MinWriter != at.MinWriter && !have.Shut()) {
 		said("the database has schema %d, for readers from %d and writers from %d on; there is no such schema",
@@ -132,7 +132,7 @@ func (e *Engine) Repair(ctx context.Context) (done []string, err error) {
 		if err := dropViews(ctx, s); err != nil {
 			return err
 		}
-		if _, err := s.wire.simple(ctx, ladder.Views); err != nil {
+		if _, err := s.wire.simple(ctx, ladder().Views); err != nil {
 			return err
 		}
 		after, err := viewsOf(s)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // mostLimits is how many numbers of rows a statement is prepared for.
@@ -26,10 +27,12 @@ type limit struct {
 }
 
 // boundLimit is how db.BoundLimit arrives here.
-var boundLimit = regexp.MustCompile(`LIMIT (CAST\(\$([0-9]+) AS BIGINT\))$`)
+var boundLimit = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`LIMIT (CAST\(\$([0-9]+) AS BIGINT\))$`)
+})
 
 func (l *limit) find(text string) {
-	if m := boundLimit.FindStringSubmatchIndex(text); m != nil {
+	if m := boundLimit().FindStringSubmatchIndex(text); m != nil {
 		l.text, l.at = text, [2]int{m[2], m[3]}
 		l.number, _ = strconv.Atoi(text[m[4]:m[5]])
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -59,8 +60,10 @@ func readVersions(get engine.Get) (engine.Versions, error) {
 	return v, err
 }
 
-// ladder is this program's.
-var ladder = engine.Ladder{Steps: migrations.Steps, Views: migrations.PostgresViews(), What: "database"}
+// ladder returns this program's.
+var ladder = sync.OnceValue(func() *engine.Ladder {
+	return &engine.Ladder{Steps: migrations.Steps, Views: migrations.PostgresViews(), What: "database"}
+})
 
 // prepare examines the server's schema, and migrates it to this program's schema if that is
 // wanted.
@@ -103,18 +106,18 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		return engine.MovedTo(s.get)
 	case e.config.ReadOnly:
 		e.generation = uint64(have.Generation)
-		return ladder.MayRead(have, e.config.AnySchema)
+		return ladder().MayRead(have, e.config.AnySchema)
 	}
-	if have.Shut() && !(e.config.Mover && have.Schema <= ladder.Last().Version) {
+	if have.Shut() && !(e.config.Mover && have.Schema <= ladder().Last().Version) {
 		return engine.MovedTo(s.get)
 	}
-	if err := ladder.MayWrite(have); err != nil && !have.Shut() {
+	if err := ladder().MayWrite(have); err != nil && !have.Shut() {
 		return err
 	}
-	if !have.Shut() && !ladder.Current(have, e.config.SchemaVersion) {
+	if !have.Shut() && !ladder().Current(have, e.config.SchemaVersion) {
 		if e.config.KeepSchema && have.Schema > 0 {
-			if have.Schema < ladder.Step(e.config.SchemaVersion).Version {
-				return ladder.TooOld(have)
+			if have.Schema < ladder().Step(e.config.SchemaVersion).Version {
+				return ladder().TooOld(have)
 			}
 		} else if have, err = e.migrate(ctx, s); err != nil {
 			return err
@@ -157,10 +160,10 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	if have, err = readVersions(s.get); err != nil {
 		return have, err
 	}
-	if err := ladder.MayWrite(have); err != nil || ladder.Current(have, e.config.SchemaVersion) {
+	if err := ladder().MayWrite(have); err != nil || ladder().Current(have, e.config.SchemaVersion) {
 		return have, err // another program was faster
 	}
-	from, to := have.Schema, ladder.Step(e.config.SchemaVersion)
+	from, to := have.Schema, ladder().Step(e.config.SchemaVersion)
 	excludes := from > 0 && (to.MinWriter > have.MinWriter || to.MinReader > have.MinReader)
 	err = e.upgrade(ctx, s, excludes, to, func(patience time.Duration) error {
 		return e.climbOnce(ctx, s, have, patience)
@@ -236,7 +239,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
 			return err
 		}
 	}
-	target := ladder.Step(e.config.SchemaVersion).Version
+	target := ladder().Step(e.config.SchemaVersion).Version
 	pool := engine.PoolOf(nested{s.wire})
 	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.Postgres())
 	if err == nil {
@@ -251,21 +254,21 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
 			"migrations/postgres", engine.ErrUnsupported, target))
 	}
 	views := ""
-	if target == ladder.Last().Version {
-		if _, err := s.wire.simple(ctx, ladder.Views); err != nil {
+	if target == ladder().Last().Version {
+		if _, err := s.wire.simple(ctx, ladder().Views); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
 		if err := s.get(&views, sqlViews); err != nil {
 			return err
 		}
 	}
-	at := ladder.Step(target)
+	at := ladder().Step(target)
 	if have.Schema > 0 && at.MinWriter > have.MinWriter {
 		if err := fence(ctx, s, at); err != nil {
 			return err
 		}
 	}
-	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, ladder.ViewsDigest(target), views)
+	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, ladder().ViewsDigest(target), views)
 	return err
 }
 

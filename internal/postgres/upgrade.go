@@ -75,7 +75,7 @@ const (
 
 // register returns what registers a session of the handle.
 func (e *Engine) register() string {
-	known := ladder.Last().Version
+	known := ladder().Last().Version
 	number := 2 * known
 	if e.config.ReadOnly {
 		number++
