@@ -108,8 +108,9 @@ torture: ## kill, fail and cut the power at every system call of every public wr
 
 # What the race detector would only slow down: replays, of falsified answers too, faults that the conformance
 # suite must notice, and commands that make one call after another; what measures memory or room on a disk; what
-# reads a whole damaged file again and again; what only starts, kills or traces other processes, which are their
-# own race. Of the scripts, those that follow, report progress, import, migrate and move run with it.
+# reads a whole damaged file again and again, or only sources and pages; what only starts, kills or traces other
+# processes, which are their own race. Of the scripts, those that follow, report progress, import, migrate and
+# move run with it.
 NO_RACE := ^Test(Transcripts|Trees|RandomTrees|TheJudge|Judge_|Image_|TheDemo|TheProgramInTheREADME)
 NO_RACE := $(NO_RACE)|^Test(EveryCommand|Pages_SQLite3|StorePages_|Check_EveryImportedTree)
 NO_RACE := $(NO_RACE)|^Test(EveryFaultIsNoticed|Foreign_EveryStep|MemoryStaysFlat|Import_LineOf64MB)
@@ -117,6 +118,9 @@ NO_RACE := $(NO_RACE)|^Test(ALineThatIsTooLong|APageOfATraceIsWeighed|WhatADelet
 NO_RACE := $(NO_RACE)|^TestRoot(FullDisk_EmptiedByDeleting|FullDisk_HasAWayOut|GiveBack_)
 NO_RACE := $(NO_RACE)|^Test(AFlippedBit|NoStatementGoes|Salvage|EightProcessesOpen|Import_KilledAnywhere)
 NO_RACE := $(NO_RACE)|^Test(AGrowingFile|AnswersHaveTheDocumented)|^Test.*Falsified
+NO_RACE := $(NO_RACE)|^Test(EveryChangedCell|AMoveNoticesEveryCell|ADamagedImport|Upgrade_TwentyInstances)
+NO_RACE := $(NO_RACE)|^Test(Open_ForeignWAL|Constants_|Functions_EachHasARow|WhatPagesAndComments|Quick_)
+NO_RACE := $(NO_RACE)|^Test(NoPublicNameIs|PackagesImport|CommentsFollow|AFailedSyncOfTheFolder)
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health)$$
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 
