@@ -68,14 +68,17 @@ const (
 		AND entity_id = c.run_id AND decided_at IS NULL)`
 	// A call that claims, removes a claim, or decides against one, locks or changes the rows of the
 	// run.
-	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
-	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
+	sqlLockRun    = `SELECT id FROM checkpoints WHERE ` + ofRun + ` ORDER BY id`
+	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`
 	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes,
 	c.checksum, c.problem, d.document,
-    (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
+    (SELECT id FROM checkpoints WHERE ` + sameRun + ` AND state = 'claimed') AS older,
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
-WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
+WHERE ` + ofRun + ` AND state = 'paused'`
+	// sameRun selects the rows of the run of row c.
+	sameRun = `scope = c.scope AND run_id = c.run_id
+	AND coalesce(agent_id, '') = coalesce(c.agent_id, '')`
 	sqlStillPaused = `SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`
 	// A claim changes the state, in a row that does not hold the document. Two rows in one state
 	// violate UNIQUE. A row that was added after the lock is not locked: it is claimed only if it is
@@ -137,12 +140,14 @@ func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok 
 // claim claims the waiting run, if there is one. If the run was changed meanwhile, ok is true and c
 // is nil.
 func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
-	if err := tx.Store().Lock(sqlLockRun, scope, runID); err != nil {
+	if err := tx.Store().Lock(sqlLockRun, s.key(scope, runID)...); err != nil {
 		return nil, false, err
 	}
 	var found paused
-	if ok, err = tx.Find(&found, findPaused(tx), scope, runID); err != nil || !ok {
+	if ok, err = tx.Find(&found, findPaused(tx), s.key(scope, runID)...); err != nil {
 		return nil, false, err
+	} else if !ok {
+		return nil, false, s.otherAgent(&tx.Rx, scope, runID)
 	}
 	if err := found.refusal(); err != nil {
 		return nil, true, corrupt(err)
@@ -197,6 +202,7 @@ func (c *Claim) handle(rx *db.Rx, lease txn.LeaseColumns) *Claim {
 type claimed struct {
 	ID          int64   `db:"id"`
 	RunID       string  `db:"run_id"`
+	AgentID     string  `db:"agent"` // "": none was named
 	Epoch       *int64  `db:"epoch"` // NULL: it was imported
 	ClaimedAt   int64   `db:"claimed_at"`
 	Problem     *string `db:"problem"`
@@ -205,11 +211,11 @@ type claimed struct {
 }
 
 const (
-	sqlClaims = `SELECT id, run_id, epoch, claimed_at, problem, ` + txn.LeaseColumnNames + `,
-    EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id
-    AND p.state = 'paused') AS paused_again
+	sqlClaims = `SELECT id, run_id, coalesce(agent_id, '') AS agent, epoch, claimed_at, problem,
+	` + txn.LeaseColumnNames + `,
+    EXISTS (SELECT 1 FROM checkpoints WHERE ` + sameRun + ` AND state = 'paused') AS paused_again
 FROM checkpoints AS c WHERE state = 'claimed'`
-	sqlClaimOf = sqlClaims + ` AND scope = ? AND run_id = ?`
+	sqlClaimOf = sqlClaims + ` AND ` + ofRun
 
 	// asJudged matches only the claim that was examined: neither a later one nor one that was renewed
 	// since.
@@ -242,7 +248,7 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
 	holds := false
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
-		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
+		ok, err := rx.Find(&row, sqlClaimOf, c.store.key(scope, c.runID)...)
 		if clock(); err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
 			holds, err = rx.Store().HoldsLease(row.LeaseColumns)
 		}
@@ -255,7 +261,9 @@ func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claime
 }
 
 func (c *Claim) lock(tx *db.Tx, lock func(query string, args ...any) error) error {
-	return c.store.inScope(&tx.Rx, func(scope int64) error { return lock(sqlHoldClaim, scope, c.runID) })
+	return c.store.inScope(&tx.Rx, func(scope int64) error {
+		return lock(sqlHoldClaim, c.store.key(scope, c.runID)...)
+	})
 }
 
 func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
@@ -272,7 +280,7 @@ func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
 // renew the claim any more, so one that was reported over stays over.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
-		return tx.Store().Lock(sqlLockRun, scope, c.runID)
+		return tx.Store().Lock(sqlLockRun, c.store.key(scope, c.runID)...)
 	})
 	var row claimed
 	if err == nil {
@@ -350,7 +358,7 @@ func (s *Store) ReattachTx(rx *db.Rx, runID string, epoch int64) (*Claim, error)
 const sqlDocument = `SELECT document FROM checkpoint_documents WHERE checkpoint = ?`
 
 const (
-	sqlFindClaim   = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
+	sqlFindClaim   = `SELECT id, owner_id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`
 	sqlProcess     = `SELECT pid || ' (' || program || ')' FROM owners WHERE id = ?`
 	sqlRemoveClaim = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed'`
 )
@@ -362,8 +370,10 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 			ID    int64  `db:"id"`
 			Owner *int64 `db:"owner_id"`
 		}
-		if ok, err := tx.Store().FindLocked(&found, sqlFindClaim, scope, runID); err != nil || !ok {
+		if ok, err := tx.Store().FindLocked(&found, sqlFindClaim, s.key(scope, runID)...); err != nil {
 			return err
+		} else if !ok {
+			return s.otherAgent(&tx.Rx, scope, runID)
 		}
 		if found.Owner != nil {
 			own, err := tx.Store().Owns(*found.Owner)

@@ -15,6 +15,9 @@
 // one, and claiming it ends the older claim for good. To rule that out, save and complete in one
 // transaction, with [Store.SaveTx] and [Claim.CompleteTx].
 //
+// Two agents may have a run of the same id if each names itself with Options.Agent. Without one, a call
+// by an id that only named agents have is [db.ErrConflict].
+//
 // # Caveats
 //
 // Exactly once is about the claim, not about what the resumed run does: a process that dies after

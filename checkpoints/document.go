@@ -1,11 +1,13 @@
 package checkpoints
 
 import (
+	"cmp"
 	"context"
 
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -32,7 +34,7 @@ func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
 // is the run's name in this store, even if the document has another. An unreadable document is
 // ErrInvalid.
 func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte) error {
-	r, err := readable(runID, document)
+	r, err := s.readable(runID, document)
 	if err == nil {
 		err = s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) })
 	}
@@ -41,7 +43,7 @@ func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte)
 
 // SaveDocumentTx is SaveDocument inside a transaction.
 func (s *Store) SaveDocumentTx(tx *db.Tx, runID string, document []byte) error {
-	r, err := readable(runID, document)
+	r, err := s.readable(runID, document)
 	if err == nil {
 		err = s.put(tx, r, document)
 	}
@@ -49,11 +51,12 @@ func (s *Store) SaveDocumentTx(tx *db.Tx, runID string, document []byte) error {
 }
 
 // readable returns the row of a document, or an error if it can't be read.
-func readable(runID string, document []byte) (row, error) {
-	if err := checkID(runID); err != nil {
+func (s *Store) readable(runID string, document []byte) (row, error) {
+	if err := cmp.Or(checkID(runID), txn.CheckID("agent", s.agent)); err != nil {
 		return row{}, err
 	}
 	r := rowOf(runID, document)
+	r.AgentID = said(s.agent)
 	if r.Problem != nil {
 		return r, invalid(&codec.Error{Reason: *r.Problem})
 	}
@@ -69,7 +72,10 @@ func (s *Store) put(tx *db.Tx, r row, document []byte) error {
 		return err
 	}
 	r.State, r.SavedAt = Paused, db.Nanos(tx.Now())
-	_, err = r.put(tx, scope, document)
+	put, err := r.put(tx, scope, document)
+	if err == nil && !put {
+		err = s.otherAgent(&tx.Rx, scope, r.RunID)
+	}
 	return err
 }
 
@@ -97,9 +103,10 @@ func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte
 func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok bool, err error) {
 	err = s.look(rx, opLoad, runID, func(scope int64) error {
 		var found stored
-		if there, err := rx.Find(&found, sqlStored, scope, runID, Paused); err != nil ||
-			!there {
+		if there, err := rx.Find(&found, sqlStored, append(s.key(scope, runID), Paused)...); err != nil {
 			return err
+		} else if !there {
+			return s.otherAgent(rx, scope, runID)
 		}
 		if refused := found.refusal(); refused != nil {
 			return corrupt(refused)
@@ -114,21 +121,21 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 // is unreadable. A Ref without a state means the waiting checkpoint if there is one, else the
 // claimed one. A missing checkpoint is ErrNotFound.
 func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
+	s = s.as(ref.AgentID)
 	err = s.find(rx, opLoad, ref.RunID, func(scope int64) (bool, error) {
 		inState, err := ref.State.condition()
 		if err != nil {
 			return false, err
 		}
-		return rx.Find(&document, sqlDocumentOf+inState+sqlWaitingFirst, scope, ref.RunID)
+		return rx.Find(&document, sqlDocumentOf+inState+sqlWaitingFirst, s.key(scope, ref.RunID)...)
 	})
 	return document, err
 }
 
 const (
 	sqlDocumentOf = `SELECT d.document FROM checkpoints AS c
-	JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.scope = ? AND c.run_id = ?`
-	sqlRemove = `DELETE FROM checkpoints AS c WHERE scope = ? AND run_id = ?
-	AND state IN ('paused', 'claimed')`
+	JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE ` + ofRun
+	sqlRemove = `DELETE FROM checkpoints AS c WHERE ` + ofRun + ` AND state IN ('paused', 'claimed')`
 )
 
 // Delete removes a checkpoint, claimed or not; its claim is lost. Without a state in ref, it
@@ -139,12 +146,13 @@ func (s *Store) Delete(ctx context.Context, ref Ref) error {
 
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
+	s = s.as(ref.AgentID)
 	return s.find(&tx.Rx, opDelete, ref.RunID, func(scope int64) (bool, error) {
 		inState, err := ref.State.condition()
 		if err != nil {
 			return false, err
 		}
-		n, err := tx.Exec(sqlRemove+inState, scope, ref.RunID)
+		n, err := tx.Exec(sqlRemove+inState, s.key(scope, ref.RunID)...)
 		return n > 0, err
 	})
 }

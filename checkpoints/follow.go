@@ -10,8 +10,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Followed is what a follower of checkpoints receives, by run: a checkpoint after it was saved,
-// claimed or released, then its new state if that changed, or the report that it is gone.
+// A Followed is what a follower of checkpoints receives, by the id of the run: a checkpoint after it
+// was saved, claimed or released, then its new state if that changed, or the report that it is gone.
 type Followed = db.Followed[string, Summary]
 
 const opFollow = "follow checkpoints"
@@ -50,7 +50,8 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlHeads, []any{string(f.State)}, "")
+	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlHeads,
+		[]any{string(f.State), s.agent}, "")
 }
 
 // CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one after
@@ -76,6 +77,7 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string
 
 // placeOf returns the place in a checkpoint's stream that a cursor points at; "" is the beginning.
 func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err error) {
+	s = s.as(ref.AgentID)
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
 			return at, failed(opFollow, ref.RunID, err)
@@ -88,9 +90,12 @@ func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err
 			return err
 		}
 		if cursor == "" {
-			found, err = rx.Find(&at.Key, sqlKeyOf+inState+sqlWaitingFirst, scope, ref.RunID)
+			found, err = rx.Find(&at.Key, sqlKeyOf+inState+sqlWaitingFirst, s.key(scope, ref.RunID)...)
 		} else {
-			found, err = rx.Find(&at.Key, sqlIsOf, at.Key, scope, ref.RunID)
+			found, err = rx.Find(&at.Key, sqlIsOf, append(s.key(scope, ref.RunID), at.Key)...)
+		}
+		if err == nil && !found && cursor == "" {
+			err = s.otherAgent(rx, scope, ref.RunID)
 		}
 		return err
 	})
@@ -111,13 +116,13 @@ func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err
 func errGone() error { return txn.CursorExpired("the checkpoint was completed or removed") }
 
 const (
-	sqlKeyOf        = `SELECT c.id FROM checkpoints AS c WHERE c.scope = ? AND c.run_id = ?`
+	sqlKeyOf        = `SELECT c.id FROM checkpoints AS c WHERE ` + ofRun
 	sqlWaitingFirst = ` ORDER BY c.state DESC LIMIT 1`
-	sqlIsOf         = `SELECT id FROM checkpoints WHERE id = ? AND scope = ? AND run_id = ?`
+	sqlIsOf         = `SELECT id FROM checkpoints WHERE ` + ofRun + ` AND id = ?`
 	sqlRowEnd       = `SELECT id AS key, changes AS seen, state AS status FROM checkpoints WHERE id = ?`
 	sqlByKey        = sqlSummary + `WHERE c.id = ?`
 	sqlHeads        = `SELECT id AS key, run_id AS of, changes AS seen, state AS status,
-		CASE WHEN ? IN ('', state) THEN 0 ELSE 1 END AS out FROM checkpoints
+		CASE WHEN ? IN ('', state) AND ` + ofAgent + ` THEN 0 ELSE 1 END AS out FROM checkpoints
 		WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
 

@@ -30,9 +30,10 @@ type Decision struct {
 
 // A Past is a claim that has ended. It stays in the history until [Store.Prune] removes it.
 type Past struct {
-	ID     int64 // number of the entry; grows
-	RunID  string
-	Ending Ending
+	ID      int64 // number of the entry; grows
+	RunID   string
+	AgentID string // agent that the run belongs to; "" if none was named
+	Ending  Ending
 	Decision
 	// PausedStageID, Prompt and PausedAt are from the document; empty if it could not be read.
 	PausedStageID string
@@ -47,7 +48,7 @@ type Past struct {
 
 // A HistoryFilter selects a part of the history. The zero value selects all of it.
 type HistoryFilter struct {
-	RunID string // "" means every run
+	RunID string // "" means every run; otherwise those of the id, of all agents that the store has
 }
 
 const (
@@ -67,9 +68,9 @@ func (s *Store) History(ctx context.Context, f HistoryFilter) iter.Seq2[Past, er
 }
 
 const (
-	sqlHistory = `SELECT id, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at,
+	sqlHistory = `SELECT id, run_id, agent_id, ending, decision, decided_by, paused_stage_id, prompt, created_at,
 	created_at_text, claimed_at, completed_at, epoch, owner_pid, owner_program
-FROM checkpoint_history WHERE scope = ?`
+FROM checkpoint_history WHERE scope = ? AND ` + ofAgent
 	sqlHistoryOrder = ` ORDER BY completed_at DESC, id DESC LIMIT ?`
 	sqlHistoryOfRun = ` AND run_id = ?`
 	sqlHistoryAfter = ` AND (completed_at, id) < (?, ?)`
@@ -94,7 +95,7 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 				return txn.NotThisCursor(at.After)
 			}
 		}
-		query, args, behind := sqlHistory, []any{scope}, []any{place[1], place[2]}
+		query, args, behind := sqlHistory, []any{scope, s.agent}, []any{place[1], place[2]}
 		after, order := sqlHistoryAfter, sqlHistoryOrder
 		if f.RunID != "" {
 			query, args, behind = query+sqlHistoryOfRun, append(args, f.RunID), behind[1:]
@@ -137,7 +138,7 @@ type pastClaim struct {
 
 func (r *pastRow) past() (Past, error) {
 	return Past{
-		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending),
+		ID: r.ID, RunID: r.RunID, AgentID: deref(r.AgentID), Ending: Ending(r.Ending),
 		Decision:      Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
 		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: r.created(),
 		ClaimedAt: db.Time(r.ClaimedAt), CompletedAt: db.Time(r.CompletedAt), Epoch: deref(r.Epoch),
@@ -146,14 +147,14 @@ func (r *pastRow) past() (Past, error) {
 }
 
 const (
-	sqlPastClaim = `SELECT scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size,
-	claimed_at, epoch, (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid,
+	sqlPastClaim = `SELECT scope, run_id, agent_id, paused_stage_id, prompt, created_at, created_at_text,
+	saved_at, size, claimed_at, epoch, (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid,
 	(SELECT program FROM owners AS o WHERE o.id = c.owner_id) AS owner_program
 FROM checkpoints AS c WHERE id = ? AND state = 'claimed'`
 	sqlKeep = `INSERT INTO checkpoint_history (scope, run_id, ending, decision, decided_by, paused_stage_id,
 	prompt, created_at, created_at_text, saved_at, size,
-	claimed_at, completed_at, epoch, owner_pid, owner_program, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	claimed_at, completed_at, epoch, owner_pid, owner_program, agent_id, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // end removes the row of a claim with the statement remove, and adds the claim to the history. ok
@@ -169,7 +170,7 @@ func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...
 	columns := []any{
 		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), c.PausedStageID, c.Prompt,
 		c.CreatedAt, c.CreatedAtText, c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), c.Epoch,
-		c.OwnerPid, c.OwnerProgram,
+		c.OwnerPid, c.OwnerProgram, c.AgentID,
 	}
 	_, err = tx.Exec(sqlKeep, append(columns, txn.Checksum(columns...))...)
 	return true, err

@@ -99,8 +99,11 @@ func (kind) Forms(path string) []string {
 func (kind) Once() bool { return true }
 
 func (kind) Path(e tree.Entity) (path, problem string) {
-	path = e.ID + extensions[State(e.Group)]
+	state, agent, named := strings.Cut(e.Group, " ")
+	path = e.ID + extensions[State(state)]
 	switch {
+	case named:
+		return path, fmt.Sprintf("another agent than %q has a run of that id", agent)
 	case strings.Contains(e.ID, "/"):
 		return path, "its id can't be a file name"
 	case len(path) > tree.MaxName:
@@ -110,7 +113,11 @@ func (kind) Path(e tree.Entity) (path, problem string) {
 }
 
 func (kind) Title(e tree.Entity) string {
-	return fmt.Sprintf("the %s checkpoint of run %q", e.Group, e.ID)
+	state, agent, named := strings.Cut(e.Group, " ")
+	if named {
+		return fmt.Sprintf("the %s checkpoint of run %q of agent %q", state, e.ID, agent)
+	}
+	return fmt.Sprintf("the %s checkpoint of run %q", state, e.ID)
 }
 
 func (kind) Unlisted(path string) string {

@@ -1,11 +1,16 @@
 package checkpoints
 
 import (
+	"errors"
+	"fmt"
+
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
-// A table is the documents of one scope, as an import and an export need them. The number of a
+// A table is the documents of one scope, as an import and an export need them. The old program knows no
+// agents: a run is that of the first agent by name, and the group of another's is its state and the
+// agent. The number of a
 // document is twice the id of its row, plus 1 if it is claimed: a claim or a recovery changes the
 // number.
 type table struct{ scope string }
@@ -25,15 +30,18 @@ func partsOfNumber(n int64) (id int64, state string) {
 }
 
 const (
-	sqlFindRow = `SELECT 2 * id + CASE state WHEN 'claimed' THEN 1 ELSE 0 END FROM checkpoints
-		WHERE scope = ? AND run_id = ? AND state = ?`
+	sqlGroup = `c.state || CASE WHEN coalesce(c.agent_id, '') = (SELECT min(coalesce(f.agent_id, ''))
+		FROM checkpoints AS f WHERE f.scope = c.scope AND f.run_id = c.run_id) THEN '' ELSE ' ' || c.agent_id END`
+	sqlFindRow = `SELECT 2 * id + CASE state WHEN 'claimed' THEN 1 ELSE 0 END FROM checkpoints AS c
+		WHERE scope = ? AND run_id = ? AND ` + sqlGroup + ` = ?`
 	sqlTextOf = `SELECT d.document FROM checkpoints AS c
 		JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
 	// epoch: for claims from before changes were counted
 	sqlUntouched = `SELECT changes = 1 AND epoch IS NULL FROM checkpoints WHERE id = ? AND state = ?`
 	sqlRemoveRow = `DELETE FROM checkpoints WHERE id = ? AND state = ?`
-	sqlRunsAfter = `SELECT state AS entity_group, run_id AS entity_id FROM checkpoints
-		WHERE scope = ? AND (run_id, state) > (?, ?) ORDER BY run_id, state LIMIT ?`
+	sqlRunsAfter = `SELECT ` + sqlGroup + ` AS entity_group, run_id AS entity_id FROM checkpoints AS c
+		WHERE scope = ? AND run_id >= ? AND (run_id, ` + sqlGroup + `) > (?, ?)
+		ORDER BY run_id, entity_group LIMIT ?`
 )
 
 func (t table) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
@@ -59,6 +67,11 @@ func (t table) Put(tx *db.Tx, e tree.Entity, _ any, text []byte) (int64, error) 
 	}
 	scope, err := tx.Store().Scope(t.scope)
 	if err != nil {
+		return 0, err
+	}
+	if err := (&Store{}).otherAgent(&tx.Rx, scope, e.ID); errors.Is(err, db.ErrConflict) {
+		return 0, fmt.Errorf("%w: %w", db.ErrInvalid, err)
+	} else if err != nil {
 		return 0, err
 	}
 	r := rowOf(e.ID, text)
@@ -90,5 +103,5 @@ func (t table) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
 	if err != nil || !ok {
 		return err
 	}
-	return rx.Select(page, sqlRunsAfter, scope, after.ID, after.Group, tree.PageRows)
+	return rx.Select(page, sqlRunsAfter, scope, after.ID, after.ID, after.Group, tree.PageRows)
 }

@@ -16,7 +16,7 @@ func (kind) Tables() []tree.Table {
 			Clocks:  []string{"saved_at", "claimed_at"},
 			Marks: []string{
 				"state", "epoch", "claimed_at", "owner_id", "changes", "lease_ttl", "lease_until", "lease_boot_id",
-				"lease_time_ns", "lease_wall_until",
+				"lease_time_ns", "lease_wall_until", "agent_id",
 			},
 			Kind: func(row map[string]any) string {
 				if row["problem"] != nil {

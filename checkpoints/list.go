@@ -25,8 +25,9 @@ const (
 
 // A Summary is a checkpoint without its document.
 type Summary struct {
-	RunID string
-	State State
+	RunID   string
+	AgentID string // agent that the run belongs to; "" if none was named
+	State   State
 	// PausedStageID, Prompt and CreatedAt are from the document: the stage that the run waits at, the
 	// question to the person, and when the run paused. Empty if Problem is set.
 	PausedStageID string
@@ -44,8 +45,8 @@ type Summary struct {
 }
 
 // MarshalJSON writes the members that lists have: run_id, paused_stage_id, prompt, created_at, and
-// contested unless it is empty. paused_stage_id, prompt and created_at are null if the document
-// can't be read.
+// agent_id and contested unless they are empty. paused_stage_id, prompt and created_at are null if the
+// document can't be read.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	out := serdejson.AppendQuoted([]byte(`{"run_id":`), s.RunID)
 	if s.Problem != "" {
@@ -54,6 +55,9 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 		out = serdejson.AppendQuoted(append(out, `,"paused_stage_id":`...), s.PausedStageID)
 		out = serdejson.AppendQuoted(append(out, `,"prompt":`...), s.Prompt)
 		out = serdejson.AppendQuoted(append(out, `,"created_at":`...), chrono.Text(s.CreatedAt, s.createdAtText))
+	}
+	if s.AgentID != "" {
+		out = serdejson.AppendQuoted(append(out, `,"agent_id":`...), s.AgentID)
 	}
 	if s.Contested != "" {
 		out = serdejson.AppendQuoted(append(out, `,"contested":`...), s.Contested)
@@ -77,7 +81,9 @@ type Holder struct {
 
 // A Ref names a checkpoint: the run, and which of its two possible checkpoints.
 type Ref struct {
-	RunID string `db:"run_id"`
+	// AgentID is the agent that the run belongs to. "" is that of Options.Agent.
+	AgentID string `db:"agent"`
+	RunID   string `db:"run_id"`
 	// State selects the checkpoint. "" is the waiting one if there is one, else the claimed one; for
 	// Delete, both.
 	State State `db:"state"`
@@ -96,8 +102,8 @@ const (
 	listName = "checkpoints"
 )
 
-// Page returns a page of the checkpoints that pass the filter, in the order of run ids; a run's
-// claimed checkpoint comes before its waiting one.
+// Page returns a page of the checkpoints that pass the filter, in the order of run ids and
+// agents; a run's claimed checkpoint comes before its waiting one.
 func (s *Store) Page(ctx context.Context, f Filter, at db.At) (db.Page[Summary], error) {
 	return stores.Get(ctx, s.db.Read, opList, stores.Bind2(s.PageTx, f, at))
 }
@@ -122,14 +128,15 @@ func (s *Store) Get(ctx context.Context, ref Ref) (Summary, error) {
 
 // GetTx is Get inside a transaction.
 func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
+	s = s.as(ref.AgentID)
 	err = s.find(rx, opGet, ref.RunID, func(scope int64) (found bool, err error) {
 		inState, err := ref.State.condition()
 		if err != nil {
 			return false, err
 		}
 		var row summaryRow
-		query := sqlSummaries + ` AND c.run_id = ?` + inState + sqlWaitingFirst
-		if found, err = rx.Find(&row, query, scope, ref.RunID); found {
+		query := sqlSummary + `WHERE ` + ofRun + inState + sqlWaitingFirst
+		if found, err = rx.Find(&row, query, s.key(scope, ref.RunID)...); found {
 			summary, err = row.summary(rx)
 		}
 		return found, err
@@ -150,24 +157,25 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err er
 		return nil, failed(opFind, prefix, err)
 	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
-		return rx.Select(&found, sqlFindRuns, scope, prefix, paging.AfterPrefix(prefix), room.Items)
+		return rx.Select(&found, sqlFindRuns, scope, prefix, paging.AfterPrefix(prefix), s.agent, room.Items)
 	})
 	return found, err
 }
 
-const sqlFindRuns = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND run_id >= ? AND run_id < ?
-	ORDER BY run_id, state LIMIT ?`
+const sqlFindRuns = `SELECT coalesce(agent_id, '') AS agent, run_id, state FROM checkpoints
+	WHERE scope = ? AND run_id >= ? AND run_id < ? AND ` + ofAgent + `
+	ORDER BY run_id, coalesce(agent_id, ''), state LIMIT ?`
 
 const (
-	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text,
-	c.saved_at, c.size, c.problem, c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until,
-	c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program,
+	sqlSummary = `SELECT c.run_id, c.agent_id, c.state, c.paused_stage_id, c.prompt, c.created_at,
+	c.created_at_text, c.saved_at, c.size, c.problem, c.claimed_at, c.epoch, c.owner_id, c.lease_ttl,
+	c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program,
 	` + sqlContested + ` AS contested
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 `
-	sqlSummaries = sqlSummary + `WHERE c.scope = ?`
-	sqlBehind    = ` AND (c.run_id, c.state) > (?, ?)`
-	sqlPageOrder = ` ORDER BY c.run_id, c.state LIMIT ?`
+	sqlSummaries = sqlSummary + `WHERE c.scope = ? AND ` + ofAgent
+	sqlBehind    = ` AND c.run_id >= ? AND (c.run_id, coalesce(c.agent_id, ''), c.state) > (?, ?, ?)`
+	sqlPageOrder = ` ORDER BY c.run_id, coalesce(c.agent_id, ''), c.state LIMIT ?`
 )
 
 type summaryRow struct {
@@ -208,37 +216,38 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	if err != nil || !there && at.After == "" {
 		return page, err
 	}
-	query, args := sqlSummaries+inState, []any{scope}
+	query, args := sqlSummaries+inState, []any{scope, s.agent}
 	if at.After != "" {
 		var place [1]int64
-		var runID, state string
-		if err := rx.Store().ReadCursor(listName, at.After, place[:], &runID, &state); err != nil {
+		var runID, agent, state string
+		if err := rx.Store().ReadCursor(listName, at.After, place[:], &runID, &agent, &state); err != nil {
 			return page, err
 		}
 		if place[0] != scope {
 			return page, txn.NotThisCursor(at.After)
 		}
 		query += sqlBehind
-		args = append(args, runID, state)
+		args = append(args, runID, runID, agent, state)
 	}
 	summaries := txn.Each(rx.Store(), func(r *summaryRow) (Summary, error) { return r.summary(rx) },
 		query+sqlPageOrder, append(args, room.Items+1)...)
 	return stores.FillPage(room, summaries, (*Summary).size,
 		func(one *Summary) string {
-			return rx.Store().Cursor(listName, []int64{scope}, one.RunID, string(one.State))
+			return rx.Store().Cursor(listName, []int64{scope}, one.RunID, one.AgentID, string(one.State))
 		})
 }
 
 // size is how many bytes a summary takes, about.
 func (s *Summary) size() int {
-	return 200 + len(s.RunID) + len(s.PausedStageID) + len(s.Prompt) + len(s.Problem) + len(s.Contested)
+	return 200 + len(s.RunID) + len(s.AgentID) + len(s.PausedStageID) + len(s.Prompt) + len(s.Problem) +
+		len(s.Contested)
 }
 
 func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	one := Summary{
-		RunID: r.RunID, State: r.State, PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
-		CreatedAt: r.created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size,
-		Problem: deref(r.Problem), Contested: deref(r.Contested),
+		RunID: r.RunID, AgentID: deref(r.AgentID), State: r.State, PausedStageID: deref(r.PausedStageID),
+		Prompt: deref(r.Prompt), CreatedAt: r.created(), createdAtText: deref(r.CreatedAtText),
+		SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem), Contested: deref(r.Contested),
 	}
 	if r.ClaimedAt == nil {
 		return one, nil

@@ -32,6 +32,8 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestClaimsOfALivingProcessAreSafe, TestClaimsOfADeadProcessAreRecoveredOnce,
 		TestAnExpiredClaimIsTakenFromALivingProcess,
 		TestOneClaimerWins, TestHistoriesAreLinearizable,
+		TestAgents_OneRunIDHoldsTwoCheckpoints, TestAgents_UnnamedCallNamesFirst,
+		TestAgents_ExportNamesWhatCollides, TestAgents_UpgradeKeepsAllRows,
 		TestTranscripts, TestTrees,
 	)
 }

@@ -10,7 +10,9 @@ import (
 const (
 	opPin       = "pin checkpoint"
 	sqlFindKept = `SELECT run_id FROM checkpoints WHERE scope = ?1 AND run_id = ?2
-UNION ALL SELECT run_id FROM checkpoint_history WHERE scope = ?1 AND run_id = ?2 LIMIT 1`
+	AND coalesce(agent_id, '') = ?3
+UNION ALL SELECT run_id FROM checkpoint_history WHERE scope = ?1 AND run_id = ?2
+	AND coalesce(agent_id, '') = ?3 LIMIT 1`
 )
 
 // Pin exempts the history of a run, past and future, from retention until Unpin. If the run has
@@ -22,12 +24,12 @@ func (s *Store) Pin(ctx context.Context, runID string) error {
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, runID string) error {
 	err := s.find(&tx.Rx, opPin, runID, func(scope int64) (bool, error) {
-		return tx.Find(new(string), sqlFindKept, scope, runID)
+		return tx.Find(new(string), sqlFindKept, s.key(scope, runID)...)
 	})
 	if err != nil {
 		return err
 	}
-	return tx.Store().Pin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID})
+	return tx.Store().Pin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID, Owner: s.agent})
 }
 
 // Unpin removes the pin of a run. A run without a pin is no error.
@@ -40,5 +42,5 @@ func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
 	if err := tx.Store().Of(s.db.Store()); err != nil {
 		return err
 	}
-	return tx.Store().Unpin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID})
+	return tx.Store().Unpin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID, Owner: s.agent})
 }

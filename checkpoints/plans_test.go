@@ -11,7 +11,7 @@ import (
 
 // Every statement finds its rows by an index, and the one that was made for it.
 func TestEveryStatementTakesItsIndex(t *testing.T) {
-	const byRun = "sqlite_autoindex_checkpoints_1"
+	const byRun = "checkpoints_by_run"
 	d := dbtest.Open(t, db.Options{})
 	for name, c := range map[string]struct{ query, index string }{
 		"sqlFindPaused": {fmt.Sprintf(sqlFindPaused, "0"), byRun},

@@ -15,7 +15,8 @@ const (
     OR EXISTS (SELECT 1 FROM runs AS r WHERE r.scope = h.scope AND r.run_id = h.run_id AND r.ended_at IS NULL)
     OR EXISTS (SELECT 1 FROM live_runs AS l WHERE l.scope = h.scope AND l.run_id = h.run_id
         AND l.status NOT IN ('completed', 'failed', 'cancelled')))`
-	sqlEnded = `SELECT id AS key, run_id AS id, run_id AS of, completed_at AS ended_at, ` + sqlOpen + ` AS held,
+	sqlEnded = `SELECT id AS key, run_id AS id, coalesce(agent_id, '') AS owner, run_id AS of,
+	completed_at AS ended_at, ` + sqlOpen + ` AS held,
 	150 + octet_length(run_id) + coalesce(octet_length(prompt), 0)
 	+ coalesce(octet_length(paused_stage_id), 0) + coalesce(octet_length(decision), 0)
 	+ coalesce(octet_length(decided_by), 0) AS bytes

@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"selvedge/db"
@@ -16,8 +17,11 @@ var longestTurn = 5 * time.Millisecond // a variable for tests
 
 const (
 	opRecover       = "recover checkpoints"
-	sqlClaimsFirst  = sqlClaims + ` AND scope = ? ORDER BY run_id LIMIT ?`
-	sqlClaimsBehind = sqlClaims + ` AND scope = ? AND run_id > ? ORDER BY run_id LIMIT ?`
+	sqlClaimByID    = sqlClaims + ` AND id = ?`
+	sqlClaimsOrder  = ` ORDER BY run_id, coalesce(agent_id, '') LIMIT ?`
+	sqlClaimsFirst  = sqlClaims + ` AND scope = ? AND ` + ofAgent + sqlClaimsOrder
+	sqlClaimsBehind = sqlClaims + ` AND scope = ? AND ` + ofAgent + `
+	AND run_id >= ? AND (run_id, coalesce(agent_id, '')) > (?, ?)` + sqlClaimsOrder
 )
 
 // Recover makes runs wait again if their claims are over, and counts them. A claim is over if its
@@ -60,38 +64,44 @@ func isOrphaned(rx *db.Rx, c *claimed) (bool, error) {
 }
 
 func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error) {
-	return stores.Sweep[*string]{
+	return stores.Sweep[*claimed]{
 		DB: s.db, Op: opRecover, Turn: longestTurn,
-		Page: func(rx *db.Rx, after *string) (runs []string, last *string, more bool, err error) {
+		Page: func(rx *db.Rx, after *claimed) (ids []string, last *claimed, more bool, err error) {
 			last = after
 			err = s.look(rx, opRecover, "", func(scope int64) error {
-				query, args := sqlClaimsFirst, []any{scope, recoverBatch}
-				if after != nil { // "" is an id too
-					query, args = sqlClaimsBehind, []any{scope, *after, recoverBatch}
+				query, args := sqlClaimsFirst, []any{scope, s.agent, recoverBatch}
+				if after != nil {
+					query = sqlClaimsBehind
+					args = []any{scope, s.agent, after.RunID, after.RunID, after.AgentID, recoverBatch}
 				}
 				var claims []claimed
 				err := rx.Select(&claims, query, args...)
 				for i := 0; i < len(claims) && err == nil; i++ {
-					last = &claims[i].RunID
+					last = &claims[i]
 					var take bool
-					if take, err = free(rx, &claims[i]); take {
-						runs = append(runs, *last)
+					if take, err = free(rx, last); take {
+						ids = append(ids, strconv.FormatInt(last.ID, 10))
 					}
 				}
 				more = len(claims) == recoverBatch
 				return err
 			})
-			return runs, last, more, err
+			return ids, last, more, err
 		},
-		End: func(tx *db.Tx, runID string) (bool, error) { return s.recoverOne(tx, runID, free) },
+		End: func(tx *db.Tx, id string) (bool, error) { return s.recoverOne(tx, id, free) },
 	}.Run(ctx, nil)
 }
 
-// recoverOne makes a run wait again if its claim may be taken, and reports whether to count it.
-func (s *Store) recoverOne(tx *db.Tx, runID string, free judge) (counts bool, err error) {
-	err = s.look(&tx.Rx, opRecover, "", func(scope int64) error {
+// recoverOne makes a run wait again if its claim, a row's number, may be taken, and reports whether to
+// count it.
+func (s *Store) recoverOne(tx *db.Tx, id string, free judge) (counts bool, err error) {
+	err = s.look(&tx.Rx, opRecover, "", func(int64) error {
+		key, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			return err
+		}
 		var c claimed
-		if ok, err := tx.Find(&c, sqlClaimOf, scope, runID); err != nil || !ok {
+		if ok, err := tx.Find(&c, sqlClaimByID, key); err != nil || !ok {
 			return err
 		}
 		if take, err := free(&tx.Rx, &c); err != nil || !take {

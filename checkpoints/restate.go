@@ -11,7 +11,7 @@ import (
 const (
 	sqlIDs     = `SELECT id FROM checkpoints ORDER BY id`
 	sqlRestate = `SELECT c.scope, c.state, c.run_id, c.paused_stage_id, c.prompt, c.created_at,
-	c.created_at_text, c.saved_at, c.size, c.checksum, c.problem, d.document
+	c.created_at_text, c.saved_at, c.size, c.checksum, c.problem, c.agent_id, d.document
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ?`
 	sqlSay = `UPDATE checkpoints
 	SET paused_stage_id = ?, prompt = ?, created_at = ?, created_at_text = ?, size = ?, checksum = ?,
@@ -52,12 +52,12 @@ func restate(tx *db.Tx, id int64) error {
 		return err
 	}
 	is := rowOf(was.RunID, was.Document)
-	is.State, is.SavedAt = was.State, was.SavedAt
+	is.State, is.SavedAt, is.AgentID = was.State, was.SavedAt, was.AgentID
 	if reflect.DeepEqual(is, was.row) {
 		return nil
 	}
-	// scope, run, stage, prompt, created, its text, saved, size, checksum, problem, their checksum
+	// scope, run, stage, prompt, created, its text, saved, size, checksum, problem, agent, their checksum
 	columns := is.columns(was.Scope)
-	_, err := tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:11], []any{id})...)
+	_, err := tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:10], []any{columns[11], id})...)
 	return err
 }

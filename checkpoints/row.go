@@ -24,6 +24,7 @@ type row struct {
 // A pause is what a row, and later the history, record of a run that paused.
 type pause struct {
 	RunID         string  `db:"run_id"`
+	AgentID       *string `db:"agent_id"` // NULL: none was named
 	PausedStageID *string `db:"paused_stage_id"`
 	Prompt        *string `db:"prompt"`
 	CreatedAt     *int64  `db:"created_at"`
@@ -72,31 +73,39 @@ func header(text []byte) (stage, prompt, created string) {
 
 const (
 	putColumns = `scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size,
-	checksum, problem, row_checksum, state, claimed_at`
-	sqlPut = `INSERT INTO checkpoints (` + putColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, run_id, state) DO UPDATE
+	checksum, problem, agent_id, row_checksum, state, claimed_at`
+	// A run of named agents alone is added to by those that name theirs.
+	sqlPut = `INSERT INTO checkpoints (` + putColumns + `)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+WHERE ? <> '' OR NOT EXISTS (SELECT 1 FROM checkpoints WHERE scope = ? AND run_id = ?
+	AND agent_id IS NOT NULL) OR EXISTS (SELECT 1 FROM checkpoints WHERE ` + ofRun + `)
+ON CONFLICT (scope, run_id, coalesce(agent_id, ''), state) DO UPDATE
 	SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
 	created_at = excluded.created_at, created_at_text = excluded.created_at_text,
 	saved_at = excluded.saved_at, size = excluded.size, checksum = excluded.checksum,
 	problem = excluded.problem, row_checksum = excluded.row_checksum, changes = checkpoints.changes + 1
 RETURNING id`
 	sqlAdd = `INSERT INTO checkpoints (` + putColumns + `, id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
 
 // put writes a row and its document, and replaces the run's checkpoint in that state. A row that is
-// written as claimed has no owner.
-func (r row) put(tx *db.Tx, scope int64, text []byte) (id int64, err error) {
+// written as claimed has no owner. It writes nothing if the row names no agent, and only named ones
+// have the run.
+func (r row) put(tx *db.Tx, scope int64, text []byte) (put bool, err error) {
 	// Serialize saves of a run before the row is numbered: the epochs of claims grow with the numbers.
 	if err := tx.Store().LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
-		return 0, err
+		return false, err
 	}
-	if err = tx.Get(&id, sqlPut, r.columns(scope)...); err == nil {
+	var id int64
+	agent := deref(r.AgentID)
+	args := append(r.columns(scope), agent, scope, r.RunID, scope, r.RunID, agent)
+	if put, err = tx.Find(&id, sqlPut, args...); put {
 		_, err = tx.Exec(sqlPutDocument, documentColumns(id, text)...)
 	}
-	return id, err
+	return put, err
 }
 
 // add is put with the number id, for a run that has no checkpoint in that state.
@@ -119,7 +128,7 @@ func (r *row) columns(scope int64) []any {
 	}
 	columns := []any{
 		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum,
-		r.Problem,
+		r.Problem, r.AgentID,
 	}
 	return append(columns, txn.Checksum(columns...), string(r.State), claimedAt)
 }
@@ -135,7 +144,7 @@ func nonNil(text []byte) []byte {
 // sqlStored reads a stored document, by scope, run and state.
 const sqlStored = `SELECT c.id, c.checksum, c.problem, d.document
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
-WHERE c.scope = ? AND c.run_id = ? AND c.state = ?`
+WHERE ` + ofRun + ` AND state = ?`
 
 // A stored document has the checksum and the problem that were recorded when it was written.
 type stored struct {

@@ -51,19 +51,24 @@ func (s *Store) Remove(ctx context.Context, runID string) error {
 // RemoveTx is Remove inside a transaction.
 func (s *Store) RemoveTx(tx *db.Tx, runID string) error {
 	return s.look(&tx.Rx, opRemove, runID, func(scope int64) error {
-		_, err := tx.Exec(sqlRemove, scope, runID)
+		n, err := tx.Exec(sqlRemove, s.key(scope, runID)...)
+		if err == nil && n == 0 {
+			err = s.otherAgent(&tx.Rx, scope, runID)
+		}
 		return err
 	})
 }
 
-const sqlList = `SELECT run_id FROM checkpoints WHERE scope = ? AND state = 'paused' ORDER BY run_id`
+const sqlList = `SELECT run_id FROM checkpoints WHERE scope = ? AND coalesce(agent_id, '') = ?
+	AND state = 'paused' ORDER BY run_id`
 
-// List returns the ids of the runs that wait, in byte order, including those with an unreadable
-// document. Read lists that may be long in parts, with [Store.Page] or [Store.All].
+// List returns the ids of the agent's runs that wait, in byte order, including those with an unreadable
+// document. A store without an agent lists those for which none was named. Read lists that may be long
+// in parts, with [Store.Page] or [Store.All].
 func (s *Store) List(ctx context.Context) ([]string, error) {
 	return stores.Get(ctx, s.db.Read, opList, func(rx *db.Rx) ([]string, error) {
 		ids := []string{}
-		err := s.look(rx, opList, "", func(scope int64) error { return rx.Select(&ids, sqlList, scope) })
+		err := s.look(rx, opList, "", func(scope int64) error { return rx.Select(&ids, sqlList, scope, s.agent) })
 		return ids, err
 	})
 }

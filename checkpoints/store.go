@@ -14,6 +14,10 @@ import (
 type Options struct {
 	// Scope is the part of the file that the store uses; "" is the default scope.
 	Scope string
+	// Agent is whose checkpoints the store has: calls by the id of a run are about that agent's run, and
+	// lists have no others. "" names no agent: lists have those of all agents, and a call by an id that
+	// only named agents have is db.ErrConflict, which names the first of them.
+	Agent string
 	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a
 	// process that still lives. 0 means that only the death of its process frees a claim.
 	ClaimTTL time.Duration
@@ -24,21 +28,61 @@ type Options struct {
 type Store struct {
 	db    *db.DB
 	scope string
+	agent string
 	ttl   time.Duration
 }
 
 // NewStore returns the store of a scope. It reads and writes nothing.
 func NewStore(d *db.DB, o Options) *Store {
-	return &Store{db: d, scope: o.Scope, ttl: max(0, o.ClaimTTL)}
+	return &Store{db: d, scope: o.Scope, agent: o.Agent, ttl: max(0, o.ClaimTTL)}
 }
 
 // Scope is the name of the store's scope.
 func (s *Store) Scope() string { return s.scope }
 
-// look checks the id and runs fn on the scope. A scope without rows is empty: fn is
+// as returns the store of an agent; that of its own for "".
+func (s *Store) as(agent string) *Store {
+	if agent == "" || agent == s.agent {
+		return s
+	}
+	other := *s
+	other.agent = agent
+	return &other
+}
+
+const (
+	// ofRun selects the rows of a run of an agent. The index has this expression.
+	ofRun = `scope = ? AND run_id = ? AND coalesce(agent_id, '') = ?`
+	// ofAgent selects the rows that the lists of a store have.
+	ofAgent       = `? IN ('', coalesce(agent_id, ''))`
+	sqlFirstAgent = `SELECT agent_id FROM checkpoints WHERE id = (SELECT min(id) FROM checkpoints
+		WHERE scope = ? AND run_id = ? AND agent_id IS NOT NULL)`
+)
+
+// key returns the arguments of ofRun.
+func (s *Store) key(scope int64, runID string) []any { return []any{scope, runID, s.agent} }
+
+// otherAgent is the error of a call that found no row: ErrConflict if it named no agent, and a named
+// one has the run.
+func (s *Store) otherAgent(rx *db.Rx, scope int64, runID string) error {
+	if s.agent != "" {
+		return nil
+	}
+	var first string
+	if taken, err := rx.Find(&first, sqlFirstAgent, scope, runID); err != nil || !taken {
+		return err
+	}
+	return txn.Conflict("name the agent: Options.Agent and Ref.AgentID in Go, --agent in commands",
+		"the agent %q has a run of that id", first)
+}
+
+// look checks the ids and runs fn on the scope. A scope without rows is empty: fn is
 // not run.
 func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) error {
 	err := checkID(runID)
+	if err == nil {
+		err = txn.CheckID("agent", s.agent)
+	}
 	if err == nil {
 		err = s.inScope(rx, fn)
 	}
@@ -50,7 +94,9 @@ func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) er
 func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, error)) error {
 	found := false
 	err := s.look(rx, op, runID, func(scope int64) (err error) {
-		found, err = fn(scope)
+		if found, err = fn(scope); err == nil && !found {
+			err = s.otherAgent(rx, scope, runID)
+		}
 		return err
 	})
 	if err == nil && !found {

@@ -231,7 +231,7 @@ func (c *deep) checkpoints(scope string) {
 
 // checkpoint compares the listed values of a waiting or claimed run with its document.
 func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
-	ref := checkpoints.Ref{RunID: listed.RunID, State: listed.State}
+	ref := checkpoints.Ref{AgentID: listed.AgentID, RunID: listed.RunID, State: listed.State}
 	var text []byte
 	err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
 		if listed, err = s.GetTx(rx, ref); err == nil { // one snapshot of both

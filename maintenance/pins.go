@@ -13,7 +13,7 @@ import (
 type Pinned struct {
 	Store string `json:"store"` // the store that keeps it
 	ID    string `json:"id"`    // its id
-	// the agent of a run, the runtime of a worker, the owner of a value; empty for others
+	// the agent of a run or checkpoint, the runtime of a worker, the owner of a value; empty for others
 	Owner string `json:"owner"`
 }
 

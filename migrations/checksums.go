@@ -83,11 +83,12 @@ var Checksums = []Checksum{
 		exact document pid_ns recorded_at`)},
 	{"agent_context_queries", "checksum", columns("agent_id position path part queried_at exact")},
 	{"checkpoints", "row_checksum", columns(`
-		scope run_id paused_stage_id prompt created_at created_at_text saved_at size checksum problem`)},
+		scope run_id paused_stage_id prompt created_at created_at_text saved_at size checksum problem
+		agent_id`)},
 	{"checkpoint_documents", "checksum", columns("checkpoint document")},
 	{"checkpoint_history", "checksum", columns(`
 		scope run_id ending decision decided_by paused_stage_id prompt created_at created_at_text saved_at
-		size claimed_at completed_at epoch owner_pid owner_program`)},
+		size claimed_at completed_at epoch owner_pid owner_program agent_id`)},
 	{"state_values", "checksum", columns("scope owner state_key value updated_at")},
 	{"retention", "checksum", columns("scope store max_age max_count max_bytes source set_at")},
 	{"moves", "checksum", columns("token direction place began_at ended_at outcome moved proof")},

@@ -24,6 +24,7 @@ var bounded = map[string]string{
 	"runs.status":          "in_progress", "workers.status": "running",
 
 	"agents.session_id": "", "checkpoint_history.run_id": "", "checkpoints.run_id": "",
+	"checkpoints.agent_id":       "",
 	"import_conflicts.entity_id": "", "import_files.entity_group": "",
 	"import_files.entity_id": "", "leases.kind": "", "leases.name": "", "live_append_keys.append_key": "",
 	"live_runs.run_id": "", "live_runs.session_id": "",

@@ -61,6 +61,7 @@ var Steps = withRest([]Step{
 	{Version: 17, MinReader: 1, MinWriter: 16},
 	{Version: 19, MinReader: 1, MinWriter: 18, Rewrites: []string{"import_sources", "import_conflicts"}},
 	{Version: 20, MinReader: 1, MinWriter: 18},
+	{Version: 25, MinReader: 1, MinWriter: 25, Rewrites: []string{"checkpoints"}},
 })
 
 func withRest(named []Step) []Step {

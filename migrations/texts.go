@@ -34,12 +34,17 @@ const (
 	inSession       = `scope = ? AND session_id = ?`
 	eventsInSession = `id >> 32 IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
 	textsInSession  = `run IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
-	// Rows with the id of one of the agent's runs, traces and live ones.
-	ofRunsByAgent = `(scope, run_id) IN (WITH asked (scope, agent) AS (SELECT ?, ?)
-SELECT r.scope, r.run_id FROM asked AS a JOIN runs AS r ON r.scope = a.scope
+	// Rows that name the agent, and those that name none with the id of one of its runs, traces and live
+	// ones.
+	ofCheckpointsByAgent = `(scope, run_id, coalesce(agent_id, '')) IN (WITH asked (scope, agent) AS (
+	SELECT ?, ?) SELECT r.scope, r.run_id, '' FROM asked AS a JOIN runs AS r ON r.scope = a.scope
 	AND a.agent IN (r.agent_id, r.shown_agent_id)
-UNION SELECT r.scope, r.run_id FROM asked AS a JOIN live_runs AS r ON r.scope = a.scope
-	AND r.session_id = a.agent)`
+UNION SELECT r.scope, r.run_id, '' FROM asked AS a JOIN live_runs AS r ON r.scope = a.scope
+	AND r.session_id = a.agent
+UNION SELECT c.scope, c.run_id, c.agent_id FROM asked AS a JOIN checkpoints AS c ON c.scope = a.scope
+	AND c.agent_id = a.agent
+UNION SELECT h.scope, h.run_id, h.agent_id FROM asked AS a JOIN checkpoint_history AS h ON h.scope = a.scope
+	AND h.agent_id = a.agent)`
 )
 
 // quarantineOf is the condition for an agent's rows in quarantine: the group of a run is its agent,
@@ -123,20 +128,20 @@ var TextColumns = []Texts{
 
 	{
 		Table: "checkpoints", Key: columns("id"), Kinds: columns("paused_stage_id"),
-		Plain: columns("prompt problem"), Names: columns("run_id"),
+		Plain: columns("prompt problem"), Names: columns("run_id agent_id"),
 		Words: columns("state created_at_text lease_boot_id"), Run: `scope = ? AND run_id = ?`,
-		Agent: ofRunsByAgent,
+		Agent: ofCheckpointsByAgent,
 	},
 	{
 		Table: "checkpoint_documents", Key: columns("checkpoint"), JSON: columns("document"),
 		Run:   `checkpoint IN (SELECT id FROM checkpoints WHERE scope = ? AND run_id = ?)`,
-		Agent: `checkpoint IN (SELECT id FROM checkpoints WHERE ` + ofRunsByAgent + `)`,
+		Agent: `checkpoint IN (SELECT id FROM checkpoints WHERE ` + ofCheckpointsByAgent + `)`,
 	},
 	{
 		Table: "checkpoint_history", Key: columns("id"), Kinds: columns("paused_stage_id"),
-		Plain: columns("decision decided_by prompt"), Names: columns("run_id"),
+		Plain: columns("decision decided_by prompt"), Names: columns("run_id agent_id"),
 		Words: columns("ending created_at_text owner_program"), Run: `scope = ? AND run_id = ?`,
-		Agent: ofRunsByAgent,
+		Agent: ofCheckpointsByAgent,
 	},
 
 	{

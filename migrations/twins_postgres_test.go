@@ -29,8 +29,8 @@ const (
     '^(?:COALESCE\(substr\(|digest_of\()?(\w+)(?:, 1, 200\), \w+)?\)?$'))[1]
     FROM generate_series(1, i.indnkeyatts) AS n) AS columns
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE c.relnamespace = 'selvedge'::regnamespace AND i.indisunique AND i.indexprs IS NOT NULL
-	AND i.indpred IS NULL)`
+WHERE c.relnamespace = 'selvedge'::regnamespace AND i.indisunique AND i.indpred IS NULL
+	AND pg_get_indexdef(i.indexrelid) ~ 'sha256|digest_of')`
 	// columnsOf are those of one of them, without the digests.
 	columnsOf = `(SELECT string_agg(name, ', ' ORDER BY at)
 		FROM (SELECT name, min(at) AS at FROM unnest(u.columns) WITH ORDINALITY AS c (name, at)

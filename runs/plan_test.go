@@ -85,7 +85,7 @@ func TestPlans(t *testing.T) {
 		{"what a run waits for", sqlWaits, "COMPOUND QUERY\nLEFT-MOST SUBQUERY\nSEARCH r USING COVERING INDEX " +
 			"sqlite_autoindex_runs_1 (scope=? AND run_id=?)\n" +
 			"SEARCH s USING COVERING INDEX run_steps_by_run (run=?)\nUNION ALL\n" +
-			"SEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)\n" +
+			"SEARCH checkpoints USING COVERING INDEX checkpoints_by_run (scope=? AND run_id=?)\n" +
 			"UNION ALL\nSEARCH r USING INDEX sqlite_autoindex_live_runs_1 (scope=? AND run_id=?)\nCORRELATED " +
 			"SCALAR SUBQUERY 3\nSEARCH live_events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	} {

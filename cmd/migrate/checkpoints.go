@@ -43,12 +43,20 @@ var _ = register("Look:", 50, func(a *app) *cobra.Command {
 })
 
 var checkpointNoun = noun{
-	store: maintenance.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: "%[1]s",
+	store: maintenance.StoreCheckpoints, entity: "checkpoint", some: "a checkpoint", written: runWritten,
+	owner: "agent", ownerUsage: "the checkpoint of the agent `ID`",
 	open: func(a *app, d *db.DB) verbs {
 		s := a.checkpointStore(d)
+		of := func(t thing) *checkpoints.Store {
+			return checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope, Agent: t.owner})
+		}
 		return verbs{
-			find: findCheckpoints(s, ""), pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin),
-			remove: by(func(t thing) checkpoints.Ref { return checkpoints.Ref{RunID: t.id} }, s.Delete),
+			find:  findCheckpoints(s, ""),
+			pin:   func(ctx context.Context, t thing) error { return of(t).Pin(ctx, t.id) },
+			unpin: func(ctx context.Context, t thing) error { return of(t).Unpin(ctx, t.id) },
+			remove: by(func(t thing) checkpoints.Ref {
+				return checkpoints.Ref{AgentID: t.owner, RunID: t.id}
+			}, s.Delete),
 		}
 	},
 }
@@ -59,11 +67,13 @@ func (a *app) checkpointStore(d *db.DB) *checkpoints.Store {
 
 // findCheckpoints finds runs that wait, are claimed, or both, each once. The state "" matches any.
 func findCheckpoints(s *checkpoints.Store, state checkpoints.State) findThings {
-	return func(ctx context.Context, prefix string, _ *string, _ int) (list []thing, err error) {
+	return func(ctx context.Context, prefix string, agent *string, _ int) (list []thing, err error) {
 		found, err := s.Find(ctx, prefix, db.MaxLimit)
 		for _, ref := range found {
-			if (state == "" || ref.State == state) && (len(list) == 0 || list[len(list)-1].id != ref.RunID) {
-				list = append(list, thing{id: ref.RunID})
+			t := thing{ref.RunID, ref.AgentID}
+			if (state == "" || ref.State == state) && (agent == nil || *agent == t.owner) &&
+				(len(list) == 0 || list[len(list)-1] != t) {
+				list = append(list, t)
 			}
 		}
 		return list, err
@@ -87,9 +97,9 @@ went on with, too, is contested: it can't be claimed until imports resolve.`,
 			return a.checkpointStore(d).Page(ctx, checkpoints.Filter{State: checkpoints.State(status)}, at)
 		},
 		grid: grid{
-			header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"},
-			right:  []int{4},
-			times:  []int{3}, ids: []int{0}, texts: []int{5, 6}, least: []int{4, 1, 2, 5},
+			header: []string{"run", "agent", "status", "stage", "paused", "bytes", "claimed", "asks"},
+			right:  []int{5},
+			times:  []int{4}, ids: []int{0, 1}, texts: []int{6, 7}, least: []int{5, 2, 1, 3, 6},
 		},
 		row: func(s checkpoints.Summary) []string {
 			asks := cut(s.Prompt, 60)
@@ -101,7 +111,7 @@ went on with, too, is contested: it can't be claimed until imports resolve.`,
 				asks = "can't be read: " + cut(s.Problem, 60)
 			}
 			return []string{
-				s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
+				s.RunID, s.AgentID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
 				claimedBy(s.Claim), asks,
 			}
 		},
@@ -130,14 +140,15 @@ func claimedBy(h *checkpoints.Holder) string {
 func (a *app) checkpointsShowCommand() *cobra.Command {
 	var status string
 	c := &cobra.Command{
-		Use:   "show ID [--status WORD]",
+		Use:   "show ID [--agent ID] [--status WORD]",
 		Short: "Show a paused run with its document",
 		Long: `show takes the id of a run, or the beginning of one where no other begins so. Of a run that waits
 and is claimed, too, it shows the document that waits; --status claimed shows the other.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.on(toRead, func(ctx context.Context, d *db.DB, args []string) error {
 			store := a.checkpointStore(d)
-			answer, document, err := describeCheckpoint(ctx, d, store, args[0], checkpoints.State(status))
+			answer, document, err := describeCheckpoint(ctx, d, store, args[0], given(a.running, "agent"),
+				checkpoints.State(status))
 			if err != nil {
 				return err
 			}
@@ -153,20 +164,21 @@ and is claimed, too, it shows the document that waits; --status claimed shows th
 			return a.failed
 		}),
 	}
+	c.Flags().String(checkpointNoun.owner, "", checkpointNoun.ownerUsage)
 	wordFlag(a, c, &status, "status", "the document in this `STATUS`: ", checkpointStates)
 	return a.answering(c, checkpointAnswer{})
 }
 
 func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string,
-	state checkpoints.State,
+	agent *string, state checkpoints.State,
 ) (checkpointAnswer, []byte, error) {
 	var answer checkpointAnswer
-	t, err := checkpointNoun.find(ctx, verbs{find: findCheckpoints(store, state)}, id, nil)
+	t, err := checkpointNoun.find(ctx, verbs{find: findCheckpoints(store, state)}, id, agent)
 	if err != nil {
 		return answer, nil, err
 	}
 	for _, either := range []checkpoints.State{checkpoints.Claimed, checkpoints.Paused} {
-		s, err := store.Get(ctx, checkpoints.Ref{RunID: t.id, State: either})
+		s, err := store.Get(ctx, checkpoints.Ref{AgentID: t.owner, RunID: t.id, State: either})
 		if errors.Is(err, db.ErrNotFound) {
 			continue
 		}
@@ -182,7 +194,7 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	}
 	var document []byte
 	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
-		document, err = store.DocumentTx(rx, checkpoints.Ref{RunID: t.id, State: answer.State})
+		document, err = store.DocumentTx(rx, checkpoints.Ref{AgentID: t.owner, RunID: t.id, State: answer.State})
 		if errors.Is(err, db.ErrNotFound) {
 			err = &db.Error{
 				Op: "show", Entity: "checkpoint", ID: t.id, Err: db.ErrNotFound,
@@ -203,9 +215,10 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) {
 		}
 	}
 	a.printFacts(
-		"run", answer.Summary.RunID, "status", string(answer.State), "stage", answer.Summary.PausedStageID,
-		"asks", answer.Summary.Prompt, "paused", pausedAt(answer.Summary), "saved", a.when(answer.SavedAt),
-		"claimed", claimed, "problem", value(answer.Problem), "contested", value(answer.Contest),
+		"run", answer.Summary.RunID, "agent", answer.Summary.AgentID, "status", string(answer.State),
+		"stage", answer.Summary.PausedStageID, "asks", answer.Summary.Prompt, "paused", pausedAt(answer.Summary),
+		"saved", a.when(answer.SavedAt), "claimed", claimed, "problem", value(answer.Problem),
+		"contested", value(answer.Contest),
 	)
 	if answer.Contest != nil {
 		a.noteContested()

@@ -14,7 +14,7 @@ type deleteAnswer struct {
 	Path  string `json:"path"`  // the file, absolute
 	Store string `json:"store"` // runs, live, agents, checkpoints, workers or state
 	ID    string `json:"id"`    // of what was deleted
-	// the agent of a run, the runtime of a worker, the owner of a value; empty for others
+	// the agent of a run or checkpoint, the runtime of a worker, the owner of a value; empty for others
 	Owner string `json:"owner"`
 }
 

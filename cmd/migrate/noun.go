@@ -32,8 +32,8 @@ type recovery struct{ what, short, long string }
 // nouns are in the order in which messages name them.
 var nouns = []noun{runNoun, liveNoun, agentNoun, checkpointNoun, workerNoun, stateNoun}
 
-// A thing is identified by an id and, for runs, workers and values, an owner: the agent, the runtime,
-// or the owner of the value.
+// A thing is identified by an id and, for runs, checkpoints, workers and values, an owner: the agent, the
+// runtime, or the owner of the value.
 type thing struct{ id, owner string }
 
 // verbs are what a store does in an open file.
@@ -153,9 +153,10 @@ func (n noun) pinned(t thing, pinned bool) any {
 
 // pinnedAnswer is the shape of pin and unpin --json, but for runs.
 type pinnedAnswer struct {
-	Store  string `json:"store"`  // live, agents, checkpoints, workers or state
-	ID     string `json:"id"`     // what is pinned, or was
-	Owner  string `json:"owner"`  // the runtime of a worker, the owner of a value; empty for others
+	Store string `json:"store"` // live, agents, checkpoints, workers or state
+	ID    string `json:"id"`    // what is pinned, or was
+	// the agent of a checkpoint, the runtime of a worker, the owner of a value; empty for others
+	Owner  string `json:"owner"`
 	Pinned bool   `json:"pinned"` // whether it is pinned now
 }
 

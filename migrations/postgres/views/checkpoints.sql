@@ -3,6 +3,7 @@ CREATE VIEW v_checkpoints AS
 SELECT
     s.name AS scope,
     c.run_id AS run_id,
+    c.agent_id AS agent_id,
     c.state AS state,
     shown(c.paused_stage_id) AS paused_stage_id,
     shown(c.prompt) AS prompt,
@@ -22,7 +23,7 @@ SELECT
     shown(c.problem) AS problem,
     (SELECT shown(max(x.reason)) FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
  AS contested,
-    (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id) AS run,
+    (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id AND w.agent_id = coalesce(c.agent_id, w.agent_id)) AS run,
     c.id AS checkpoint
 FROM checkpoints AS c
 JOIN scopes AS s ON s.id = c.scope
@@ -33,6 +34,7 @@ CREATE VIEW v_checkpoint_documents AS
 SELECT
     s.name AS scope,
     c.run_id AS run_id,
+    c.agent_id AS agent_id,
     c.state AS state,
     text_of(d.document) COLLATE "C" AS document,
     c.id AS checkpoint

@@ -4,6 +4,7 @@ SELECT
     w.scope AS scope,
     w.kind COLLATE "C" AS kind,
     w.run_id AS run_id,
+    w.agent_id AS agent_id,
     w.session_id AS session_id,
     shown(w.question) AS question,
     shown(w.stage_id) AS paused_stage_id,
@@ -15,14 +16,14 @@ SELECT
     w.live_run AS live_run,
     w.checkpoint AS checkpoint
 FROM (
-    SELECT s.name AS scope, 'checkpoint' COLLATE "C" AS kind, c.run_id AS run_id, NULL AS session_id, c.prompt AS question, c.paused_stage_id AS stage_id,
+    SELECT s.name AS scope, 'checkpoint' COLLATE "C" AS kind, c.run_id AS run_id, c.agent_id AS agent_id, NULL AS session_id, c.prompt AS question, c.paused_stage_id AS stage_id,
         NULL COLLATE "C" AS tool_name, NULL COLLATE "C" AS tool_call_id, c.created_at AS since, NULL::bigint AS live_run, c.id AS checkpoint
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope
     WHERE c.state = 'paused' AND c.problem IS NULL
       AND NOT EXISTS (SELECT 1 FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
     UNION ALL
-    SELECT s.name, 'confirmation', r.run_id, r.session_id, json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), NULL,
+    SELECT s.name, 'confirmation', r.run_id, NULL, r.session_id, json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), NULL,
         json_extract(doc(e.event), '$.tool_name'), json_extract(doc(e.event), '$.tool_id'), e.recorded_at, r.key, NULL
     FROM live_runs AS r
     JOIN scopes AS s ON s.id = r.scope
@@ -42,6 +43,7 @@ SELECT
     p.scope AS scope,
     p.kind COLLATE "C" AS kind,
     p.run_id AS run_id,
+    p.agent_id AS agent_id,
     p.session_id AS session_id,
     p.state AS state,
     shown(p.question) AS question,
@@ -60,19 +62,19 @@ SELECT
     p.owner_pid AS owner_pid,
     p.owner_program AS owner_program
 FROM (
-    SELECT s.name AS scope, 'checkpoint' COLLATE "C" AS kind, c.run_id AS run_id, NULL AS session_id, c.state AS state, c.prompt AS question, NULL COLLATE "C" AS tool_name,
+    SELECT s.name AS scope, 'checkpoint' COLLATE "C" AS kind, c.run_id AS run_id, c.agent_id AS agent_id, NULL AS session_id, c.state AS state, c.prompt AS question, NULL COLLATE "C" AS tool_name,
         c.paused_stage_id AS paused_stage_id, NULL AS decision, NULL AS decided_by, NULL COLLATE "C" AS reason, c.created_at AS asked, c.claimed_at AS answered,
         NULL::bigint AS done, o.pid AS owner_pid, o.program AS owner_program
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope
     LEFT JOIN owners AS o ON o.id = c.owner_id
     UNION ALL
-    SELECT s.name, 'checkpoint', h.run_id, NULL, h.ending, h.prompt, NULL, h.paused_stage_id, h.decision, h.decided_by, NULL, h.created_at, h.claimed_at,
+    SELECT s.name, 'checkpoint', h.run_id, h.agent_id, NULL, h.ending, h.prompt, NULL, h.paused_stage_id, h.decision, h.decided_by, NULL, h.created_at, h.claimed_at,
         h.completed_at, h.owner_pid, h.owner_program
     FROM checkpoint_history AS h
     JOIN scopes AS s ON s.id = h.scope
     UNION ALL
-    SELECT s.name, 'confirmation', r.run_id, r.session_id,
+    SELECT s.name, 'confirmation', r.run_id, NULL, r.session_id,
         CASE WHEN f.type = 'confirmation_received' THEN 'answered' WHEN f.type IS NOT NULL THEN 'timeout'
              WHEN n.id IS NOT NULL THEN 'superseded' WHEN r.status IN ('completed', 'failed', 'cancelled') THEN 'ended' ELSE 'waiting' END,
         json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), json_extract(doc(e.event), '$.tool_name'), NULL,

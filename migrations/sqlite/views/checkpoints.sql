@@ -3,6 +3,7 @@ CREATE VIEW v_checkpoints AS
 SELECT
     s.name            AS scope,           -- '' is the default scope
     c.run_id          AS run_id,          -- the run
+    c.agent_id        AS agent_id,        -- agent that the run belongs to; NULL: none was named
     c.state           AS state,           -- paused: waits and can be claimed; claimed: a process resumes it. A run that paused again has both
     shown(c.paused_stage_id) AS paused_stage_id, -- approval stage the run waits at; NULL: the document can't be read
     shown(c.prompt)          AS prompt,          -- what the person is asked; NULL: the document can't be read
@@ -22,7 +23,7 @@ SELECT
     shown(c.problem)         AS problem,         -- why the document can't be read; NULL: it can
     (SELECT max(x.reason) FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
                       AS contested,       -- what the old program did to the run since it was imported: can't be claimed until migrate imports resolve; NULL: nothing
-    (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id) AS run, -- number of the trace with its id, for joins with v_runs; NULL: there is none
+    (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id AND w.agent_id = coalesce(c.agent_id, w.agent_id)) AS run, -- number of the trace with its id, for joins with v_runs; NULL: there is none
     c.id              AS checkpoint       -- the row's number, for joins with v_checkpoint_documents
 FROM checkpoints AS c
 JOIN scopes AS s ON s.id = c.scope
@@ -33,6 +34,7 @@ CREATE VIEW v_checkpoint_documents AS
 SELECT
     s.name                   AS scope,     -- '' is the default scope
     c.run_id                 AS run_id,    -- the run
+    c.agent_id               AS agent_id,  -- as in v_checkpoints
     c.state                  AS state,     -- as in v_checkpoints
     shown(CAST(d.document AS TEXT)) AS document,  -- JSON; where v_checkpoints names a problem it may be anything
     c.id                     AS checkpoint -- the row's number, for joins with v_checkpoints

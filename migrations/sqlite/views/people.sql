@@ -4,6 +4,7 @@ SELECT
     w.scope         AS scope,         -- '' is the default scope
     w.kind          AS kind,          -- checkpoint: a paused workflow; confirmation: a tool call of a live run
     w.run_id        AS run_id,        -- the run
+    w.agent_id      AS agent_id,      -- agent that a paused run belongs to; NULL: none was named, or a confirmation
     w.session_id    AS session_id,    -- of the live run; NULL: a checkpoint
     shown(w.question)      AS question,      -- what the person is asked: the stage's prompt, the words of a question of package selvedge, or the call's arguments as JSON
     shown(w.stage_id)      AS paused_stage_id, -- approval stage; NULL: a confirmation
@@ -15,14 +16,14 @@ SELECT
     w.live_run      AS live_run,      -- number of the live run, which is the column run of v_live_runs; NULL: a checkpoint
     w.checkpoint    AS checkpoint     -- number of the checkpoint, as in v_checkpoints; NULL: a confirmation
 FROM (
-    SELECT s.name AS scope, 'checkpoint' AS kind, c.run_id AS run_id, NULL AS session_id, c.prompt AS question, c.paused_stage_id AS stage_id,
+    SELECT s.name AS scope, 'checkpoint' AS kind, c.run_id AS run_id, c.agent_id AS agent_id, NULL AS session_id, c.prompt AS question, c.paused_stage_id AS stage_id,
         NULL AS tool_name, NULL AS tool_call_id, c.created_at AS since, NULL AS live_run, c.id AS checkpoint
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope
     WHERE c.state = 'paused' AND c.problem IS NULL
       AND NOT EXISTS (SELECT 1 FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
     UNION ALL
-    SELECT s.name, 'confirmation', r.run_id, r.session_id, json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), NULL,
+    SELECT s.name, 'confirmation', r.run_id, NULL, r.session_id, json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), NULL,
         json_extract(doc(e.event), '$.tool_name'), json_extract(doc(e.event), '$.tool_id'), e.recorded_at, r.key, NULL
     FROM live_runs AS r
     JOIN scopes AS s ON s.id = r.scope
@@ -42,6 +43,7 @@ SELECT
     p.scope           AS scope,           -- '' is the default scope
     p.kind            AS kind,            -- checkpoint or confirmation, as in v_waiting
     p.run_id          AS run_id,          -- the run
+    p.agent_id        AS agent_id,        -- agent that a paused run belongs to; NULL: none was named, or a confirmation
     p.session_id      AS session_id,      -- of the live run; NULL: a checkpoint
     p.state           AS state,           -- paused or waiting: for a person; claimed: being resumed; completed or answered: over; superseded: over unsaid, for the run paused or asked again; timeout: nobody answered; ended: the live run ended before
     shown(p.question)        AS question,        -- what the person is asked, as in v_waiting
@@ -60,19 +62,19 @@ SELECT
     p.owner_pid       AS owner_pid,       -- process that claimed; NULL: nobody did, imported, or a confirmation
     p.owner_program   AS owner_program    -- its name; NULL: as above
 FROM (
-    SELECT s.name AS scope, 'checkpoint' AS kind, c.run_id AS run_id, NULL AS session_id, c.state AS state, c.prompt AS question, NULL AS tool_name,
+    SELECT s.name AS scope, 'checkpoint' AS kind, c.run_id AS run_id, c.agent_id AS agent_id, NULL AS session_id, c.state AS state, c.prompt AS question, NULL AS tool_name,
         c.paused_stage_id AS paused_stage_id, NULL AS decision, NULL AS decided_by, NULL AS reason, c.created_at AS asked, c.claimed_at AS answered,
         NULL AS done, o.pid AS owner_pid, o.program AS owner_program
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope
     LEFT JOIN owners AS o ON o.id = c.owner_id
     UNION ALL
-    SELECT s.name, 'checkpoint', h.run_id, NULL, h.ending, h.prompt, NULL, h.paused_stage_id, h.decision, h.decided_by, NULL, h.created_at, h.claimed_at,
+    SELECT s.name, 'checkpoint', h.run_id, h.agent_id, NULL, h.ending, h.prompt, NULL, h.paused_stage_id, h.decision, h.decided_by, NULL, h.created_at, h.claimed_at,
         h.completed_at, h.owner_pid, h.owner_program
     FROM checkpoint_history AS h
     JOIN scopes AS s ON s.id = h.scope
     UNION ALL
-    SELECT s.name, 'confirmation', r.run_id, r.session_id,
+    SELECT s.name, 'confirmation', r.run_id, NULL, r.session_id,
         CASE WHEN f.type = 'confirmation_received' THEN 'answered' WHEN f.type IS NOT NULL THEN 'timeout'
              WHEN n.id IS NOT NULL THEN 'superseded' WHEN r.status IN ('completed', 'failed', 'cancelled') THEN 'ended' ELSE 'waiting' END,
         json_extract(doc(e.event), CASE json_extract(doc(e.event), '$.tool_name') WHEN 'question' THEN '$.args.prompt' ELSE '$.args' END), json_extract(doc(e.event), '$.tool_name'), NULL,

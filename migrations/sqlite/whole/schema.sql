@@ -197,36 +197,6 @@ CREATE TABLE agent_reservations (
 
 CREATE INDEX agent_reservations_by_owner ON agent_reservations (owner_id) WHERE owner_id IS NOT NULL;
 
-CREATE TABLE checkpoints (
-    id              INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT CHECK (id BETWEEN 1 AND 549755813887), -- number of the row in this file, never used again; the upper bits of its claims' epochs
-    scope           INTEGER NOT NULL REFERENCES scopes (id), -- the scope the run belongs to
-    state           TEXT    NOT NULL CHECK (state IN ('paused', 'claimed')), -- paused: waits and can be claimed; claimed: a process resumes the run. The two may stand side by side for a run that paused again
-    run_id          TEXT    NOT NULL,                        -- the run, as it was saved; an imported document may name another inside
-    paused_stage_id TEXT,                                    -- approval stage the run waits at; NULL: the document can't be read
-    prompt          TEXT,                                    -- what the person is asked; NULL: as above
-    created_at      INTEGER,                                 -- Unix nanoseconds at which the run paused, by its document, clamped to 1677-2262; NULL: as above
-    created_at_text TEXT,                                    -- that time as the document has it, where created_at can't hold it (second 60, other years); else NULL
-    saved_at        INTEGER NOT NULL,                        -- Unix nanoseconds of the save or import that brought the document
-    size            INTEGER NOT NULL CHECK (size >= 0),      -- bytes of the document
-    checksum        INTEGER NOT NULL,                        -- CRC-32C of the document; where it is another, somebody edited the document, and it is read anew at each call
-    problem         TEXT,                                    -- why the document can't be read, in the original's words; NULL: it can
-    epoch           INTEGER CHECK (epoch >> 24 = id),        -- of the claim, or of the last one while paused: id << 24 | number of the claim on this row, so it grows with every claim on the run. NULL: never claimed in this file
-    claimed_at      INTEGER,                                 -- Unix nanoseconds of the claim, or of the import that brought it; NULL: paused
-    owner_id        INTEGER REFERENCES owners (id),          -- process that claimed; its death frees the claim. NULL: paused, or imported, and then nobody's
-    lease_ttl       INTEGER CHECK (lease_ttl > 0),           -- nanoseconds that the claim, and each renewal, lasts; NULL: as long as its process lives
-    lease_until     INTEGER,                                 -- nanoseconds of the machine's boot clock at which the claim may be taken away; NULL: never
-    lease_boot_id   TEXT, lease_time_ns INTEGER, lease_wall_until INTEGER, changes INTEGER NOT NULL DEFAULT 1, row_checksum INTEGER,                                    -- the machine's start that lease_until counts from; NULL: no lease
-    UNIQUE (scope, run_id, state),
-    CHECK ((problem IS NULL) = (created_at IS NOT NULL) AND (created_at IS NULL) = (paused_stage_id IS NULL) AND (created_at IS NULL) = (prompt IS NULL)),
-    CHECK (created_at IS NOT NULL OR created_at_text IS NULL),
-    CHECK ((state = 'claimed') = (claimed_at IS NOT NULL)),
-    CHECK (owner_id IS NULL OR state = 'claimed' AND epoch IS NOT NULL),
-    CHECK (owner_id IS NOT NULL OR lease_ttl IS NULL),
-    CHECK ((lease_ttl IS NULL) = (lease_until IS NULL) AND (lease_ttl IS NULL) = (lease_boot_id IS NULL))
-) STRICT;
-
-CREATE INDEX checkpoints_by_owner ON checkpoints (owner_id) WHERE owner_id IS NOT NULL;
-
 CREATE TABLE checkpoint_documents (
     checkpoint INTEGER NOT NULL PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE, -- the row that it belongs to
     document   BLOB    NOT NULL                                                            -- JSON text of the paused workflow, byte for byte as it was saved or imported; one that can't be read may be anything
@@ -533,8 +503,6 @@ CREATE INDEX agents_by_path ON agents (scope, status, started_at DESC, session_i
 
 CREATE INDEX agents_followed ON agents (scope, id, session_id, status, changes, thread, started_at, put_aside_at) WHERE put_aside_at IS NULL;
 
-CREATE INDEX checkpoints_claimed ON checkpoints (scope, run_id) WHERE state = 'claimed';
-
 CREATE TABLE checkpoint_history (
     id              INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the entry
     scope           INTEGER NOT NULL REFERENCES scopes (id), -- the scope of the run
@@ -554,7 +522,7 @@ CREATE TABLE checkpoint_history (
     owner_pid       INTEGER,                                 -- id of the process that claimed; NULL: it was imported
     owner_program   TEXT,                                    -- base name of its executable; NULL: it was imported
     checksum        INTEGER                                  -- CRC-32C of the columns before it, id excepted; NULL: edited by hand
-) STRICT;
+, agent_id TEXT) STRICT;
 
 CREATE INDEX checkpoint_history_by_run ON checkpoint_history (scope, run_id, id);
 
@@ -809,6 +777,44 @@ CREATE INDEX state_values_by_key ON state_values (scope, state_key, owner);
 
 CREATE INDEX state_values_by_age ON state_values (scope, updated_at, id);
 
+CREATE TABLE checkpoints (
+    id              INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT CHECK (id BETWEEN 1 AND 549755813887), -- number of the row in this file, never used again; the upper bits of its claims' epochs
+    scope           INTEGER NOT NULL REFERENCES scopes (id), -- the scope the run belongs to
+    state           TEXT    NOT NULL CHECK (state IN ('paused', 'claimed')), -- paused: waits and can be claimed; claimed: a process resumes the run. The two may stand side by side for a run that paused again
+    run_id          TEXT    NOT NULL,                        -- the run, as it was saved; an imported document may name another inside
+    paused_stage_id TEXT,                                    -- approval stage the run waits at; NULL: the document can't be read
+    prompt          TEXT,                                    -- what the person is asked; NULL: as above
+    created_at      INTEGER,                                 -- Unix nanoseconds at which the run paused, by its document, clamped to 1677-2262; NULL: as above
+    created_at_text TEXT,                                    -- that time as the document has it, where created_at can't hold it (second 60, other years); else NULL
+    saved_at        INTEGER NOT NULL,                        -- Unix nanoseconds of the save or import that brought the document
+    size            INTEGER NOT NULL CHECK (size >= 0),      -- bytes of the document
+    checksum        INTEGER NOT NULL,                        -- CRC-32C of the document; where it is another, somebody edited the document, and it is read anew at each call
+    problem         TEXT,                                    -- why the document can't be read, in the original's words; NULL: it can
+    epoch           INTEGER CHECK (epoch >> 24 = id),        -- of the claim, or of the last one while paused: id << 24 | number of the claim on this row, so it grows with every claim on the run. NULL: never claimed in this file
+    claimed_at      INTEGER,                                 -- Unix nanoseconds of the claim, or of the import that brought it; NULL: paused
+    owner_id        INTEGER REFERENCES owners (id),          -- process that claimed; its death frees the claim. NULL: paused, or imported, and then nobody's
+    lease_ttl       INTEGER CHECK (lease_ttl > 0),           -- nanoseconds that the claim, and each renewal, lasts; NULL: as long as its process lives
+    lease_until     INTEGER,                                 -- nanoseconds of the machine's boot clock at which the claim may be taken away; NULL: never
+    lease_boot_id   TEXT,                                    -- the machine's start that lease_until counts from; NULL: no lease
+    lease_time_ns   INTEGER,                                 -- inode of the time namespace that lease_until counts in, 0 where the system has none; NULL: no lease
+    lease_wall_until INTEGER,                                -- Unix nanoseconds at which the claim may be taken away by the wall clock; the lock of its process decides before that. NULL: no lease
+    changes         INTEGER NOT NULL DEFAULT 1,              -- how often the row was saved, claimed and given back; what followers go by
+    row_checksum    INTEGER,                                 -- CRC-32C of scope, run_id, the columns from paused_stage_id to problem, and agent_id; NULL: not saved since there are checksums
+    agent_id        TEXT    CHECK (agent_id <> ''),          -- agent that the run belongs to; NULL: the calls name none
+    CHECK ((problem IS NULL) = (created_at IS NOT NULL) AND (created_at IS NULL) = (paused_stage_id IS NULL) AND (created_at IS NULL) = (prompt IS NULL)),
+    CHECK (created_at IS NOT NULL OR created_at_text IS NULL),
+    CHECK ((state = 'claimed') = (claimed_at IS NOT NULL)),
+    CHECK (owner_id IS NULL OR state = 'claimed' AND epoch IS NOT NULL),
+    CHECK (owner_id IS NOT NULL OR lease_ttl IS NULL),
+    CHECK ((lease_ttl IS NULL) = (lease_until IS NULL) AND (lease_ttl IS NULL) = (lease_boot_id IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX checkpoints_by_run ON checkpoints (scope, run_id, coalesce(agent_id, ''), state);
+
+CREATE INDEX checkpoints_by_owner ON checkpoints (owner_id) WHERE owner_id IS NOT NULL;
+
+CREATE INDEX checkpoints_claimed ON checkpoints (scope, run_id, coalesce(agent_id, '')) WHERE state = 'claimed';
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -834,5 +840,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (22, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (23, 22, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (24, 23, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (25, 24, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (26, 25, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
