@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -496,6 +497,37 @@ func TestNext_TakesTheRunsOfADeadHolder(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	ok(t, got.Leave())
+}
+
+func TestNext_TakesIncompleteRunOfDeadHolder(t *testing.T) {
+	var hours atomic.Int64
+	path := dbtest.Path(t)
+	open := func() *selvedge.Store {
+		return selvedge.On(dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal, Now: func() time.Time {
+			return time.Unix(0, 0).Add(time.Duration(hours.Load()) * time.Hour)
+		}}), selvedge.Options{Agent: "a"})
+	}
+	s, other := open(), open()
+	ready := func(want bool) {
+		t.Helper()
+		hours.Add(1)
+		if r, found, err := s.TryNext(ctx); found != want || err != nil {
+			t.Fatalf("%+v is ready: %t, %v", r, found, err)
+		}
+	}
+	ok(t, take(t, s, "r").Leave())
+	hours.Add(1)
+	ended := runs.Ended{AgentID: "a", RunID: "r"} // without an outcome: it is incomplete
+	_, err := runs.NewStore(s.DB(), runs.Options{}).Append(ctx,
+		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{ended}})
+	ok(t, err)
+	ready(false) // nobody took it up since
+
+	r := take(t, other, "r")
+	ready(false)
+	ok(t, other.DB().Close())
+	dbtest.Await(t, "the end of its context", func() bool { return r.Context().Err() != nil })
+	ready(true)
 }
 
 func TestFork_KeepsWhatWasDone(t *testing.T) {

@@ -120,7 +120,9 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 	return r, nil
 }
 
-const sqlTaken = `UPDATE runs SET ready_at = coalesce(ready_at, ?) WHERE key = ?`
+// A run that was incomplete is ready from now on, should its holder die.
+const sqlTaken = `UPDATE runs SET ready_at = CASE WHEN ready_at < ended_at THEN ?1
+	ELSE coalesce(ready_at, ?1) END WHERE key = ?2`
 
 // takeTx takes a run. over is not nil for one that was marked as ended: its trace ends in the
 // transaction.
@@ -243,7 +245,8 @@ type readyRow struct {
 const sqlReady = `SELECT r.run_id, r.key, r.ready_at, l.epoch AS lease, l.owner_id, l.lease_ttl,
 	l.lease_until, l.lease_boot_id, l.lease_time_ns, l.lease_wall_until
 FROM runs AS r LEFT JOIN leases AS l ON l.epoch = r.epoch
-WHERE r.scope = ? AND r.agent_id = ? AND r.ready_at IS NOT NULL AND r.ended_at IS NULL
+WHERE r.scope = ? AND r.agent_id = ? AND r.ready_at IS NOT NULL
+	AND (r.ended_at IS NULL OR r.status = 'incomplete' AND r.ready_at >= r.ended_at)
 	AND (r.ready_at, r.key) > (?, ?) ORDER BY r.ready_at, r.key LIMIT 100`
 
 // takeReady takes a ready run, if there is one; otherwise it returns how long to wait for one that

@@ -1,4 +1,5 @@
--- Two agents may have a run of the same id: the agent is in the key of a checkpoint.
+-- Two agents may have a run of the same id: the agent is in the key of a checkpoint. A worker finds the incomplete run of a dead
+-- holder.
 
 -- +goose Up
 -- Numbers that were given are not given again.
@@ -59,7 +60,14 @@ CREATE INDEX checkpoints_claimed ON checkpoints (scope, run_id, coalesce(agent_i
 
 ALTER TABLE checkpoint_history ADD COLUMN agent_id TEXT; -- agent that the run belonged to; NULL: the calls named none
 
+DROP INDEX runs_ready;
+-- What a worker takes next: open runs, and incomplete ones that were taken, left or answered since their end.
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND (ended_at IS NULL OR status = 'incomplete' AND ready_at >= ended_at);
+
 -- +goose Down
+DROP INDEX runs_ready;
+-- What a worker takes next.
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 ALTER TABLE checkpoint_history DROP COLUMN agent_id;
 -- Numbers that were given are not given again.
 CREATE TABLE checkpoint_numbers AS SELECT name, seq FROM sqlite_sequence WHERE name = 'checkpoints';

@@ -686,8 +686,6 @@ CREATE INDEX run_steps_by_run ON run_steps (run) WHERE state = 'waiting';
 
 CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
 
-CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
-
 CREATE INDEX runs_failed ON runs (scope, ended_at DESC, key DESC) WHERE status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up');
 
 CREATE TABLE usage_runs (
@@ -814,6 +812,8 @@ CREATE UNIQUE INDEX checkpoints_by_run ON checkpoints (scope, run_id, coalesce(a
 CREATE INDEX checkpoints_by_owner ON checkpoints (owner_id) WHERE owner_id IS NOT NULL;
 
 CREATE INDEX checkpoints_claimed ON checkpoints (scope, run_id, coalesce(agent_id, '')) WHERE state = 'claimed';
+
+CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND (ended_at IS NULL OR status = 'incomplete' AND ready_at >= ended_at);
 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
