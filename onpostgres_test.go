@@ -13,7 +13,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestTake_GoesOnWhereTheRunStopped, TestTake_HasOneHolder, TestDo_AttemptsOnceAndReturnsTheResult,
 		TestDo_TriesAgainWhatDidNotHappen, TestDo_AsksAboutAnUnknownOutcome, TestDo_GivesUpOrRetriesByPolicy,
 		TestDo_APanicLeavesTheOutcomeUnknown, TestDoTurn_RecordsTheTurnWithItsEffect, TestAsk_WaitsForAnAnswer,
-		TestAnswer_WorksForAnIncompleteRun,
+		TestAnswer_WorksForAnIncompleteRun, TestAsk_LiveListsSayWaiting,
 		TestNext_TakesRunsInOrder, TestCancel_EndsTheRunAndItsLease, TestMarks_EndTheRunAndItsLease,
 		TestAnswer_WaitsForHolderOfOpenEffect, TestNext_TakesTheRunsOfADeadHolder,
 		TestNext_TakesIncompleteRunOfDeadHolder, TestFork_KeepsWhatWasDone,

@@ -335,6 +335,52 @@ func TestAsk_WaitsForAnAnswer(t *testing.T) {
 	ok(t, r.End(selvedge.GaveUp("no")))
 }
 
+func TestAsk_LiveListsSayWaiting(t *testing.T) {
+	s := open(t)
+	_, err := take(t, s, "r").Ask("gate", selvedge.Question{Prompt: "Deploy?"})
+	is(t, err, selvedge.ErrWaiting)
+	take(t, s, "other")
+	watched := live.NewStore(s.DB(), live.Options{})
+	listed := func(want string, statuses ...live.RunStatus) {
+		t.Helper()
+		var got string
+		for r, err := range watched.All(ctx, live.Filter{Statuses: statuses}) {
+			ok(t, err)
+			got += r.ID + ":" + string(r.Status) + " "
+		}
+		if got != want {
+			t.Errorf("%v: %s, want %s", statuses, got, want)
+		}
+	}
+	shown := func(want live.RunStatus) {
+		t.Helper()
+		r, err := watched.Get(ctx, "r")
+		ok(t, err)
+		var viewed string
+		ok(t, s.DB().Read(ctx, "see", func(rx *db.Rx) error {
+			return rx.Get(&viewed, `SELECT status FROM v_live_runs WHERE run_id = 'r'`)
+		}))
+		if r.Status != want || viewed != string(want) {
+			t.Errorf("it is %s, and %s in the view, want %s", r.Status, viewed, want)
+		}
+	}
+	shown(live.Waiting)
+	listed("r:waiting other:executing ")
+	listed("r:waiting ", live.Waiting)
+	listed("other:executing ", live.Executing)
+	listed("r:waiting other:executing ", live.Executing, live.Waiting)
+	old, _, err := watched.Snapshot(ctx, "r")
+	ok(t, err)
+	if old.Status != live.Executing {
+		t.Errorf("the old call says %s", old.Status)
+	}
+
+	ok(t, s.Answer(ctx, selvedge.Ref{RunID: "r"}, "gate", selvedge.Answer{Decision: "approved"}))
+	shown(live.Executing)
+	listed("r:executing other:executing ")
+	listed("", live.Waiting)
+}
+
 func TestBudget_MakesTheRunWait(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	s := selvedge.On(d, selvedge.Options{Agent: "a", Budget: selvedge.Budget{Tokens: 10, CostUSD: 1}})

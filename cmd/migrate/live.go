@@ -40,7 +40,8 @@ ends none.`,
 func (a *app) liveStore(d *db.DB) *live.Store { return live.NewStore(d, live.Options{Scope: a.scope}) }
 
 var liveStatuses = []live.RunStatus{
-	live.Created, live.Planning, live.Executing, live.Verifying, live.Completed, live.Failed, live.Cancelled,
+	live.Created, live.Planning, live.Executing, live.Verifying, live.Waiting, live.Completed, live.Failed,
+	live.Cancelled,
 }
 
 func (a *app) liveListCommand() *cobra.Command {

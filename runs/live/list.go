@@ -43,6 +43,12 @@ func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 	found := false
 	err = s.lookup(rx, opGet, runID, func(scope int64) error {
 		found, run, err = s.snapshot(rx, scope, runID)
+		if err == nil && found && !run.Status.Ended() {
+			var waiting bool
+			if waiting, err = rx.Find(new(int64), sqlWaits, scope, runID); waiting {
+				run.Status = Waiting
+			}
+		}
 		return err
 	})
 	if err == nil && !found {
@@ -136,8 +142,8 @@ type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
-// list returns the runs after a place: all of them, or with a room those that fit and one more, if
-// there is one. A scope that was never written has the number 0, and no runs.
+// list returns the runs after a place: all of them, as the old calls show them, or with a room those
+// that fit and one more, if there is one. A scope that was never written has the number 0, and no runs.
 func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.Room) (rows []wholeRow,
 	err error,
 ) {
@@ -148,9 +154,9 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.R
 	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {
 		after = listPlace{since, -1}
 	}
-	limit := paging.NoLimit
+	limit, selected := paging.NoLimit, selectWhole
 	if room != nil {
-		limit = room.Items + 1
+		limit, selected = room.Items+1, selectShown
 	}
 	whole := func(row *wholeRow) (*wholeRow, error) { return row, nil }
 	for _, w := range wanted {
@@ -159,7 +165,7 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.R
 			left = *room
 		}
 		args := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
-		for row, err := range txn.Each(rx.Store(), whole, selectWhole+`WHERE r.scope = ?`+w.text+inOrder, args...) {
+		for row, err := range txn.Each(rx.Store(), whole, selected+`WHERE r.scope = ?`+w.text+inOrder, args...) {
 			if err != nil {
 				return nil, err
 			}
@@ -194,21 +200,33 @@ func (f Filter) statements() ([]conditions, error) {
 		return []conditions{where}, nil
 	}
 	var list []conditions
-	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
-		if !status.known() {
-			return nil, unknownStatus(status)
-		}
+	add := func(status RunStatus, and string) {
 		is := " AND r.status = ?"
 		if f.Session != nil {
 			is = " AND r.status || '' = ?" // not by its index: one status may have most runs
 		}
-		list = append(list, conditions{where.text + is, append(slices.Clip(where.args), string(status))})
+		list = append(list, conditions{where.text + is + and, append(slices.Clip(where.args), string(status))})
+	}
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
+		switch {
+		case status == Waiting:
+			for _, open := range []RunStatus{Created, Planning, Executing, Verifying} {
+				add(open, " AND "+waits)
+			}
+		case !status.known():
+			return nil, unknownStatus(status)
+		case status.Ended():
+			add(status, "")
+		default:
+			add(status, " AND NOT ("+waits+")")
+		}
 	}
 	return list, nil
 }
 
 func unknownStatus(status RunStatus) error {
-	return txn.Invalid("use one of created, planning, executing, verifying, completed, failed, cancelled",
+	return txn.Invalid(
+		"use one of created, planning, executing, verifying, waiting, completed, failed, cancelled",
 		"the status %q is unknown", status)
 }
 
@@ -231,13 +249,13 @@ func (f Filter) passes() (where conditions, err error) {
 		where.args = append(where.args, db.Nanos(f.Since))
 	}
 	for _, status := range f.Statuses {
-		if !status.known() {
+		if status != Waiting && !status.known() {
 			return where, unknownStatus(status)
 		}
 		where.args = append(where.args, string(status))
 	}
 	if n := len(f.Statuses); n > 0 {
-		where.text += " AND r.status IN (?" + strings.Repeat(", ?", n-1) + ")"
+		where.text += " AND " + shownStatus + " IN (?" + strings.Repeat(", ?", n-1) + ")"
 	}
 	return where, nil
 }

@@ -23,6 +23,10 @@ const (
 	Completed RunStatus = "completed"
 	Failed    RunStatus = "failed"
 	Cancelled RunStatus = "cancelled"
+	// Waiting is what Get, Page and All say of a run that has not ended, with a question or an effect of
+	// unknown outcome that a person decides about: see package selvedge. The old calls and events never
+	// say it.
+	Waiting RunStatus = "waiting"
 )
 
 var statuses = []string{"created", "planning", "executing", "verifying", "completed", "failed", "cancelled"}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"selvedge/db"
 	"selvedge/internal/txn"
@@ -96,6 +97,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const selectWhole = `SELECT ` + rowColumns + `, t.prompt, t.result_text, t.error, t.further
 FROM live_runs AS r JOIN live_texts AS t ON t.run = r.key
 `
+
+const (
+	// waits is true for a run r that has not ended and waits for a person. It reads the tables of other
+	// stores. EXISTS would let a server read all that waits.
+	waits = `r.status NOT IN ('completed', 'failed', 'cancelled') AND (SELECT w.run FROM runs AS a
+	JOIN run_steps AS w ON w.run = a.key WHERE a.scope = r.scope AND a.run_id = r.run_id AND a.ended_at IS NULL
+	AND w.state = 'waiting' LIMIT 1) IS NOT NULL`
+	shownStatus = `CASE WHEN ` + waits + ` THEN 'waiting' ELSE r.status END`
+	sqlWaits    = `SELECT r.key FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ? AND ` + waits
+)
+
+// selectShown is selectWhole with the status that lists show.
+var selectShown = strings.Replace(selectWhole, "r.status", shownStatus+" AS status", 1)
 
 func findRow(rx *db.Rx, scope int64, runID string) (w *runRow, found bool, err error) {
 	return queryRow(rx, sqlFindRow, scope, runID)

@@ -4,7 +4,9 @@ SELECT
     s.name AS scope,
     r.session_id AS session_id,
     r.run_id AS run_id,
-    r.status AS status,
+    CASE WHEN r.status NOT IN ('completed', 'failed', 'cancelled') AND (SELECT w.run FROM runs AS a JOIN run_steps AS w ON w.run = a.key WHERE a.scope = r.scope AND a.run_id = r.run_id
+         AND a.ended_at IS NULL AND w.state = 'waiting' LIMIT 1) IS NOT NULL
+         THEN 'waiting' ELSE r.status END AS status,
     shown(t.prompt) AS prompt,
     shown(t.result_text) AS result_text,
     shown(t.error) AS error,

@@ -4,7 +4,9 @@ SELECT
     s.name        AS scope,       -- '' is the default scope
     r.session_id  AS session_id,  -- the session that the run belongs to
     r.run_id      AS run_id,      -- 'run-' and a UUID, or the caller's own
-    r.status      AS status,      -- created, planning, executing, verifying, completed, failed or cancelled
+    CASE WHEN r.status NOT IN ('completed', 'failed', 'cancelled') AND (SELECT w.run FROM runs AS a JOIN run_steps AS w ON w.run = a.key WHERE a.scope = r.scope AND a.run_id = r.run_id
+         AND a.ended_at IS NULL AND w.state = 'waiting' LIMIT 1) IS NOT NULL
+         THEN 'waiting' ELSE r.status END AS status, -- created, planning, executing, verifying, waiting (for a person), completed, failed or cancelled
     shown(t.prompt)      AS prompt,      -- what the run was asked to do
     shown(t.result_text) AS result_text, -- what it answered; NULL: nothing yet
     shown(t.error)       AS error,       -- what went wrong; NULL: nothing, or the run got over it
