@@ -34,7 +34,6 @@ var withoutTx = func() map[string]string {
 			"checkpoints.Claim.Keep",
 		},
 		"it is the transaction, and HoldTx asks in one": {"agents.Lease.Hold", "checkpoints.Claim.Hold"},
-		"it repeats a transaction that failed":          {"runs.Run.RepeatAppend", "live.Run.RepeatAppend"},
 		"db.Reattach looks in a transaction of its own": {"runs.Store.Reattach", "live.Store.Reattach"},
 		"it follows the links of paths, on file systems that may hang": {
 			"agents.Registry.FindActiveByPath", "agents.Registry.FindActiveByNativeInstanceKeyAtPath",

@@ -204,7 +204,7 @@ func (w *publicWrite) wrong(before, after folder) (problems []string) {
 func TestOldProgram_ReadsEveryPublicWrite(t *testing.T) {
 	const keeping = "Renew, on a timer"
 	within := map[string]string{
-		"Keep": keeping, "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat",
+		"Keep": keeping, "AppendRecords": "AppendTurns", "AppendBatch": "Append, which calls it",
 		"ImportRecords": "an import", "DeleteImported": "an import",
 		"Close": "writes nothing of a store in a file", "Hold": "writes a lease, which is in no tree",
 		"Lease": "writes nothing",

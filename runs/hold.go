@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -255,29 +256,42 @@ func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.Canc
 
 // Append adds records to the run. ErrLeaseLost: this handle no longer holds the run, and nothing
 // changed. ErrConflict: the run has ended. After an unknown outcome, db.BatchOf returns the number for
-// RepeatAppend.
+// Batch.Repeat.
 func (r *Run) Append(ctx context.Context, records ...Record) error {
-	return r.RepeatAppend(ctx, 0, records...)
-}
-
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was
-// committed after all.
-func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) error {
-	return writing(records)(r.store.db, ctx, opHeld,
-		func(tx *db.Tx) error { return r.append(tx, batch, records) })
+	_, err := r.AppendBatch(ctx, Batch{Records: records})
+	return err
 }
 
 // AppendTx is Append inside a transaction.
-func (r *Run) AppendTx(tx *db.Tx, records ...Record) error { return r.append(tx, 0, records) }
-
-func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
-	err := r.HoldTx(tx)
-	if err == nil {
-		_, err = r.store.appendTx(tx, Batch{
-			AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records, Repeat: repeat,
-		}, r.Epoch())
-	}
+func (r *Run) AppendTx(tx *db.Tx, records ...Record) error {
+	_, err := r.AppendBatchTx(tx, Batch{Records: records})
 	return err
+}
+
+// AppendBatch is Append for a batch with a key, a parent, or the number of an append whose outcome was
+// unknown. The ids of the batch may be empty; those of another run are ErrInvalid.
+func (r *Run) AppendBatch(ctx context.Context, b Batch) (a Appended, err error) {
+	err = writing(b.Records)(r.store.db, ctx, opHeld, func(tx *db.Tx) (err error) {
+		a, err = r.AppendBatchTx(tx, b)
+		return err
+	})
+	if err != nil {
+		return Appended{}, err
+	}
+	return a, nil
+}
+
+// AppendBatchTx is AppendBatch inside a transaction.
+func (r *Run) AppendBatchTx(tx *db.Tx, b Batch) (Appended, error) {
+	b.AgentID, b.RunID = cmp.Or(b.AgentID, r.ref.AgentID), cmp.Or(b.RunID, r.ref.RunID)
+	if of := (RunRef{AgentID: b.AgentID, RunID: b.RunID}); of != r.ref {
+		return Appended{}, r.ref.failed(opHeld, txn.Invalid("leave the ids of the batch empty",
+			"the batch is for run %q of agent %q", of.RunID, of.AgentID))
+	}
+	if err := r.HoldTx(tx); err != nil {
+		return Appended{}, err
+	}
+	return r.store.appendTx(tx, b, r.Epoch())
 }
 
 // lock locks the run's row. Lock order: the run's row, then the lease's.

@@ -139,7 +139,43 @@ func TestAnAppendOfAHolderIsRepeatedOnce(t *testing.T) {
 	r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	must(t, r.Append(t.Context(), turn(0, "p")))
-	must(t, r.RepeatAppend(t.Context(), batchOf(t, s, r.Ref()), turn(0, "p")))
+	again := runs.Batch{Records: []runs.Record{turn(0, "p")}, Repeat: batchOf(t, s, r.Ref())}
+	if a, err := r.AppendBatch(t.Context(), again); err != nil || !a.Repeated {
+		t.Errorf("it is repeated: %+v, %v", a, err)
+	}
+	if got := len(kinds(t, s, "a", "r")); got != 2 {
+		t.Errorf("the trace has %d records", got)
+	}
+}
+
+func TestRun_KeyedAppendSaysWhetherItRepeats(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
+	must(t, err)
+	b := runs.Batch{Key: "k", Records: []runs.Record{turn(0, "p")}}
+	for _, repeated := range []bool{false, true} {
+		if a, err := r.AppendBatch(t.Context(), b); err != nil || a.Repeated != repeated {
+			t.Fatalf("repeated %+v, %v; want %t", a, err, repeated)
+		}
+	}
+	b.Records = []runs.Record{turn(0, "other")}
+	if _, err := r.AppendBatch(t.Context(), b); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("other records under the key: %v", err)
+	}
+	b.RunID = "other"
+	if _, err := r.AppendBatch(t.Context(), b); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("another run: %v", err)
+	}
+	must(t, r.Release(t.Context()))
+	b.RunID, b.Records = "", []runs.Record{turn(0, "p")}
+	if _, err := r.AppendBatch(t.Context(), b); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("without the lease: %v", err)
+	}
+	r, err = s.Resume(t.Context(), r.Ref())
+	must(t, err)
+	if a, err := r.AppendBatch(t.Context(), b); err != nil || !a.Repeated {
+		t.Errorf("the next holder repeats %+v, %v", a, err)
+	}
 	if got := len(kinds(t, s, "a", "r")); got != 2 {
 		t.Errorf("the trace has %d records", got)
 	}

@@ -31,7 +31,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill,
 		TestBegin_RunHasOneHolder, TestHeldRun_RefusesOtherProcesses, TestHeldRun_RefusesItsOwnProcess,
 		TestHeldRun_EndedTakesNoMore, TestHeldRun_ErrorsNameTheRun, TestBegin_SameKeyHoldsSameRun,
-		TestBegin_KeepsItsParent, TestAppend_SaysWhetherItWasRepeated,
+		TestBegin_KeepsItsParent, TestRun_KeyedAppendSaysWhetherItRepeats, TestAppend_SaysWhetherItWasRepeated,
 		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun,
 		TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds,
 		TestPrune_CancelledRunsFallUnderEachLimit,

@@ -194,25 +194,25 @@ func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.Canc
 }
 
 // Append records events of the run. db.ErrLeaseLost: this handle no longer holds it, and nothing
-// changed. After an unknown outcome, db.BatchOf returns the number for RepeatAppend.
+// changed. After an unknown outcome, db.BatchOf returns the number for Batch.Repeat.
 func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
-	return r.RepeatAppend(ctx, 0, events...)
-}
-
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing if that one was
-// committed after all.
-func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
-	return within(ctx, writing(r.store.db, events), opHeld,
-		func(tx *db.Tx) (Appended, error) { return r.append(tx, batch, events) })
+	return r.AppendBatch(ctx, Batch{Events: events})
 }
 
 // AppendTx is Append inside the caller's transaction.
-func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
+func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) {
+	return r.AppendBatchTx(tx, Batch{Events: events})
+}
 
-// append returns db.ErrLeaseLost if this handle no longer holds the run: another holder has it, or
-// it was removed or replaced.
-func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
-	b := Batch{Events: events, Repeat: repeat}
+// AppendBatch is Append for a batch with a key, or the number of an append whose outcome was unknown.
+func (r *Run) AppendBatch(ctx context.Context, b Batch) (a Appended, err error) {
+	return within(ctx, writing(r.store.db, b.Events), opHeld,
+		func(tx *db.Tx) (Appended, error) { return r.AppendBatchTx(tx, b) })
+}
+
+// AppendBatchTx is AppendBatch inside the caller's transaction. db.ErrLeaseLost: another holder has the
+// run, or it was removed or replaced.
+func (r *Run) AppendBatchTx(tx *db.Tx, b Batch) (a Appended, err error) {
 	err = r.locked(tx, opHeld, func(row *runRow, found bool) error {
 		err := r.check(row, found)
 		if err == nil {

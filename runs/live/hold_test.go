@@ -275,6 +275,24 @@ func TestACancelledRunIsNotTakenUp(t *testing.T) {
 	}
 }
 
+func TestRun_KeyedAppendSaysWhetherItRepeats(t *testing.T) {
+	s := live.NewStore(dbtest.Open(t, db.Options{}), live.Options{})
+	r, err := s.Begin(t.Context(), live.Start{ID: "r", SessionID: "s", Prompt: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := live.Batch{Key: "k", Events: []live.Event{live.TextDelta("x")}}
+	for _, repeated := range []bool{false, true} {
+		if a, err := r.AppendBatch(t.Context(), b); err != nil || a.Repeated != repeated || a.First != 0 {
+			t.Fatalf("repeated %+v, %v; want %t", a, err, repeated)
+		}
+	}
+	b.Events = []live.Event{live.TextDelta("other")}
+	if _, err := r.AppendBatch(t.Context(), b); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("other events under the key: %v", err)
+	}
+}
+
 func TestRun_HolderOfRemovedRunHasLost(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
 	s := live.NewStore(d, live.Options{})

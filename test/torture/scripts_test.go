@@ -22,7 +22,7 @@ import (
 var within = map[string]string{
 	"Hold":  "appends of the holder, which begin with it",
 	"Close": "Shutdown", "WriteLocked": "appends and claims, which are made by it", "Keep": "Renew, on a timer",
-	"AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat",
+	"AppendRecords": "AppendTurns", "AppendBatch": "Append, which calls it",
 	"ImportRecords": "an import", "DeleteImported": "an import",
 }
 
