@@ -139,8 +139,8 @@ func (s *stepRow) put(tx *db.Tx) error {
 		s.CreatedAt = s.ChangedAt
 	}
 	columns := []any{
-		s.Key, s.Kind, s.State, s.Tool, s.Policy, s.Prompt, blob(s.Request), s.Attempt, s.Epoch, s.Turn,
-		blob(s.Result), s.Decision, s.SettledBy, s.Error, s.CreatedAt, s.ChangedAt,
+		s.Key, s.Kind, s.State, s.Tool, s.Policy, s.Prompt, txn.Blob(s.Request), s.Attempt, s.Epoch, s.Turn,
+		txn.Blob(s.Result), s.Decision, s.SettledBy, s.Error, s.CreatedAt, s.ChangedAt,
 	}
 	_, err := tx.Exec(sqlPutStep, append(append([]any{s.Run}, columns...), txn.Checksum(columns...))...)
 	return err
@@ -173,14 +173,6 @@ func or(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-// blob returns nil for no bytes, as an argument.
-func blob(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
 }
 
 // optional returns nil for no text.

@@ -262,7 +262,7 @@ func appendRows(tx *db.Tx, p prepared, last lastRow, rows []recordRow) error {
 		last.ID++
 		last.add(rows[i].size())
 		if err := tx.Store().Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...),
-			integer(last.Bytes))...); err != nil {
+			txn.Arg(last.Bytes))...); err != nil {
 			return err
 		}
 		if err := rows[i].putUsage(tx, p.scope, p.ref, last.ID); err != nil {

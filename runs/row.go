@@ -52,9 +52,10 @@ const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`
 // args appends the values of writtenColumns except the last.
 func (r *recordRow) args(before ...any) []any {
 	first := len(before)
-	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool),
-		blob(r.parameters), blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict),
-		text(r.policyRule), text(r.policyParam), blob(r.raw), r.exact, r.batch, r.recordedAt)
+	before = append(before, r.kind, txn.Arg(r.unknownKind), txn.Arg(r.turnIndex), txn.Arg(r.prompt),
+		txn.Arg(r.tool), txn.Blob(r.parameters), txn.Blob(r.output), txn.Arg(r.cliKind), txn.Arg(r.cliCode),
+		txn.Arg(r.verdict), txn.Arg(r.policyRule), txn.Arg(r.policyParam), txn.Blob(r.raw), r.exact, r.batch,
+		r.recordedAt)
 	return append(before, txn.Checksum(before[first:]...))
 }
 
@@ -105,29 +106,6 @@ func (r *recordRow) size() int {
 		}
 	}
 	return n
-}
-
-// For a pointer or an empty slice as an argument, the driver would use reflection.
-
-func text(s *string) any {
-	if s == nil {
-		return nil
-	}
-	return *s
-}
-
-func integer(n *int64) any {
-	if n == nil {
-		return nil
-	}
-	return *n
-}
-
-func blob(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
 }
 
 // rowOf returns the row for a record that came through the API. It returns an error for a record

@@ -35,3 +35,20 @@ func Time(nanos int64) time.Time { return time.Unix(0, nanos).UTC() }
 // valid when its table gets another column. migrations.Checksums lists the columns that each
 // table's checksum covers.
 func Checksum(values ...any) int64 { return engine.Checksum(values...) }
+
+// Arg is the value at p as an argument of a statement, NULL for nil. For the pointer itself a driver
+// would use reflection.
+func Arg[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// Blob is b as an argument, NULL for nil.
+func Blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}

@@ -123,7 +123,7 @@ func (d day) add(tx *db.Tx, c *Counts) error {
 		Counts
 	}
 	found, err := tx.Store().FindLocked(&row, sqlDay, d.agent, d.session, d.scope, d.begins,
-		pointed(c.Provider), pointed(c.RequestModel), pointed(c.ResponseModel))
+		txn.Arg(c.Provider), txn.Arg(c.RequestModel), txn.Arg(c.ResponseModel))
 	if err != nil {
 		return err
 	}

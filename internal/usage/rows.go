@@ -169,16 +169,9 @@ func Put(tx *db.Tx, r Record, c Counts) error {
 // columns returns the values from provider to cost_nanos.
 func (c *Counts) columns() []any {
 	return []any{
-		pointed(c.Provider), pointed(c.RequestModel), pointed(c.ResponseModel), pointed(c.Input),
-		pointed(c.CacheRead), pointed(c.CacheWrite), pointed(c.Output), pointed(c.Reasoning), pointed(c.CostNanos),
+		txn.Arg(c.Provider), txn.Arg(c.RequestModel), txn.Arg(c.ResponseModel), txn.Arg(c.Input),
+		txn.Arg(c.CacheRead), txn.Arg(c.CacheWrite), txn.Arg(c.Output), txn.Arg(c.Reasoning), txn.Arg(c.CostNanos),
 	}
-}
-
-func pointed[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
 }
 
 func orNil[T comparable](v T) any {
