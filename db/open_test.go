@@ -250,6 +250,7 @@ func TestOpenRefusesAndChangesNothing(t *testing.T) {
 			"no such file",
 		},
 		{"an empty file to read", putText(""), db.Options{ReadOnly: true}, db.ErrNotADatabase, "empty"},
+		{"too many readers", func(*testing.T, string) {}, db.Options{Readers: 1 << 40}, db.ErrInvalid, "1000"},
 		{"negative readers", func(*testing.T, string) {}, db.Options{Readers: -1}, db.ErrInvalid, "readers"},
 		{"an unknown level", func(*testing.T, string) {}, db.Options{Synchronous: 7}, db.ErrInvalid, "synchronous"},
 		{"a negative timeout", func(*testing.T, string) {}, db.Options{LockTimeout: -1}, db.ErrInvalid, "timeout"},
@@ -309,6 +310,16 @@ func TestAFileThatIsTooNewKeepsItsBytes(t *testing.T) {
 	}
 	if err := reader.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOpen_URIOfSQLiteIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := db.Open(t.Context(), "file:it.db?mode=ro", db.Options{}); !errors.Is(err, db.ErrInvalid) {
+		t.Error(err)
+	}
+	if found, err := os.ReadDir("."); err != nil || len(found) > 0 {
+		t.Errorf("it made %v, %v", found, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"time"
 
 	"selvedge/internal/callback"
@@ -30,10 +31,11 @@ const (
 type Options struct {
 	// Synchronous is SyncFull by default.
 	Synchronous Synchronous
-	// Readers is the largest number of reading connections; 0 means the number of cores, but at least
-	// 2, or 8 on a server.
+	// Readers is the largest number of reading connections, up to 1,000; 0 means the number of cores,
+	// but at least 2, or 8 on a server.
 	Readers int
-	// Writers is the largest number of writing connections to a server; 0 means 8. A file has one.
+	// Writers is the largest number of writing connections to a server, up to 1,000; 0 means 8. A file
+	// has one.
 	Writers int
 
 	// Password, Dial and TLS are for a server, and replace what its address and the environment say;
@@ -105,15 +107,20 @@ type Observation struct {
 	Err     error           // that the call returned; nil means success
 }
 
+// maxConnections bounds each pool. A full connection takes 5 MB.
+const maxConnections = 1000
+
 func (o Options) check(path string) error {
 	switch {
 	case o.ReadOnly && path == memoryPath:
 		return invalid("open", "a database in memory can't be read-only")
 	case o.Synchronous != SyncFull && o.Synchronous != SyncNormal:
 		return invalid("open", fmt.Sprintf("synchronous %d is neither SyncFull nor SyncNormal", o.Synchronous))
-	case o.Readers < 0 || o.Writers < 0:
-		return invalid("open", fmt.Sprintf("readers is %d and writers is %d; use 0 for the default", o.Readers,
-			o.Writers))
+	case strings.HasPrefix(path, "file:"):
+		return invalid("open", "the path is a URI of SQLite; give the path alone, and settings in Options")
+	case min(o.Readers, o.Writers) < 0 || max(o.Readers, o.Writers) > maxConnections:
+		return invalid("open", fmt.Sprintf("readers is %d and writers is %d; at most %d are possible, and 0 is "+
+			"the default", o.Readers, o.Writers, maxConnections))
 	case o.SchemaVersion < 0 || o.SchemaVersion > o.known().Last().Version:
 		return &Error{
 			Op: "open", Hint: fmt.Sprintf("this program knows the schema versions 1 to %d; 0 is the last",
