@@ -2,6 +2,8 @@ package db_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -29,5 +31,28 @@ func TestError_NamesItsEntityOnce(t *testing.T) {
 			!errors.Is(e, err) {
 			t.Errorf("%+v", e)
 		}
+	}
+}
+
+func TestError_IsOneShortPrintableLine(t *testing.T) {
+	for _, long := range []string{"a", "\x1b[31m", "\n", "\u202e", "\xff", "ü"} {
+		text := strings.Repeat(long, 1<<20)
+		for _, e := range []*db.Error{
+			{Op: text, Err: db.ErrNotFound},
+			{Op: "find", Entity: text, ID: "b", Err: db.ErrNotFound},
+			{Op: text, Entity: text, ID: text, Err: fmt.Errorf("%w: %s", db.ErrNotFound, text)},
+		} {
+			if got := e.Error(); len(got) > 4096 || strings.ContainsAny(got, "\n\x1b\u202e") ||
+				!strings.Contains(got, "not found") {
+				t.Errorf("%d bytes: %.200q", len(got), got)
+			}
+			if got := e.LogValue().String(); len(got) > 4<<10 || strings.ContainsAny(got, "\n\x1b\u202e") {
+				t.Errorf("in a log, %d bytes: %.200q", len(got), got)
+			}
+		}
+	}
+	e := &db.Error{Op: "find", Entity: "bell", ID: "a\n", Err: errors.Join(db.ErrNotFound, db.ErrBusy)}
+	if got, want := e.Error(), `find: bell "a\n": not found; `+db.ErrBusy.Error(); got != want {
+		t.Errorf("%q, not %q", got, want)
 	}
 }

@@ -2,8 +2,8 @@ package db
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"selvedge/internal/engine"
@@ -72,29 +72,46 @@ type Error struct {
 	Err    error // the cause, which wraps a sentinel if one fits
 }
 
-// Error names the operation, the item and the cause.
+// Error names the operation, the item and the cause, in one printable line of at most 4 KiB.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
+	text := line(e.Op, 512)
 	if e.Entity != "" {
-		b.WriteString(": ")
-		b.WriteString(e.Entity)
+		text += ": " + line(e.Entity, 512)
 		if e.ID != "" {
-			fmt.Fprintf(&b, " %q", e.ID)
+			text += " " + line(strconv.Quote(e.ID[:min(len(e.ID), 1024)]), 1024)
 		}
 	}
-	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
+	return text + ": " + line(e.Err.Error(), 2000)
+}
+
+// line returns a text as one printable line of at most that many bytes.
+func line(text string, most int) string {
+	const longestEscape = len(`\U0010ffff`)
+	var b strings.Builder
+	for _, r := range text {
+		if b.Len() > most-longestEscape-len("…") {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == '\n': // between joined errors
+			b.WriteString("; ")
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
 	return b.String()
 }
 
 // LogValue returns the fields of the error for log/slog: op, entity, id, code, held_by, hint and
 // error. Empty ones are left out.
 func (e *Error) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("op", e.Op)}
+	attrs := []slog.Attr{slog.String("op", line(e.Op, 512))}
 	for _, a := range []struct{ name, value string }{{"entity", e.Entity}, {"id", e.ID}} {
 		if a.value != "" {
-			attrs = append(attrs, slog.String(a.name, a.value))
+			attrs = append(attrs, slog.String(a.name, line(a.value, 512)))
 		}
 	}
 	if e.Code != 0 {
@@ -106,7 +123,7 @@ func (e *Error) LogValue() slog.Value {
 	if hint := Hint(e); hint != "" {
 		attrs = append(attrs, slog.String("hint", hint))
 	}
-	return slog.GroupValue(append(attrs, slog.String("error", e.Err.Error()))...)
+	return slog.GroupValue(append(attrs, slog.String("error", line(e.Err.Error(), 2000)))...)
 }
 
 // Unwrap returns the cause.

@@ -624,6 +624,21 @@ func TestAGoroutineThatIsLeftBehindHarmsNobody(t *testing.T) {
 	}
 }
 
+func TestScan_UnfitValueIsInvalid(t *testing.T) {
+	_, d := openTable(t, numbers)
+	transactions(t, d, "scan", func(t *testing.T, rx *db.Rx) error {
+		for _, query := range []string{"SELECT NULL", "SELECT 'a'", "SELECT 1.5", "SELECT NULL UNION ALL SELECT 1"} {
+			if err := rx.Get(new(int), query); !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("Get of %s: %v", query, err)
+			}
+			if err := rx.Select(new([]int), query); !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("Select of %s: %v", query, err)
+			}
+		}
+		return nil
+	})
+}
+
 func TestAMissingRowLeavesAStructZero(t *testing.T) {
 	_, d := openTable(t, numbers)
 	type row struct {

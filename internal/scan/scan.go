@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -252,14 +253,14 @@ func (r *Rows) Scan(dest ...any) error {
 		return err
 	}
 	if len(r.waiting) == 0 {
-		return r.Rows.Scan(dest...)
+		return unfit(r.Rows.Scan(dest...))
 	}
 	r.targets = append(r.targets, dest...)
 	for i := range r.waiting {
 		r.targets[r.waiting[i].column] = &r.waiting[i].value
 	}
 	if err := r.Rows.Scan(r.targets...); err != nil {
-		return err
+		return unfit(err)
 	}
 	for _, w := range r.waiting {
 		if err := w.give(); err != nil {
@@ -268,6 +269,14 @@ func (r *Rows) Scan(dest ...any) error {
 		}
 	}
 	return nil
+}
+
+// unfit returns ErrInvalid for a value that its destination does not take.
+func unfit(err error) error {
+	if err == nil || !strings.HasPrefix(err.Error(), "sql: ") {
+		return err
+	}
+	return fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 }
 
 // usual spares most destinations the use of reflection.
