@@ -41,7 +41,7 @@ type BeginOptions struct {
 }
 
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: the run exists
-// already; Resume holds one that is free.
+// already; Resume holds one that is free. ErrInvalid: the run id is empty.
 func (s *Store) Begin(ctx context.Context, started Started, o BeginOptions) (r *Run, err error) {
 	return stores.TakeUp(ctx, s.db.Write, opBegin,
 		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started, o) })
@@ -50,6 +50,9 @@ func (s *Store) Begin(ctx context.Context, started Started, o BeginOptions) (r *
 // BeginTx is Begin inside a transaction. The run is held once that commits.
 func (s *Store) BeginTx(tx *db.Tx, started Started, o BeginOptions) (*Run, error) {
 	ref := RunRef{AgentID: started.AgentID, RunID: started.RunID}
+	if ref.RunID == "" {
+		return nil, ref.failed(opBegin, txn.Invalid("give the run an id", "the run id is empty"))
+	}
 	b := Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []Record{started}, Key: o.Key, Parent: o.Parent}
 	key, found, err := s.find(&tx.Rx, ref)
 	if err == nil && found {

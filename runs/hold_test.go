@@ -62,6 +62,13 @@ func TestBegin_RunHasOneHolder(t *testing.T) {
 	}
 }
 
+func TestBegin_RunNeedsAnID(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	if r, err := s.Begin(t.Context(), started("", "a", start), runs.BeginOptions{}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 func TestARunThatEndsOrIsReleasedIsNobodys(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	var held [3]*runs.Run
