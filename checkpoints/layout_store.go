@@ -1,9 +1,6 @@
 package checkpoints
 
 import (
-	"errors"
-	"fmt"
-
 	"selvedge/db"
 	"selvedge/internal/tree"
 )
@@ -67,11 +64,6 @@ func (t table) Put(tx *db.Tx, e tree.Entity, _ any, text []byte) (int64, error) 
 	}
 	scope, err := tx.Store().Scope(t.scope)
 	if err != nil {
-		return 0, err
-	}
-	if err := (&Store{}).otherAgent(&tx.Rx, scope, e.ID); errors.Is(err, db.ErrConflict) {
-		return 0, fmt.Errorf("%w: %w", db.ErrInvalid, err)
-	} else if err != nil {
 		return 0, err
 	}
 	r := rowOf(e.ID, text)
