@@ -19,7 +19,7 @@ var mayScanOnAServer = map[string]string{
 		"through when one is made",
 	"AND state = 'claimed' AND epoch IS NOT DISTINCT": "has the row's id; of an empty table any " +
 		"index will do",
-	"WHERE scope = $1 AND run_id = $2 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked " +
+	"AND coalesce(agent_id, '') = $3 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked " +
 		"in the order of their ids",
 }
 

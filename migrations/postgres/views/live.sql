@@ -4,8 +4,8 @@ SELECT
     s.name AS scope,
     r.session_id AS session_id,
     r.run_id AS run_id,
-    CASE WHEN r.status NOT IN ('completed', 'failed', 'cancelled') AND (SELECT w.run FROM runs AS a JOIN run_steps AS w ON w.run = a.key WHERE a.scope = r.scope AND a.run_id = r.run_id
-         AND a.ended_at IS NULL AND w.state = 'waiting' LIMIT 1) IS NOT NULL
+    CASE WHEN r.status NOT IN ('completed', 'failed', 'cancelled') AND (SELECT max((SELECT 1 FROM run_steps AS w WHERE w.run = a.key AND w.state = 'waiting' LIMIT 1))
+         FROM runs AS a WHERE a.scope = r.scope AND a.run_id = r.run_id AND a.ended_at IS NULL) IS NOT NULL
          THEN 'waiting' ELSE r.status END AS status,
     shown(t.prompt) AS prompt,
     shown(t.result_text) AS result_text,
