@@ -34,10 +34,10 @@ func TestPostgres_UsageOfOneRunIsByIndex(t *testing.T) {
 	server := dbtest.PostgresSchema(t)
 	dbtest.PostgresScript(t, server, `SET search_path = selvedge;
 INSERT INTO scopes (id, name) VALUES (1, '') ON CONFLICT DO NOTHING;
-INSERT INTO usage_runs (scope, run_id, agent_id, recorded_at)
-SELECT 1, 'r' || n, 'a' || n % 1000, n FROM generate_series(1, 20000) AS n;
-INSERT INTO usage_records (usage_run, account, run, sequence, recorded_at, output_tokens)
-SELECT w.id, 'turn', w.id, n, w.recorded_at, 1 FROM usage_runs AS w, generate_series(1, 3) AS n;
+INSERT INTO usage_runs (id, scope, run_id, agent_id, recorded_at)
+SELECT 2 * n, 1, 'r' || n, 'a' || n % 1000, n FROM generate_series(1, 20000) AS n;
+INSERT INTO usage_records (usage_run, account, sequence, recorded_at, output_tokens)
+SELECT w.id, 'turn', n, w.recorded_at, 1 FROM usage_runs AS w, generate_series(1, 3) AS n;
 ANALYZE usage_runs; ANALYZE usage_records`)
 	for _, where := range []string{"run_id = 'r7'", "agent_id = 'a7'", "recorded_at_ns BETWEEN 7 AND 9"} {
 		plan := fmt.Sprint(rowsOf(t, server,

@@ -38,9 +38,6 @@ var unseen = map[string]string{
 	"checkpoints.claimed_at":         "when the claim came into this file",
 	"worker_diagnostics.recorded_at": "when the import noted it",
 	"retention.set_at":               "when the limits came into this file",
-	"usage_runs.agent_id":            "who wrote the trace that counted first",
-	"usage_runs.recorded_at":         "when the first record counted",
-	"usage_records.agent_id":         "who wrote another trace with the id",
 	"usage_records.id":               "nothing refers to it",
 	"live_scopes.removed":            "how many live runs went: nothing else says it",
 }

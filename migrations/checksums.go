@@ -42,9 +42,9 @@ var Checksums = []Checksum{
 	{"run_steps", "checksum", columns(`
 		step_key kind state tool policy prompt request attempt epoch turn result decision settled_by error
 		created_at changed_at`)},
-	{"usage_runs", "checksum", columns("scope run_id recorded_at")},
+	{"usage_runs", "checksum", columns("id scope run_id agent_id session_id recorded_at")},
 	{"usage_records", "checksum", columns(`
-		account run live_run sequence step_key recorded_at provider request_model response_model input_tokens
+		usage_run account sequence step_key recorded_at provider request_model response_model input_tokens
 		cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens cost_nanos`)},
 	{"usage_days", "checksum", columns(`
 		scope day agent_id session_id provider request_model response_model input_tokens

@@ -35,7 +35,7 @@ var bounded = map[string]string{
 	"scopes.name": "", "state_values.owner": "", "state_values.state_key": "", "worker_runtimes.runtime_id": "",
 	"workers.worker_id": "",
 	"usage_runs.run_id": "", "usage_runs.agent_id": "", "usage_runs.session_id": "", "usage_days.agent_id": "",
-	"usage_days.session_id": "", "usage_records.agent_id": "", "usage_records.account": "agent_end",
+	"usage_days.session_id": "", "usage_records.account": "agent_end",
 
 	"moves.token": "drawn by the program", "owners.token": "drawn by the program",
 }

@@ -79,7 +79,7 @@ var TextColumns = []Texts{
 	},
 	{
 		Table: "usage_records", Key: columns("id"), Plain: columns("provider request_model response_model"),
-		Names: columns("agent_id step_key"), Words: columns("account"),
+		Names: columns("step_key"), Words: columns("account"),
 		Run:   `usage_run IN (SELECT id FROM usage_runs WHERE scope = ? AND run_id = ?)`,
 		Agent: `usage_run IN (SELECT id FROM usage_runs WHERE scope = ? AND ? IN (agent_id, session_id))`,
 	},

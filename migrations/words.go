@@ -1,65 +1,76 @@
 package migrations
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 )
 
 // usageWords maps the words of v_usage and v_usage_tree to their SQL, as viewWords does. u is a row of
-// usage_records, w one of usage_runs, a an agent of the registry and r a run.
-var usageWords = func() map[string]string {
-	accounts := []string{"reply", "model_turn", "turn", "turn_end"} // the finest first
-	var sums, finest, isFinest strings.Builder
-	for i, account := range accounts {
-		fmt.Fprintf(&sums, `coalesce(sum(?) FILTER (WHERE u.account = '%s'), -1), `, account)
-		fmt.Fprintf(&finest, ` WHEN bool_or(u.account = '%[1]s') THEN sum(?) FILTER (WHERE u.account = '%[1]s')`,
-			account)
-		if i == 0 {
-			fmt.Fprintf(&isFinest, `?.account = '%s'`, account)
-			continue
-		}
-		fmt.Fprintf(&isFinest, ` OR ?.account = '%s' AND NOT EXISTS (SELECT 1 FROM usage_records AS x `+
-			`WHERE x.usage_run = ?.usage_run AND x.account IN ('%s'))`, account, strings.Join(accounts[:i], `', '`))
-	}
-	return map[string]string{
-		// What the account with the largest sum counts. An agent_end is a sum itself.
-		"most_of(": `nullif(greatest(` + sums.String() +
-			`coalesce(max(?) FILTER (WHERE u.account = 'agent_end'), -1)), -1)`,
-		// What the finest account counts, and whether a row is one of it.
-		"finest_of(": `CASE` + finest.String() + ` END`,
-		"is_finest(": `(` + isFinest.String() + `)`,
-		// What the largest account counts beyond the finest one.
-		"beyond(": `CASE WHEN finest_? IS NULL THEN most_? WHEN most_? > finest_? THEN most_? - finest_? END`,
-		// The provider or model of a record. A turn_end leaves it to the agent_end.
-		"named_by(": `coalesce(u.?, CASE u.account WHEN 'turn_end' THEN (SELECT max(x.?) FROM usage_records AS x ` +
-			`WHERE x.usage_run = u.usage_run AND x.account = 'agent_end') END)`,
-		// That of a run, if all of its records agree.
-		"model_of(": `coalesce(max(u.?) FILTER (WHERE u.account = 'agent_end'), ` +
-			`CASE WHEN min(u.?) = max(u.?) THEN max(u.?) END)`,
-		// What an agent's entry counts beyond its runs, those that were removed too.
-		"beyond_runs(": `CASE WHEN a.? IS NOT NULL THEN nullif(greatest(a.? - coalesce((SELECT sum(b.n) FROM (
-SELECT most_of(u.?) AS n FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-WHERE w.scope = a.scope AND w.agent_id = a.session_id GROUP BY w.id
-UNION ALL
-SELECT most_of(u.?) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-WHERE w.scope = a.scope AND w.session_id = a.session_id AND (w.agent_id IS NULL OR w.agent_id <> a.session_id)
-GROUP BY w.id
-UNION ALL
-SELECT d.? FROM usage_days AS d WHERE d.scope = a.scope AND d.agent_id = a.session_id
-UNION ALL
-SELECT d.? FROM usage_days AS d WHERE d.scope = a.scope AND d.session_id = a.session_id AND d.session_id <> ''
-	AND d.agent_id <> a.session_id
-) AS b), 0), 0), 0) END`,
-		"used_by_run(": `(SELECT most_of(u.?) FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id
-WHERE w.run_id = r.run_id AND w.scope = r.scope)`,
-		"used_by_tree(": `(WITH RECURSIVE below (key) AS (SELECT r.key UNION
+// usage_records, w and x are rows of usage_runs, a is an agent of the registry and r a run.
+var usageWords = map[string]string{
+	// The account of a row of usage_runs whose records v_usage has; NULL: those of a trace count more
+	// finely.
+	"finest_account(": `CASE WHEN ?.agent_id IS NULL THEN CASE WHEN NOT EXISTS (SELECT 1 FROM usage_runs AS y ` +
+		`WHERE y.run_id = ?.run_id AND y.scope = ?.scope AND y.agent_id IS NOT NULL) THEN 'turn_end' END ` +
+		`WHEN EXISTS (SELECT 1 FROM usage_records AS y WHERE y.usage_run = ?.id AND y.account = 'reply') ` +
+		`THEN 'reply' WHEN EXISTS (SELECT 1 FROM usage_records AS y WHERE y.usage_run = ?.id ` +
+		`AND y.account = 'model_turn') THEN 'model_turn' ELSE 'turn' END`,
+	// What an account counts. An agent_end is a sum itself.
+	"sum_of(": `CASE u.account WHEN 'agent_end' THEN max(u.?) ELSE sum(u.?) END`,
+	// Of the records of a row of usage_runs: what the largest account counts, and what the finest does.
+	"largest_of(": `nullif(greatest(coalesce(sum(?) FILTER (WHERE u.account = 'reply'), -1), ` +
+		`coalesce(sum(?) FILTER (WHERE u.account = 'model_turn'), -1), ` +
+		`coalesce(sum(?) FILTER (WHERE u.account IN ('turn', 'turn_end')), -1), ` +
+		`coalesce(max(?) FILTER (WHERE u.account = 'agent_end'), -1)), -1)`,
+	"finest_of(": `CASE WHEN bool_or(u.account = 'reply') THEN sum(?) FILTER (WHERE u.account = 'reply') ` +
+		`WHEN bool_or(u.account = 'model_turn') THEN sum(?) FILTER (WHERE u.account = 'model_turn') ` +
+		`ELSE sum(?) FILTER (WHERE u.account IN ('turn', 'turn_end')) END`,
+	// What the largest account of w counts, and that of x.
+	"most_of(": `(SELECT sum_of(?) FROM usage_records AS u WHERE u.usage_run = w.id GROUP BY u.account ` +
+		`ORDER BY 1 DESC NULLS LAST LIMIT 1)`,
+	"most_of_trace(": `(SELECT sum_of(?) FROM usage_records AS u WHERE u.usage_run = x.id GROUP BY u.account ` +
+		`ORDER BY 1 DESC NULLS LAST LIMIT 1)`,
+	// What the traces of the live run w count.
+	"traces_of(": `(SELECT sum(most_of_trace(?)) FROM usage_runs AS x WHERE x.run_id = w.run_id ` +
+		`AND x.scope = w.scope AND x.agent_id IS NOT NULL)`,
+	// What w counts: a trace all of it, a live run what the traces with its id do not count.
+	"worth_of(": `greatest(coalesce(most_of(?), 0) - CASE WHEN w.agent_id IS NULL ` +
+		`THEN coalesce(traces_of(?), 0) ELSE 0 END, 0)`,
+	// What the largest account counts beyond the records that v_usage has: those of the finest account
+	// of a trace; the turn_ends of a live run, or its traces.
+	"beyond(": `CASE WHEN w.finest_? IS NULL THEN w.most_? WHEN w.most_? > w.finest_? ` +
+		`THEN w.most_? - w.finest_? END`,
+	"live_beyond(": `(SELECT CASE WHEN base IS NULL THEN most WHEN most > base THEN most - base END FROM (` +
+		`SELECT most_of(?) AS most, CASE WHEN t.id IS NOT NULL THEN traces_of(?) ELSE (SELECT sum(u.?) ` +
+		`FROM usage_records AS u WHERE u.usage_run = w.id AND u.account = 'turn_end') END AS base) AS m)`,
+	// The session of a run: that of its live run.
+	"session_of(": `coalesce(w.session_id, (SELECT max(y.session_id) FROM usage_runs AS y ` +
+		`WHERE y.run_id = w.run_id AND y.scope = w.scope), (SELECT l.session_id FROM live_runs AS l ` +
+		`WHERE l.run_id = w.run_id AND l.scope = w.scope))`,
+	// The provider or model of a record. A turn_end leaves it to the agent_end.
+	"named_by(": `coalesce(u.?, CASE u.account WHEN 'turn_end' THEN (SELECT max(y.?) FROM usage_records AS y ` +
+		`WHERE y.usage_run = u.usage_run AND y.account = 'agent_end') END)`,
+	// That of a run, if all of its records agree.
+	"model_of(": `(SELECT coalesce(max(u.?) FILTER (WHERE u.account = 'agent_end'), ` +
+		`CASE WHEN min(u.?) = max(u.?) THEN max(u.?) END) FROM usage_runs AS x JOIN usage_records AS u ON u.usage_run = x.id ` +
+		`WHERE x.run_id = w.run_id AND x.scope = w.scope)`,
+	// What an agent's entry counts beyond its runs, those that were removed too: its traces and their
+	// live runs, and the live runs of its session and their traces.
+	"beyond_runs(": `CASE WHEN a.? IS NOT NULL THEN nullif(greatest(a.? - coalesce((
+SELECT sum(worth_of(?)) FROM usage_runs AS w WHERE w.scope = a.scope AND w.id IN (
+	SELECT l.id FROM usage_runs AS t JOIN usage_runs AS l ON l.run_id = t.run_id AND l.scope = t.scope
+		AND (l.agent_id IS NULL OR l.agent_id = t.agent_id) WHERE t.agent_id = a.session_id UNION
+	SELECT l.id FROM usage_runs AS t JOIN usage_runs AS l ON l.run_id = t.run_id AND l.scope = t.scope
+		WHERE t.session_id = a.session_id)), 0) - coalesce((
+SELECT sum(d.?) FROM usage_days AS d WHERE d.scope = a.scope AND (d.agent_id = a.session_id
+	OR d.session_id = a.session_id AND d.session_id <> '')), 0), 0), 0) END`,
+	"used_by_run(": `(SELECT sum(most_of(?)) FROM usage_runs AS w WHERE w.run_id = r.run_id ` +
+		`AND w.scope = r.scope GROUP BY w.agent_id IS NULL ORDER BY 1 DESC NULLS LAST LIMIT 1)`,
+	"used_by_tree(": `(WITH RECURSIVE below (key) AS (SELECT r.key UNION
 	SELECT c.key FROM below AS b JOIN runs AS c ON c.parent = b.key)
-SELECT sum(m.n) FROM (SELECT most_of(u.?) AS n FROM below AS b JOIN runs AS c ON c.key = b.key
-	JOIN usage_runs AS w ON w.run_id = c.run_id AND w.scope = c.scope
-	JOIN usage_records AS u ON u.usage_run = w.id GROUP BY w.id) AS m)`,
-	}
-}()
+SELECT sum(used_by_run(?)) FROM (
+	SELECT DISTINCT c.scope, c.run_id FROM below AS b JOIN runs AS c ON c.key = b.key) AS r)`,
+}
 
 // sqliteWords are the words of SQLite's views. SQLite calls greatest and bool_or max.
 var sqliteWords = func() map[string]string {

@@ -62,7 +62,7 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 
 // removeRun removes the row of a run. Its usage stays known.
 func removeRun(tx *db.Tx, key int64) error {
-	used, err := usage.OfTrace(&tx.Rx, key)
+	used, err := usage.NameOf(&tx.Rx, key)
 	if err == nil {
 		_, err = tx.Exec(sqlRemoveRun, key)
 	}

@@ -63,11 +63,10 @@ func (layout) Tables() []tree.Table {
 		{
 			Name: "usage_records", Noun: "row of usage",
 			Query: usage.Compared + ` FROM runs AS r
-	JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
-	JOIN usage_records AS u ON u.usage_run = w.id AND u.run = r.key
+	JOIN usage_runs AS w ON w.id = 2 * r.key JOIN usage_records AS u ON u.usage_run = w.id
 WHERE r.key = ?1 AND u.account <> 'reply' ORDER BY u.account, u.sequence`,
 			Key:   []string{"account", "sequence"},
-			Marks: []string{"recorded_at"},
+			Marks: []string{"recorded_at", "first_at"},
 		},
 		{
 			Name: "run_append_keys", Noun: "key",

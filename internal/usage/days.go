@@ -6,12 +6,9 @@ import (
 )
 
 const (
-	sqlOfTrace = `SELECT u.id FROM runs AS r JOIN usage_runs AS u ON u.run_id = r.run_id AND u.scope = r.scope
-WHERE r.key = ?`
-	sqlOfLive = `SELECT u.id FROM usage_runs AS u WHERE u.run_id = ? AND u.scope = ?`
-	sqlOver   = sqlRun + `id = ?1 AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.scope = usage_runs.scope
-	AND r.run_id = usage_runs.run_id) AND NOT EXISTS (SELECT 1 FROM live_runs AS r
-	WHERE r.scope = usage_runs.scope AND r.run_id = usage_runs.run_id)`
+	sqlOfTrace = `SELECT scope, run_id FROM usage_runs WHERE id = ?`
+	sqlStays   = `SELECT 1 WHERE EXISTS (SELECT 1 FROM runs WHERE scope = ?1 AND run_id = ?2)
+	OR EXISTS (SELECT 1 FROM live_runs WHERE scope = ?1 AND run_id = ?2)`
 	sqlNamed  = `SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	dayValues = `provider, request_model, response_model, input_tokens, cache_read_input_tokens,
 	cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos`
@@ -23,40 +20,40 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetDay = `UPDATE usage_days SET input_tokens = ?, cache_read_input_tokens = ?,
 	cache_write_input_tokens = ?, output_tokens = ?, reasoning_output_tokens = ?, cost_nanos = ?,
 	checksum = ? WHERE id = ?`
-	sqlDropUsage = `DELETE FROM usage_runs WHERE id = ?`
+	sqlDropUsage = `DELETE FROM usage_runs WHERE run_id = ? AND scope = ?`
 )
 
-// OfTrace returns the number of the usage of a trace's run; 0: it has none.
-func OfTrace(rx *db.Rx, key int64) (id int64, err error) {
-	_, err = rx.Find(&id, sqlOfTrace, key)
-	return id, err
+// A Name is what a trace and a live run of the same work share.
+type Name struct {
+	Scope int64  `db:"scope"`
+	RunID string `db:"run_id"`
 }
 
-// OfLive is OfTrace for a live run.
-func OfLive(rx *db.Rx, scope int64, runID string) (id int64, err error) {
-	_, err = rx.Find(&id, sqlOfLive, runID, scope)
-	return id, err
+// NameOf returns the name of a trace that counts; the zero Name: it does not.
+func NameOf(rx *db.Rx, key int64) (n Name, err error) {
+	_, err = rx.Find(&n, sqlOfTrace, 2*key)
+	return n, err
 }
 
-// Settle adds the usage of a run that is gone to that of its days, once neither its trace nor its
-// live run is there. Call it after the removal, with the number from before it.
-func Settle(tx *db.Tx, id int64) error {
-	if id == 0 {
-		return nil
-	}
-	var run usageRun
-	if over, err := tx.Find(&run, sqlOver, id); err != nil || !over {
+// Settle adds the usage of runs that are gone to that of their days, once neither a trace nor a live
+// run has their name. Call it after the removal.
+func Settle(tx *db.Tx, n Name) error {
+	sources, err := sourcesOf(&tx.Rx, n)
+	if err != nil || len(sources) == 0 {
 		return err
 	}
-	rows, err := run.rows(&tx.Rx)
+	if stays, err := tx.Find(new(int64), sqlStays, n.Scope, n.RunID); err != nil || stays {
+		return err
+	}
+	rows, err := rowsOf(&tx.Rx, n, sources)
 	if err != nil {
 		return err
 	}
-	d := day{scope: run.Scope}
-	if run.SessionID != nil {
-		d.session = *run.SessionID
-		if run.AgentID != nil {
-			named, err := tx.Find(new(int64), sqlNamed, run.Scope, d.session)
+	d := day{scope: n.Scope}
+	if last := sources[len(sources)-1]; last.SessionID != nil {
+		d.session = *last.SessionID
+		if sources[0].AgentID != nil {
+			named, err := tx.Find(new(int64), sqlNamed, n.Scope, d.session)
 			if err != nil {
 				return err
 			}
@@ -75,7 +72,7 @@ func Settle(tx *db.Tx, id int64) error {
 		}
 		at := r.RecordedAt
 		if at == nil {
-			at = run.RecordedAt
+			at = sources[0].RecordedAt
 		}
 		if at == nil {
 			at = new(db.Nanos(tx.Now()))
@@ -93,7 +90,7 @@ func Settle(tx *db.Tx, id int64) error {
 			return err
 		}
 	}
-	_, err = tx.Exec(sqlDropUsage, id)
+	_, err = tx.Exec(sqlDropUsage, n.RunID, n.Scope)
 	return err
 }
 

@@ -24,12 +24,12 @@ const (
 type Record struct {
 	Scope      int64
 	RunID      string
-	AgentID    string // "": of a live run
-	SessionID  string // "": of a trace
+	AgentID    string // of a trace
+	SessionID  string // of a live run
 	Run        int64  // runs.key; 0: of a live run
 	LiveRun    int64  // live_runs.key; 0: of a trace
 	Account    string
-	Sequence   int64  // unused for a reply
+	Sequence   int64  // 0 for a reply
 	StepKey    string // of a reply
 	RecordedAt any    // Unix nanoseconds as int64, or nil
 }
@@ -125,45 +125,37 @@ func RecordedAt(record []byte) any {
 }
 
 const (
-	sqlPutRun = `INSERT INTO usage_runs (scope, run_id, agent_id, session_id, recorded_at, checksum)
-VALUES (?1, ?2, ?3, coalesce(?4, (SELECT session_id FROM live_runs WHERE scope = ?1 AND run_id = ?2)), ?5, ?6)
-ON CONFLICT (run_id, scope) DO UPDATE SET agent_id = coalesce(usage_runs.agent_id, excluded.agent_id),
-	session_id = coalesce(usage_runs.session_id, excluded.session_id)
-WHERE usage_runs.agent_id IS NULL AND excluded.agent_id IS NOT NULL
-	OR usage_runs.session_id IS NULL AND excluded.session_id IS NOT NULL`
-	sqlPutRecord = `INSERT INTO usage_records (usage_run, agent_id, account, run, live_run, sequence, step_key,
-	recorded_at, provider, request_model, response_model, input_tokens, cache_read_input_tokens,
-	cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos, checksum)
-SELECT id, CASE WHEN agent_id <> ? THEN ? END, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-FROM usage_runs WHERE run_id = ? AND scope = ?`
+	sqlPutRun = `INSERT INTO usage_runs (id, scope, run_id, agent_id, session_id, recorded_at, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	sqlPutRecord = `INSERT INTO usage_records (usage_run, account, sequence, step_key, recorded_at, provider,
+	request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens,
+	reasoning_output_tokens, cost_nanos, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// Of the live run with a name: it is replaced.
-	sqlForgetLive = `DELETE FROM usage_records WHERE live_run IS NOT NULL
-	AND usage_run = (SELECT id FROM usage_runs WHERE run_id = ? AND scope = ?)`
-	sqlForgetTrace = `DELETE FROM usage_records WHERE run = ?1 AND usage_run = (SELECT u.id FROM runs AS r
-	JOIN usage_runs AS u ON u.run_id = r.run_id AND u.scope = r.scope WHERE r.key = ?1)`
+	sqlForgetLive  = `DELETE FROM usage_runs WHERE run_id = ? AND scope = ? AND agent_id IS NULL`
+	sqlForgetTrace = `DELETE FROM usage_runs WHERE id = ?`
 )
 
-// Compared begins a query for the rows u that a verification compares.
+// Compared begins a query for the rows u that a verification compares, of w.
 const Compared = `SELECT u.account, u.sequence, u.recorded_at, u.provider, u.request_model, u.response_model,
 	u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens,
-	u.reasoning_output_tokens, u.cost_nanos`
+	u.reasoning_output_tokens, u.cost_nanos, w.scope = r.scope AS in_scope, w.run_id, w.agent_id, w.session_id,
+	w.recorded_at AS first_at`
 
 // Put writes the row of a record that counts, beside the record.
 func Put(tx *db.Tx, r Record, c Counts) error {
-	err := tx.Store().Queue(sqlPutRun, r.Scope, r.RunID, orNil(r.AgentID), orNil(r.SessionID), r.RecordedAt,
-		txn.Checksum(r.Scope, r.RunID, r.RecordedAt))
-	if err != nil {
+	id, agent, session := 2*r.Run, any(r.AgentID), any(nil)
+	if r.LiveRun != 0 {
+		id, agent, session = 2*r.LiveRun+1, nil, r.SessionID
+	}
+	run := []any{id, r.Scope, r.RunID, agent, session, r.RecordedAt}
+	if err := tx.Store().Queue(sqlPutRun, append(run, txn.Checksum(run...))...); err != nil {
 		return err
 	}
-	var sequence any = r.Sequence
-	if r.Account == Reply {
-		sequence = nil
+	columns := append([]any{id, r.Account, orNil(r.Sequence), orNil(r.StepKey), r.RecordedAt}, c.columns()...)
+	if r.LiveRun != 0 {
+		columns[2] = r.Sequence // from 0
 	}
-	columns := append([]any{
-		r.Account, orNil(r.Run), orNil(r.LiveRun), sequence, orNil(r.StepKey), r.RecordedAt,
-	}, c.columns()...)
-	args := append([]any{orNil(r.AgentID), orNil(r.AgentID)}, columns...)
-	return tx.Store().Queue(sqlPutRecord, append(args, txn.Checksum(columns...), r.RunID, r.Scope)...)
+	return tx.Store().Queue(sqlPutRecord, append(columns, txn.Checksum(columns...))...)
 }
 
 // columns returns the values from provider to cost_nanos.
@@ -188,4 +180,4 @@ func ForgetLive(tx *db.Tx, scope int64, runID string) error {
 }
 
 // ForgetTrace removes the rows of a trace, which its caller removes to import it again.
-func ForgetTrace(tx *db.Tx, key int64) error { return tx.Store().Queue(sqlForgetTrace, key) }
+func ForgetTrace(tx *db.Tx, key int64) error { return tx.Store().Queue(sqlForgetTrace, 2*key) }

@@ -56,9 +56,8 @@ func (layout) Tables() []tree.Table {
 		},
 		{
 			Name: "usage_records", Noun: "row of usage",
-			Query: usage.Compared + `, w.session_id FROM live_runs AS r
-	JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
-	JOIN usage_records AS u ON u.usage_run = w.id AND u.live_run = r.key
+			Query: usage.Compared + ` FROM live_runs AS r
+	JOIN usage_runs AS w ON w.id = 2 * r.key + 1 JOIN usage_records AS u ON u.usage_run = w.id
 WHERE r.key = ?1 ORDER BY u.account, u.sequence`,
 			Key: []string{"account", "sequence"},
 		},

@@ -52,10 +52,11 @@ const (
 		coalesce(sum(kept_bytes), 0) AS bytes` + sqlBehind
 	sqlLeaveMany = `INSERT INTO live_leavings (run) SELECT key` + sqlBehind + ` AND kept_events > 0`
 	sqlDropMany  = `DELETE` + sqlBehind
-	// The rows of usage of these runs.
-	sqlUsedBehind = `SELECT id FROM usage_runs WHERE (scope, run_id) IN (SELECT scope, run_id` + sqlBehind + `)`
-	sqlLeft       = `SELECT run, owner_id FROM live_leavings WHERE run > ? ORDER BY run LIMIT 1`
-	sqlLeftBut    = `SELECT run, owner_id FROM live_leavings WHERE run > ?
+	// The names of these runs that have usage.
+	sqlUsedBehind = `SELECT DISTINCT scope, run_id FROM usage_runs WHERE (scope, run_id) IN (
+	SELECT scope, run_id` + sqlBehind + `)`
+	sqlLeft    = `SELECT run, owner_id FROM live_leavings WHERE run > ? ORDER BY run LIMIT 1`
+	sqlLeftBut = `SELECT run, owner_id FROM live_leavings WHERE run > ?
 		AND (owner_id IS NULL OR owner_id NOT IN (%s)) ORDER BY run LIMIT 1`
 	sqlAllGone = `DELETE FROM live_leavings WHERE run = ?`
 	sqlMine    = `DELETE FROM live_leavings WHERE run = ? AND owner_id = ?`
@@ -75,14 +76,10 @@ func (w *runRow) remove(tx *db.Tx, left *budget) error {
 
 // removeAll is remove without a budget.
 func (w *runRow) removeAll(tx *db.Tx) error {
-	used, err := usage.OfLive(&tx.Rx, w.Scope, w.RunID)
-	if err != nil {
-		return err
-	}
 	if _, err := tx.Exec(sqlDropRun, w.Key); err != nil {
 		return err
 	}
-	if err := usage.Settle(tx, used); err != nil {
+	if err := usage.Settle(tx, usage.Name{Scope: w.Scope, RunID: w.RunID}); err != nil {
 		return err
 	}
 	return countOut(tx, w.Scope, 1)
@@ -102,15 +99,15 @@ func removeBehind(tx *db.Tx, scope, key int64, left *budget) error {
 			return err
 		}
 	}
-	var used []int64
+	var used []usage.Name
 	if err := tx.Select(&used, sqlUsedBehind, scope, key); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(sqlDropMany, scope, key); err != nil {
 		return err
 	}
-	for _, id := range used {
-		if err := usage.Settle(tx, id); err != nil {
+	for _, name := range used {
+		if err := usage.Settle(tx, name); err != nil {
 			return err
 		}
 	}

@@ -28,27 +28,16 @@ SELECT
     u.step_key AS step_key,
     u.cost_nanos AS cost_nanos
 FROM (
-    SELECT s.name AS scope, u.account AS kind, u.recorded_at AS at, w.agent_id AS agent_id, w.session_id, w.run_id, u.run, u.live_run, u.sequence, u.step_key,
-        named_by(provider) AS provider,
-        named_by(request_model) AS request_model,
-        named_by(response_model) AS response_model,
+    SELECT s.name AS scope, u.account AS kind, u.recorded_at AS at, w.agent_id, session_of(w) AS session_id, w.run_id,
+        CASE WHEN w.agent_id IS NOT NULL THEN w.id / 2 END AS run, CASE WHEN w.agent_id IS NULL THEN w.id / 2 END AS live_run, u.sequence, u.step_key,
+        named_by(provider) AS provider, named_by(request_model) AS request_model, named_by(response_model) AS response_model,
         u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_nanos
-    FROM usage_records AS u
-    JOIN usage_runs AS w ON w.id = u.usage_run
+    FROM usage_runs AS w
     JOIN scopes AS s ON s.id = w.scope
-    WHERE u.agent_id IS NULL AND is_finest(u)
+    JOIN usage_records AS u ON u.usage_run = w.id AND u.account = finest_account(w)
     UNION ALL
-    SELECT s.name AS scope, u.account AS kind, u.recorded_at AS at, u.agent_id AS agent_id, w.session_id, w.run_id, u.run, u.live_run, u.sequence, u.step_key,
-        named_by(provider) AS provider,
-        named_by(request_model) AS request_model,
-        named_by(response_model) AS response_model,
-        u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_nanos
-    FROM usage_records AS u
-    JOIN usage_runs AS w ON w.id = u.usage_run
-    JOIN scopes AS s ON s.id = w.scope
-    WHERE u.agent_id IS NOT NULL AND is_finest(u)
-    UNION ALL
-    SELECT scope, 'run', at, agent_id, session_id, run_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, provider, request_model, response_model,
+    SELECT w.name, 'run', w.recorded_at, w.agent_id, session_of(w), w.run_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text,
+        model_of(provider), model_of(request_model), model_of(response_model),
         beyond(input_tokens),
         beyond(cache_read_input_tokens),
         beyond(cache_write_input_tokens),
@@ -56,25 +45,34 @@ FROM (
         beyond(reasoning_output_tokens),
         beyond(cost_nanos)
     FROM (
-        SELECT s.name AS scope, w.recorded_at AS at, w.agent_id, w.session_id, w.run_id,
-            model_of(provider) AS provider, model_of(request_model) AS request_model, model_of(response_model) AS response_model,
-            most_of(u.input_tokens) AS most_input_tokens,
-            finest_of(u.input_tokens) AS finest_input_tokens,
-            most_of(u.cache_read_input_tokens) AS most_cache_read_input_tokens,
-            finest_of(u.cache_read_input_tokens) AS finest_cache_read_input_tokens,
-            most_of(u.cache_write_input_tokens) AS most_cache_write_input_tokens,
-            finest_of(u.cache_write_input_tokens) AS finest_cache_write_input_tokens,
-            most_of(u.output_tokens) AS most_output_tokens,
-            finest_of(u.output_tokens) AS finest_output_tokens,
-            most_of(u.reasoning_output_tokens) AS most_reasoning_output_tokens,
-            finest_of(u.reasoning_output_tokens) AS finest_reasoning_output_tokens,
-            most_of(u.cost_nanos) AS most_cost_nanos,
-            finest_of(u.cost_nanos) AS finest_cost_nanos
+        SELECT s.name, w.scope, w.run_id, w.agent_id, w.session_id, w.recorded_at,
+            largest_of(u.input_tokens) AS most_input_tokens, finest_of(u.input_tokens) AS finest_input_tokens,
+            largest_of(u.cache_read_input_tokens) AS most_cache_read_input_tokens, finest_of(u.cache_read_input_tokens) AS finest_cache_read_input_tokens,
+            largest_of(u.cache_write_input_tokens) AS most_cache_write_input_tokens, finest_of(u.cache_write_input_tokens) AS finest_cache_write_input_tokens,
+            largest_of(u.output_tokens) AS most_output_tokens, finest_of(u.output_tokens) AS finest_output_tokens,
+            largest_of(u.reasoning_output_tokens) AS most_reasoning_output_tokens, finest_of(u.reasoning_output_tokens) AS finest_reasoning_output_tokens,
+            largest_of(u.cost_nanos) AS most_cost_nanos, finest_of(u.cost_nanos) AS finest_cost_nanos
         FROM usage_runs AS w
         JOIN scopes AS s ON s.id = w.scope
         JOIN usage_records AS u ON u.usage_run = w.id
-        GROUP BY w.id, s.name, w.recorded_at, w.agent_id, w.session_id, w.run_id
-    ) AS u
+        WHERE w.agent_id IS NOT NULL AND (SELECT min(y.account) FROM usage_records AS y WHERE y.usage_run = w.id)
+            <> (SELECT max(y.account) FROM usage_records AS y WHERE y.usage_run = w.id)
+        GROUP BY w.id, s.name, w.scope, w.run_id, w.agent_id, w.session_id, w.recorded_at
+    ) AS w
+    UNION ALL
+    SELECT s.name, 'run', w.recorded_at, t.agent_id, w.session_id, w.run_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text,
+        model_of(provider), model_of(request_model), model_of(response_model),
+        live_beyond(input_tokens),
+        live_beyond(cache_read_input_tokens),
+        live_beyond(cache_write_input_tokens),
+        live_beyond(output_tokens),
+        live_beyond(reasoning_output_tokens),
+        live_beyond(cost_nanos)
+    FROM usage_runs AS w
+    JOIN scopes AS s ON s.id = w.scope
+    LEFT JOIN usage_runs AS t ON t.run_id = w.run_id AND t.scope = w.scope AND t.agent_id IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM usage_runs AS y WHERE y.run_id = t.run_id AND y.scope = t.scope AND y.agent_id IS NOT NULL AND y.id < t.id)
+    WHERE w.agent_id IS NULL
     UNION ALL
     SELECT s.name, 'agent', a.at, a.session_id, a.session_id, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, a.provider, a.model, NULL::text,
         beyond_runs(input_tokens) AS input_tokens,

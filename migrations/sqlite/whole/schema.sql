@@ -689,15 +689,18 @@ CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHE
 CREATE INDEX runs_failed ON runs (scope, ended_at DESC, key DESC) WHERE status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up');
 
 CREATE TABLE usage_runs (
-    id          INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
-    scope       INTEGER NOT NULL,                           -- number of the run's scope, as in scopes
-    run_id      TEXT    NOT NULL,                           -- the run: its trace, and the live run with the same id
-    agent_id    TEXT,                                       -- of the trace, of the first if several count; NULL: none counted yet
-    session_id  TEXT,                                       -- of the live run; NULL: none was here when a record counted
-    recorded_at INTEGER,                                    -- Unix nanoseconds, of the first record that counted; NULL: imported without it
-    checksum    INTEGER,                                    -- CRC-32C of scope, run_id and recorded_at; NULL: changed by hand, or from before schema 23
-    UNIQUE (run_id, scope)
+    id          INTEGER NOT NULL PRIMARY KEY, -- twice the number of the trace (runs.key), or twice that of the live run (live_runs.key) and 1; it may be gone
+    scope       INTEGER NOT NULL,             -- number of the run's scope, as in scopes
+    run_id      TEXT    NOT NULL,             -- the run: its traces, and the live run with the same id
+    agent_id    TEXT,                         -- of the trace; NULL: a live run
+    session_id  TEXT,                         -- of the live run; NULL: a trace
+    recorded_at INTEGER,                      -- Unix nanoseconds, of the first record that counted; NULL: imported without it
+    checksum    INTEGER,                      -- CRC-32C of the columns before it; NULL: changed by hand, or from before schema 23
+    CHECK ((agent_id IS NULL) = (id % 2 = 1)),
+    CHECK ((session_id IS NULL) = (id % 2 = 0))
 ) STRICT;
+
+CREATE INDEX usage_runs_by_run ON usage_runs (run_id, scope, agent_id);
 
 CREATE INDEX usage_runs_by_agent ON usage_runs (agent_id) WHERE agent_id IS NOT NULL;
 
@@ -707,14 +710,11 @@ CREATE INDEX usage_runs_by_time ON usage_runs (recorded_at);
 
 CREATE TABLE usage_records (
     id                      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
-    usage_run               INTEGER NOT NULL REFERENCES usage_runs (id) ON DELETE CASCADE, -- the run
+    usage_run               INTEGER NOT NULL REFERENCES usage_runs (id) ON DELETE CASCADE, -- the trace or live run
     account                 TEXT    NOT NULL CHECK (account IN ('reply', 'model_turn', 'turn', 'turn_end', 'agent_end')), -- kind of the record; each kind is an account of the same work
-    agent_id                TEXT,                                       -- of the trace, where it is not that of the run; NULL: it is
-    run                     INTEGER,                                    -- number of the trace (runs.key), which may be gone; NULL: of a live run
-    live_run                INTEGER,                                    -- number of the live run (live_runs.key), which may be gone; NULL: of a trace
-    sequence                INTEGER,                                    -- place of the record in the trace, from 1, or in the live run, from 0; NULL: a reply
-    step_key                TEXT,                                       -- of the reply; NULL: another record
-    recorded_at             INTEGER,                                    -- Unix nanoseconds, as the record has it; NULL: imported without it
+    sequence                INTEGER, -- place of the record in the trace, from 1, or in the live run, from 0; NULL: a reply, or its record was lost
+    step_key                TEXT,    -- of the reply; NULL: another record
+    recorded_at             INTEGER, -- Unix nanoseconds, as the record has it; NULL: imported without it
     provider                TEXT, -- of the model; NULL: not recorded
     request_model           TEXT, -- model that was asked for; NULL: not recorded
     response_model          TEXT, -- model that answered; NULL: not recorded
@@ -724,16 +724,14 @@ CREATE TABLE usage_records (
     output_tokens           INTEGER CHECK (output_tokens >= 0), -- tokens answered; NULL: not counted
     reasoning_output_tokens INTEGER CHECK (reasoning_output_tokens >= 0), -- of these, for reasoning; NULL: not counted
     cost_nanos              INTEGER CHECK (cost_nanos >= 0), -- billionths of a US dollar; NULL: unknown
-    checksum                INTEGER,                                    -- CRC-32C of the columns from account to cost_nanos but agent_id; NULL: changed by hand, or from before schema 23
-    CHECK ((run IS NULL) <> (live_run IS NULL)),
-    CHECK ((account = 'reply') = (step_key IS NOT NULL))
+    checksum                INTEGER, -- CRC-32C of the columns before it but id; NULL: changed by hand, or from before schema 23
+    CHECK ((account = 'reply') = (step_key IS NOT NULL)),
+    CHECK ((account IN ('turn_end', 'agent_end')) = (usage_run % 2 = 1))
 ) STRICT;
 
 CREATE INDEX usage_records_by_run ON usage_records (usage_run, account);
 
 CREATE INDEX usage_records_by_time ON usage_records (recorded_at) WHERE recorded_at IS NOT NULL;
-
-CREATE INDEX usage_records_by_agent ON usage_records (agent_id) WHERE agent_id IS NOT NULL;
 
 CREATE TABLE usage_days (
     id                      INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the row, never used again
