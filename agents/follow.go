@@ -61,7 +61,7 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
 	}
-	return stores.FollowScope(ctx, r.db, stream, r.scope, fmt.Sprintf(sqlHeads, where), args, "")
+	return stores.FollowScope(ctx, r.db, stream, r.scope, fmt.Sprintf(sqlHeads, where), args)
 }
 
 // CursorBefore returns the cursor before an agent's present state; for 0 writes, the one after it.

@@ -73,6 +73,7 @@ var groups = []group{
 	{name: "workers", measure: inputs},
 	{name: "live", measure: lives},
 	{name: "follow", measure: follows},
+	{name: "followall", measure: followsAll},
 	{name: "import", measure: imports},
 	{name: "open", measure: opening},
 	{name: "memory", measure: memory},

@@ -50,8 +50,7 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlHeads,
-		[]any{string(f.State), s.agent}, "")
+	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlHeads, []any{string(f.State), s.agent})
 }
 
 // CursorBefore returns the cursor before a checkpoint's present state; for 0 changes, the one after

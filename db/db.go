@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -78,6 +79,9 @@ func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
 	if err := d.ready("watch"); err != nil {
 		return nil, err
 	}
-	changes, err := d.store.Engine.Changes(ctx)
-	return changes, wrap("watch", err)
+	feed, err := d.store.Engine.Watch(ctx, engine.NoStream)
+	if err != nil {
+		return nil, wrap("watch", err)
+	}
+	return feed.Changes, nil
 }

@@ -127,7 +127,7 @@ func must0(t *testing.T, err error) {
 
 // follow reads to the first error of a stream, while others write.
 func (x *thrower) follow(
-	s stores.Stream[int64, int64], heads *stores.Heads[int64], begin func(*db.Rx) (stores.Place, error),
+	s stores.Stream[int64, int64], between headsBetween, begin func(*db.Rx) (stores.Place, error),
 ) error {
 	ctx, stop := context.WithCancel(x.t.Context())
 	defer stop()
@@ -142,8 +142,8 @@ func (x *thrower) follow(
 		}
 	}()
 	defer func() { stop(); <-written }()
-	if heads != nil {
-		for _, err := range stores.FollowAll(ctx, x.d, s, x.path, *heads) {
+	if between != nil {
+		for _, err := range stores.FollowAll(ctx, x.d, s, x.path, between) {
 			if err != nil {
 				return unlessStopped(ctx, err)
 			}
@@ -171,8 +171,10 @@ func tick(tx *db.Tx) error {
 	return err
 }
 
+type headsBetween func(rx *db.Rx, behind, last int64) ([]stores.Head[int64], error)
+
 func (x *thrower) stream() (
-	s stores.Stream[int64, int64], heads stores.Heads[int64], begin func(*db.Rx) (stores.Place, error),
+	s stores.Stream[int64, int64], between headsBetween, begin func(*db.Rx) (stores.Place, error),
 ) {
 	s = stores.Stream[int64, int64]{
 		Op: "follow ticks", Name: "tick", Table: "scopes", Key: "id",
@@ -181,10 +183,10 @@ func (x *thrower) stream() (
 			return stores.Stretch[int64, int64]{Of: 1}, nil
 		},
 	}
-	heads.Between = func(*db.Rx, int64, int64) ([]stores.Head[int64], error) {
+	between = func(*db.Rx, int64, int64) ([]stores.Head[int64], error) {
 		return []stores.Head[int64]{{Of: 1, Place: stores.Place{Key: 1}}}, nil
 	}
-	return s, heads, func(*db.Rx) (stores.Place, error) { return stores.Place{Key: 1}, nil }
+	return s, between, func(*db.Rx) (stores.Place, error) { return stores.Place{Key: 1}, nil }
 }
 
 func (x *thrower) renew(change func(*db.Leased)) error {
@@ -450,19 +452,12 @@ var throws = map[string]func(x *thrower) error{
 		}
 		return x.follow(s, nil, begin)
 	},
-	"stores.Heads.Between": func(x *thrower) error {
-		s, heads, _ := x.stream()
-		between := heads.Between
-		heads.Between = func(rx *db.Rx, from, to int64) ([]stores.Head[int64], error) {
+	"stores.FollowAll": func(x *thrower) error {
+		s, between, _ := x.stream()
+		return x.follow(s, func(rx *db.Rx, from, to int64) ([]stores.Head[int64], error) {
 			x.hit()
 			return between(rx, from, to)
-		}
-		return x.follow(s, &heads, nil)
-	},
-	"stores.Heads.Open": func(x *thrower) error {
-		s, heads, _ := x.stream()
-		heads.Open = func(*db.Rx, int) ([]int64, error) { x.hit(); return nil, nil }
-		return x.follow(s, &heads, nil)
+		}, nil)
 	},
 	"stores.Pruning.Ended": func(x *thrower) error {
 		return x.prune(func(p *stores.Pruning) {

@@ -81,7 +81,7 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
 	heads := fmt.Sprintf(sqlTraceHeads, where.text)
-	return stores.FollowScope(ctx, s.db, stream, s.scope, heads, where.args, sqlOpenTraces)
+	return stores.FollowScope(ctx, s.db, stream, s.scope, heads, where.args)
 }
 
 // CursorBefore returns the cursor before the last lines of a run, at most that many; before 0 lines
@@ -126,8 +126,6 @@ const (
 		traceLast + ` AS seen,
 	CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
-	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL
-		LIMIT ?`
 )
 
 // readStretch reads what follows a place.

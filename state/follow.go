@@ -60,7 +60,7 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if f.Owner != nil {
 		where, args = `owner = ?`, []any{*f.Owner}
 	}
-	return stores.FollowScope(ctx, s.db, stream, s.scope, fmt.Sprintf(sqlHeads, where), args, "")
+	return stores.FollowScope(ctx, s.db, stream, s.scope, fmt.Sprintf(sqlHeads, where), args)
 }
 
 // CursorBefore returns the cursor before a value's present state; for 0 writes, the one after it. A

@@ -207,7 +207,7 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlRuntimeHeads, []any{string(filter.Status)}, "")
+	return stores.FollowScope(ctx, s.db, stream, s.scope, sqlRuntimeHeads, []any{string(filter.Status)})
 }
 
 // Of returns the runtime whose log a cursor points into. Any other cursor is db.ErrInvalid; a

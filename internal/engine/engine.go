@@ -24,9 +24,9 @@ type Engine interface {
 	// ReadSingle is Read for a function of one statement: each statement may see a snapshot of its
 	// own.
 	ReadSingle(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
-	// Changes returns a channel that gets a value after every commit of any process; several
-	// commits may share one.
-	Changes(ctx context.Context) (<-chan struct{}, error)
+	// Watch returns a feed of the commits of any process, from now on, which ends with ctx. It tells
+	// which rows of the stream were touched.
+	Watch(ctx context.Context, stream Stream) (*Feed, error)
 
 	// WriteEnd is WriteLocked for a change that ends something, so that it can be removed: on a
 	// full disk it may use a part of Reclaim's reserve.

@@ -14,9 +14,9 @@ type Watchers struct {
 	waiting   atomic.Int32  // at 0 a commit has no extra cost
 	turn      chan struct{} // held while joining: the first watcher starts what the others rely on
 
-	mu       sync.Mutex
-	over     error                         // why no watcher may join any more
-	channels map[chan struct{}]func() bool // each with the function that stops it from following its context
+	mu    sync.Mutex
+	over  error // why no watcher may join any more
+	feeds map[chan struct{}]*Feed
 	// end ends the reports of commits elsewhere, or their start; nil while there are none.
 	end    func() error
 	ending sync.WaitGroup // starts, and ends after the last watcher left
@@ -31,13 +31,13 @@ type Elsewhere func(ctx context.Context) (end func() error, err error)
 func NewWatchers(elsewhere Elsewhere) *Watchers {
 	return &Watchers{
 		elsewhere: elsewhere, turn: make(chan struct{}, 1),
-		channels: map[chan struct{}]func() bool{},
+		feeds: map[chan struct{}]*Feed{},
 	}
 }
 
-// Join returns a channel that gets a value after every commit from now on, and is closed when ctx
-// ends.
-func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
+// Join returns a feed of the commits from now on, which ends with ctx. It tells which rows of the
+// stream's table were touched.
+func (w *Watchers) Join(ctx context.Context, stream Stream) (*Feed, error) {
 	select {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
@@ -47,16 +47,18 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 		return nil, context.Cause(ctx)
 	}
 	changes := make(chan struct{}, 1)
+	feed := &Feed{Changes: changes, stream: stream, keys: map[int64]struct{}{}}
 	w.mu.Lock()
 	if w.over != nil {
 		defer w.mu.Unlock()
 		return nil, w.over
 	}
-	w.channels[changes] = context.AfterFunc(ctx, func() { _ = w.leave(changes) })
+	feed.stay = context.AfterFunc(ctx, func() { _ = w.leave(changes) })
+	w.feeds[changes] = feed
 	w.waiting.Add(1)
 	if w.end != nil || w.elsewhere == nil {
 		w.mu.Unlock()
-		return changes, nil
+		return feed, nil
 	}
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,7 +85,7 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 		_ = w.leave(changes)
 		return nil, err
 	}
-	return changes, nil
+	return feed, nil
 }
 
 // gone returns the error for a start that no watcher waits for any more.
@@ -96,17 +98,17 @@ func (w *Watchers) gone(ctx context.Context) error {
 
 func (w *Watchers) leave(changes chan struct{}) error {
 	w.mu.Lock()
-	stay, ok := w.channels[changes]
+	feed, ok := w.feeds[changes]
 	if !ok {
 		w.mu.Unlock()
 		return nil
 	}
-	stay()
-	delete(w.channels, changes)
+	feed.stay()
+	delete(w.feeds, changes)
 	w.waiting.Add(-1)
 	close(changes)
 	var end func() error
-	if len(w.channels) == 0 {
+	if len(w.feeds) == 0 {
 		end, w.end = w.end, nil
 	}
 	if end == nil {
@@ -126,7 +128,7 @@ func (w *Watchers) Tell() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for changes := range w.channels {
+	for changes := range w.feeds {
 		select {
 		case changes <- struct{}{}:
 		default: // a value is waiting already
@@ -140,11 +142,11 @@ func (w *Watchers) Over(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = why
-	for changes, stay := range w.channels {
-		stay()
+	for changes, feed := range w.feeds {
+		feed.stay()
 		close(changes)
 	}
-	clear(w.channels)
+	clear(w.feeds)
 	w.waiting.Store(0)
 }
 

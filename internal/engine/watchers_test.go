@@ -18,14 +18,22 @@ func (e *elsewhere) begin(context.Context) (func() error, error) {
 	return func() error { e.open--; return nil }, nil
 }
 
+func changes(w *engine.Watchers, ctx context.Context) (<-chan struct{}, error) {
+	f, err := w.Join(ctx, engine.NoStream)
+	if err != nil {
+		return nil, err
+	}
+	return f.Changes, nil
+}
+
 func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e elsewhere
 		w := engine.NewWatchers(e.begin)
 		a, leaveA := context.WithCancel(t.Context())
 		b, leaveB := context.WithCancel(t.Context())
-		first, err := w.Join(a)
-		second, err2 := w.Join(b)
+		first, err := changes(w, a)
+		second, err2 := changes(w, b)
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +51,7 @@ func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 		if e != (elsewhere{1, 0}) {
 			t.Fatalf("after all left: %+v", e)
 		}
-		third, err := w.Join(t.Context())
+		third, err := changes(w, t.Context())
 		if err != nil || e != (elsewhere{2, 1}) {
 			t.Fatalf("after another came: %v, %+v", err, e)
 		}
@@ -53,7 +61,7 @@ func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 		if _, open := <-third; open {
 			t.Error("a channel is open after closing")
 		}
-		if _, err := w.Join(t.Context()); !errors.Is(err, engine.ErrClosed) {
+		if _, err := changes(w, t.Context()); !errors.Is(err, engine.ErrClosed) {
 			t.Errorf("who comes after closing: %v", err)
 		}
 	})
@@ -73,9 +81,9 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 			first, leaveFirst := context.WithCancelCause(t.Context())
 			second, leaveSecond := context.WithCancelCause(t.Context())
 			ends := make(chan error)
-			go func() { _, err := w.Join(first); ends <- err }()
+			go func() { _, err := changes(w, first); ends <- err }()
 			synctest.Wait()
-			go func() { _, err := w.Join(second); ends <- err }()
+			go func() { _, err := changes(w, second); ends <- err }()
 			synctest.Wait()
 			leaveSecond(enough) // behind the first, it leaves alone
 			if err := <-ends; !errors.Is(err, enough) {
@@ -97,7 +105,7 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 			leave(enough)
 			return nil, errors.New("not connected")
 		})
-		if _, err := w.Join(ctx); !errors.Is(err, enough) {
+		if _, err := changes(w, ctx); !errors.Is(err, enough) {
 			t.Errorf("who started: %v", err)
 		}
 		if err := w.Close(); err != nil {
@@ -108,7 +116,7 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := engine.NewWatchers(wait)
 			ends := make(chan error)
-			go func() { _, err := w.Join(t.Context()); ends <- err }()
+			go func() { _, err := changes(w, t.Context()); ends <- err }()
 			synctest.Wait()
 			if err := w.Close(); err != nil {
 				t.Error(err)
@@ -130,10 +138,10 @@ func TestOpen_FailedStartIsRetried(t *testing.T) {
 		}
 		return e.begin(ctx)
 	})
-	if _, err := w.Join(t.Context()); !errors.Is(err, broken) {
+	if _, err := changes(w, t.Context()); !errors.Is(err, broken) {
 		t.Fatalf("the first: %v", err)
 	}
-	if _, err := w.Join(t.Context()); err != nil || e.open != 1 {
+	if _, err := changes(w, t.Context()); err != nil || e.open != 1 {
 		t.Fatalf("the second: %v, %+v", err, e)
 	}
 	if err := w.Close(); err != nil || e.open != 0 {

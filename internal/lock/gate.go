@@ -34,5 +34,27 @@ func (g *Gate) IsShut() bool {
 	return shut && err == nil
 }
 
+// listenByte is locked by those who read what the writers of other processes note in the file. It lies
+// beside aloneByte.
+const listenByte = gateByte + 2
+
+// Listen asks the writers of other processes to note their commits, until Unlisten.
+func (g *Gate) Listen() { _ = Byte(g.file, unix.F_RDLCK, listenByte) }
+
+// Unlisten takes it back.
+func (g *Gate) Unlisten() { _ = Byte(g.file, unix.F_UNLCK, listenByte) }
+
+// IsHeard reports whether another process listens.
+func (g *Gate) IsHeard() bool {
+	heard, err := ByteHeld(g.file, listenByte)
+	return heard && err == nil
+}
+
+// ReadAt reads what a writer noted.
+func (g *Gate) ReadAt(b []byte, at int64) (int, error) { return g.file.ReadAt(b, at) }
+
+// WriteAt notes something.
+func (g *Gate) WriteAt(b []byte, at int64) (int, error) { return g.file.WriteAt(b, at) }
+
 // Close closes the file.
 func (g *Gate) Close() error { return g.file.Close() }

@@ -432,7 +432,7 @@ func TestPostgres_SessionWithStrayAnswerIsDropped(t *testing.T) {
 		t.Errorf("%d rows are there, over %d connections", n, connections.Load())
 	}
 	strays.Store(1)
-	if _, err := e.Changes(t.Context()); err != nil {
+	if _, err := e.Watch(t.Context(), engine.NoStream); err != nil {
 		t.Errorf("a watcher is told %v", err)
 	}
 	strays.Store(math.MaxInt64)

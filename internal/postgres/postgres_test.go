@@ -463,7 +463,7 @@ func TestPostgresCommitsElsewhereWakeAWatcher(t *testing.T) {
 	address := dbtest.Postgres(t)
 	writer, watcher := open(t, address), open(t, address)
 	exec(t, writer, "CREATE TABLE kept (n BIGINT)")
-	changes, err := watcher.Changes(t.Context())
+	changes, err := watcher.Watch(t.Context(), engine.NoStream)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -216,7 +216,7 @@ func TestPostgres_TooFewConnectionsAreAWait(t *testing.T) {
 	dbtest.PostgresExec(t, address, "ALTER ROLE "+role+" CONNECTION LIMIT 5")
 	e := open(t, address+"&user="+role)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
-	changes, err := e.Changes(t.Context()) // which has a connection of its own
+	changes, err := e.Watch(t.Context(), engine.NoStream) // which has a connection of its own
 	if err != nil {
 		t.Fatal(err)
 	}

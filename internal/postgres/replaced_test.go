@@ -38,7 +38,7 @@ func TestPostgres_ReadersLeaveReplacedPrimary(t *testing.T) {
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
-	changes, err := e.Changes(t.Context())
+	changes, err := e.Watch(t.Context(), engine.NoStream)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,13 +42,13 @@ func newWatch(e *Engine) *watch {
 	return w
 }
 
-// Changes returns a channel that gets a value after every commit.
-func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
-	changes, err := e.watch.Join(ctx)
+// Watch returns a feed of the commits.
+func (e *Engine) Watch(ctx context.Context, stream engine.Stream) (*engine.Feed, error) {
+	feed, err := e.watch.Join(ctx, stream)
 	if err != nil && ctx.Err() != nil {
 		err = waitEnded(ctx, "the server")
 	}
-	return changes, failure(err)
+	return feed, failure(err)
 }
 
 // elsewhere begins to report commits elsewhere, compared with a snapshot that is taken before the
@@ -77,12 +77,18 @@ func (w *watch) close() {
 
 // committed wakes the watchers of this process, and has the other processes notified.
 func (w *watch) committed() {
-	w.Tell()
+	w.tell()
 	w.notifying.Do(func() { w.notifier.Go(w.notify) }) // no call is under way when close waits
 	select {
 	case w.dirty <- struct{}{}:
 	default:
 	}
+}
+
+// tell wakes the watchers after commits that may have touched anything.
+func (w *watch) tell() {
+	w.Touched(engine.Touched{All: true})
+	w.Tell()
 }
 
 func (w *watch) channel() string { return `"` + channelName + w.engine.address.schema + `"` }
@@ -160,7 +166,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 	for ctx.Err() == nil {
 		s, err := own.get(ctx, func(ctx context.Context) (s *session, err error) {
 			if s, seen, err = w.connect(ctx); err == nil {
-				w.Tell()
+				w.tell()
 				looked = time.Now()
 			}
 			return s, err
@@ -170,12 +176,12 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			return
 		}
 		if err != nil {
-			w.Tell() // the readers that wake then get the error, or wait for a primary
+			w.tell() // the readers that wake then get the error, or wait for a primary
 			engine.Pause(ctx, lookEvery)
 			continue
 		}
 		if w.wait(ctx, s.wire.conn) {
-			w.Tell()
+			w.tell()
 		}
 		if time.Since(looked) < lookEvery || s.wire.conn.IsClosed() || ctx.Err() != nil {
 			continue
@@ -190,7 +196,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			continue
 		}
 		if now != seen { // by a program that sends no NOTIFY, or told already, which does no harm
-			w.Tell()
+			w.tell()
 		}
 		seen = now
 	}

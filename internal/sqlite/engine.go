@@ -64,6 +64,7 @@ type Engine struct {
 	owner   atomic.Int64 // of this handle's committed row; 0 before its first claim
 
 	watch  *engine.Watchers
+	own    ownNotes
 	reads  reads
 	space  *space // nil in memory and when read-only
 	visits visits

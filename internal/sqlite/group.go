@@ -141,6 +141,7 @@ func (w *writer) finish() {
 		w.uncommitted(err)
 		return
 	}
+	w.noteCommit()
 	w.drawn = nil // each was raised where it was undone
 	w.count(group, began)
 	w.group = nil

@@ -355,6 +355,16 @@ func (h handle) joinFrames() (wal walFile, err error) {
 	return wal, err
 }
 
+// walIndex is the index of the WAL of a connection that has read; 0 if there is none.
+func (h handle) walIndex() (index uintptr) {
+	h.raw(func(tls *libc.TLS) {
+		if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
+			index, _ = shm.Index(tls, file)
+		}
+	})
+	return index
+}
+
 // writeOut is machine.WriteOut for bytes of the WAL.
 func (w walFile) writeOut(from, n int64) {
 	if w.file != 0 {

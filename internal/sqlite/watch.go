@@ -5,16 +5,17 @@ import (
 	"errors"
 	"time"
 
+	"selvedge/internal/engine"
 	"selvedge/internal/machine"
 )
 
-// Changes returns a channel that gets a value after every commit.
-func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
-	changes, err := e.watch.Join(ctx)
+// Watch returns a feed of the commits.
+func (e *Engine) Watch(ctx context.Context, stream engine.Stream) (*engine.Feed, error) {
+	feed, err := e.watch.Join(ctx, stream)
 	if err != nil && ctx.Err() != nil {
 		err = waitEnded(ctx, "the file")
 	}
-	return changes, failure(err)
+	return feed, failure(err)
 }
 
 // The observer polls PRAGMA data_version, which changes with every commit of another connection,
@@ -30,10 +31,11 @@ const (
 )
 
 type observer struct {
-	tell    func()
+	watch   *engine.Watchers
 	session *session
 	writes  *machine.Writes // nil if the system reports none
 	version int64
+	reading reading
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -53,10 +55,16 @@ func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o = &observer{tell: e.watch.Tell, session: s, stop: make(chan struct{}), stopped: make(chan struct{})}
+	o = &observer{
+		watch: e.watch, session: s, reading: reading{engine: e},
+		stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	o.reading.listen()
 	// The first look opens the WAL, so that there is a file to watch. If it fails, the next one
 	// does that.
-	_, _ = o.look()
+	if _, err := o.look(); err == nil {
+		o.reading.begin(s)
+	}
 	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
 		o.writes = nil // too many watches, or no WAL: the clock does it alone
 	}
@@ -90,10 +98,18 @@ func (o *observer) run() {
 		}
 		last = time.Now()
 		changed, err := o.look()
-		if changed || err != nil { // a reader that wakes gets the error
-			o.tell()
+		told := changed
+		switch {
+		case err != nil: // a reader that wakes gets the error
+			o.watch.Touched(engine.Touched{All: true})
+			told = true
+		case changed || o.reading.owes():
+			told = o.reading.explain(o.session, o.watch) || changed
 		}
-		if changed {
+		if told {
+			o.watch.Tell()
+		}
+		if changed || o.reading.owes() {
 			pause = lookAgain
 		}
 		clock.Reset(pause)
@@ -116,6 +132,7 @@ func (o *observer) look() (changed bool, err error) {
 func (o *observer) end() error {
 	close(o.stop)
 	<-o.stopped
+	o.reading.unlisten()
 	var err error
 	if o.writes != nil {
 		err = o.writes.Close()

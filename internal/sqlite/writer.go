@@ -71,6 +71,7 @@ type writer struct {
 	wal     walCare
 	onWAL   walHook // SQLite has only a number that leads to it
 	lookout lookout
+	noting  noting
 
 	running atomic.Pointer[request] // whose function runs, for people
 	counted counted
@@ -316,6 +317,7 @@ func (w *writer) tryLock() bool {
 		return false
 	}
 	w.holds.Store(true)
+	w.beginNoting()
 	return true
 }
 
@@ -349,6 +351,7 @@ func (w *writer) lock(again bool) bool {
 		switch {
 		case err == nil:
 			w.holds.Store(true)
+			w.beginNoting()
 			return true
 		case isBusy(err) && stay(): // a program outside our queue, such as sqlite3, is writing
 			time.Sleep(lock.Retry)

@@ -15,14 +15,6 @@ func WithLongPolls(t testing.TB) {
 	t.Cleanup(func() { longPoll = before })
 }
 
-// WithoutFullPolls has every overview poll open streams only, except when a follower joins.
-func WithoutFullPolls(t testing.TB) {
-	WithLongPolls(t)
-	before := allRest
-	allRest = 1 << 25
-	t.Cleanup(func() { allRest = before })
-}
-
 // WorkOfAPoll is how long a poll that runs fn counts as work.
 func WorkOfAPoll(ctx context.Context, d *db.DB, fn func(*db.Rx) error) (time.Duration, error) {
 	var l poller

@@ -261,17 +261,6 @@ type Head[R comparable] struct {
 	Out bool `db:"out"`
 }
 
-// Heads is how FollowAll polls its streams.
-type Heads[R comparable] struct {
-	// Between returns the heads of the keys in (behind, last], by key, including those that don't
-	// match the filter.
-	Between func(rx *db.Rx, behind, last int64) ([]Head[R], error)
-	// Open returns at most most keys of things that are likely to get news. Once polling all heads
-	// takes long, all heads are polled only a twentieth of the time, and the heads of these keys in
-	// between. If Open is nil, all are always polled.
-	Open func(rx *db.Rx, most int) (keys []int64, err error)
-}
-
 // FollowAll iterates over the news of many streams from this call on. Followers with equal keys,
 // any comparable value, share their polls. A new thing is followed from its beginning; one that
 // begins to match the filter is followed from then until it is removed. Each stream keeps its own
@@ -279,17 +268,22 @@ type Heads[R comparable] struct {
 // streams come in the order in which they were found. The removal of a thing is a db.Gap with Gone
 // set. The loop can be run once; it ends as Follow does.
 //
-// It polls after commits, 1,000 keys in a read, for at most a fifth of the time. What appeared and
-// disappeared between two polls is not reported.
+// After a commit it polls the heads that the commit touched, at most a fifth of the time. If that is not
+// known, it polls all heads, at most a twentieth of the time. Both polls take 1,000 keys in a read. What
+// appeared and disappeared between two polls is not reported.
+//
+// between returns the heads of the keys in (behind, last], by key, including those that don't match the
+// filter.
 func FollowAll[R comparable, T any](
-	ctx context.Context, d *db.DB, s Stream[R, T], key any, heads Heads[R],
+	ctx context.Context, d *db.DB, s Stream[R, T], key any,
+	between func(rx *db.Rx, behind, last int64) ([]Head[R], error),
 ) iter.Seq2[db.Followed[R, T], error] {
-	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key}, heads,
-		fmt.Sprintf(sqlNextKeys, s.Table, s.Key))
+	overview, heads, seen, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key}, s.Table,
+		fmt.Sprintf(sqlNextKeys, s.Table, s.Key), between)
 	return func(yield func(db.Followed[R, T], error) bool) {
 		if err == nil {
 			defer leave()
-			err = s.followAll(ctx, d, overview, now, yield)
+			err = s.followAll(ctx, d, overview, heads, seen, yield)
 		}
 		if err != nil && !errors.Is(err, errLeft) {
 			yield(db.Followed[R, T]{}, s.failed(ctx, err))
@@ -297,32 +291,21 @@ func FollowAll[R comparable, T any](
 	}
 }
 
-// FollowScope is FollowAll for the streams of a scope whose heads statements return. between takes args,
-// the two keys and the number of the scope; open takes that number and a limit. If open is "", Heads.Open
-// is nil.
+// FollowScope is FollowAll for the streams of a scope whose heads a statement returns. It takes args, the
+// two keys and the number of the scope.
 func FollowScope[R comparable, T any](ctx context.Context, d *db.DB, s Stream[R, T], scope, between string,
-	args []any, open string,
+	args []any,
 ) iter.Seq2[db.Followed[R, T], error] {
 	// The arguments are texts and integers, which %#v writes each in its own way; %q takes large
 	// integers for one rune.
 	key := [2]string{scope, fmt.Sprintf("%s %#v", between, args)}
-	heads := Heads[R]{Between: func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
+	return FollowAll(ctx, d, s, key, func(rx *db.Rx, behind, last int64) (heads []Head[R], err error) {
 		id, ok, err := rx.Store().Scope(scope)
 		if err == nil && ok {
 			err = rx.Select(&heads, between, append(slices.Clip(args), behind, last, id)...)
 		}
 		return heads, err
-	}}
-	if open != "" {
-		heads.Open = func(rx *db.Rx, most int) (keys []int64, err error) {
-			id, ok, err := rx.Store().Scope(scope)
-			if err == nil && ok {
-				err = rx.Select(&keys, open, id, most)
-			}
-			return keys, err
-		}
-	}
-	return FollowAll(ctx, d, s, key, heads)
+	})
 }
 
 // A stand is a follower's position in one of many streams. Out is set until the stream first
@@ -335,52 +318,66 @@ type stand[R comparable] struct {
 }
 
 func (s *Stream[R, T]) followAll(
-	ctx context.Context, d *db.DB, overview *overview[R], now snapshot[R],
+	ctx context.Context, d *db.DB, overview *overview[R], heads map[int64]Head[R], seen int,
 	yield func(db.Followed[R, T], error) bool,
 ) error {
-	followed := make([]stand[R], 0, len(now.heads))
-	for _, head := range now.heads {
-		followed = append(followed, stand[R]{Head: head})
+	followed := make(map[int64]stand[R], len(heads))
+	for key, head := range heads {
+		followed[key] = stand[R]{Head: head}
 	}
 	var lag lag
 	defer pollersOf(d).caughtUp(&lag)
 	for {
-		var err error
 		pollersOf(d).caughtUp(&lag)
-		if now, err = overview.wait(ctx, now); err != nil {
+		news, now, all, err := overview.wait(ctx, seen)
+		if err != nil {
 			return err
 		}
 		pollersOf(d).behind(&lag)
-		before := followed
-		followed = make([]stand[R], 0, len(now.heads))
-		for _, head := range now.heads {
-			for len(before) > 0 && before[0].Key < head.Key {
-				if err := s.removalOf(ctx, d, before[0], yield); err != nil {
-					return err
-				}
-				before = before[1:]
-			}
-			at := stand[R]{Head: Head[R]{Of: head.Of, Place: Place{Key: head.Key, Status: s.Born}, Out: head.Out}}
-			if len(before) > 0 && before[0].Key == head.Key {
-				at.Place, at.Out, at.gone = before[0].Place, before[0].Out && head.Out, before[0].gone
-				before = before[1:]
-			}
-			if at.Out {
-				at.Place = head.Place
-			}
-			if at.behind(head.Place) {
-				if err := s.restOf(ctx, d, &at, yield); err != nil {
-					return err
-				}
-			}
-			followed = append(followed, at)
+		seen = now
+		if all {
+			news = append(news, missing(followed, news)...)
 		}
-		for _, was := range before {
-			if err := s.removalOf(ctx, d, was, yield); err != nil {
+		for _, head := range news {
+			at, before := followed[head.Key]
+			if head.removed {
+				delete(followed, head.Key)
+				if before {
+					err = s.removalOf(ctx, d, at, yield)
+				}
+			} else {
+				if before {
+					at.Of, at.Out = head.Of, at.Out && head.Out
+				} else {
+					at = stand[R]{Head: Head[R]{Of: head.Of, Place: Place{Key: head.Key, Status: s.Born}, Out: head.Out}}
+				}
+				if at.Out {
+					at.Place = head.Place
+				}
+				if at.behind(head.Place) {
+					err = s.restOf(ctx, d, &at, yield)
+				}
+				followed[head.Key] = at
+			}
+			if err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// missing returns the streams that are followed and not in the list, as removed.
+func missing[R comparable](followed map[int64]stand[R], list []sight[R]) (removed []sight[R]) {
+	there := make(map[int64]struct{}, len(list))
+	for _, head := range list {
+		there[head.Key] = struct{}{}
+	}
+	for key := range followed {
+		if _, still := there[key]; !still {
+			removed = append(removed, removal[R](key))
+		}
+	}
+	return removed
 }
 
 // behind reports whether the stream has something to read for this follower. One that has read past

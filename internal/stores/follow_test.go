@@ -71,7 +71,7 @@ func listen(ctx context.Context, d *db.DB, key int64, cursor string) iter.Seq2[t
 }
 
 func listenAll(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
-	return stores.FollowAll(ctx, d, ringing, nil, stores.Heads[string]{Between: bellsBetween})
+	return stores.FollowAll(ctx, d, ringing, nil, bellsBetween)
 }
 
 func bellsBetween(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
@@ -85,14 +85,6 @@ func bellsBetween(rx *db.Rx, behind, last int64) (heads []stores.Head[string], e
 		})
 	}
 	return heads, err
-}
-
-// listenAllByOpen is listenAll for where a look at all takes long: bells that are done are closed.
-func listenAllByOpen(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
-	return stores.FollowAll(ctx, d, ringing, "by open",
-		stores.Heads[string]{Between: bellsBetween, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-			return keys, rx.Select(&keys, `SELECT key FROM bells WHERE status <> 'done' LIMIT ?`, most)
-		}})
 }
 
 // hear gives what the loop is told first, in short, and the cursor behind it.
@@ -459,12 +451,12 @@ func TestALookAtManyIsShortReads(t *testing.T) {
 		WHERE i < 2500) INSERT INTO bells (name) SELECT 'bell ' || i FROM n`)
 	var reads, most atomic.Int64
 	items := stores.FollowAll(ctx, d, ringing, t.Name(),
-		stores.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
+		func(rx *db.Rx, behind, last int64) (heads []stores.Head[string], err error) {
 			heads, err = bellsBetween(rx, behind, last)
 			reads.Add(1)
 			most.Store(max(most.Load(), int64(len(heads))))
 			return heads, err
-		}})
+		})
 	if reads.Load() < 3 || most.Load() != 1000 {
 		t.Errorf("the first look took %d reads, of at most %d", reads.Load(), most.Load())
 	}
@@ -478,14 +470,14 @@ func TestALookAtManyIsShortReads(t *testing.T) {
 	}
 }
 
-// Where a look at all takes long, what comes to closed streams, and what is removed, is told all the same.
-func TestFollow_OpenStreamsMissNothing(t *testing.T) {
+// Where a look at all takes long, and only that finds what changed, all of it is told.
+func TestFollow_LongPollsMissNothing(t *testing.T) {
 	stores.WithLongPolls(t)
 	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name, status)
 		VALUES ('open', 'new'), ('closed', 'done'), ('doomed', 'done'), ('ending', 'new'), ('removed', 'new')`)
-	items := listenAllByOpen(ctx, d)
+	items := listenAll(ctx, d)
 	next, stop := iter.Pull2(items)
 	defer stop()
 	for _, step := range []struct{ change, told string }{
@@ -514,14 +506,12 @@ func TestFollow_OpenStreamsMissNothing(t *testing.T) {
 	}
 }
 
-// One goes before it was read, while looks still show it: those that keep what they saw of a closed
-// one do for long.
+// One goes before it was read, while the last poll still shows it.
 func TestFollow_RemovalIsReportedOnce(t *testing.T) {
-	stores.WithoutFullPolls(t)
 	d := dbtest.Open(t, db.Options{})
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name) VALUES ('first')`)
-	items := listenAllByOpen(t.Context(), d)
+	items := listenAll(t.Context(), d)
 	must(t, d.Write(t.Context(), "ring", func(tx *db.Tx) error {
 		_, err := tx.Exec(`UPDATE bells SET rings = 1`)
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -122,7 +123,9 @@ func (l *pollers) caughtUp(f *lag) {
 // A poller calls poll after each commit, and on request, while it has users.
 type poller struct {
 	d     *db.DB
-	key   any // in pollers.running
+	key   any    // in pollers.running
+	table string // of the streams that it polls; "": of all
+	feed  *engine.Feed
 	users int // under pollers.mu
 	asked chan struct{}
 	stop  func()
@@ -139,7 +142,8 @@ func (l *poller) base() *poller { return l }
 func (l *poller) start(ctx context.Context, poll func(context.Context)) error {
 	within, stop := context.WithCancelCause(context.Background())
 	started := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
-	changes, err := l.d.Changes(within)
+	var err error
+	l.feed, err = l.watch(within)
 	if !started() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -148,7 +152,7 @@ func (l *poller) start(ctx context.Context, poll func(context.Context)) error {
 		return err
 	}
 	l.asked, l.stop, l.ended = make(chan struct{}, 1), func() { stop(nil) }, make(chan struct{})
-	go l.run(within, changes, poll)
+	go l.run(within, poll)
 	return nil
 }
 
@@ -166,14 +170,23 @@ func (l *poller) leave() {
 	}
 }
 
-func (l *poller) run(ctx context.Context, changes <-chan struct{}, poll func(context.Context)) {
+// watch returns a feed of the streams.
+func (l *poller) watch(ctx context.Context) (*engine.Feed, error) {
+	if err := l.d.Store().Ready(); err != nil {
+		return nil, err
+	}
+	stream, _, _ := engine.StreamOf(l.table)
+	return l.d.Store().Engine.Watch(ctx, stream)
+}
+
+func (l *poller) run(ctx context.Context, poll func(context.Context)) {
 	defer close(l.ended)
 	defer l.stop()
 	for {
 		select {
-		case _, open := <-changes:
+		case _, open := <-l.feed.Changes:
 			if !open {
-				_, l.why = l.d.Changes(ctx) // the followers get the reason why there are none
+				_, l.why = l.watch(ctx) // the followers get the reason why there are none
 				return
 			}
 		case <-l.asked:

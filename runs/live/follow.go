@@ -58,7 +58,7 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
 	heads := fmt.Sprintf(sqlRunHeads, where.text)
-	return stores.FollowScope(ctx, s.db, stream, s.scope, heads, where.args, sqlOpenRuns)
+	return stores.FollowScope(ctx, s.db, stream, s.scope, heads, where.args)
 }
 
 // CursorBefore returns the cursor before the last events of a run, at most that many of those that
@@ -116,9 +116,6 @@ const sqlRunEnd = `SELECT key, coalesce(places, event_count) AS seen, status FRO
 const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE
 	WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.key`
-
-const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
-	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + paging.BoundLimit
 
 // readStretch reads the events after a place.
 func readStretch(

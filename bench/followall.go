@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// followsAll measures what an append costs beside a follower of all runs, and how late that has it, in
+// files of 1,000 to 100,000 runs.
+func followsAll(ctx context.Context, b *bench) ([]result, error) {
+	const few, most = 1_000, 100_000
+	var list []result
+	var first time.Duration
+	for n := few; n <= most; n *= 10 {
+		s, err := b.stage(ctx, "followall", db.SyncNormal)
+		if err != nil {
+			return nil, err
+		}
+		err = s.addRuns(ctx, b.n(n), shape{perAgent: 100, turns: 1, bytes: smallBytes})
+		var used, late time.Duration
+		if err == nil {
+			used, late, err = s.besideFollowAll(ctx, b.n(2000))
+		}
+		var crowd duel
+		if err == nil && n == most {
+			crowd, err = b.crowdBesideFollowAll(ctx, s)
+		}
+		if err := s.close(err); err != nil {
+			return nil, err
+		}
+		if first == 0 {
+			first = used
+		}
+		row := fmt.Sprintf("an append beside a follower of all of %s runs", count(b.n(n)))
+		grown := float64(used) / float64(first)
+		list = append(list, result{
+			row: row + ", processor time", baseline: show(float64(first)), ours: show(float64(used)),
+			ratio: fmt.Sprintf("%.2fx", grown), target: "<= 1.50x", met: verdict(grown <= 1.5),
+		}, within(row+", until that has it, p50", float64(late), 2*time.Millisecond))
+		if n == most {
+			list = append(list, crowd.atMost("8 callers beside it, processor time of an append, against none",
+				round.perCall, 1.1))
+		}
+	}
+	return list, nil
+}
+
+// besideFollowAll appends turns to a run, each once the follower has the one before, and returns the
+// processor time of an append and the median of the delays.
+func (s *stage) besideFollowAll(ctx context.Context, n int) (used, late time.Duration, err error) {
+	const id = "beside"
+	if err := s.begin(ctx, id); err != nil {
+		return 0, 0, err
+	}
+	heard, stop, err := s.followAll(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer stop()
+	var before followed
+	delays, err := timed(n, func(i int) error {
+		if i == n/10 {
+			if before, err = now(); err != nil {
+				return err
+			}
+		}
+		if err := s.store.AppendTurns(ctx, agent, id, []runs.Turn{turn(uint64(i), smallBytes)}); err != nil {
+			return err
+		}
+		return <-heard
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	after, err := now()
+	return (after.CPU - before.CPU) / time.Duration(n-n/10), time.Duration(p50(delays[n/10:])), err
+}
+
+// followAll follows all runs, and returns a channel that gets a value for each record.
+func (s *stage) followAll(ctx context.Context) (heard <-chan error, stop func(), err error) {
+	within, cancel := context.WithCancel(ctx)
+	records, ended := make(chan error, 1<<16), make(chan struct{})
+	items := s.store.FollowAll(within, runs.Filter{})
+	go func() {
+		defer close(ended)
+		for item, err := range items {
+			if within.Err() != nil {
+				return
+			}
+			if err != nil || item.What == db.Written {
+				records <- err
+			}
+		}
+	}()
+	return records, func() { cancel(); <-ended }, nil
+}
+
+// crowdBesideFollowAll has 8 callers append to a run each, with a follower and without.
+func (b *bench) crowdBesideFollowAll(ctx context.Context, s *stage) (duel, error) {
+	const callers = 8
+	crowd := func(follows bool) side {
+		return func(number int) (round, error) {
+			n := b.n(4000) / callers
+			for c := range callers {
+				if err := s.begin(ctx, runName("crowd", fmt.Sprint(follows), number, c)); err != nil {
+					return round{}, err
+				}
+			}
+			if follows {
+				heard, stop, err := s.followAll(ctx)
+				if err != nil {
+					return round{}, err
+				}
+				defer stop()
+				go func() {
+					for range heard { // until the program ends
+					}
+				}()
+			}
+			before, err := now()
+			if err != nil {
+				return round{}, err
+			}
+			failed := make(chan error, callers)
+			for c := range callers {
+				go func() {
+					for i := range n {
+						turns := []runs.Turn{turn(uint64(i), smallBytes)}
+						id := runName("crowd", fmt.Sprint(follows), number, c)
+						if err := s.store.AppendTurns(ctx, agent, id, turns); err != nil {
+							failed <- err
+							return
+						}
+					}
+					failed <- nil
+				}()
+			}
+			for range callers {
+				if err := <-failed; err != nil {
+					return round{}, err
+				}
+			}
+			after, err := now()
+			return round{calls: make(samples, n*callers), block: after.CPU - before.CPU}, err
+		}
+	}
+	return run(b.rounds, crowd(false), crowd(true))
+}
