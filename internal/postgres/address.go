@@ -433,6 +433,7 @@ func (h host) dial(ctx context.Context) (*wire, error) {
 			w.warned = n
 		}
 	}
+	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { w.told = append(w.told, n) }
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, notReached(ctx, h.name, err)

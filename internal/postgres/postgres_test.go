@@ -467,7 +467,7 @@ func TestPostgresCommitsElsewhereWakeAWatcher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wake := func() { dbtest.Receive(t, "a change that wakes it", changes) }
+	wake := func() { dbtest.Receive(t, "a change that wakes it", changes.Changes) }
 	exec(t, writer, "INSERT INTO kept VALUES (1)")
 	wake()
 	for get[int64](t, watcher, "SELECT count(*) FROM kept") == 0 {

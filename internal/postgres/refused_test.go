@@ -239,7 +239,7 @@ func TestPostgres_TooFewConnectionsAreAWait(t *testing.T) {
 		})
 	}
 	all.Wait()
-	dbtest.Receive(t, "a change", changes)
+	dbtest.Receive(t, "a change", changes.Changes)
 	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 80 {
 		t.Errorf("of 80 rows %d are there", n)
 	}

@@ -51,7 +51,7 @@ func TestPostgres_ReadersLeaveReplacedPrimary(t *testing.T) {
 		t.Fatal(out.Err)
 	}
 	for count(t, e) != 1 { // until it does
-		dbtest.Receive(t, "a change that tells of the new primary", changes)
+		dbtest.Receive(t, "a change that tells of the new primary", changes.Changes)
 	}
 	if out := insert(t, e, 2); out.Err != nil {
 		t.Fatal(out.Err)

@@ -51,6 +51,7 @@ func (r *results) advance() bool {
 		return false
 	}
 	if r.reader.NextRow() {
+		r.wire.touchRow(r.prepared, r.reader.Values())
 		return true
 	}
 	_, err := r.reader.Close()

@@ -3,10 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"selvedge/internal/engine"
 )
@@ -28,6 +28,9 @@ type watch struct {
 	*engine.Watchers
 	engine *Engine
 
+	sender    string          // of this handle's notifications
+	mu        sync.Mutex      // guards untold
+	untold    engine.Touched  // what commits touched that others have not been told of
 	dirty     chan struct{}   // something was committed that others have not been told of
 	ctx       context.Context // of the notifier
 	end       context.CancelFunc
@@ -36,7 +39,7 @@ type watch struct {
 }
 
 func newWatch(e *Engine) *watch {
-	w := &watch{engine: e, dirty: make(chan struct{}, 1)}
+	w := &watch{engine: e, sender: strconv.FormatUint(rand.Uint64(), radix), dirty: make(chan struct{}, 1)}
 	w.Watchers = engine.NewWatchers(w.elsewhere)
 	w.ctx, w.end = context.WithCancel(background)
 	return w
@@ -76,8 +79,15 @@ func (w *watch) close() {
 }
 
 // committed wakes the watchers of this process, and has the other processes notified.
-func (w *watch) committed() {
-	w.tell()
+func (w *watch) committed(t engine.Touched) {
+	w.Touched(t)
+	w.Tell()
+	w.mu.Lock()
+	w.untold.All = w.untold.All || t.All
+	for _, row := range t.Rows {
+		w.untold.Add(row)
+	}
+	w.mu.Unlock()
 	w.notifying.Do(func() { w.notifier.Go(w.notify) }) // no call is under way when close waits
 	select {
 	case w.dirty <- struct{}{}:
@@ -118,7 +128,12 @@ func (w *watch) notify() {
 			engine.Pause(w.ctx, lookEvery)
 			continue
 		}
-		_, _ = s.wire.simple(w.ctx, "NOTIFY "+w.channel())
+		w.mu.Lock()
+		touched := w.untold
+		w.untold = engine.Touched{}
+		w.mu.Unlock()
+		touched.Distinct()
+		_, _ = s.wire.simple(w.ctx, "NOTIFY "+w.channel()+", '"+notification(w.sender, touched)+"'")
 		engine.Pause(w.ctx, notifyEvery)
 	}
 }
@@ -180,9 +195,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			engine.Pause(ctx, lookEvery)
 			continue
 		}
-		if w.wait(ctx, s.wire.conn) {
-			w.tell()
-		}
+		w.wait(ctx, s.wire)
 		if time.Since(looked) < lookEvery || s.wire.conn.IsClosed() || ctx.Err() != nil {
 			continue
 		}
@@ -202,9 +215,17 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 	}
 }
 
-// wait waits for a notification, no longer than lookEvery.
-func (w *watch) wait(ctx context.Context, conn *pgconn.PgConn) (heard bool) {
+// wait waits for a notification, no longer than lookEvery, and passes on what others notify.
+func (w *watch) wait(ctx context.Context, from *wire) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	return conn.WaitForNotification(ctx) == nil
+	_ = from.conn.WaitForNotification(ctx)
+	told := from.told
+	from.told = nil
+	for _, n := range told {
+		if sender, t := notified(n.Payload); sender != w.sender {
+			w.Touched(t)
+			w.Tell()
+		}
+	}
 }

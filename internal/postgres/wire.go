@@ -40,6 +40,8 @@ type wire struct {
 	dropped  bool                 // answers were, before they were used
 	// a statement was bound that may change something; the transaction sets it back
 	changed bool
+	touched engine.Touched            // rows of followed tables, by the transaction
+	told    []*pgconn.Notification    // that came; for a connection that listens
 	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that is still to be read
 	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
 	mayDial func(bool)                // whether the connection may ask the server to cancel
@@ -55,6 +57,9 @@ type prepared struct {
 	changes bool    // it may change something
 	many    string  // the statement that inserts many such rows; "" without one
 	limit   limit
+
+	touches      []touching
+	touchReturns bool // the key is in the rows that it returns
 }
 
 // A bound is a statement with its arguments, ready to be sent: a prepared one, or an unprepared
@@ -149,6 +154,7 @@ func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) (a
 		return a, w.keep(ctx, b, from)
 	}
 	for from.NextRow() {
+		w.touchRow(b.prepared, from.Values())
 		if a.row == nil {
 			for _, value := range from.Values() {
 				a.row = append(a.row, slices.Clone(value))
@@ -272,6 +278,10 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	}
 	p.changes, p.many = changes, folded(text, p.ParamOIDs)
 	p.limit.find(text)
+	if changes {
+		p.touches, p.touchReturns = touchings(text)
+		p.touchReturns = p.touchReturns && len(p.Fields) > 0
+	}
 	w.prepared[query] = p
 	return p, nil
 }
@@ -328,6 +338,7 @@ func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue)
 		}
 	}
 	w.changed = w.changed || b.changes
+	w.touch(b.prepared, args)
 	b.prepared, err = w.limited(ctx, b.prepared, args)
 	return b, err
 }
@@ -442,6 +453,9 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 	}
 	var tag pgconn.CommandTag
 	if err == nil {
+		for b.touchReturns && answered.NextRow() {
+			w.touchRow(b.prepared, answered.Values())
+		}
 		tag, err = answered.Close()
 	}
 	if err != nil {

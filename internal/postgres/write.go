@@ -242,7 +242,7 @@ var errNotAlone = errors.New("a transaction that takes long has locks that would
 // wait ends with ctx. Else BEGIN goes with the first statement.
 func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
-	wire.changed, wire.answers, wire.dropped = false, answers{}, false
+	wire.changed, wire.answers, wire.dropped, wire.touched = false, answers{}, false, engine.Touched{}
 	text := sqlBeginQueued
 	switch {
 	case turn == alone:
@@ -337,7 +337,7 @@ func (t *tx) worthAgain(again error) error {
 func (e *Engine) committed(t *tx, out *callback.Outcome) {
 	e.counted.callers.Add(1)
 	e.counted.commits.Add(1)
-	e.watch.committed()
+	e.watch.committed(t.session.wire.touched)
 	e.runHooks(t.Committed, out)
 }
 

@@ -5,9 +5,12 @@ package stores_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"selvedge/db"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 )
 
@@ -63,5 +66,28 @@ func endsWithItsContext(t *testing.T) bool {
 		gate.Open()
 		<-given
 		return true
+	}
+}
+
+// Commits of two handles, each in its own transactions, are told by the rows that they touched: only the
+// look once a second, at whatever else was committed, is one at all.
+func TestPostgres_FollowAllPollsWhatWasTouched(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
+	must(t, set(d, "first", 2000))
+	told, wide := listenValues(t, d)
+	wide.Store(0)
+	began := time.Now()
+	for i := range 50 {
+		must(t, set(other, "other", 1))
+		told.Hears(fmt.Sprint("other 0: ", i+1))
+		must(t, set(d, "own", 1))
+		told.Hears(fmt.Sprint("own 0: ", i+1))
+	}
+	must(t, state.NewStore(other, state.Options{}).Delete(t.Context(), state.Ref{Key: "own 0"}))
+	told.Hears("own 0 gone")
+	const page = 3 // reads of one look
+	if most := int64(time.Since(began)/time.Second+2) * page; wide.Load() > most {
+		t.Errorf("it looked at all in %d reads, of %d at most", wide.Load(), most)
 	}
 }
