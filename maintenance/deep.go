@@ -115,6 +115,7 @@ func (c *deep) runs(scope string) {
 	s := runs.NewStore(c.d, runs.Options{Scope: scope})
 	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) { read(c, s.Trace(c.ctx, r.Ref), nil) })
 	c.derivedRuns(scope)
+	c.usage(scope, sqlTraces)
 }
 
 // sqlFrame selects the records of a run's trace other than turns.
@@ -214,6 +215,7 @@ func endsAs(r runs.RunSummary, ended *runs.Ended) bool {
 func (c *deep) live(scope string) {
 	s := live.NewStore(c.d, live.Options{Scope: scope})
 	read(c, s.All(c.ctx, live.Filter{}), func(r live.RunSnapshot) { read(c, s.EachEvent(c.ctx, r.ID), nil) })
+	c.usage(scope, sqlLives)
 }
 
 func (c *deep) agents(scope string) {

@@ -104,6 +104,8 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 			turn.Output, _ = json.Marshal(words(r, 300+r.IntN(200)+5000*(n/11)*(i/3)))
 			turns = append(turns, turn)
 		}
+		turns = append(turns, runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(
+			`{"record":"model_turn","model":"large","usage":{"input_tokens":70,"output_tokens":7},"cost_usd":0.25}`)})
 		if _, err := s.Append(ctx, runs.Batch{
 			AgentID: agent, RunID: run, Records: turns,
 			Key: words(r, 12),
@@ -139,7 +141,7 @@ func fillSteps(ctx context.Context, t testing.TB, s *selvedge.Store, r *rand.Ran
 	}
 	run := take()
 	_, err := run.Reply("plan", func(context.Context) (selvedge.Reply, error) {
-		return selvedge.Reply{Text: words(r, 100)}, nil
+		return selvedge.Reply{Text: words(r, 100), Usage: selvedge.Usage{InputTokens: new(uint64(9))}}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +174,8 @@ func fillLive(ctx context.Context, t testing.TB, s *live.Store, r *rand.Rand) {
 		for range 15 {
 			events = append(events, live.TextDelta(words(r, 150)))
 		}
-		events = append(events, live.AgentEnd(words(r, 200)))
+		events = append(events, live.TurnEnd(1, db.Usage{OutputTokens: new(uint64(11))}),
+			live.AgentEnd(words(r, 200)))
 		if _, err := s.Append(ctx, id, live.Batch{Events: events, Key: words(r, 12)}); err != nil {
 			t.Fatal(err)
 		}

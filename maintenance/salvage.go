@@ -42,8 +42,8 @@ type SalvagedTable struct {
 
 // A StoreSalvaged sums up the tables of one store.
 type StoreSalvaged struct {
-	// runs, live, agents, checkpoints, workers, state, imports, reservations, file, or user for tables of the
-	// user's own
+	// runs, live, agents, checkpoints, workers, state, imports, usage, reservations, file, or user for tables
+	// of the user's own
 	Store string `json:"store"`
 	Taken int64  `json:"taken"` // rows in the new file
 	// rows that were read and have no place there; they are in its table salvage_leftovers, with the
@@ -109,6 +109,9 @@ func finish(ctx context.Context, path string) (notes []string, problems []db.Pro
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if notes, err = runs.Restate(ctx, d); err == nil {
 		err = checkpoints.Restate(ctx, d)
+	}
+	if err == nil {
+		err = restateUsage(ctx, d)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -67,6 +67,7 @@ var all = []store{
 // others are the tables that belong to no store.
 var others = []store{
 	{name: "imports", tables: []string{"import", "quarantine"}},
+	{name: "usage", tables: []string{"usage_"}},
 	{
 		name: "reservations", tables: []string{"leases"},
 		open:      func(d *db.DB, scope string) any { return reservations{d, scope} },

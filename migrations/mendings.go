@@ -136,6 +136,23 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs)
     oldest = coalesce(min(oldest, (SELECT min(key) FROM live_runs AS r WHERE r.scope = live_scopes.scope)),
     oldest)`},
 
+		// A trace with a number that was lost and drawn again has another name.
+		{
+			Table: "usage_runs", Where: `EXISTS (SELECT 1 FROM runs AS r WHERE r.key = usage_runs.id / 2
+				AND usage_runs.agent_id IS NOT NULL AND (usage_runs.scope, usage_runs.run_id, usage_runs.agent_id)
+				<> (r.scope, r.run_id, r.agent_id)) OR EXISTS (SELECT 1 FROM live_runs AS r
+				WHERE r.key = usage_runs.id / 2 AND usage_runs.session_id IS NOT NULL
+				AND (usage_runs.scope, usage_runs.run_id, usage_runs.session_id)
+				<> (r.scope, r.run_id, r.session_id))`,
+			Reason: "it names another run than the one that it is of",
+		},
+		{Statement: `DELETE FROM usage_runs WHERE id NOT IN (SELECT usage_run FROM usage_records)`},
+		// Numbers of runs whose usage stays are not drawn again.
+		{Statement: `INSERT INTO sqlite_sequence (name, seq) SELECT name, 0 FROM (SELECT 'runs' AS name
+	UNION SELECT 'live_runs') WHERE name NOT IN (SELECT name FROM sqlite_sequence)`},
+		{Statement: `UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(id / 2) FROM usage_runs
+	WHERE (agent_id IS NULL) = (sqlite_sequence.name = 'live_runs')), 0)) WHERE name IN ('runs', 'live_runs')`},
+
 		{
 			Table: "agent_reservations",
 			Where: `NOT EXISTS (SELECT 1 FROM agents AS a WHERE a.id = agent_reservations.agent_id

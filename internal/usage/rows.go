@@ -143,9 +143,9 @@ const Compared = `SELECT u.account, u.sequence, u.recorded_at, u.provider, u.req
 
 // Put writes the row of a record that counts, beside the record.
 func Put(tx *db.Tx, r Record, c Counts) error {
-	id, agent, session := 2*r.Run, any(r.AgentID), any(nil)
+	id, agent, session := r.usageRun(), any(r.AgentID), any(nil)
 	if r.LiveRun != 0 {
-		id, agent, session = 2*r.LiveRun+1, nil, r.SessionID
+		agent, session = nil, r.SessionID
 	}
 	run := []any{id, r.Scope, r.RunID, agent, session, r.RecordedAt}
 	if err := tx.Store().Queue(sqlPutRun, append(run, txn.Checksum(run...))...); err != nil {
@@ -156,6 +156,14 @@ func Put(tx *db.Tx, r Record, c Counts) error {
 		columns[2] = r.Sequence // from 0
 	}
 	return tx.Store().Queue(sqlPutRecord, append(columns, txn.Checksum(columns...))...)
+}
+
+// usageRun returns the number of the trace or live run in usage_runs.
+func (r *Record) usageRun() int64 {
+	if r.LiveRun != 0 {
+		return 2*r.LiveRun + 1
+	}
+	return 2 * r.Run
 }
 
 // columns returns the values from provider to cost_nanos.

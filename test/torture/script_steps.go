@@ -59,7 +59,7 @@ func stepsScript() script {
 				name: "reply",
 				do: func(_ context.Context, s *session) error {
 					_, err := mine(s, "held").Reply("plan", func(context.Context) (selvedge.Reply, error) {
-						return selvedge.Reply{Text: "the plan"}, nil
+						return selvedge.Reply{Text: "the plan", Usage: selvedge.Usage{InputTokens: new(uint64(7))}}, nil
 					})
 					return err
 				},
