@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -340,5 +341,42 @@ func TestUsage_OneRunIsReadByIndex(t *testing.T) {
 				t.Errorf("%s: %s", where, step)
 			}
 		}
+	}
+}
+
+// BenchmarkUsage_OfOne compares v_usage with the rows that it reads, and with the run's own model turns, at
+// 100,000 runs of 10 model turns.
+func BenchmarkUsage_OfOne(b *testing.B) {
+	x := newBill(b)
+	x.trace("a", "real", "", slices.Repeat([]string{
+		`model_turn "usage":{"input_tokens":1000,"output_tokens":10},"cost_usd":0.1`,
+	}, 10)...)
+	const numbers = `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) `
+	ok(b, x.s.DB().Write(ctx, "fill", func(tx *db.Tx) error {
+		_, err := tx.Exec(numbers+`INSERT INTO usage_runs (id, scope, run_id, agent_id, recorded_at)
+SELECT n * 2 + 2000, 1, 'run-' || n, 'agent-' || (n % 200), n * 60000000000 FROM n`, 100_000)
+		if err == nil {
+			_, err = tx.Exec(numbers+`INSERT INTO usage_records (usage_run, account, sequence, recorded_at, provider,
+	response_model, input_tokens, output_tokens, cost_nanos)
+SELECT w.id, 'model_turn', n, w.recorded_at + n, 'acme', 'large', 1000, 10, 1 FROM usage_runs AS w, n
+WHERE w.id > 2000`, 10)
+		}
+		return err
+	}))
+	const sums = `SELECT sum(input_tokens) + sum(output_tokens) FROM `
+	for _, c := range []struct{ name, query string }{
+		{"run/rows", `usage_records WHERE usage_run = (SELECT id FROM usage_runs WHERE run_id = 'real')`},
+		{"run/turns", `v_model_turns WHERE run_id = 'real'`},
+		{"run/view", `v_usage WHERE run_id = 'real'`},
+		{"agent/rows", `usage_records WHERE usage_run IN (SELECT id FROM usage_runs WHERE agent_id = 'agent-7')`},
+		{"agent/view", `v_usage WHERE agent_id = 'agent-7'`},
+		{"day/rows", `usage_records WHERE recorded_at BETWEEN 172800000000000 AND 259199999999999`},
+		{"day/view", `v_usage WHERE recorded_at_ns BETWEEN 172800000000000 AND 259199999999999`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				ok(b, x.s.DB().Read(ctx, "sum", func(rx *db.Rx) error { return rx.Get(new(int64), sums+c.query) }))
+			}
+		})
 	}
 }
