@@ -30,7 +30,8 @@ func (r *Registry) DeleteTx(tx *db.Tx, id string) error {
 		if err := checkID(id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(sqlDelete, scope, id)
+		var row int64 // by which a server tells followers
+		_, err := tx.Find(&row, sqlDelete, scope, id)
 		return err
 	})
 }

@@ -152,7 +152,8 @@ func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
 		if err != nil {
 			return false, err
 		}
-		n, err := tx.Exec(sqlRemove+inState, s.key(scope, ref.RunID)...)
-		return n > 0, err
+		var removed []int64 // by which a server tells followers
+		err = tx.Select(&removed, sqlRemove+inState+` RETURNING id`, s.key(scope, ref.RunID)...)
+		return len(removed) > 0, err
 	})
 }

@@ -325,7 +325,7 @@ func (r *Run) Release(ctx context.Context) error {
 }
 
 const sqlRelease = `UPDATE runs SET epoch = NULL, owner_id = NULL
-	WHERE scope = ? AND run_id = ? AND agent_id = ? AND epoch = ?`
+	WHERE scope = ? AND run_id = ? AND agent_id = ? AND epoch = ? RETURNING key`
 
 // ReleaseTx is Release inside a transaction.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
@@ -334,7 +334,8 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 		err = r.lease.ReleaseTx(tx)
 	}
 	if err == nil {
-		_, err = tx.Exec(sqlRelease, scope, r.ref.RunID, r.ref.AgentID, r.Epoch())
+		var key int64 // by which a server tells followers
+		_, err = tx.Find(&key, sqlRelease, scope, r.ref.RunID, r.ref.AgentID, r.Epoch())
 	}
 	return err
 }

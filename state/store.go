@@ -75,7 +75,7 @@ VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT (scope, owner, state_key) `
 	sqlSetMissing = sqlAdd + `DO NOTHING ` + written
 	sqlSetVersion = `UPDATE state_values SET value = ?, updated_at = ?, checksum = ?, changes = changes + 1
 WHERE scope = ? AND owner = ? AND state_key = ? AND id = ? AND changes = ? ` + written
-	sqlDelete = `DELETE FROM state_values WHERE scope = ? AND owner = ? AND state_key = ?`
+	sqlDelete = `DELETE FROM state_values WHERE scope = ? AND owner = ? AND state_key = ? RETURNING id`
 	sqlPage   = `SELECT ` + columns + ` FROM state_values WHERE scope = ?`
 	sqlFind   = `SELECT owner, state_key FROM state_values WHERE scope = ? AND state_key >= ? AND state_key < ?
 	ORDER BY state_key, owner LIMIT ` + paging.BoundLimit
@@ -171,12 +171,12 @@ func (s *Store) Delete(ctx context.Context, ref Ref) error {
 
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
-	n := int64(0)
 	scope, there, err := s.look(&tx.Rx, ref)
 	if err == nil && there {
-		n, err = tx.Exec(sqlDelete, scope, ref.Owner, ref.Key)
+		var id int64 // by which a server tells followers
+		there, err = tx.Find(&id, sqlDelete, scope, ref.Owner, ref.Key)
 	}
-	if err == nil && n == 0 {
+	if err == nil && !there {
 		err = db.ErrNotFound
 	}
 	return failed(opDelete, ref.Key, err)
