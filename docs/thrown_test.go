@@ -452,7 +452,7 @@ var throws = map[string]func(x *thrower) error{
 		}
 		return x.follow(s, nil, begin)
 	},
-	"stores.FollowAll": func(x *thrower) error {
+	"stores.FollowAll(between)": func(x *thrower) error {
 		s, between, _ := x.stream()
 		return x.follow(s, func(rx *db.Rx, from, to int64) ([]stores.Head[int64], error) {
 			x.hit()
