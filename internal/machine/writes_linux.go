@@ -3,6 +3,7 @@ package machine
 import (
 	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,9 @@ type Writes struct {
 	Seen    chan struct{} // gets a value after a write; writes that come while one waits share it
 	stopped chan struct{}
 }
+
+// readEvery is the least time between two reads of reports: each would wake a thread.
+const readEvery = time.Millisecond
 
 func watchWrites(path string) (*Writes, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -40,6 +44,7 @@ func (f *Writes) run() {
 		case f.Seen <- struct{}{}:
 		default:
 		}
+		time.Sleep(readEvery) // the system joins the reports that come meanwhile
 	}
 }
 

@@ -126,6 +126,7 @@ func (o *overview[R]) poll(ctx context.Context) {
 	o.joining = nil
 	o.mu.Unlock()
 	keys, all := o.feed.Take()
+	o.polled = len(keys)
 	resting := time.Until(o.restsTo)
 	var found []sight[R]
 	var err error

@@ -15,11 +15,12 @@ import (
 
 // Followers of one thing wait at the handle's tail. After a commit, the tail polls the ends of all
 // their streams in one read, and wakes the followers whose stream has grown. Followers of many
-// things wait at an overview; there is one for each list of heads. Both rest after a poll: at least
-// restAtLeast, so that a burst of commits becomes one poll every few milliseconds, and restFactor
-// times as long as the poll read.
+// things wait at an overview; there is one for each list of heads. Both rest after a poll, so that a
+// burst of commits becomes one poll: restAtLeast for each stream that the last poll read, up to
+// mostRests of them, and at least restFactor times as long as the poll read.
 const (
-	restAtLeast = 2 * time.Millisecond
+	restAtLeast = time.Millisecond
+	mostRests   = 4
 	restFactor  = 4
 
 	pollWhy = "poll for followers"
@@ -134,6 +135,7 @@ type poller struct {
 	// worked is how long the poll read, without waits. seldom is the part of it that limits itself and
 	// needs no rest. Set by poll.
 	worked, seldom time.Duration
+	polled         int // streams; set by poll
 }
 
 func (l *poller) base() *poller { return l }
@@ -192,12 +194,13 @@ func (l *poller) run(ctx context.Context, poll func(context.Context)) {
 		case <-l.asked:
 		}
 		for again := true; again; {
-			l.worked, l.seldom = 0, 0
-			if !l.polled(ctx, poll) {
+			l.worked, l.seldom, l.polled = 0, 0, 0
+			if !l.returns(ctx, poll) {
 				return
 			}
 			select {
-			case <-time.After(max(restAtLeast, restFactor*(l.worked-l.seldom))):
+			case <-time.After(max(restAtLeast*time.Duration(min(max(l.polled, 1), mostRests)),
+				restFactor*(l.worked-l.seldom))):
 				again = false
 			case <-l.asked: // by a new follower, which must not wait until the rest is over
 			case <-ctx.Done():
@@ -207,9 +210,9 @@ func (l *poller) run(ctx context.Context, poll func(context.Context)) {
 	}
 }
 
-// polled reports whether a poll returned. If a clock or an observer panics, the followers end with
+// returns reports whether a poll returned. If a clock or an observer panics, the followers end with
 // that panic as their error.
-func (l *poller) polled(ctx context.Context, poll func(context.Context)) (ended bool) {
+func (l *poller) returns(ctx context.Context, poll func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.why = Panicked(v)

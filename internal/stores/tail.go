@@ -64,7 +64,7 @@ func (t *tail) poll(ctx context.Context) {
 		waiting = append(waiting, w)
 	}
 	t.mu.Unlock()
-	if len(waiting) == 0 {
+	if t.polled = len(waiting); t.polled == 0 {
 		return
 	}
 	var woken []*waiter
