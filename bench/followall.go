@@ -2,21 +2,29 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
+	"selvedge/bench/original"
 	"selvedge/db"
 	"selvedge/runs"
 )
 
-// followsAll measures what an append costs beside a follower of all runs, and how late that has it, in
-// files of 1,000 to 100,000 runs.
+// followsAll measures what an append costs beside a follower of all runs, and how late that has it.
 func followsAll(ctx context.Context, b *bench) ([]result, error) {
+	return b.followAllAt(ctx, "", func() (*stage, error) { return b.stage(ctx, "followall", db.SyncNormal) })
+}
+
+// followAllAt measures in databases of 1,000 to 100,000 runs. The processor time is this process's.
+func (b *bench) followAllAt(ctx context.Context, where string, open func() (*stage, error)) (list []result,
+	err error,
+) {
 	const few, most = 1_000, 100_000
-	var list []result
 	var first time.Duration
 	for n := few; n <= most; n *= 10 {
-		s, err := b.stage(ctx, "followall", db.SyncNormal)
+		s, err := open()
 		if err != nil {
 			return nil, err
 		}
@@ -35,18 +43,38 @@ func followsAll(ctx context.Context, b *bench) ([]result, error) {
 		if first == 0 {
 			first = used
 		}
-		row := fmt.Sprintf("an append beside a follower of all of %s runs", count(b.n(n)))
+		row := fmt.Sprintf("%san append beside a follower of all of %s runs", where, count(b.n(n)))
 		grown := float64(used) / float64(first)
 		list = append(list, result{
 			row: row + ", processor time", baseline: show(float64(first)), ours: show(float64(used)),
 			ratio: fmt.Sprintf("%.2fx", grown), target: "<= 1.50x", met: verdict(grown <= 1.5),
 		}, within(row+", until that has it, p50", float64(late), 2*time.Millisecond))
 		if n == most {
-			list = append(list, crowd.atMost("8 callers beside it, processor time of an append, against none",
+			list = append(list, crowd.atMost(where+"8 callers beside it, processor time of an append, against none",
 				round.perCall, 1.1))
 		}
 	}
 	return list, nil
+}
+
+// followAllOnServer is followsAll on a server, each time in a scope of its own.
+func (b *bench) followAllOnServer(ctx context.Context, at place) ([]result, error) {
+	scope := 0
+	return b.followAllAt(ctx, at.name+": ", func() (*stage, error) {
+		d, err := db.Open(ctx, at.address, db.Options{Synchronous: db.SyncNormal})
+		if err != nil {
+			return nil, err
+		}
+		dir, err := b.path("followall")
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		scope++
+		return &stage{
+			dir: dir, file: d, store: runs.NewStore(d, runs.Options{Scope: fmt.Sprint("followall ", scope)}),
+			files: original.NewRunStore(filepath.Join(dir, "runs")),
+		}, nil
+	})
 }
 
 // besideFollowAll appends turns to a run, each once the follower has the one before, and returns the

@@ -81,6 +81,12 @@ func (b *bench) onServers(ctx context.Context, near, far string) (list []result,
 			}
 		}
 	}
+	if b.works("followall") {
+		rows, err := b.followAllOnServer(ctx, place{"PostgreSQL near", near})
+		if list = append(list, rows...); err != nil {
+			return list, err
+		}
+	}
 	if b.works("flat") {
 		rows, err := b.flatOnServer(ctx, near)
 		if list = append(list, rows...); err != nil {

@@ -69,12 +69,10 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 // run once; it ends as that of Follow does.
 //
 // Runs without a started record are followed too if the filter names neither a status nor a time.
-// After a commit it polls the runs of the scope, once for all followers with this filter, during at
-// most a fifth of the time. If a poll takes longer than 5 ms, as with some thousands of runs, it
-// polls only the new runs and those in progress that have a started record. It then polls all runs
-// during a twentieth of the time, and only these polls find removals and appends to runs that
-// ended, are being cancelled or were never started. What appears and disappears between two polls
-// is not seen.
+// After a commit it polls the runs that the commit touched, once for all followers with this filter,
+// during at most a fifth of the time. After a commit of another program it polls all runs, if that
+// takes longer than 5 ms during at most a twentieth of the time. What appears and disappears between
+// two polls is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.where()
 	if err != nil {

@@ -53,8 +53,8 @@ func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Fo
 // as a gap with Gone. Each item has the cursor of its own value, for [Store.Follow]. The loop may be
 // run once, and ends like that of Follow.
 //
-// After a commit it polls all values of the scope, at most a fifth of the time, and once for all
-// followers with this filter. A value that came and went between two polls is not reported.
+// After a commit it polls the values that the commit touched, at most a fifth of the time, and once for
+// all followers with this filter. A value that came and went between two polls is not reported.
 func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	where, args := `1 = 1`, []any(nil)
 	if f.Owner != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFile opens a file that is only ever locked, and makes it if it is missing, as MakeFile
+// OpenFile opens a file for locks, and makes it if it is missing, as MakeFile
 // does. It follows no link: a user who may write the folder must not make root open, and change
 // the owner of, a file elsewhere.
 func OpenFile(path string) (*os.File, error) {

@@ -7,13 +7,14 @@ import (
 )
 
 // A Gate asks the readers of all processes to leave a gap, in which the WAL can start again from
-// its beginning: a writer that wants the gap keeps a byte locked, which each new read checks.
+// its beginning: a writer that wants the gap keeps a byte locked, which each new read checks. The file
+// also holds what writers note for the observers of other processes.
 type Gate struct{ file *os.File }
 
 // gateByte lies beyond the bytes that are locked for anything else.
 const gateByte = 1 << 40
 
-// OpenGate opens the file at path, which is only ever locked.
+// OpenGate opens the file at path.
 func OpenGate(path string) (*Gate, error) {
 	file, err := OpenFile(path)
 	if err != nil {

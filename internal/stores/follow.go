@@ -28,7 +28,8 @@ type Stream[R comparable, T any] struct {
 	// Born is the initial status, which is not reported.
 	Born string
 	// Table is the table of the things, and Key its column for Place.Key. FollowAll walks the keys of
-	// all scopes, so that one read examines a bounded number of rows.
+	// all scopes, so that one read examines a bounded number of rows. A table that engine.StreamOf does
+	// not know is walked after each commit.
 	Table, Key string
 	// Gone is why a cursor into a removed stream has expired.
 	Gone string

@@ -48,10 +48,10 @@ func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Foll
 // arbitrary. Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once;
 // it ends as that of Follow does.
 //
-// After a commit it polls the runs of the scope, once for all followers with this filter, during at
-// most a fifth of the time. If a poll takes longer than 5 ms, as with some thousands of runs, it
-// polls the open and the new runs, and all of them, hence removals, during at most a twentieth of
-// the time. A run that was added and removed between two polls is not seen.
+// After a commit it polls the runs that the commit touched, once for all followers with this filter,
+// during at most a fifth of the time. After a commit of another program it polls all runs, if that
+// takes longer than 5 ms during at most a twentieth of the time. A run that was added and removed
+// between two polls is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.passes()
 	if err != nil {
