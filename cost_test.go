@@ -256,6 +256,25 @@ func TestUsage_StaysWhenRunsAreRemoved(t *testing.T) {
 	}
 }
 
+// A count beyond 2^53-1 is exact in the views of records, and unknown where counts are summed up.
+func TestUsage_HugeCountsAreUnknown(t *testing.T) {
+	b := newBill(t)
+	b.trace("a", "r", "", `model_turn "usage":{"input_tokens":9007199254740993,"output_tokens":9007199254740991}`)
+	var said struct {
+		In  int64 `db:"input_tokens"`
+		Out int64 `db:"output_tokens"`
+	}
+	ok(t, b.s.DB().Read(ctx, "look", func(rx *db.Rx) error {
+		return rx.Get(&said, `SELECT input_tokens, output_tokens FROM v_model_turns`)
+	}))
+	if said.In != 1<<53+1 || said.Out != 1<<53-1 {
+		t.Errorf("the record: %+v", said)
+	}
+	if got := b.counts("run_id = 'r'"); got != "- - - 9.007199254740991e+15 - -" {
+		t.Error(got)
+	}
+}
+
 func TestUsage_ReplacedRunsCountOnce(t *testing.T) {
 	b := newBill(t)
 	b.watch("r", turnEnd(in(5)), agentEnd(in(5)))

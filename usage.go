@@ -13,24 +13,30 @@ type Usage = db.Usage
 
 // AnthropicUsage reads the usage of a response of Anthropic's Messages API, or the usage object alone.
 // The input tokens are the sum of input_tokens, cache_read_input_tokens and cache_creation_input_tokens,
-// which the API counts apart. Of a stream, give it the usage of the last message_delta, whose counts are
+// which the API counts apart. The output tokens include those of thinking. Of a stream, give it the usage of the last message_delta, whose counts are
 // cumulative, with the input counts of message_start if it has none.
 //
 // In this and the two functions below, ResponseModel is the model that the response names. Provider,
 // RequestModel and CostUSD are nil: the response does not state them. A detail that is absent or null is
 // nil. db.ErrInvalid: there is no usage object, a count is missing, or a count is no whole number from 0
-// to 2^62-1 or more than the count that it is part of.
+// to 2^53-1 or more than the count that it is part of.
 //
-// Sources: https://rubydoc.info/github/anthropics/anthropic-sdk-ruby/Anthropic/Models/MessageDeltaUsage
-// and https://github.com/crewAIInc/crewAI/pull/6770/files (what the counts include).
+// Sources: https://github.com/anthropics/anthropic-sdk-python/blob/main/src/anthropic/types/usage.py,
+// https://rubydoc.info/github/anthropics/anthropic-sdk-ruby/Anthropic/Models/MessageDeltaUsage,
+// https://github.com/anthropics/anthropic-sdk-python/issues/1017 (output_tokens_details) and
+// https://github.com/crewAIInc/crewAI/pull/6770/files (what the counts include).
 func AnthropicUsage(response []byte) (Usage, error) {
 	r := newUsageReader("Anthropic", response, "usage", "model", "")
 	r.refuse("input_tokens_details") // OpenAI's
+	thinking := r.detail("output_tokens_details", "thinking_tokens")
+	if r.detail("output_tokens_details", "reasoning_tokens") != nil {
+		r.fail("output_tokens_details is of another API")
+	}
 	input, output := r.count("input_tokens"), r.count("output_tokens")
 	read, write := r.detail("cache_read_input_tokens"), r.detail("cache_creation_input_tokens")
 	return r.usage(Usage{
 		InputTokens: sumCounts(input, read, write), CacheReadInputTokens: read, CacheWriteInputTokens: write,
-		OutputTokens: output,
+		OutputTokens: output, ReasoningOutputTokens: thinking,
 	})
 }
 
@@ -39,12 +45,18 @@ func AnthropicUsage(response []byte) (Usage, error) {
 // counts them. Of a stream, give it the last chunk of a chat completion that was asked for with
 // stream_options.include_usage, or the event response.completed.
 //
-// Sources: https://docs.stigg.io/documentation/ai-agents/llm-wrappers/providers/openai (what the counts
+// Sources: https://github.com/openai/openai-ruby/blob/main/lib/openai/models/responses/response_usage.rb,
+// https://github.com/dotnet/extensions/issues/7635 and https://github.com/laravel/ai/pull/846
+// (cache_write_tokens, which input tokens include),
+// https://docs.stigg.io/documentation/ai-agents/llm-wrappers/providers/openai (what the counts
 // include), https://developer.4d.com/docs/21-R3/aikit/Classes/openaichatcompletionsresult and
 // https://docs.rs/crate/nanocodex-oai-api/latest/source/src/responses/event.rs (the members).
 func OpenAIUsage(response []byte) (Usage, error) {
 	r := newUsageReader("OpenAI", response, "usage", "model", "response")
 	r.refuse("cache_read_input_tokens", "cache_creation_input_tokens") // Anthropic's
+	if r.detail("output_tokens_details", "thinking_tokens") != nil {
+		r.fail("output_tokens_details is of another API")
+	}
 	in, out := "prompt_tokens", "completion_tokens"
 	if r.counts["input_tokens"] != nil {
 		in, out = "input_tokens", "output_tokens"
@@ -61,7 +73,8 @@ func OpenAIUsage(response []byte) (Usage, error) {
 // that ran on the server. Output tokens are those of the candidates and the thoughts, of which the API
 // leaves out what is 0. Of a stream, give it the last chunk, whose counts are those of the whole response.
 //
-// Source: GenerateContentResponseUsageMetadata in https://googleapis.github.io/js-genai/release_docs/
+// Sources: GenerateContentResponseUsageMetadata in https://googleapis.github.io/js-genai/release_docs/
+// and https://firebase.google.com/docs/reference/js/ai.usagemetadata
 func GeminiUsage(response []byte) (Usage, error) {
 	r := newUsageReader("Gemini", response, "usageMetadata", "modelVersion", "")
 	prompt, tools := r.count("promptTokenCount"), r.detail("toolUsePromptTokenCount")
@@ -149,9 +162,9 @@ func (r *usageReader) detail(path ...string) *uint64 {
 	if text == nil || string(text) == "null" {
 		return nil
 	}
-	n, err := strconv.ParseUint(string(text), 10, 62)
+	n, err := strconv.ParseUint(string(text), 10, 53) // what v_usage counts
 	if err != nil {
-		r.fail("%s is no whole number from 0 to 2^62-1: %.40s", path[0], text)
+		r.fail("%s is no whole number from 0 to 2^53-1: %.40s", path[0], text)
 		return nil
 	}
 	return &n

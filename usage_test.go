@@ -18,7 +18,7 @@ const (
 		"model":"claude-sonnet-4-5-20250929","content":[{"type":"text","text":"Hi!"}],"stop_reason":"end_turn",
 		"usage":{"input_tokens":12,"cache_creation_input_tokens":2048,"cache_read_input_tokens":18432,
 		"cache_creation":{"ephemeral_5m_input_tokens":2048,"ephemeral_1h_input_tokens":0},
-		"output_tokens":503,"service_tier":"standard"}}`
+		"output_tokens":503,"output_tokens_details":{"thinking_tokens":400},"service_tier":"standard"}}`
 	anthropicDelta = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},
 		"usage":{"input_tokens":472,"cache_creation_input_tokens":0,"cache_read_input_tokens":null,
 		"output_tokens":89,"server_tool_use":{"web_search_requests":1}}}`
@@ -53,7 +53,7 @@ func TestUsage_OfAResponse(t *testing.T) {
 		"Anthropic": {selvedge.AnthropicUsage, anthropicMessage, selvedge.Usage{
 			ResponseModel: new("claude-sonnet-4-5-20250929"), InputTokens: tokens(20492),
 			CacheReadInputTokens:  tokens(18432),
-			CacheWriteInputTokens: tokens(2048), OutputTokens: tokens(503),
+			CacheWriteInputTokens: tokens(2048), OutputTokens: tokens(503), ReasoningOutputTokens: tokens(400),
 		}},
 		"Anthropic, end of a stream": {selvedge.AnthropicUsage, anthropicDelta, selvedge.Usage{
 			InputTokens: tokens(472), CacheWriteInputTokens: tokens(0), OutputTokens: tokens(89),
@@ -119,10 +119,13 @@ func TestUsage_UnknownShapeIsRefused(t *testing.T) {
 			`{"usage":{"input_tokens":1}}`, `{"usage":{"input_tokens":null,"output_tokens":1}}`,
 			`{"usage":{"input_tokens":1,"output_tokens":1,"cache_read_input_tokens":-1}}`,
 			`{"usage":{"input_tokens":1,"output_tokens":1},"model":1}`,
-			`{"usage":{"input_tokens":4611686018427387904,"output_tokens":1}}`,
+			`{"usage":{"input_tokens":9007199254740992,"output_tokens":1}}`,
+			`{"usage":{"input_tokens":1,"output_tokens":1,"output_tokens_details":{"reasoning_tokens":1}}}`,
+			`{"usage":{"input_tokens":1,"output_tokens":1,"output_tokens_details":{"thinking_tokens":2}}}`,
 		}},
 		"OpenAI": {selvedge.OpenAIUsage, []string{
 			anthropicMessage, geminiContent, `{"choices":[],"usage":null}`,
+			`{"usage":{"input_tokens":9,"output_tokens":9,"output_tokens_details":{"thinking_tokens":2}}}`,
 			`{"type":"response.created","response":{"usage":null}}`,
 			`{"usage":{"prompt_tokens":1}}`, `{"usage":{"input_tokens":1,"completion_tokens":1}}`,
 			`{"usage":{"prompt_tokens":1,"completion_tokens":1,"prompt_tokens_details":3}}`,

@@ -5,7 +5,8 @@ package db
 //
 // It is as reported by the record itself. Some records are totals of others: an agent_end of its
 // turn_ends, an agent of its runs. To add up without counting twice, use the rows of the view
-// v_usage, which have the same names.
+// v_usage, which have the same names. v_usage and the calls that sum up count numbers up to 2^53-1: a
+// larger one is unknown to them. The views of records have it as the record states it, up to 2^63-1.
 type Usage struct {
 	Provider      *string // of the model
 	RequestModel  *string // model that was asked for

@@ -265,6 +265,12 @@ var spelled = []string{
 		`"prompt_tokens_details":{"cached_tokens":1920},"completion_tokens_details":{"reasoning_tokens":192}}`,
 	`"usage":{"input_tokens":12033,"input_tokens_details":{"cached_tokens":11904},"output_tokens":44,` +
 		`"output_tokens_details":{"reasoning_tokens":0},"total_tokens":12077}`,
+	`"usage":{"input_tokens":12,"cache_creation_input_tokens":0,"output_tokens":503,` +
+		`"output_tokens_details":{"thinking_tokens":100}}`,
+	`"usage":{"prompt_tokens":9657,"completion_tokens":78,"total_tokens":9735,` +
+		`"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":9654}}`,
+	`"usage":{"input_tokens":9658,"input_tokens_details":{"cached_tokens":1,"cache_write_tokens":9655},` +
+		`"output_tokens":42,"total_tokens":9700}`,
 	`"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":null,` +
 		`"completion_tokens_details":7}`,
 	`"usageMetadata":{"promptTokenCount":4096,"cachedContentTokenCount":2048,"candidatesTokenCount":359,` +

@@ -121,7 +121,9 @@ var viewWords = map[string]string{
 		`json_extract(?.j, ?.u || '.cachedContentTokenCount'))`,
 	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), ` +
 		`json_extract(?.j, ?.u || '.cache_creation_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_write_tokens'))`,
+		`json_extract(?.j, ?.u || '.cache_write_tokens'), ` +
+		`json_extract(?.j, ?.u || '.prompt_tokens_details.cache_write_tokens'), ` +
+		`json_extract(?.j, ?.u || '.input_tokens_details.cache_write_tokens'))`,
 	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), ` +
 		`json_extract(?.j, ?.u || '.completion_tokens'), json_extract(?.j, ?.u || '.candidatesTokenCount') + ` +
 		`coalesce(json_extract(?.j, ?.u || '.thoughtsTokenCount'), 0), ` +
@@ -130,6 +132,7 @@ var viewWords = map[string]string{
 		`json_extract(?.j, ?.u || '.reasoning_tokens'), ` +
 		`json_extract(?.j, ?.u || '.completion_tokens_details.reasoning_tokens'), ` +
 		`json_extract(?.j, ?.u || '.output_tokens_details.reasoning_tokens'), ` +
+		`json_extract(?.j, ?.u || '.output_tokens_details.thinking_tokens'), ` +
 		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
 	"cost_of(": `coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))`,
 }

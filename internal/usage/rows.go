@@ -34,8 +34,9 @@ type Record struct {
 	RecordedAt any    // Unix nanoseconds as int64, or nil
 }
 
-// Counts are the counts of a record as columns. A number beyond mostCounted is not counted: a sum of
-// such numbers would be no number of a column.
+// Counts are the counts of a record as columns. A number beyond mostCounted is not counted. It is no
+// count of tokens, and SQLite's sum of two that an int64 holds fails: one record would end every query
+// for cost. A thousand records may have mostCounted each.
 type Counts struct {
 	Provider      *string `db:"provider"`
 	RequestModel  *string `db:"request_model"`

@@ -39,10 +39,13 @@ func Of(record []byte) (u db.Usage) {
 		counts.object("prompt_tokens_details").count("cached_tokens"),
 		counts.object("input_tokens_details").count("cached_tokens"), counts.count("cachedContentTokenCount"))
 	u.CacheWriteInputTokens = cmp.Or(counts.count("cache_write_input_tokens"),
-		counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"))
+		counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"),
+		counts.object("prompt_tokens_details").count("cache_write_tokens"),
+		counts.object("input_tokens_details").count("cache_write_tokens"))
 	u.ReasoningOutputTokens = cmp.Or(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"),
 		counts.object("completion_tokens_details").count("reasoning_tokens"),
-		counts.object("output_tokens_details").count("reasoning_tokens"), counts.count("thoughtsTokenCount"))
+		counts.object("output_tokens_details").count("reasoning_tokens"),
+		counts.object("output_tokens_details").count("thinking_tokens"), counts.count("thoughtsTokenCount"))
 	u.OutputTokens = cmp.Or(counts.count("output_tokens"), counts.count("completion_tokens"),
 		plus(counts.count("candidatesTokenCount"), counts.count("thoughtsTokenCount")),
 		counts.count("thoughtsTokenCount"))

@@ -192,7 +192,8 @@ CREATE FUNCTION usage_fill_cache_read_of(u JSON) RETURNS NUMERIC LANGUAGE sql IM
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE FUNCTION usage_fill_cache_write_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(usage_fill_json_number(u, '$.cache_write_input_tokens'), usage_fill_json_number(u, '$.cache_creation_input_tokens'), usage_fill_json_number(u, '$.cache_write_tokens')) $$;
+    SELECT coalesce(usage_fill_json_number(u, '$.cache_write_input_tokens'), usage_fill_json_number(u, '$.cache_creation_input_tokens'), usage_fill_json_number(u, '$.cache_write_tokens'),
+        usage_fill_json_number(u, '$.prompt_tokens_details.cache_write_tokens'), usage_fill_json_number(u, '$.input_tokens_details.cache_write_tokens')) $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE FUNCTION usage_fill_output_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
@@ -202,7 +203,7 @@ CREATE FUNCTION usage_fill_output_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql
 -- +goose StatementBegin
 CREATE FUNCTION usage_fill_reasoning_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(usage_fill_json_number(u, '$.reasoning_output_tokens'), usage_fill_json_number(u, '$.reasoning_tokens'), usage_fill_json_number(u, '$.completion_tokens_details.reasoning_tokens'),
-        usage_fill_json_number(u, '$.output_tokens_details.reasoning_tokens'), usage_fill_json_number(u, '$.thoughtsTokenCount')) $$;
+        usage_fill_json_number(u, '$.output_tokens_details.reasoning_tokens'), usage_fill_json_number(u, '$.output_tokens_details.thinking_tokens'), usage_fill_json_number(u, '$.thoughtsTokenCount')) $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE FUNCTION usage_fill_prompt_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$

@@ -104,11 +104,12 @@ FROM (
                 coalesce(c ->> 'input_tokens', c ->> 'prompt_tokens', (c ->> 'promptTokenCount') + coalesce(c ->> 'toolUsePromptTokenCount', 0)) AS prompt,
                 coalesce(c ->> 'cache_read_input_tokens', c ->> 'cache_read_tokens', c ->> '$.prompt_tokens_details.cached_tokens',
                     c ->> '$.input_tokens_details.cached_tokens', c ->> 'cachedContentTokenCount') AS cache_read,
-                coalesce(c ->> 'cache_write_input_tokens', c ->> 'cache_creation_input_tokens', c ->> 'cache_write_tokens') AS cache_write,
+                coalesce(c ->> 'cache_write_input_tokens', c ->> 'cache_creation_input_tokens', c ->> 'cache_write_tokens',
+                    c ->> '$.prompt_tokens_details.cache_write_tokens', c ->> '$.input_tokens_details.cache_write_tokens') AS cache_write,
                 coalesce(c ->> 'output_tokens', c ->> 'completion_tokens', (c ->> 'candidatesTokenCount') + coalesce(c ->> 'thoughtsTokenCount', 0),
                     c ->> 'thoughtsTokenCount') AS output,
                 coalesce(c ->> 'reasoning_output_tokens', c ->> 'reasoning_tokens', c ->> '$.completion_tokens_details.reasoning_tokens',
-                    c ->> '$.output_tokens_details.reasoning_tokens', c ->> 'thoughtsTokenCount') AS reasoning,
+                    c ->> '$.output_tokens_details.reasoning_tokens', c ->> '$.output_tokens_details.thinking_tokens', c ->> 'thoughtsTokenCount') AS reasoning,
                 coalesce(j ->> 'cost_usd', c ->> 'cost_usd') AS cost
             FROM (
                 SELECT *, CASE WHEN json_type(j, '$.token_usage') = 'object' THEN j -> 'token_usage' WHEN json_type(j, '$.usage') = 'object'

@@ -158,7 +158,8 @@ CREATE OR REPLACE FUNCTION cache_read_of(u JSON) RETURNS NUMERIC LANGUAGE sql IM
         json_number(u, '$.input_tokens_details.cached_tokens'), json_number(u, '$.cachedContentTokenCount')) $$;
 
 CREATE OR REPLACE FUNCTION cache_write_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(json_number(u, '$.cache_write_input_tokens'), json_number(u, '$.cache_creation_input_tokens'), json_number(u, '$.cache_write_tokens')) $$;
+    SELECT coalesce(json_number(u, '$.cache_write_input_tokens'), json_number(u, '$.cache_creation_input_tokens'), json_number(u, '$.cache_write_tokens'),
+        json_number(u, '$.prompt_tokens_details.cache_write_tokens'), json_number(u, '$.input_tokens_details.cache_write_tokens')) $$;
 
 CREATE OR REPLACE FUNCTION output_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(json_number(u, '$.output_tokens'), json_number(u, '$.completion_tokens'),
@@ -166,7 +167,7 @@ CREATE OR REPLACE FUNCTION output_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql
 
 CREATE OR REPLACE FUNCTION reasoning_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(json_number(u, '$.reasoning_output_tokens'), json_number(u, '$.reasoning_tokens'), json_number(u, '$.completion_tokens_details.reasoning_tokens'),
-        json_number(u, '$.output_tokens_details.reasoning_tokens'), json_number(u, '$.thoughtsTokenCount')) $$;
+        json_number(u, '$.output_tokens_details.reasoning_tokens'), json_number(u, '$.output_tokens_details.thinking_tokens'), json_number(u, '$.thoughtsTokenCount')) $$;
 
 CREATE OR REPLACE FUNCTION prompt_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens'), json_number(u, '$.promptTokenCount') + coalesce(json_number(u, '$.toolUsePromptTokenCount'), 0)) $$;
