@@ -185,7 +185,9 @@ func (b *bill) counted(run string) string {
 		return err
 	}))
 	var words []string
-	for _, n := range []*int64{sum.Input, sum.CacheRead, sum.CacheWrite, sum.Output, sum.Reasoning, sum.CostNanos} {
+	for _, n := range []*int64{
+		sum.Input, sum.CacheRead, sum.CacheWrite, sum.Output, sum.Reasoning, sum.CostNanos,
+	} {
 		word := "-"
 		if n != nil {
 			word = fmt.Sprint(float64(*n))

@@ -13,8 +13,9 @@ type Usage = db.Usage
 
 // AnthropicUsage reads the usage of a response of Anthropic's Messages API, or the usage object alone.
 // The input tokens are the sum of input_tokens, cache_read_input_tokens and cache_creation_input_tokens,
-// which the API counts apart. The output tokens include those of thinking. Of a stream, give it the usage of the last message_delta, whose counts are
-// cumulative, with the input counts of message_start if it has none.
+// which the API counts apart. The output tokens include those of thinking. Of a stream, give it the usage
+// of the last message_delta, whose counts are cumulative, with the input counts of message_start if it
+// has none.
 //
 // In this and the two functions below, ResponseModel is the model that the response names. Provider,
 // RequestModel and CostUSD are nil: the response does not state them. A detail that is absent or null is

@@ -57,7 +57,8 @@ INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, removed
 INSERT INTO run_steps (run, step_key, kind, state, result, attempt, epoch, turn, created_at, changed_at)
 	SELECT min(key), 'k', 'reply', 'done', x'7b7d', 1, 1, 1, 1, 1 FROM runs;
 INSERT INTO usage_runs (id, scope, run_id, agent_id, recorded_at) VALUES (2000, 1, 'rare', 'a', 1);
-INSERT INTO usage_records (usage_run, account, sequence, recorded_at, output_tokens) VALUES (2000, 'turn', 1, 1, 1);
+INSERT INTO usage_records (usage_run, account, sequence, recorded_at, output_tokens)
+	VALUES (2000, 'turn', 1, 1, 1);
 INSERT INTO usage_days (scope, day, agent_id, session_id, output_tokens) VALUES (1, 0, 'a', '', 1);
 INSERT INTO worker_documents (worker, document) SELECT min(key), x'64' FROM workers;
 INSERT INTO worker_runtime_documents (runtime, document) SELECT min(key), x'64' FROM worker_runtimes`

@@ -20,7 +20,8 @@ WHERE scope = (SELECT id FROM scopes WHERE name = ?) ORDER BY key`
 WHERE scope = (SELECT id FROM scopes WHERE name = ?) ORDER BY key`
 	sqlTraceSays = `SELECT id & 16777215 AS sequence, coalesce(unknown_kind, kind) AS account, '' AS step_key,
 	recorded_at, raw FROM run_records WHERE id > CAST(?1 AS BIGINT) << 24
-	AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND raw IS NOT NULL AND (kind = 'turn' OR unknown_kind = 'model_turn')
+	AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND raw IS NOT NULL
+	AND (kind = 'turn' OR unknown_kind = 'model_turn')
 UNION ALL SELECT 0, 'reply', step_key, changed_at, result FROM run_steps
 WHERE run = ?1 AND kind = 'reply' AND state = 'done'`
 	sqlLiveSays = `SELECT coalesce(sequence, id & 4294967295) AS sequence, type AS account, '' AS step_key,

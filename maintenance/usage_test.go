@@ -54,8 +54,9 @@ func usageRows(t *testing.T, d *db.DB) string {
 	var lines []string
 	if err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
 		lines = nil
-		return rx.Select(&lines, `SELECT 'run ' || concat_ws(' ', id, scope, run_id, agent_id, session_id, recorded_at)
-FROM usage_runs UNION ALL SELECT concat_ws(' ', usage_run, account, sequence, step_key, recorded_at, provider,
+		return rx.Select(&lines, `SELECT 'run ' || concat_ws(' ', id, scope, run_id, agent_id, session_id,
+	recorded_at) FROM usage_runs UNION ALL SELECT concat_ws(' ', usage_run, account, sequence,
+	step_key, recorded_at, provider,
 	request_model, response_model, input_tokens, output_tokens, cost_nanos, checksum) FROM usage_records
 UNION ALL SELECT concat_ws(' ', day, agent_id, input_tokens, cost_nanos) FROM usage_days ORDER BY 1`)
 	}); err != nil {
@@ -75,8 +76,9 @@ func TestCheck_FindsEveryBitOfUsage(t *testing.T) {
 	}
 	if err := d.Read(t.Context(), "list columns", func(rx *db.Rx) error {
 		columns = nil
-		return rx.Select(&columns, `SELECT m.name AS t, c.name, c.type FROM sqlite_schema AS m, pragma_table_info(m.name)
-AS c WHERE m.type = 'table' AND m.name GLOB 'usage_*' AND NOT (c.name = 'id' AND m.name <> 'usage_runs')`)
+		return rx.Select(&columns, `SELECT m.name AS t, c.name, c.type FROM sqlite_schema AS m,
+	pragma_table_info(m.name) AS c WHERE m.type = 'table' AND m.name GLOB 'usage_*' 
+AND NOT (c.name = 'id' AND m.name <> 'usage_runs')`)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,8 @@ func TestSalvage_BringsUsageBackFromRecords(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	counting(t, d)
 	want := usageRows(t, d)
-	edit(t, d, `DELETE FROM usage_records WHERE sequence = 3; DELETE FROM usage_runs WHERE session_id IS NOT NULL`)
+	edit(t, d, `DELETE FROM usage_records WHERE sequence = 3;
+DELETE FROM usage_runs WHERE session_id IS NOT NULL`)
 	x, err := maintenance.Check(t.Context(), d)
 	if err != nil || len(x.Problems) != 2 {
 		t.Errorf("checked: %v, %v", x.Problems, err)

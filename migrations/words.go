@@ -52,7 +52,8 @@ var usageWords = map[string]string{
 		`WHERE y.usage_run = u.usage_run AND y.account = 'agent_end') END)`,
 	// That of a run, if all of its records agree.
 	"model_of(": `(SELECT coalesce(max(u.?) FILTER (WHERE u.account = 'agent_end'), ` +
-		`CASE WHEN min(u.?) = max(u.?) THEN max(u.?) END) FROM usage_runs AS x JOIN usage_records AS u ON u.usage_run = x.id ` +
+		`CASE WHEN min(u.?) = max(u.?) THEN max(u.?) END) ` +
+		`FROM usage_runs AS x JOIN usage_records AS u ON u.usage_run = x.id ` +
 		`WHERE x.run_id = w.run_id AND x.scope = w.scope)`,
 	// What an agent's entry counts beyond its runs, those that were removed too: its traces and their
 	// live runs, and the live runs of its session and their traces.
