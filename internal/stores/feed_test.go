@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/paging"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
@@ -307,4 +309,30 @@ func TestFollowAll_KnowsAllAfterChaos(t *testing.T) {
 	stop()
 	following.Wait()
 	leave()
+}
+
+// A run waits because of its steps, whose table has no row numbers.
+func TestWatch_NamesTheRunOfAStep(t *testing.T) {
+	for _, path := range []string{":memory:", dbtest.Path(t)} {
+		d := dbtest.OpenAt(t, path, db.Options{})
+		write(t, d, `INSERT INTO scopes (id, name) VALUES (77, 'steps')`)
+		write(t, d, `INSERT INTO runs (key, scope, agent_id, run_id, status, others) VALUES (5, 77, 'a', 'r',
+			'in_progress', 0)`)
+		feed, err := d.Store().Engine.Watch(t.Context(), engine.Runs)
+		must(t, err)
+		for _, change := range []string{
+			`INSERT INTO run_steps (run, step_key, kind, state, prompt, attempt, epoch, turn, created_at, changed_at)
+				VALUES (5, 's', 'question', 'waiting', 'p', 1, 1, 0, 1, 1)`,
+			`UPDATE run_steps SET state = 'done' WHERE run = 5`,
+			`DELETE FROM run_steps WHERE run = 5`,
+			`INSERT OR REPLACE INTO runs (key, scope, agent_id, run_id, status, others) VALUES (6, 77, 'a', 'r',
+				'in_progress', 0)`, // instead of the first
+			`UPDATE runs SET key = 5 WHERE key = 6`,
+		} {
+			write(t, d, change)
+			if keys, all := feed.Take(); all || !slices.Contains(keys, 5) {
+				t.Errorf("%s: after %s it names %v, all %v", path, change, keys, all)
+			}
+		}
+	}
 }
