@@ -46,7 +46,8 @@ const (
 		` AND id IN (SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?)`
 	sqlPutAsideOne = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND scope = ? AND session_id = ?`
 	sqlStale       = `put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?`
-	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL RETURNING id`
+	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL
+	RETURNING id`
 )
 
 var (

@@ -64,7 +64,8 @@ func TestBegin_RunHasOneHolder(t *testing.T) {
 
 func TestBegin_RunNeedsAnID(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	if r, err := s.Begin(t.Context(), started("", "a", start), runs.BeginOptions{}); !errors.Is(err, db.ErrInvalid) {
+	r, err := s.Begin(t.Context(), started("", "a", start), runs.BeginOptions{})
+	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("%v, %v", r, err)
 	}
 }

@@ -18,7 +18,7 @@ func (e *elsewhere) begin(context.Context) (func() error, error) {
 	return func() error { e.open--; return nil }, nil
 }
 
-func changes(w *engine.Watchers, ctx context.Context) (<-chan struct{}, error) {
+func changes(ctx context.Context, w *engine.Watchers) (<-chan struct{}, error) {
 	f, err := w.Join(ctx, engine.NoStream)
 	if err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 		w := engine.NewWatchers(e.begin)
 		a, leaveA := context.WithCancel(t.Context())
 		b, leaveB := context.WithCancel(t.Context())
-		first, err := changes(w, a)
-		second, err2 := changes(w, b)
+		first, err := changes(a, w)
+		second, err2 := changes(b, w)
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 		if e != (elsewhere{1, 0}) {
 			t.Fatalf("after all left: %+v", e)
 		}
-		third, err := changes(w, t.Context())
+		third, err := changes(t.Context(), w)
 		if err != nil || e != (elsewhere{2, 1}) {
 			t.Fatalf("after another came: %v, %+v", err, e)
 		}
@@ -61,7 +61,7 @@ func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 		if _, open := <-third; open {
 			t.Error("a channel is open after closing")
 		}
-		if _, err := changes(w, t.Context()); !errors.Is(err, engine.ErrClosed) {
+		if _, err := changes(t.Context(), w); !errors.Is(err, engine.ErrClosed) {
 			t.Errorf("who comes after closing: %v", err)
 		}
 	})
@@ -81,9 +81,9 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 			first, leaveFirst := context.WithCancelCause(t.Context())
 			second, leaveSecond := context.WithCancelCause(t.Context())
 			ends := make(chan error)
-			go func() { _, err := changes(w, first); ends <- err }()
+			go func() { _, err := changes(first, w); ends <- err }()
 			synctest.Wait()
-			go func() { _, err := changes(w, second); ends <- err }()
+			go func() { _, err := changes(second, w); ends <- err }()
 			synctest.Wait()
 			leaveSecond(enough) // behind the first, it leaves alone
 			if err := <-ends; !errors.Is(err, enough) {
@@ -105,7 +105,7 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 			leave(enough)
 			return nil, errors.New("not connected")
 		})
-		if _, err := changes(w, ctx); !errors.Is(err, enough) {
+		if _, err := changes(ctx, w); !errors.Is(err, enough) {
 			t.Errorf("who started: %v", err)
 		}
 		if err := w.Close(); err != nil {
@@ -116,7 +116,7 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := engine.NewWatchers(wait)
 			ends := make(chan error)
-			go func() { _, err := changes(w, t.Context()); ends <- err }()
+			go func() { _, err := changes(t.Context(), w); ends <- err }()
 			synctest.Wait()
 			if err := w.Close(); err != nil {
 				t.Error(err)
@@ -138,10 +138,10 @@ func TestOpen_FailedStartIsRetried(t *testing.T) {
 		}
 		return e.begin(ctx)
 	})
-	if _, err := changes(w, t.Context()); !errors.Is(err, broken) {
+	if _, err := changes(t.Context(), w); !errors.Is(err, broken) {
 		t.Fatalf("the first: %v", err)
 	}
-	if _, err := changes(w, t.Context()); err != nil || e.open != 1 {
+	if _, err := changes(t.Context(), w); err != nil || e.open != 1 {
 		t.Fatalf("the second: %v, %+v", err, e)
 	}
 	if err := w.Close(); err != nil || e.open != 0 {

@@ -44,7 +44,7 @@ func (f *Writes) run() {
 		case f.Seen <- struct{}{}:
 		default:
 		}
-		time.Sleep(readEvery) // the system joins the reports that come meanwhile
+		<-time.After(readEvery) // the system joins the reports that come meanwhile
 	}
 }
 

@@ -13,7 +13,10 @@ func TestTouchingsOfStatements(t *testing.T) {
 		want    []touching
 		returns bool
 	}{
-		{text: "UPDATE live_runs SET epoch = $1, owner_id = (SELECT $2) WHERE key = $3", want: []touching{{engine.LiveRuns, 3, 0}}},
+		{
+			text: "UPDATE live_runs SET epoch = $1, owner_id = (SELECT $2) WHERE key = $3",
+			want: []touching{{engine.LiveRuns, 3, 0}},
+		},
 		{text: "UPDATE runs SET status = $1 WHERE key = $2", want: []touching{{engine.Runs, 2, 0}}},
 		{text: "DELETE FROM agents WHERE id = $1 AND x = $2", want: []touching{{engine.Agents, 1, 0}}},
 		{text: "DELETE FROM agents WHERE scope = $1", want: []touching{{engine.Agents, 0, 0}}},
@@ -42,7 +45,9 @@ func TestTouchingsOfStatements(t *testing.T) {
 }
 
 func TestNotificationsAreReadAsWritten(t *testing.T) {
-	few := engine.Touched{Rows: []engine.Touch{{Stream: engine.Runs, Key: 1 << 38}, {Stream: engine.Agents, Key: 7}}}
+	few := engine.Touched{Rows: []engine.Touch{
+		{Stream: engine.Runs, Key: 1 << 38}, {Stream: engine.Agents, Key: 7},
+	}}
 	many := engine.Touched{}
 	for key := range int64(5000) {
 		many.Add(engine.Touch{Stream: engine.Runs, Key: key})
@@ -59,7 +64,8 @@ func TestNotificationsAreReadAsWritten(t *testing.T) {
 			t.Errorf("%s is read as %+v from %s", text, got, sender)
 		}
 	}
-	for _, text := range []string{"", "x", "2 x", "1 x 1:", "1 x 999:1", "1 x y"} { // of another version, or anybody's
+	// Of another version, or anybody's.
+	for _, text := range []string{"", "x", "2 x", "1 x 1:", "1 x 999:1", "1 x y"} {
 		if _, got := notified(text); !got.All {
 			t.Errorf("%q is read as %+v", text, got)
 		}

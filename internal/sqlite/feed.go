@@ -143,7 +143,8 @@ func (n *note) decode(b []byte) bool {
 	for at = b[noteRows:]; len(at) > 0; at = at[8:] {
 		row := le.Uint64(at)
 		n.touched.Rows = append(n.touched.Rows, engine.Touch{
-			Stream: engine.Stream(row >> noteKeyBits), Key: int64(row & (1<<noteKeyBits - 1)), //nolint:gosec // 56 bits
+			Stream: engine.Stream(row >> noteKeyBits),
+			Key:    int64(row & (1<<noteKeyBits - 1)), //nolint:gosec // 56 bits
 		})
 	}
 	return true
@@ -279,7 +280,8 @@ func (w *writer) noteCommit() {
 	w.engine.own.add(done)
 	if n.heard {
 		n.space = done.encode(n.space[:0])
-		_, _ = w.engine.reads.gate.WriteAt(n.space, int64(commits%notes)*noteSize) // what is not noted is looked for
+		// What is not noted is looked for.
+		_, _ = w.engine.reads.gate.WriteAt(n.space, int64(commits%notes)*noteSize)
 	}
 }
 

@@ -95,7 +95,7 @@ func chaotic(args []string) error {
 				if err != nil && !strings.Contains(err.Error(), errChanged.Error()) {
 					failed.Store(caller, err)
 				}
-				time.Sleep(rand.N(time.Millisecond))
+				<-time.After(rand.N(time.Millisecond))
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestFollowAll_PollsOnlyWhatWasTouched(t *testing.T) {
 	other := dbtest.Start(t, "setter", path)
 	told, wide := listenValues(t, d)
 	set1 := func(name string) { other.Send(name + " 1"); other.Expect("set") }
-	time.Sleep(noted)
+	<-time.After(noted)
 	set1("other")
 	told.Hears("other 0: 1")
 	wide.Store(0)
@@ -188,7 +188,7 @@ func TestFollowAll_MissesNoUnnotedCommit(t *testing.T) {
 	for name, unnoted := range map[string]func(t *testing.T, path string){
 		"of more rows than a note has": func(t *testing.T, path string) {
 			p := dbtest.Start(t, "setter", path)
-			time.Sleep(noted)
+			<-time.After(noted)
 			p.Send("first 500")
 			p.Expect("set")
 		},
@@ -208,7 +208,7 @@ func TestFollowAll_MissesNoUnnotedCommit(t *testing.T) {
 		},
 		"whose note was cut off": func(t *testing.T, path string) {
 			p := dbtest.Start(t, "setter", path)
-			time.Sleep(noted)
+			<-time.After(noted)
 			stop := make(chan struct{})
 			var cutting sync.WaitGroup
 			cutting.Go(func() {

@@ -130,7 +130,8 @@ const (
 VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	sqlPutRecord = `INSERT INTO usage_records (usage_run, account, sequence, step_key, recorded_at, provider,
 	request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens,
-	output_tokens, reasoning_output_tokens, cost_nanos, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	output_tokens, reasoning_output_tokens, cost_nanos, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// Of the live run with a name: it is replaced.
 	sqlForgetLive  = `DELETE FROM usage_runs WHERE run_id = ? AND scope = ? AND agent_id IS NULL`
 	sqlForgetTrace = `DELETE FROM usage_runs WHERE id = ?`
