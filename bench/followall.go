@@ -132,7 +132,7 @@ func (b *bench) crowdBesideFollowAll(ctx context.Context, s *stage) (duel, error
 	const callers = 8
 	crowd := func(follows bool) side {
 		return func(number int) (round, error) {
-			n := b.n(4000) / callers
+			n := b.n(40_000) / callers
 			for c := range callers {
 				if err := s.begin(ctx, runName("crowd", fmt.Sprint(follows), number, c)); err != nil {
 					return round{}, err

@@ -74,7 +74,6 @@ var groups = []group{
 	{name: "live", measure: lives},
 	{name: "follow", measure: follows},
 	{name: "followall", measure: followsAll},
-	{name: "crowdonly", measure: crowdOnly},
 	{name: "import", measure: imports},
 	{name: "open", measure: opening},
 	{name: "memory", measure: memory},
