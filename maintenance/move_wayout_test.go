@@ -58,7 +58,12 @@ func isGivenUp(t *testing.T, to string, drop func(to string)) {
 		"abandon": func() error { _, err := maintenance.AbandonMove(ctx, backup, to, db.Options{}); return err },
 		"itself":  func() error { _, err := maintenance.AbandonMove(ctx, to, "", db.Options{}); return err },
 	} {
-		if err := try(); !errors.Is(err, db.ErrMoved) || !strings.Contains(db.Hint(err), "DROP SCHEMA") ||
+		var err error
+		dbtest.Await(t, "the server has ended the move", func() bool {
+			err = try()
+			return !errors.Is(err, db.ErrBusy)
+		})
+		if !errors.Is(err, db.ErrMoved) || !strings.Contains(db.Hint(err), "DROP SCHEMA") ||
 			!strings.Contains(db.Hint(err), "remove this file") {
 			t.Errorf("%s: %v; its hint is %q", what, err, db.Hint(err))
 		}
