@@ -246,3 +246,63 @@ func TestOperator_QuestionsAreShortQueriesWithAnswers(t *testing.T) {
 		}
 	}
 }
+
+// The page's form of a range keeps every row between its ends, and no other.
+func TestQueries_RangesLoseNoTimes(t *testing.T) {
+	page, err := os.ReadFile("queries.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile(`WHERE (started_at >= rtrim\('[^']*', 'Z'\) AND started_at < rtrim\('[^']*', 'Z'\))`).
+		FindStringSubmatch(string(page))
+	if form == nil {
+		t.Fatal("docs/queries.md has no range of times")
+	}
+	literal := regexp.MustCompile(`rtrim\('[^']*'`)
+	n := newNight(t)
+	for _, c := range []struct{ from, to, last string }{ // last is the last nanosecond before to
+		{"2026-05-04T09:00:00", "2026-05-04T09:00:01", "2026-05-04T09:00:00.999999999Z"},
+		{"2026-05-05", "2026-05-06", "2026-05-05T23:59:59.999999999Z"},
+		{"2027", "2028", "2027-12-31T23:59:59.999999999Z"},
+		{"2029-02-03T04:05:06.5", "2029-02-03T04:05:06.6", "2029-02-03T04:05:06.599999999Z"},
+	} {
+		end, err := time.Parse(time.RFC3339Nano, c.last)
+		n.must(err)
+		text := c.from + "0000-01-01T00:00:00"[min(len(c.from), 19):] + "Z"
+		first, err := time.Parse(time.RFC3339Nano, text)
+		n.must(err)
+		var want []string
+		for _, at := range []time.Time{first.Add(-1), first, first.Add(end.Sub(first) / 2), end, end.Add(1)} {
+			n.append(runs.Batch{AgentID: "a", RunID: fmt.Sprint(at.UnixNano())},
+				runs.Started{RunID: fmt.Sprint(at.UnixNano()), AgentID: "a", StartedAt: db.Time(at.UnixNano())})
+			if !at.Before(first) && !at.After(end) {
+				want = append(want, fmt.Sprint(at.UnixNano()))
+			}
+		}
+		for _, z := range []string{"", "Z"} {
+			ends := []string{"rtrim('" + c.from + z + "'", "rtrim('" + c.to + z + "'"}
+			where := literal.ReplaceAllStringFunc(form[1], func(string) string {
+				end := ends[0]
+				ends = ends[1:]
+				return end
+			})
+			got := n.ask("SELECT started_at_ns FROM v_runs WHERE " + where + " ORDER BY started_at_ns")
+			if got != strings.Join(want, "\n") {
+				t.Errorf("%s:\n%s\nwant\n%s", where, got, strings.Join(want, "\n"))
+			}
+		}
+	}
+}
+
+// Its cost does not grow with the number of runs.
+func TestREADME_FirstQueryReadsAnIndex(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(string(readme))[1]
+	plan := newNight(t).ask("EXPLAIN QUERY PLAN " + query)
+	if !strings.Contains(plan, "INDEX runs_by_start") || strings.Contains(plan, "TEMP B-TREE") {
+		t.Errorf("not by its index:\n%s\n%s", query, plan)
+	}
+}
