@@ -129,7 +129,7 @@ func init() { programs["unlucky"] = unlucky }
 var calls = map[string]uint32{
 	"fsync": unix.SYS_FSYNC, "pwrite64": unix.SYS_PWRITE64, "openat": unix.SYS_OPENAT, "lock": unix.SYS_FCNTL,
 	"unlock":  unix.SYS_FCNTL,
-	"pread64": unix.SYS_PREAD64,
+	"pread64": unix.SYS_PREAD64, "ftruncate": unix.SYS_FTRUNCATE,
 }
 
 var errnos = map[string]unix.Errno{
@@ -139,7 +139,8 @@ var errnos = map[string]unix.Errno{
 // unlucky does what its lines say, on a disk that fails when they say so, and answers each.
 // Arguments: path, synchronous.
 func unlucky(args []string) error {
-	s, err := sabotage(calls["fsync"], calls["pwrite64"], calls["openat"], calls["lock"], calls["pread64"])
+	s, err := sabotage(calls["fsync"], calls["pwrite64"], calls["openat"], calls["lock"], calls["pread64"],
+		calls["ftruncate"])
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func unlucky(args []string) error {
 		words := strings.Fields(line)
 		switch words[0] {
 		case "open":
-			d, err = db.Open(ctx, args[0], options)
+			d, err = db.Open(ctx, args[0]+strings.Join(words[1:], ""), options)
 			fmt.Println(describe(err))
 		case "fail": // call, errno, from, to
 			var from, to int64
@@ -409,4 +410,42 @@ func TestCheck_UnreadableIsNotCalledCorrupt(t *testing.T) {
 		"mend -> mended true",
 		"add c -> nil", "names -> [a c]", "close -> nil")
 	p.Wait()
+}
+
+// A quota may refuse any page, and any wait for the disk, of a new file and of a migration.
+func TestOpen_FullQuotaIsErrFull(t *testing.T) {
+	path := dbtest.Path(t)
+	p := dbtest.Start(t, "unlucky", path, "FULL")
+	full := 0
+	for _, old := range []bool{false, true} {
+		for _, call := range []string{"pwrite64", "fsync", "ftruncate"} {
+			for n := 1; n <= 16; n++ {
+				name := fmt.Sprint(old, call, n)
+				if old {
+					d := dbtest.OpenAt(t, path+name, db.Options{SchemaVersion: 24})
+					if err := d.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				goOn(t, p, fmt.Sprintf("fail %s EDQUOT %d 9999 -> armed", call, n))
+				p.Send("open " + name)
+				switch got, _ := p.Line(); got {
+				case "disk full":
+					full++
+				case "nil":
+					goOn(t, p, "close -> nil")
+				default:
+					t.Errorf("%s: %s", name, got)
+				}
+				p.Send("mend")
+				if _, ok := p.Line(); !ok {
+					t.Fatal("the process ended")
+				}
+				goOn(t, p, "open "+name+" -> nil", "close -> nil")
+			}
+		}
+	}
+	if full < 30 {
+		t.Errorf("only %d times was the quota full", full)
+	}
 }

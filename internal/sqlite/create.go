@@ -173,17 +173,17 @@ func emptied(ctx context.Context, path string, o Config) error {
 // page, and the application_id must be there with that page: another process may look at any
 // moment. So both are set in one transaction, and a deferred one, since an immediate one would
 // make the page first.
-func writeHeader(ctx context.Context, pool *sqlx.DB) error {
+func writeHeader(ctx context.Context, conn *sqlx.Conn) error {
 	var pages int
-	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {
+	if err := conn.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {
 		return err
 	}
 	script := fmt.Sprintf("BEGIN; PRAGMA auto_vacuum=2; PRAGMA application_id=%d; COMMIT", ApplicationID)
-	if _, err := pool.ExecContext(ctx, script); err != nil {
+	if _, err := conn.ExecContext(ctx, script); err != nil {
 		return fmt.Errorf("write the header: %w", err)
 	}
 	var mode int
-	if err := pool.GetContext(ctx, &mode, "PRAGMA auto_vacuum"); err != nil || mode != 2 {
+	if err := conn.GetContext(ctx, &mode, "PRAGMA auto_vacuum"); err != nil || mode != 2 {
 		return errors.Join(err, fmt.Errorf("auto_vacuum is %d after setting it to 2", mode))
 	}
 	return nil

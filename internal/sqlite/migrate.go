@@ -262,7 +262,7 @@ func (m *migration) runAt(ctx context.Context, path string) error {
 
 // run migrates through pool, which has one connection.
 func (m *migration) run(ctx context.Context, pool *sqlx.DB) error {
-	if err := writeHeader(ctx, pool); err != nil {
+	if err := onConn(ctx, pool, func(h handle) error { return writeHeader(ctx, h.conn) }); err != nil {
 		return err
 	}
 	s, err := retrySession(ctx, pool, roleMigration, m.config)
@@ -270,7 +270,7 @@ func (m *migration) run(ctx context.Context, pool *sqlx.DB) error {
 		return err
 	}
 	m.session = s
-	return closeAfter(s, m.inTransaction(ctx))
+	return closeAfter(s, s.failure(m.inTransaction(ctx)))
 }
 
 func (m *migration) inTransaction(ctx context.Context) error {

@@ -140,14 +140,14 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	}
 	undo = append(undo, turns.Close)
 	if err = s.settleOpening(e, turns); err != nil {
-		return err
+		return s.failure(err)
 	}
 	if err = s.mayWrite(); err != nil {
-		return err
+		return s.failure(err)
 	}
 	if isCopy(e.generation) {
 		if err = s.adoptCopy(e, turns); err != nil {
-			return err
+			return s.failure(err)
 		}
 	}
 	if err = e.beside.remember(e.path); err != nil {
@@ -189,7 +189,7 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 	}
 	have, stale, err := e.mayOpen(s)
 	if err != nil {
-		return nil, closeAfter(s, err)
+		return nil, closeAfter(s, s.failure(err))
 	}
 	if stale {
 		if err := s.Close(); err != nil { // the file must be free of us while it is migrated
@@ -206,12 +206,12 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 			err = errReplaced
 		}
 		if err != nil {
-			return nil, closeAfter(s, err)
+			return nil, closeAfter(s, s.failure(err))
 		}
 	}
 	e.generation = uint64(have.Generation)
 	if err := setPragma(ctx, s.conn, noPatience); err != nil {
-		return nil, closeAfter(s, err)
+		return nil, closeAfter(s, s.failure(err))
 	}
 	return s, nil
 }

@@ -154,17 +154,14 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, config Config,
 	schema int64,
 ) (err error) {
-	inTransaction := func(fn func() error) (err error) {
-		conn, err := pool.Connx(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, conn.Close()) }()
-		b.To = conn
-		if _, err := conn.ExecContext(ctx, "PRAGMA foreign_keys = OFF"); err != nil {
-			return err
-		}
-		return immediately(ctx, conn, fn)
+	inTransaction := func(fn func() error) error {
+		return onConn(ctx, pool, func(h handle) error {
+			b.To = h.conn
+			if _, err := h.conn.ExecContext(ctx, "PRAGMA foreign_keys = OFF"); err != nil {
+				return err
+			}
+			return immediately(ctx, h.conn, fn)
+		})
 	}
 	err = inTransaction(func() error {
 		triggers, err := withoutTriggers(ctx, b.To)

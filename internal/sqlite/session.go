@@ -213,7 +213,7 @@ func withSession(ctx context.Context, path string, r role, o Config, fn func(*se
 		return err
 	}
 	defer func() { err = closeAfter(s, err) }()
-	return fn(s)
+	return s.failure(fn(s))
 }
 
 // withConn is withSession for a connection that has no pragmas set, to a file that SQLite may not
@@ -223,7 +223,11 @@ func withConn(ctx context.Context, path string, fn func(handle) error) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = closeAfter(pool, err) }()
+	return closeAfter(pool, onConn(ctx, pool, fn))
+}
+
+// onConn is withConn for a connection of pool.
+func onConn(ctx context.Context, pool *sqlx.DB, fn func(handle) error) (err error) {
 	conn, err := pool.Connx(ctx)
 	if err != nil {
 		return err
@@ -233,7 +237,7 @@ func withConn(ctx context.Context, path string, fn func(handle) error) (err erro
 	if err != nil {
 		return err
 	}
-	return fn(h)
+	return h.failure(fn(h))
 }
 
 // immediately runs fn in a write transaction. The rollback fails, and is ignored, if SQLite ended
