@@ -69,6 +69,21 @@ func TestImport_FileNamedAfterSessionHasRuns(t *testing.T) {
 	}
 }
 
+// Each file keeps its records, wherever a record of its session has strayed to.
+func TestImport_StrayRecordLeavesSessionsWhole(t *testing.T) {
+	for _, stray := range []string{"web-1", "web-3"} {
+		report, out, _ := bringLive(t, folder{
+			"runs/web-2.json": "[" + liveRecord("r", "web-2", "own") + "]",
+			"runs/" + stray + ".json": "[" + liveRecord("s", stray, "first") + "," +
+				liveRecord("r", "web-2", "stray") + "]",
+		})
+		if report.Partial() || len(report.Apart) != 1 || !strings.Contains(out["web-2.json"], `"own"`) ||
+			!strings.Contains(out[stray+".json"], `"first"`) || !strings.Contains(out[stray+".json"], `"stray"`) {
+			t.Errorf("%+v, %q", report, out)
+		}
+	}
+}
+
 func TestImport_SessionWithTakenIDsIsSeparate(t *testing.T) {
 	files := folder{
 		"runs/web-1.json": "[" + liveRecord("main", "web-1", "first") + "]",

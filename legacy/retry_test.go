@@ -156,6 +156,49 @@ func TestDrop_LineStaysAwayWhileFileUnchanged(t *testing.T) {
 	}
 }
 
+// What a report counts as quarantined is in its list and in the quarantine, whatever was dropped.
+func TestDrop_CountsListsAndPartialAgree(t *testing.T) {
+	ctx := context.Background()
+	dirs := map[Kind]string{}
+	for kind, files := range damaged() {
+		dirs[kind] = t.TempDir()
+		files.below(t, dirs[kind])
+	}
+	folder{"runs/copy.json": "[" + liveRecord("run-1", "web-1", "other") + "]"}.below(t, dirs[Live])
+	for kind, dir := range dirs {
+		d := emptyFile(t)
+		if _, err := Import(ctx, d, kind, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for len(inQuarantine(t, d, "")) > 0 {
+			page, err := Quarantine(ctx, d, "", db.At{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := DropQuarantine(ctx, d, page.Items[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			what := page.Items[0].What
+			report, err := Import(ctx, d, kind, dir, Options{})
+			counted, rows := int64(0), len(inQuarantine(t, d, ""))
+			for _, c := range report.Counts {
+				counted += c.Quarantined
+			}
+			if err != nil || report.Partial() != (rows > 0) || len(report.Quarantined) != rows ||
+				(counted > 0) != (rows > 0) {
+				t.Errorf("%s, a %s dropped: %d counted, %d named, %d in quarantine, %v", kind, what, counted,
+					len(report.Quarantined), rows, err)
+			}
+			if what != "line" && what != "tail" {
+				break // it comes back
+			}
+			if len(report.Ignored) == 0 {
+				t.Errorf("%s: nothing is said of a %s that was dropped", kind, what)
+			}
+		}
+	}
+}
+
 func TestRetry_UnreadableEntryStaysInQuarantine(t *testing.T) {
 	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
 	folder{"agents/bad.toml": "no = entry"}.below(t, dir)

@@ -203,7 +203,11 @@ func (st *step) countKnown(rx *db.Rx) error {
 	}
 	st.part.CountAll(known, tree.Already)
 	st.part.CountAll(bad, tree.Quarantine)
-	return st.NameAside(rx, st.file.path, st.part)
+	lines := int64(0)
+	if st.row.State == tree.StateTaken {
+		lines = bad[tree.Undecodable]
+	}
+	return st.NameAside(rx, st.file.path, lines, st.part)
 }
 
 // shared records that the content of the file is in the store already, from elsewhere.

@@ -86,7 +86,7 @@ func (t *piece) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 		part.Files.Already += t.files
 		part.CountAll(t.records, tree.Already)
 	}
-	return true, t.NameAside(rx, t.path, part)
+	return true, t.NameAside(rx, t.path, t.broken, part)
 }
 
 func (t *content) countTree(part *tree.Part) {

@@ -390,17 +390,26 @@ func belowArgs(s Source, path string) []any {
 }
 
 // NameAside reports again what is in quarantine of a file, or of a folder and below it, so that
-// every import of an unchanged tree reports the same.
-func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
-	if !t.Aside {
-		return nil
-	}
+// every import of an unchanged tree reports the same. lines is how many records of part's are counted
+// as undecodable there: those without a row were dropped, so they no longer count as quarantined.
+func (t *Tree) NameAside(rx *db.Rx, path string, lines int64, part *Part) error {
 	var rows []quarantineRow
-	if err := rx.Select(&rows, sqlQuarantineBelow, belowArgs(t.Source, path)...); err != nil {
-		return err
+	if t.Aside {
+		if err := rx.Select(&rows, sqlQuarantineBelow, belowArgs(t.Source, path)...); err != nil {
+			return err
+		}
 	}
+	dropped := lines
 	for i := range rows {
 		part.Aside(rows[i].public())
+		if what := rows[i].What; what != WhatConflict && what != WhatName {
+			dropped--
+		}
+	}
+	if dropped > 0 {
+		part.Count(Undecodable, func(c *Count) { c.Quarantined -= dropped; c.Already += dropped })
+		part.remark(&part.Report.Ignored, path, fmt.Sprintf("undecodable records that were dropped from the "+
+			"quarantine: %d", dropped))
 	}
 	return nil
 }

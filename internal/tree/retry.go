@@ -272,15 +272,19 @@ func (u *retry) importFile(ctx context.Context) error {
 	return cmp.Or(err, reason)
 }
 
-// forget removes a file from the ledger if nothing of it was imported: to the next import it is
-// new.
+// forget removes the file of a conflict from the ledger if nothing of it was imported, or if it holds
+// other things too: to the next import it is new, and what is here of it is found there.
 func (r *quarantineRow) forget(tx *db.Tx, s Source) error {
 	if r.What != WhatConflict {
 		return nil
 	}
 	row, err := s.File(&tx.Rx, string(r.Path))
-	if err != nil || row == nil || row.State != StateRefused {
+	if err != nil || row == nil {
 		return err
+	}
+	own := r.Group != nil && r.Entity != nil && row.Entity() == Entity{*r.Group, *r.Entity}
+	if own && row.State != StateRefused {
+		return nil
 	}
 	return s.Forget(tx, string(r.Path))
 }

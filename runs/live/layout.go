@@ -165,6 +165,12 @@ func sessionOf(path string) (session string, ok bool) {
 	return string(id), ok && err == nil
 }
 
+// ownerOf returns the name in runs/ of the session that a file is named after.
+func ownerOf(path string) string {
+	session, _ := sessionOf(path)
+	return safeName(session)
+}
+
 // A file is one that was read, for import or for comparison.
 type file struct {
 	*tree.Tree
@@ -194,7 +200,8 @@ func readFile(t *tree.Tree, path string) *file {
 }
 
 // inScope sets the scope of the file's runs. It is the scope where they are. A session whose run
-// ids another file of the tree has gets a scope of its own, since a run is found by its id alone.
+// ids another session's file of the tree has gets a scope of its own, since a run is found by its id
+// alone. That other file may have a stray record of this session.
 func (f *file) inScope(rx *db.Rx) error {
 	f.lacks = map[string]struct{}{}
 	f.scope = f.Scope
@@ -204,12 +211,16 @@ func (f *file) inScope(rx *db.Rx) error {
 		f.scope = cmp.Or(scope, f.Scope)
 		return err
 	}
+	own := "" // the session that the file is named after, if its first record agrees
 	for i := range f.elements {
 		e := &f.elements[i]
 		if e.Reason != "" {
 			continue
 		}
 		session := e.Record.Snapshot.SessionID
+		if i == 0 && safeName(session) == ownerOf(f.path) {
+			own = session
+		}
 		ours, found, err := findImported(rx, f.scope, e.Record.Snapshot.ID)
 		if err != nil {
 			return err
@@ -218,10 +229,18 @@ func (f *file) inScope(rx *db.Rx) error {
 			f.lacks[e.Record.Snapshot.ID] = struct{}{}
 			continue
 		}
-		if ours.SessionID == session || ours.Source == f.Source.ID && string(ours.Path) == f.path {
+		stray := own != "" && ours.Source == f.Source.ID && ownerOf(string(ours.Path)) != ownerOf(f.path)
+		if stray && ours.SessionID == session {
+			same, err := holds(rx, ours.Key, e)
+			if err != nil {
+				return err
+			}
+			stray = !same
+		}
+		if ours.SessionID == session && !stray || ours.Source == f.Source.ID && string(ours.Path) == f.path {
 			continue
 		}
-		own := ownScope(f.Scope, session)
+		own := ownScope(f.Scope, cmp.Or(own, session))
 		if ours.Source != f.Source.ID { // another tree's, or an export of a separate session
 			if _, found, err = findImported(rx, own, e.Record.Snapshot.ID); err != nil {
 				return err

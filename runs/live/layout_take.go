@@ -134,9 +134,6 @@ func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	part.Files.Found++
 	part.Files.Already++
 	part.Files.Bytes += int64(len(f.text))
-	if err := f.NameAside(rx, f.path, part); err != nil {
-		return err
-	}
 	var scope string
 	found, err := rx.Find(&scope, sqlScopeOfFile, f.Source.ID, []byte(f.path))
 	if err != nil {
@@ -154,7 +151,10 @@ func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 		}
 		part.CountAll(tree.Tally{kind: n}, column)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return f.NameAside(rx, f.path, known[tree.Undecodable], part)
 }
 
 // A taking is the import of one file in one transaction.

@@ -250,7 +250,11 @@ func (th *thing) same(rx *db.Rx, f *document, part *tree.Part) error {
 		}
 	}
 	th.count(f, part, column)
-	return th.tree.NameAside(rx, f.path, part)
+	flaws := int64(0)
+	if f.flaw != "" && f.row.State == tree.StateTaken {
+		flaws = 1
+	}
+	return th.tree.NameAside(rx, f.path, flaws, part)
 }
 
 // nameConflict names the open conflict over the thing, if there is one, in every import.
