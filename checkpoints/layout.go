@@ -8,6 +8,7 @@
 package checkpoints
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/checkpoints/internal/codec"
+	"selvedge/db"
 	"selvedge/internal/tree"
 	"selvedge/internal/tree/documents"
 )
@@ -39,6 +41,35 @@ func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 		return dir, nil
 	}
 	return root, err
+}
+
+// Foreign tells checkpoints, torn ones too, from another program's JSON.
+func (k kind) Foreign(root tree.Folder) error {
+	const most = 1 << 20 // bytes; a larger file counts as a checkpoint
+	names, ours := 0, errors.New("a checkpoint")
+	err := root.Names(".", func(name string) error {
+		names++
+		if checkpointAt(name).Group == "" {
+			return nil
+		}
+		text, err := root.Read(name, most)
+		var members map[string]json.RawMessage
+		if err == nil && json.Valid(text) && (json.Unmarshal(text, &members) != nil ||
+			members["run_id"] == nil && members["workflow"] == nil && members["paused_stage_id"] == nil) {
+			return nil
+		}
+		return ours
+	})
+	if errors.Is(err, ours) {
+		return nil
+	}
+	if err == nil && names > 0 {
+		err = &db.Error{
+			Op: "open tree", Entity: "checkpoint store", ID: root.Path(), Err: db.ErrNotFound,
+			Hint: "name the folder that holds RUN.json and RUN.inflight, or workflow-runs/",
+		}
+	}
+	return err
 }
 
 // extensions are those of the documents in each state.

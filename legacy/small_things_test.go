@@ -93,3 +93,27 @@ func TestExport_CheckpointWithoutIDGetsUnlistedName(t *testing.T) {
 		t.Errorf("the old program lists %v", old)
 	}
 }
+
+func TestImport_FolderOfStrangersIsNotFound(t *testing.T) {
+	ctx := context.Background()
+	for name, files := range map[string]folder{
+		"no JSON": {"notes.txt": "n"}, "JSON": {"package.json": `{"name":"x"}`, "list.json": "[1]"},
+	} {
+		for _, kind := range Kinds() {
+			d, dir := emptyFile(t), t.TempDir()
+			files.below(t, dir)
+			if _, err := Import(ctx, d, kind, dir, Options{}); !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
+				t.Errorf("%s, %s: %v", kind, name, err)
+			}
+		}
+	}
+	// A folder that was imported stays the tree, even if only another program's files are left in it.
+	d, dir := emptyFile(t), t.TempDir()
+	folder{"r.json": `{"run_id":"r"}`, "package.json": `{"name":"x"}`}.below(t, dir)
+	for range 2 {
+		if _, err := Import(ctx, d, Checkpoints, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(filepath.Join(dir, "r.json"))
+	}
+}

@@ -101,6 +101,9 @@ func (f Folder) Open(path string) (file *os.File, size int64, err error) {
 	info, err := f.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = notAFile(info.Mode())
+		if unlisted := f.List(path); info.IsDir() && errors.Is(unlisted, fs.ErrPermission) {
+			err = unlisted // a folder whose files are missing, rather than one in the place of a file
+		}
 	}
 	if err == nil {
 		file, err = f.open(path)

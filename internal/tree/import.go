@@ -19,11 +19,30 @@ import (
 func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t, err := openTree(d, l, dir, o)
 	if err == nil {
+		err = t.doubt(ctx)
+	}
+	if err == nil {
 		err = t.importAll(ctx)
 	} else if !o.OtherFolder {
 		err = cmp.Or(CheckFollowed(ctx, d, l, dir, o), err)
 	}
 	return t.Report.Report, interrupted(ctx, "import", err)
+}
+
+// doubt refuses a folder of another program. One that was imported before may have lost all its files.
+func (t *Tree) doubt(ctx context.Context) error {
+	l, ok := t.layout.(Doubter)
+	if !ok {
+		return nil
+	}
+	known, err := stores.Get(ctx, t.DB.Read, "look for the folder", func(rx *db.Rx) (bool, error) {
+		_, known, err := findSource(rx, t.Scope, t.layout.Name(), t.Root)
+		return known, err
+	})
+	if err != nil || known {
+		return err
+	}
+	return l.Foreign(t.Folder)
 }
 
 // interrupted reports the end of the context as what ended a call: what waited then has an error of

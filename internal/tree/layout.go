@@ -45,6 +45,12 @@ type Layout interface {
 	ReadBack(root Folder, path string, say func(file string, line int, reason string)) error
 }
 
+// A Doubter is a Layout whose Root takes any folder for a tree.
+type Doubter interface {
+	// Foreign returns db.ErrNotFound if root has something in it, and all of it is another program's.
+	Foreign(root Folder) error
+}
+
 // WholeFiles is a Layout that exports whole files out of quarantine to where they were.
 type WholeFiles interface {
 	// GivesBack reports whether the old program would read such a file, or ignore it, and

@@ -92,6 +92,14 @@ func (l Layout) Recognise(dir tree.Folder) (description string, ok bool, err err
 	return l.Describe(files), err == nil && ok, err
 }
 
+// Foreign asks the kind, if its folder has no name of its own.
+func (l Layout) Foreign(root tree.Folder) error {
+	if k, ok := l.Kind.(tree.Doubter); ok {
+		return k.Foreign(root)
+	}
+	return nil
+}
+
 // Things is the document that a file became.
 func (Layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, error) {
 	return tree.OneThing(row), nil
