@@ -11,10 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/tree"
 	"selvedge/maintenance"
+	"selvedge/runs"
 	"selvedge/test/replay"
 )
 
@@ -75,7 +78,7 @@ func treesOfAll(t *testing.T) map[Kind]string {
 func TestEveryChangedCellIsNoticed(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dirs := treesOfAll(t)
-	c := &cells{t: t, d: d, derived: map[Kind]*tree.Derived{}, needed: map[string]bool{}}
+	c := &cells{t: t, d: d, derived: map[Kind]*tree.Derived{}, needed: map[string]bool{}, missed: unseen}
 	for _, kind := range Kinds() {
 		dir := dirs[kind]
 		if _, err := Import(ctx, d, kind, dir, Options{}); err != nil {
@@ -93,27 +96,93 @@ func TestEveryChangedCellIsNoticed(t *testing.T) {
 	if c.noticed("") {
 		t.Fatal("something is noticed before anything is changed")
 	}
-	for _, table := range selected[string](t, d,
-		`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%'
-			ORDER BY name`) {
-		c.table(table)
-	}
+	c.all()
 	if c.changed < 233 {
 		t.Errorf("only %d cells could be changed", c.changed)
 	}
-	page, err := os.ReadFile("../docs/damage.md")
-	if err != nil {
+	c.onPage("verify or check")
+}
+
+// unchecked are the columns that check alone does not cover, though the checksum of the row stays. The
+// page on damage says what they hold.
+var unchecked = onPageOnly(
+	"agents.changes",
+	"agents.id",
+	"agents.put_aside_at",
+	"checkpoint_history.id",
+	"checkpoints.changes",
+	"checkpoints.claimed_at",
+	"checkpoints.epoch",
+	"checkpoints.lease_time_ns",
+	"checkpoints.lease_wall_until",
+	"checkpoints.owner_id",
+	"imports.id",
+	"leases.epoch",
+	"live_imports.position",
+	"live_imports.source",
+	"live_runs.epoch",
+	"live_runs.owner_id",
+	"live_scopes.removed",
+	"run_append_keys.run",
+	"runs.epoch",
+	"runs.owner_id",
+	"runs.parent",
+	"runs.ready_at",
+	"selvedge_file.created_at",
+	"selvedge_file.generation",
+	"selvedge_file.views",
+	"selvedge_file.views_digest",
+	"selvedge_file.views_version",
+	"usage_records.id",
+)
+
+func onPageOnly(columns ...string) map[string]string {
+	list := map[string]string{}
+	for _, column := range columns {
+		list[column] = "the page says it"
+	}
+	return list
+}
+
+// TestCheck_CellsItMissesAreOnThePage changes a cell at a time of rows that keep their checksums, as a
+// fault of the disk does.
+func TestCheck_CellsItMissesAreOnThePage(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	for kind, dir := range treesOfAll(t) {
+		if _, err := Import(ctx, d, kind, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(t, d)
+	c := &cells{t: t, d: d, needed: map[string]bool{}, alone: true, missed: unchecked}
+	if c.noticed("") {
+		t.Fatal("something is noticed before anything is changed")
+	}
+	c.all()
+	c.onPage("check")
+}
+
+// hold writes what imports don't: a reservation, a hold and a claim.
+func hold(t *testing.T, d *db.DB) {
+	t.Helper()
+	ctx := context.Background()
+	var failed []error
+	_, err := d.Reserve(ctx, "kind", "name", db.ReserveOptions{
+		LeaseTerms: db.LeaseTerms{TTL: time.Hour}, Note: "note",
+	})
+	failed = append(failed, err)
+	store := runs.NewStore(d, runs.Options{})
+	_, err = store.Begin(ctx, runs.Started{RunID: "held", AgentID: "a", Intent: "i"}, runs.BeginOptions{})
+	failed = append(failed, err)
+	paused := checkpoints.NewStore(d, checkpoints.Options{})
+	for _, id := range []string{"claimed", "waits"} {
+		failed = append(failed, paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: id, PausedStageID: "s"}))
+	}
+	_, _, err = paused.Claim(ctx, "claimed")
+	failed = append(failed, err)
+	if err := errors.Join(failed...); err != nil {
 		t.Fatal(err)
 	}
-	for column := range unseen {
-		if !strings.Contains(string(page), "`"+column+"`") {
-			t.Errorf("docs/damage.md does not name `%s`", column)
-		}
-		if !c.needed[column] {
-			t.Errorf("a change of %s is noticed: it needs no reason", column)
-		}
-	}
-	t.Logf("%d cells changed", c.changed)
 }
 
 type cells struct {
@@ -122,6 +191,34 @@ type cells struct {
 	derived map[Kind]*tree.Derived
 	changed int
 	needed  map[string]bool
+	alone   bool              // check alone is asked, and checksums stay
+	missed  map[string]string // the columns that may be changed unnoticed
+}
+
+// all changes every table.
+func (c *cells) all() {
+	for _, table := range selected[string](c.t, c.d,
+		`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%'
+			ORDER BY name`) {
+		c.table(table)
+	}
+}
+
+// onPage compares what was missed with the tables of the page.
+func (c *cells) onPage(what string) {
+	page, err := os.ReadFile("../docs/damage.md")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for column := range c.missed {
+		if !strings.Contains(string(page), "`"+column+"`") {
+			c.t.Errorf("docs/damage.md does not name `%s`", column)
+		}
+		if !c.needed[column] {
+			c.t.Errorf("%s notices a change of %s: it needs no reason", what, column)
+		}
+	}
+	c.t.Logf("%d cells changed", c.changed)
 }
 
 func selected[T any](t *testing.T, d *db.DB, query string, args ...any) (list []T) {
@@ -229,7 +326,7 @@ func (c *cells) cell(table string, columns []columnInfo, row []any, at int, valu
 	for _, value := range values {
 		set := map[int]any{at: value}
 		for i, column := range columns {
-			if strings.HasSuffix(column.Name, "checksum") && i != at &&
+			if !c.alone && strings.HasSuffix(column.Name, "checksum") && i != at &&
 				(table != "checkpoints" || column.Name == "row_checksum") {
 				set[i] = nil
 			}
@@ -239,10 +336,10 @@ func (c *cells) cell(table string, columns []columnInfo, row []any, at int, valu
 		}
 		c.changed++
 		if !c.noticed(table) {
-			why := unseen[name]
-			if why == "" {
+			why := c.missed[name]
+			if why == "" && c.missed[table+".*"] != "" {
 				name = table + ".*"
-				why = unseen[name]
+				why = c.missed[name]
 			}
 			c.needed[name] = true
 			if why == "" {
@@ -293,6 +390,9 @@ func (c *cells) noticed(table string) bool {
 		if strings.HasPrefix(table, prefix) {
 			kinds = []Kind{kind}
 		}
+	}
+	if c.alone {
+		kinds = nil
 	}
 	for _, kind := range kinds {
 		report, err := c.derived[kind].Compare(context.Background(), c.d)
