@@ -17,10 +17,46 @@ import (
 	"selvedge/test/dbtest"
 )
 
+func TestOpen_DamagedFileHasAHint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "selvedge.db")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt([]byte(strings.Repeat("z", 64)), 100) // the root of the schema
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []db.Options{{}, {ReadOnly: true}} {
+		if _, err := db.Open(t.Context(), path, o); !errors.Is(err, db.ErrCorrupt) ||
+			!strings.Contains(db.Hint(err), "backup") {
+			t.Errorf("%+v: %v, with the hint %q", o, err, db.Hint(err))
+		}
+	}
+}
+
+// shortDir is a folder whose path is short, whatever TMPDIR is.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 func TestOpen_PathTooLongCreatesNothing(t *testing.T) {
 	refused := 0
 	for _, length := range []int{200, 480, 496, 500, 503, 504, 505, 512, 600, 1200} {
-		dir := t.TempDir()
+		dir := shortDir(t)
 		path := dir
 		for len(path) < length-110 {
 			path += "/" + strings.Repeat("d", 100)
@@ -46,7 +82,7 @@ func TestOpen_PathTooLongCreatesNothing(t *testing.T) {
 		t.Errorf("%d of 10 lengths were refused", refused)
 	}
 	for length, ok := range map[int]bool{247: true, 248: false, 255: false} {
-		d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), strings.Repeat("n", length)), db.Options{})
+		d, err := db.Open(t.Context(), filepath.Join(shortDir(t), strings.Repeat("n", length)), db.Options{})
 		if err == nil {
 			claim(t, d)
 			if err := d.Close(); err != nil {
