@@ -40,6 +40,8 @@ WHERE r.key = s.run AND s.state = 'waiting' AND r.scope = ? AND r.ended_at IS NU
 
 	sqlStepsOf = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND step_key > ? ORDER BY step_key
 	LIMIT ` + paging.BoundLimit
+	sqlStepsBetween = `SELECT ` + stepColumns + ` FROM run_steps WHERE run = ? AND turn >= ? AND turn < ?
+	ORDER BY created_at, step_key`
 	sqlFailed = `SELECT scope, agent_id, run_id, key, ended_at FROM runs
 WHERE scope = ? AND (ended_at, key) < (?, ?) AND ended_at >= ? AND started_at IS NOT NULL
 	AND (status IN ('incomplete', 'cancelled') OR outcome IN ('failure', 'timeout', 'give_up'))
@@ -92,6 +94,24 @@ func (s *Store) Steps(ctx context.Context, ref Ref, at db.At) (page db.Page[Step
 	}, (*stepRow).size, func(rx *db.Rx, row *stepRow) string {
 		return rx.Store().Cursor(op, []int64{row.Run}, row.Key)
 	}, func(row *stepRow) Step { return row.step(ref) })
+}
+
+// StepsTx returns the steps of a run that began when it had from turns or more, and fewer than to, in
+// the order of their beginning. db.ErrNotFound: there is no such run.
+func (s *Store) StepsTx(rx *db.Rx, ref Ref, from, to int) (list []Step, err error) {
+	const op = "list steps"
+	ref = s.ref(ref)
+	run, err := s.get(rx, ref)
+	if err != nil {
+		return nil, named(op, ref, err)
+	}
+	for row, err := range each[stepRow](rx, sqlStepsBetween, run.Key, from, to) {
+		if err != nil {
+			return nil, named(op, ref, err)
+		}
+		list = append(list, row.step(ref))
+	}
+	return list, nil
 }
 
 // Failed lists the runs that ended since a time without achieving their intent, by the time of their

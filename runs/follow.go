@@ -23,6 +23,9 @@ type TraceRecord struct {
 // zero for other records. To add up a run that has model_turns, leave its turns out: both count the
 // same usage.
 func (r TraceRecord) Usage() db.Usage {
+	if r.Record == nil {
+		return db.Usage{}
+	}
 	if kind := r.Record.RecordKind(); kind != "turn" && kind != "model_turn" {
 		return db.Usage{}
 	}

@@ -316,7 +316,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"up":           {{"--db", fresh, "up", "--show-sql"}},
 		"down":         {{"--db", checkpointsFile(t), "down", "--to", "1", "--yes", "--show-sql"}},
 		"restore":      {{"--db", dbtest.Path(t), "restore", waiting}},
-		"status":       {{"--db", file, "status"}},
+		"status":       {{"--db", file, "status"}, {"--db", movedFile(t), "status"}},
 		"version":      {{"version"}},
 		"import":       {{"--db", dbtest.Path(t), "import", "auto", odd, "--yes"}},
 		"verify":       {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
@@ -431,6 +431,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"completion":   {{"completion", "bash"}},
 		"cost":         costCalls(t),
 		"help":         {{"help", "up"}},
+		"tonight": {
+			{"--db", waitingRuns(t), "tonight"}, {"--db", waiting, "tonight"}, {"--db", contested, "tonight"},
+			{"--db", asking, "tonight"},
+		},
 	}
 	answers := answers()
 	for _, name := range slices.Sorted(maps.Keys(answers)) { // up comes before verify
@@ -619,4 +623,14 @@ func costCalls(t *testing.T) [][]string {
 		t.Fatal(err)
 	}
 	return [][]string{{"--db", path, "cost"}, {"--db", path, "cost", "root", "--tree"}}
+}
+
+// movedFile is a file that was moved to another one.
+func movedFile(t *testing.T) (path string) {
+	t.Helper()
+	path = waitingRuns(t)
+	if exit, _, stderr := call(t, "--db", path, "move", "--to", filepath.Join(t.TempDir(), "moved.db")); exit != 0 {
+		t.Fatal(stderr)
+	}
+	return path
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"selvedge"
 	"selvedge/db"
+	"selvedge/query"
 )
 
 var _ = register("Look:", 19, (*app).costCommand)
@@ -138,66 +138,20 @@ func (a *app) costOfRun(t thing, cost selvedge.Cost, tree bool) error {
 	return a.answer(answer, func() { a.printSheet(facts, g) })
 }
 
-const sqlCostOfDays = `SELECT coalesce(substr(recorded_at, 1, 10), '') AS day,
-	coalesce(agent_id, session_id, '') AS agent, coalesce(provider, '') AS provider,
-	coalesce(response_model, request_model, '') AS model,
-	CAST(sum(input_tokens) AS BIGINT) AS input_tokens,
-	CAST(sum(cache_read_input_tokens) AS BIGINT) AS cache_read_input_tokens,
-	CAST(sum(cache_write_input_tokens) AS BIGINT) AS cache_write_input_tokens,
-	CAST(sum(output_tokens) AS BIGINT) AS output_tokens,
-	CAST(sum(reasoning_output_tokens) AS BIGINT) AS reasoning_output_tokens,
-	CAST(sum(cost_nanos) AS BIGINT) AS cost_nanos
-FROM v_usage WHERE scope = ?`
-
 func (a *app) costOfDays(ctx context.Context, d *db.DB, since time.Time) error {
-	type row struct {
-		Day        string  `db:"day"`
-		Agent      string  `db:"agent"`
-		Provider   string  `db:"provider"`
-		Model      string  `db:"model"`
-		Input      *uint64 `db:"input_tokens"`
-		CacheRead  *uint64 `db:"cache_read_input_tokens"`
-		CacheWrite *uint64 `db:"cache_write_input_tokens"`
-		Output     *uint64 `db:"output_tokens"`
-		Reasoning  *uint64 `db:"reasoning_output_tokens"`
-		Nanos      *int64  `db:"cost_nanos"`
-	}
-	query, args := sqlCostOfDays, []any{a.scope}
-	if !since.IsZero() {
-		query, args = query+` AND recorded_at_ns >= ?`, append(args, db.Nanos(since))
-	}
-	var rows []row
-	err := d.Read(ctx, "add up what runs cost", func(rx *db.Rx) error {
-		rows = nil
-		return rx.Select(&rows, query+` GROUP BY 1, 2, 3, 4`, args...)
-	})
+	list, err := query.On(d, a.scope).Used(ctx, since, time.Time{})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(rows, func(x, y row) int {
-		return cmp.Or(cmp.Compare(y.Day, x.Day), cmp.Compare(nanos(y.Nanos), nanos(x.Nanos)),
-			cmp.Compare(x.Agent, y.Agent), cmp.Compare(x.Provider, y.Provider), cmp.Compare(x.Model, y.Model))
-	})
 	var answer costAnswer
 	g := &grid{
 		header: []string{"day", "agent", "provider", "model", "in", "cached", "out", "cost"},
 		right:  []int{4, 5, 6, 7}, ids: []int{1}, least: []int{5, 2},
 	}
-	for _, r := range rows {
-		u := used{r.Input, r.CacheRead, r.CacheWrite, r.Output, r.Reasoning, nil}
-		if r.Nanos != nil {
-			u.CostUSD = new(float64(*r.Nanos) / 1e9)
-		}
-		answer.Days = append(answer.Days, costOfDay{r.Day, r.Agent, costOfModel{r.Provider, r.Model, u}})
-		g.add(append([]string{r.Day, r.Agent, r.Provider, r.Model}, u.cells()...)...)
+	for _, u := range list {
+		used := usedOf(u.Usage)
+		answer.Days = append(answer.Days, costOfDay{u.Day, u.Agent, costOfModel{u.Provider, u.Model, used}})
+		g.add(append([]string{u.Day, u.Agent, u.Provider, u.Model}, used.cells()...)...)
 	}
 	return a.answer(answer, func() { a.printSheet(nil, g) })
-}
-
-// nanos is a cost for sorting: unknown comes last.
-func nanos(n *int64) int64 {
-	if n == nil {
-		return -1
-	}
-	return *n
 }

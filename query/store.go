@@ -1,0 +1,85 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"selvedge"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/txn"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// A Store answers questions about the runs of one scope. Its methods are safe for concurrent use.
+type Store struct {
+	db          *db.DB
+	scope       string
+	front       *selvedge.Store
+	runs        *runs.Store
+	live        *live.Store
+	checkpoints *checkpoints.Store
+}
+
+// On returns the Store of a scope over an open database, which may be read-only. "" is the default
+// scope.
+func On(d *db.DB, scope string) *Store {
+	return &Store{
+		db: d, scope: scope,
+		front: selvedge.On(d, selvedge.Options{Scope: scope}), runs: runs.NewStore(d, runs.Options{Scope: scope}),
+		live:        live.NewStore(d, live.Options{Scope: scope}),
+		checkpoints: checkpoints.NewStore(d, checkpoints.Options{Scope: scope}),
+	}
+}
+
+// An Overview is what a person looks at first. Each list is the first page: its Next is not empty if
+// there is more.
+type Overview struct {
+	Needs   db.Page[selvedge.Step]       // what waits for a person, newest first
+	Paused  db.Page[checkpoints.Summary] // paused workflows, which wait for a person as well
+	Running db.Page[Run]                 // open runs, newest first; some are Stalled
+	Failed  db.Page[Run]                 // that ended since the time of the call, the last first
+	// Week and LastWeek are what was used in the last seven days, and in the seven before.
+	Week, LastWeek db.Usage
+}
+
+const overviewItems = 50
+
+// Overview returns what waits, what runs, and what failed since a time.
+func (s *Store) Overview(ctx context.Context, since time.Time) (o Overview, err error) {
+	at := db.At{Limit: overviewItems}
+	if o.Needs, err = s.Needs(ctx, selvedge.Filter{}, at); err != nil {
+		return o, err
+	}
+	if o.Paused, err = s.checkpoints.Page(ctx, checkpoints.Filter{State: checkpoints.Paused}, at); err != nil {
+		return o, err
+	}
+	if o.Running, err = s.Runs(ctx, Filter{Open: true}, at); err != nil {
+		return o, err
+	}
+	if o.Failed, err = s.Runs(ctx, Filter{Failed: true, Since: since}, at); err != nil {
+		return o, err
+	}
+	now := time.Now()
+	week := 7 * 24 * time.Hour
+	if o.Week, err = s.total(ctx, now.Add(-week), now); err == nil {
+		o.LastWeek, err = s.total(ctx, now.Add(-2*week), now.Add(-week))
+	}
+	return o, err
+}
+
+// Needs lists what waits for a person, as selvedge.Store.NeedsMe does.
+func (s *Store) Needs(ctx context.Context, f selvedge.Filter, at db.At) (db.Page[selvedge.Step], error) {
+	return s.front.NeedsMe(ctx, f, at)
+}
+
+// Answer settles what waits, as selvedge.Store.Answer does.
+func (s *Store) Answer(ctx context.Context, run selvedge.Ref, key string, a selvedge.Answer) error {
+	return s.front.Answer(ctx, run, key, a)
+}
+
+// scopeIn returns the number of the scope; false: nothing was written to it.
+func (s *Store) scopeIn(rx *db.Rx) (int64, bool, error) { return rx.Store().Scope(s.scope) }
+
+func invalid(hint, format string, args ...any) error { return txn.Invalid(hint, format, args...) }
