@@ -101,6 +101,8 @@ type Schema struct {
 	MinReader int64 // lowest schema version of a program that may read it
 	MinWriter int64 // lowest schema version of a program that may write it; math.MaxInt64 if Moved
 	Moved     bool  // its rows were moved, or a move is in progress: it can't be written
+	// MovedTo is the path or the address of the other database, without secrets; "" if not Moved.
+	MovedTo string
 }
 
 // Schema reads the schema version of the file.
@@ -109,8 +111,17 @@ func (d *DB) Schema(ctx context.Context) (Schema, error) {
 		return Schema{}, err
 	}
 	have, err := d.store.Engine.Versions(ctx)
-	return Schema{have.Schema, have.MinReader, have.MinWriter, have.Shut()}, wrap("read the schema version", err)
+	s := Schema{have.Schema, have.MinReader, have.MinWriter, have.Shut(), ""}
+	if err == nil && s.Moved {
+		err = d.Read(ctx, "read the last move", func(rx *Rx) error {
+			_, err := rx.Find(&s.MovedTo, sqlMovedTo)
+			return err
+		})
+	}
+	return s, wrap("read the schema version", err)
 }
+
+const sqlMovedTo = `SELECT place FROM moves ORDER BY id DESC LIMIT 1`
 
 // Stats reads the sizes and counts the rows of every table.
 func (d *DB) Stats(ctx context.Context) (Stats, error) {

@@ -322,7 +322,13 @@ func (x *examiner) versions() error {
 	}
 	x.fine("engine", "%s", s.Engine)
 	const differ = "its schema is %d, this program's is %d"
+	schema, err := x.d.Schema(x.ctx)
+	if err != nil {
+		return err
+	}
 	switch program := maintenance.SchemaVersion(); {
+	case schema.Moved:
+		x.find("versions", stateNote, "use the database that it was moved to", "it is at %s now", schema.MovedTo)
 	case s.Schema < program:
 		x.find("versions", stateTodo, "bring it to this program's schema with: migrate up", differ, s.Schema,
 			program)

@@ -60,6 +60,12 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 			defer a.watchWaits(ctx, d)()
 		}
 	}
+	if o.ReadOnly {
+		s, err := d.Schema(ctx)
+		if err == nil && s.Moved {
+			a.note("note: it is at %s now; this is what it held before", s.MovedTo)
+		}
+	}
 	return fn(d)
 }
 

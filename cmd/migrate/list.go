@@ -107,7 +107,8 @@ func wordFlag[S ~string](a *app, c *cobra.Command, to *string, name, usage strin
 
 // sinceFlag adds --since; what is the beginning of its help.
 func (a *app) sinceFlag(c *cobra.Command, to *time.Time, what string) {
-	value := c.Flags().String("since", "", what+" at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	value := c.Flags().String("since", "", what+
+		" at this `TIME` or later: 24h, 7d, 1w, yesterday, 2026-05-04 or 2026-05-04T13:30:00Z")
 	a.checkFlags(c, func() (err error) {
 		*to, err = parseSince(*value, time.Now())
 		return err
@@ -255,15 +256,27 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
 	}
+	today := now.UTC().Truncate(24 * time.Hour)
+	switch text {
+	case "today":
+		return today, nil
+	case "yesterday":
+		return today.AddDate(0, 0, -1), nil
+	}
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return t, nil
+	}
 	ago, err := time.ParseDuration(text)
-	if days, isDays := strings.CutSuffix(text, "d"); isDays {
-		var n float64
-		n, err = strconv.ParseFloat(days, 64)
-		ago = time.Duration(n * 24 * float64(time.Hour))
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if number, ok := strings.CutSuffix(text, unit); ok {
+			var n float64
+			n, err = strconv.ParseFloat(number, 64)
+			ago = time.Duration(n * float64(length))
+		}
 	}
 	if err != nil || ago < 0 {
-		return time.Time{}, usage("--since %s: write how long ago, as 24h or 7d, or a time, as "+
-			"2026-05-04T13:30:00Z", text)
+		return time.Time{}, usage("--since %s: write how long ago, as 24h, 7d or 1w, a day in UTC, as "+
+			"2026-05-04, today or yesterday, or a time, as 2026-05-04T13:30:00Z", text)
 	}
 	return now.Add(-ago), nil
 }

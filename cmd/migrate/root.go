@@ -85,12 +85,18 @@ differs there.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("version") {
+				return a.version(c.Context())
+			}
+			return c.Help()
+		},
 		PersistentPreRunE: func(c *cobra.Command, args []string) error {
 			a.running, a.given = c, args
 			return a.settle(c)
 		},
 	}
+	root.Flags().Bool("version", false, "show the versions, as the command version does")
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
 	flags.StringVar(&a.path, "db", defaultPath,
@@ -166,7 +172,11 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	}
 	hint := helpHint(c)
 	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+	near := c.SuggestionsFor(args[0])
+	longer := func(name string) bool { return strings.HasPrefix(name, args[0]) }
+	near = append(slices.DeleteFunc(slices.Clone(near), func(name string) bool { return !longer(name) }),
+		slices.DeleteFunc(near, longer)...)
+	if len(near) > 0 {
 		hint = "did you mean: " + c.CommandPath() + " " + strings.Join(near, "\nor: "+c.CommandPath()+" ")
 	}
 	return fail(kindUsage, hint, "%s has no command %q", c.CommandPath(), args[0])

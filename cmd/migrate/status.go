@@ -14,7 +14,9 @@ type statusAnswer struct {
 	Path string `json:"path"` // the file, absolute
 	// current, older (up would migrate it), newer (than this program, which can read it) or moved
 	// (elsewhere, or under way there: nobody may write it)
-	State         string `json:"state"`
+	State string `json:"state"`
+	// where it was moved to, or is being moved; left out if it was not
+	MovedTo       string `json:"moved_to,omitempty"`
 	Schema        int64  `json:"schema"`         // schema version of the file
 	ProgramSchema int64  `json:"program_schema"` // schema version of this program
 	// lowest schema version of a program that may read the file
@@ -50,7 +52,7 @@ func (a *app) status(ctx context.Context, d *db.DB, _ []string) error {
 	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
 	switch {
 	case s.Moved:
-		answer.State, writers = "moved", "by nobody: who tries is told where it is now"
+		answer.State, answer.MovedTo, writers = "moved", s.MovedTo, "by nobody: it is at "+s.MovedTo+" now"
 	case answer.Schema < answer.ProgramSchema:
 		answer.State = "older"
 	case answer.Schema > answer.ProgramSchema:

@@ -102,6 +102,9 @@ func (a *app) retyped(word, other string) string {
 // flagHint returns the hint for a flag that can't be parsed.
 func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 	help := "see: " + c.CommandPath() + " --help"
+	if err != nil && err.GetSpecifiedName() == "yes" && c.Flags().Lookup("apply") != nil {
+		return "leave --yes out: --apply is a yes"
+	}
 	if err == nil || err.GetSpecifiedShortnames() != "" {
 		return help
 	}

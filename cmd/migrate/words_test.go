@@ -18,6 +18,10 @@ func TestSinceIsATimeOrHowLongAgo(t *testing.T) {
 		"24h":                       now.Add(-24 * time.Hour),
 		"7d":                        now.AddDate(0, 0, -7),
 		"1.5d":                      now.Add(-36 * time.Hour),
+		"1w":                        now.AddDate(0, 0, -7),
+		"today":                     time.Date(2026, 5, 8, 0, 0, 0, 0, time.UTC),
+		"yesterday":                 time.Date(2026, 5, 7, 0, 0, 0, 0, time.UTC),
+		"2026-05-04":                time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC),
 		"90m":                       now.Add(-90 * time.Minute),
 		"2026-05-04T13:30:00.5Z":    time.Date(2026, 5, 4, 13, 30, 0, 5e8, time.UTC),
 		"2026-05-04T13:30:00+02:00": time.Date(2026, 5, 4, 11, 30, 0, 0, time.UTC),
@@ -26,7 +30,7 @@ func TestSinceIsATimeOrHowLongAgo(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"d", "1", "-1h", "-1d", "NaNd", "1e300d", "yesterday", "2026-05-04", "1h30"} {
+	for _, text := range []string{"d", "1", "-1h", "-1d", "NaNd", "1e300d", "w", "2026-02-30", "1h30"} {
 		if got, err := parseSince(text, now); classify(err) != kindUsage {
 			t.Errorf("%q: %v, %v; want an error of usage", text, got, err)
 		}
