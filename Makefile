@@ -163,6 +163,7 @@ lint: ## check the format, vet, and run the linters of .golangci.yml on every mo
 	$(TOOL) golangci-lint run --allow-parallel-runners
 	cd bench && $(TOOL) golangci-lint run --allow-parallel-runners
 	cd adapters/adk && $(TOOL) golangci-lint run --allow-parallel-runners
+	cd test/browser && $(TOOL) golangci-lint run --allow-parallel-runners
 	@tools/need gcc
 	cd bench/csqlite && CGO_ENABLED=1 $(TOOL) golangci-lint run --allow-parallel-runners
 
@@ -188,6 +189,10 @@ bench: ## measure against the original stores, C SQLite and work by hand on Post
 .PHONY: adapters
 adapters: ## test the adapters for agent frameworks by the frameworks' own suites, on files and on a PostgreSQL server
 	tools/postgres run env -C adapters/adk go test -tags postgres -timeout 10m $(TESTFLAGS) ./...
+
+.PHONY: browser
+browser: ## test the pages of migrate serve in Chromium (SCREENSHOTS=folder keeps pictures, RUNS=100000 makes so many runs)
+	cd test/browser && go test -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: clean
 clean: ## remove what the targets above made

@@ -2,7 +2,6 @@ package query_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"selvedge"
 	"selvedge/db"
 	"selvedge/query"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
+	"selvedge/test/night"
 )
 
 var ctx = context.Background()
@@ -27,59 +26,15 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// night is a database with a run that succeeded, one that failed, one that waits for a person, one
-// that is being worked on, and one that stalled. It returns the time before them.
-func night(t testing.TB) (*db.DB, *query.Store, time.Time) {
+// opened is a database with the runs of a few agents. It returns the time before them.
+func opened(t testing.TB) (*db.DB, *query.Store, time.Time) {
 	t.Helper()
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	before := time.Now().Add(-time.Second)
-	s := selvedge.On(d, selvedge.Options{Agent: "deployer"})
-	done, err := s.Take(ctx, "nightly-done", selvedge.Start{Intent: "deploy the build"})
+	held, err := night.Few(ctx, d)
 	ok(t, err)
-	for n := range 2 {
-		reply, err := done.Reply(fmt.Sprint("reply-", n), model)
-		ok(t, err)
-		ok(t, done.Say(reply.Text))
-		_, err = done.DoTurn(fmt.Sprint("post-", n), selvedge.Effect{Tool: "http", Args: json.RawMessage(`{"n":1}`)},
-			selvedge.Turn{Reply: reply}, func(context.Context, string) (json.RawMessage, error) {
-				return json.RawMessage(`"ok"`), nil
-			})
-		ok(t, err)
-	}
-	child, err := done.Child("tester", "nightly-child", selvedge.Start{Intent: "test the build"})
-	ok(t, err)
-	_, err = child.Reply("reply", model)
-	ok(t, err)
-	ok(t, child.End(selvedge.FailedWith("two tests are red")))
-	ok(t, done.End(selvedge.Succeeded("deployed")))
-
-	waits, err := s.Take(ctx, "nightly-waits", selvedge.Start{Intent: "deploy to the shop"})
-	ok(t, err)
-	if _, err := waits.Ask("gate", selvedge.Question{Prompt: "Deploy on a Friday?"}); !errors.Is(err, selvedge.ErrWaiting) {
-		t.Fatal(err)
-	}
-	works, err := s.Take(ctx, "nightly-works", selvedge.Start{Intent: "tidy up"})
-	ok(t, err)
-	t.Cleanup(func() { _ = works.Leave() })
-	old := runs.NewStore(d, runs.Options{})
-	ok(t, old.WriteStarted(ctx, runs.Started{
-		RunID: "nightly-stalls", AgentID: "old", Intent: "scan", StartedAt: time.Now().Add(-time.Hour),
-	}))
-	// As after an hour without a word.
-	ok(t, d.Write(ctx, "age", func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE run_records SET recorded_at = recorded_at - 3600000000000, checksum = NULL
-			WHERE id > (SELECT key << 24 FROM runs WHERE run_id = 'nightly-stalls')
-			AND id < (SELECT (key + 1) << 24 FROM runs WHERE run_id = 'nightly-stalls')`)
-		return err
-	}))
+	t.Cleanup(func() { _ = held.Leave() })
 	return d, query.On(d, ""), before
-}
-
-func model(context.Context) (selvedge.Reply, error) {
-	return selvedge.Reply{Text: "I post it. ", Tool: "http", Usage: selvedge.Usage{
-		Provider: new("acme"), ResponseModel: new("large"), InputTokens: new(uint64(100)),
-		OutputTokens: new(uint64(10)), CostUSD: new(0.25),
-	}}, nil
 }
 
 func ids(list []query.Run) (ids []string) {
@@ -90,13 +45,15 @@ func ids(list []query.Run) (ids []string) {
 }
 
 func TestOverview_SaysWhatTheNightBrought(t *testing.T) {
-	_, q, before := night(t)
+	_, q, before := opened(t)
 	o, err := q.Overview(ctx, before)
 	ok(t, err)
-	if len(o.Needs.Items) != 1 || o.Needs.Items[0].Prompt != "Deploy on a Friday?" {
+	if len(o.Needs.Items) != 2 || o.Needs.Items[1].Prompt != "Deploy on a Friday?" {
 		t.Errorf("needs %+v", o.Needs.Items)
 	}
-	if got := ids(o.Running.Items); !slices.Equal(got, []string{"nightly-works", "nightly-waits", "nightly-stalls"}) {
+	if got := ids(o.Running.Items); !slices.Equal(got, []string{
+		"nightly-works", "nightly-unknown", "nightly-waits", "nightly-stalls",
+	}) {
 		t.Errorf("running %q", got)
 	}
 	for _, r := range o.Running.Items {
@@ -107,13 +64,14 @@ func TestOverview_SaysWhatTheNightBrought(t *testing.T) {
 	if len(o.Failed.Items) != 1 || o.Failed.Items[0].Why != "two tests are red" {
 		t.Errorf("failed %+v", o.Failed.Items)
 	}
-	if o.Week.CostUSD == nil || *o.Week.CostUSD != 0.75 || *o.Week.InputTokens != 300 || o.LastWeek.CostUSD != nil {
+	if o.Week.CostUSD == nil || *o.Week.CostUSD != 0.75 || *o.Week.InputTokens != 300 ||
+		o.LastWeek.CostUSD != nil {
 		t.Errorf("cost %+v %+v", o.Week, o.LastWeek)
 	}
 }
 
 func TestRuns_FiltersAddUp(t *testing.T) {
-	_, q, before := night(t)
+	_, q, before := opened(t)
 	for _, c := range []struct {
 		filter query.Filter
 		want   []string
@@ -124,7 +82,7 @@ func TestRuns_FiltersAddUp(t *testing.T) {
 		{query.Filter{CostUSD: 0.3}, []string{"nightly-done"}},
 		{query.Filter{Failed: true, Since: before, Agent: new("deployer")}, nil},
 		{query.Filter{Failed: true, Since: time.Now().Add(time.Hour)}, nil},
-		{query.Filter{Open: true, Since: before}, []string{"nightly-works", "nightly-waits"}},
+		{query.Filter{Open: true, Since: before}, []string{"nightly-works", "nightly-unknown", "nightly-waits"}},
 		{query.Filter{Outcomes: []runs.OutcomeStatus{runs.OutcomeFailure}}, []string{"nightly-child"}},
 	} {
 		page, err := q.Runs(ctx, c.filter, db.At{})
@@ -140,7 +98,7 @@ func TestRuns_FiltersAddUp(t *testing.T) {
 }
 
 func TestRuns_PagesHaveEachRunOnce(t *testing.T) {
-	_, q, _ := night(t)
+	_, q, _ := opened(t)
 	for _, filter := range []query.Filter{{}, {Words: "nightly"}, {Words: "deploy"}, {Failed: true}} {
 		whole, err := q.Runs(ctx, filter, db.At{})
 		ok(t, err)
@@ -163,7 +121,7 @@ func TestRuns_PagesHaveEachRunOnce(t *testing.T) {
 }
 
 func TestTimeline_HasRecordsAndTheirSteps(t *testing.T) {
-	_, q, _ := night(t)
+	_, q, _ := opened(t)
 	run := runs.RunRef{AgentID: "deployer", RunID: "nightly-done"}
 	var got []string
 	for at := (db.At{Limit: 1}); ; {
@@ -199,7 +157,7 @@ func TestTimeline_HasRecordsAndTheirSteps(t *testing.T) {
 }
 
 func TestFollow_GoesOnBehindTheTimeline(t *testing.T) {
-	d, q, _ := night(t)
+	d, q, _ := opened(t)
 	run := runs.RunRef{AgentID: "old", RunID: "nightly-stalls"}
 	page, err := q.Timeline(ctx, run, db.At{})
 	ok(t, err)
@@ -222,7 +180,7 @@ func TestFollow_GoesOnBehindTheTimeline(t *testing.T) {
 }
 
 func TestLive_JoinsPiecesOfOneText(t *testing.T) {
-	d, q, _ := night(t)
+	d, q, _ := opened(t)
 	l := live.NewStore(d, live.Options{})
 	_, err := l.CreateRunWithID(ctx, "words", "session", "say it")
 	ok(t, err)
@@ -246,10 +204,11 @@ func TestLive_JoinsPiecesOfOneText(t *testing.T) {
 }
 
 func TestUsed_AddsUpByDayAgentAndModel(t *testing.T) {
-	_, q, before := night(t)
+	_, q, before := opened(t)
 	list, err := q.Used(ctx, before, time.Time{})
 	ok(t, err)
-	if len(list) != 2 || list[0].Agent != "deployer" || list[0].Model != "large" || *list[0].Usage.CostUSD != 0.5 ||
+	if len(list) != 2 || list[0].Agent != "deployer" || list[0].Model != "large" ||
+		*list[0].Usage.CostUSD != 0.5 ||
 		list[1].Agent != "tester" || *list[1].Usage.OutputTokens != 10 {
 		t.Errorf("%+v", list)
 	}
@@ -261,7 +220,7 @@ func TestUsed_AddsUpByDayAgentAndModel(t *testing.T) {
 }
 
 func TestRun_HasParentsChildrenAndCost(t *testing.T) {
-	_, q, _ := night(t)
+	_, q, _ := opened(t)
 	parent := runs.RunRef{AgentID: "deployer", RunID: "nightly-done"}
 	d, err := q.Run(ctx, parent)
 	ok(t, err)
@@ -277,7 +236,7 @@ func TestRun_HasParentsChildrenAndCost(t *testing.T) {
 }
 
 func TestShortID_IsUniqueInTheScope(t *testing.T) {
-	d, q, _ := night(t)
+	d, q, _ := opened(t)
 	s := runs.NewStore(d, runs.Options{})
 	for _, id := range []string{"nightly-done-2", "x", "0f8fad5b-d9cb-469f-a165-70867728950e", "日本語の長い名前です"} {
 		ok(t, s.WriteStarted(ctx, runs.Started{RunID: id, AgentID: "old", Intent: id}))

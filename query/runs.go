@@ -24,7 +24,7 @@ type Run struct {
 	Why       string             `json:"why"`        // in the words of its end; empty: it says nothing
 	StartedAt time.Time          `json:"started_at"` // RFC 3339
 	EndedAt   *time.Time         `json:"ended_at"`   // null while the run is open
-	LastAt    time.Time          `json:"last_at"`    // when its last record was written; imported: its start or end
+	LastAt    time.Time          `json:"last_at"`    // of its last record; imported: its start or end
 	Turns     int                `json:"turns"`      // in the trace
 	// open, waits for nobody, and nothing was written for 15 minutes
 	Stalled bool `json:"stalled"`
@@ -55,10 +55,10 @@ type Filter struct {
 }
 
 // examined is how many runs a page looks at, at most, for those that pass its filter.
-const examined = 2000
+const examined = 500
 
 // Runs returns a page of the runs that pass the filter, newest first. Indexes serve Agent, Open,
-// Failed and the times. The other fields are checked run by run, of 2,000 runs at most: a page may
+// Failed and the times. The other fields are checked run by run, of 500 runs at most: a page may
 // have fewer items than its limit, or none, and yet a Next.
 func (s *Store) Runs(ctx context.Context, f Filter, at db.At) (page db.Page[Run], err error) {
 	if f.Failed && (f.Open || len(f.Statuses)+len(f.Outcomes) > 0) {
@@ -113,7 +113,8 @@ func (s *Store) described(rx *db.Rx, f Filter, list []runs.RunSummary) (found []
 	}
 	words := strings.ToLower(f.Words)
 	for _, r := range list {
-		if f.Agent != nil && r.Ref.AgentID != *f.Agent || f.Failed && !f.Until.IsZero() && !r.EndedAt.Before(f.Until) {
+		if f.Agent != nil && r.Ref.AgentID != *f.Agent || f.Failed && !f.Until.IsZero() &&
+			!r.EndedAt.Before(f.Until) {
 			continue
 		}
 		if words != "" && !strings.Contains(strings.ToLower(r.Ref.RunID+"\n"+r.Intent+"\n"+r.Summary), words) {

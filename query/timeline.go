@@ -152,3 +152,12 @@ func (s *Store) Follow(ctx context.Context, ref runs.RunRef, cursor string) iter
 		}
 	}
 }
+
+// Before returns the cursor before the last lines of a run, at most that many; "" if that is the beginning.
+func (s *Store) Before(ctx context.Context, ref runs.RunRef, lines int64) (string, error) {
+	summary, err := s.runs.Get(ctx, ref)
+	if err != nil || int64(summary.TurnCount) <= lines {
+		return "", err
+	}
+	return s.runs.CursorBefore(ctx, ref, lines)
+}

@@ -110,3 +110,21 @@ func (s *Store) Days(ctx context.Context, since time.Time) (list []Day, err erro
 	})
 	return list, err
 }
+
+// Spent are the counts of a usage as JSON. What nobody counted is null.
+type Spent struct {
+	Input      *uint64  `json:"input_tokens"`             // tokens read, those from a cache included
+	CacheRead  *uint64  `json:"cache_read_input_tokens"`  // of these, read from a cache
+	CacheWrite *uint64  `json:"cache_write_input_tokens"` // of these, written to a cache
+	Output     *uint64  `json:"output_tokens"`            // tokens answered
+	Reasoning  *uint64  `json:"reasoning_output_tokens"`  // of these, for reasoning
+	CostUSD    *float64 `json:"cost_usd"`                 // US dollars
+}
+
+// SpentOf returns the counts of a usage.
+func SpentOf(u db.Usage) Spent {
+	return Spent{
+		u.InputTokens, u.CacheReadInputTokens, u.CacheWriteInputTokens, u.OutputTokens, u.ReasoningOutputTokens,
+		u.CostUSD,
+	}
+}

@@ -141,11 +141,17 @@ func (f Filter) where() (conditions, error) {
 		c.add(" AND agent_id = ?", *f.Agent)
 	}
 	var err error
-	if slices.Equal(f.Statuses, []RunStatus{StatusInProgress}) {
-		// Spelled out, so that the planner can use the index of open runs.
-		c.add(" AND status = 'in_progress' AND NOT " + waits)
-	} else {
+	closed := func(s RunStatus) bool { return s != StatusInProgress && s != StatusWaiting }
+	switch {
+	case len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, closed):
 		err = addWords(&c, "status", shownStatus, f.Statuses, statuses)
+	// Spelled out, so that the planner can use the index of open runs.
+	case !slices.Contains(f.Statuses, StatusWaiting):
+		c.add(" AND status = 'in_progress' AND NOT " + waits)
+	case !slices.Contains(f.Statuses, StatusInProgress):
+		c.add(" AND status = 'in_progress' AND " + waits)
+	default:
+		c.add(" AND status = 'in_progress'")
 	}
 	if err == nil {
 		err = addWords(&c, "outcome", "outcome", f.Outcomes, outcomeWords)

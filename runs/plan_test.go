@@ -49,6 +49,18 @@ func TestPlans(t *testing.T) {
 			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" +
 				strings.Replace(wait, "1", "3", 1) + shown,
 		},
+		{
+			"open runs, those that wait too", page(Filter{Statuses: []RunStatus{
+				StatusInProgress,
+				StatusWaiting,
+			}}, false),
+			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + shown,
+		},
+		{
+			"runs that wait", page(Filter{Statuses: []RunStatus{StatusWaiting}}, false),
+			"SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" +
+				strings.Replace(wait, "1", "3", 1) + shown,
+		},
 		{"one run", sqlFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? " +
 			"AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? " +

@@ -18,14 +18,7 @@ import (
 var _ = register("Look:", 19, (*app).costCommand)
 
 // used are the counts of a cost --json. What nobody counted is null.
-type used struct {
-	Input      *uint64  `json:"input_tokens"`             // tokens read, those from a cache included
-	CacheRead  *uint64  `json:"cache_read_input_tokens"`  // of these, read from a cache
-	CacheWrite *uint64  `json:"cache_write_input_tokens"` // of these, written to a cache
-	Output     *uint64  `json:"output_tokens"`            // tokens answered
-	Reasoning  *uint64  `json:"reasoning_output_tokens"`  // of these, for reasoning
-	CostUSD    *float64 `json:"cost_usd"`                 // US dollars
-}
+type used struct{ query.Spent }
 
 // costOfModel is what a model cost.
 type costOfModel struct {
@@ -52,12 +45,7 @@ type costAnswer struct {
 	Days    []costOfDay   `json:"days,omitempty"`     // without RUN: the latest day first
 }
 
-func usedOf(u db.Usage) used {
-	return used{
-		u.InputTokens, u.CacheReadInputTokens, u.CacheWriteInputTokens, u.OutputTokens, u.ReasoningOutputTokens,
-		u.CostUSD,
-	}
-}
+func usedOf(u db.Usage) used { return used{query.SpentOf(u)} }
 
 func (u used) cells() []string {
 	return []string{countWords(u.Input), countWords(u.CacheRead), countWords(u.Output), dollarWords(u.CostUSD)}

@@ -259,7 +259,10 @@ func TestTheDemoWorksAndWorksAgain(t *testing.T) {
 }
 
 func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
-	for _, name := range []string{"README.md", "CHANGELOG.md", "docs/CLI.md", "docs/queries.md"} {
+	for _, name := range []string{
+		"README.md", "CHANGELOG.md", "docs/CLI.md", "docs/queries.md",
+		"docs/looking.md",
+	} {
 		text, _ := page(t, name)
 		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(text, -1) {
 			if strings.Contains(link[1], "://") {
@@ -312,6 +315,38 @@ func TestSurvivePage_ShowsTheProgramAndItsCommands(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Its Go is that of an example, and its commands work on a file in which runs wait.
+func TestLookingPage_ShowsAnExampleAndCommands(t *testing.T) {
+	_, blocks := page(t, "docs/looking.md")
+	example, err := os.ReadFile(filepath.Join("..", "..", "query", "example_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range only(blocks, "go") {
+		if !strings.Contains(string(example), indented(b.text)) {
+			t.Errorf("line %d is not in the example:\n%s", b.line, b.text)
+		}
+	}
+	dir := inTerms(t, "small")
+	t.Setenv("SELVEDGE_DB", waitingRuns(t))
+	for _, b := range only(blocks, "sh") {
+		for line := range strings.Lines(b.text) {
+			if out, err := sh(dir, line); err != nil {
+				t.Errorf("%s%v\n%s", line, err, out)
+			}
+		}
+	}
+}
+
+// indented is the text of a block as it is in the body of a function.
+func indented(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString("\t" + line)
+	}
+	return out.String()
 }
 
 // waitingRuns returns a file in which one run waits for an answer, and one for a decision about an effect.

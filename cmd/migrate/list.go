@@ -15,6 +15,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/query"
 )
 
 // pageFlags are the flags of every list.
@@ -250,35 +251,11 @@ func (a *app) nextPage(f pageFlags) string {
 // parseSince parses the value of --since: a time, or how long ago, which may be in days. The empty
 // text is the zero time.
 func parseSince(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+	t, err := query.ParseTime(text, now)
+	if err != nil {
+		return t, usage("--since %s: %s", text, db.Hint(err))
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	today := now.UTC().Truncate(24 * time.Hour)
-	switch text {
-	case "today":
-		return today, nil
-	case "yesterday":
-		return today.AddDate(0, 0, -1), nil
-	}
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return t, nil
-	}
-	ago, err := time.ParseDuration(text)
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if number, ok := strings.CutSuffix(text, unit); ok {
-			var n float64
-			n, err = strconv.ParseFloat(number, 64)
-			ago = time.Duration(n * float64(length))
-		}
-	}
-	if err != nil || ago < 0 {
-		return time.Time{}, usage("--since %s: write how long ago, as 24h, 7d or 1w, a day in UTC, as "+
-			"2026-05-04, today or yesterday, or a time, as 2026-05-04T13:30:00Z", text)
-	}
-	return now.Add(-ago), nil
+	return t, nil
 }
 
 // oneOf checks the value of a flag that takes one of some words.

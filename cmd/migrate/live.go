@@ -47,7 +47,8 @@ var liveStatuses = []live.RunStatus{
 func (a *app) liveListCommand() *cobra.Command {
 	filter := live.Filter{}
 	c := &cobra.Command{
-		Use:   "list [--session ID] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
+		Use: "list [--session ID] [--status WORD] [--since TIME] [--newest] [--limit N] [--after CURSOR] " +
+			"[--all]",
 		Short: "List live runs, oldest first",
 		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must
 pass all of them. --status may be repeated, and means any of the words then.`,
@@ -55,6 +56,7 @@ pass all of them. --status may be repeated, and means any of the words then.`,
 	a.textFlag(c, &filter.Session, "session", "only runs of the session `ID`")
 	wordsFlag(a, c, &filter.Statuses, "status", "only runs in this `STATUS`: ", liveStatuses)
 	a.sinceFlag(c, &filter.Since, "only runs that were created")
+	c.Flags().BoolVar(&filter.Newest, "newest", false, "the newest run first")
 	return list(a, c, listing[live.RunSnapshot]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[live.RunSnapshot], error) {
 			return a.liveStore(d).Page(ctx, filter, at)

@@ -274,7 +274,10 @@ func fieldsOf(t reflect.Type, at string) []documented {
 var fieldComments = sync.OnceValue(func() map[string]string {
 	comments := map[string]string{}
 	names, err := filepath.Glob("*.go")
-	for _, shared := range []string{".", "agents", "checkpoints", "db", "legacy", "maintenance", "query"} {
+	for _, shared := range []string{
+		".", "agents", "checkpoints", "db", "legacy", "maintenance",
+		"query", "web",
+	} {
 		more, _ := filepath.Glob("../../" + shared + "/*.go")
 		names = append(names, more...)
 	}

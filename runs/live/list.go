@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ type Filter struct {
 	Statuses []RunStatus
 	// Since and Until bound the creation: at or after Since, before Until. Zero is no bound.
 	Since, Until time.Time
+	// Newest has a page begin with the newest run. It changes nothing for a follower.
+	Newest bool
 }
 
 const (
@@ -57,8 +60,8 @@ func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 	return run, err
 }
 
-// Page returns a page of the runs that pass the filter, oldest first, as docs/CLI.md promises; runs
-// of the same millisecond are in the order in which they were added. Its cost depends on the page:
+// Page returns a page of the runs that pass the filter, oldest first unless it says Newest; runs of the
+// same millisecond are in the order in which they were added. Its cost depends on the page:
 // indexes serve the filter's session or statuses, and its times.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
 	return stores.Get(ctx, s.db.Read, opList,
@@ -83,7 +86,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	if err != nil {
 		return page, err
 	}
-	after := beginning
+	after := filter.beginning()
 	if at.After != "" {
 		var place [3]int64
 		if err := rx.Store().ReadCursor(listName, at.After, place[:]); err != nil {
@@ -142,6 +145,23 @@ type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
+// beginning is the place before the first run of a list.
+func (f Filter) beginning() listPlace {
+	if f.Newest {
+		return listPlace{math.MaxInt64, math.MaxInt64}
+	}
+	return beginning
+}
+
+// compare compares two runs in the order of a list.
+func (f Filter) compare(a, b *wholeRow) int {
+	order := cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
+	if f.Newest {
+		return -order
+	}
+	return order
+}
+
 // list returns the runs after a place: all of them, as the old calls show them, or with a room those
 // that fit and one more, if there is one. A scope that was never written has the number 0, and no runs.
 func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.Room) (rows []wholeRow,
@@ -151,7 +171,18 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.R
 	if err != nil {
 		return nil, err
 	}
-	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {
+	order, since := inOrder, db.Nanos(filter.Since)
+	switch {
+	case filter.Newest:
+		order = newestFirst
+		for i := range wanted {
+			if filter.Since.IsZero() {
+				break
+			}
+			wanted[i].text += ` AND r.created_at >= ?`
+			wanted[i].args = append(slices.Clip(wanted[i].args), since)
+		}
+	case !filter.Since.IsZero() && after.createdAt < since:
 		after = listPlace{since, -1}
 	}
 	limit, selected := paging.NoLimit, selectWhole
@@ -165,7 +196,7 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.R
 			left = *room
 		}
 		args := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
-		for row, err := range txn.Each(rx.Store(), whole, selected+`WHERE r.scope = ?`+w.text+inOrder, args...) {
+		for row, err := range txn.Each(rx.Store(), whole, selected+`WHERE r.scope = ?`+w.text+order, args...) {
 			if err != nil {
 				return nil, err
 			}
@@ -176,15 +207,17 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *paging.R
 		}
 	}
 	if len(wanted) > 1 {
-		slices.SortFunc(rows, func(a, b wholeRow) int {
-			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
-		})
+		slices.SortFunc(rows, func(a, b wholeRow) int { return filter.compare(&a, &b) })
 		rows = rows[:min(len(rows), limit)]
 	}
 	return rows, nil
 }
 
-const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + paging.BoundLimit
+const (
+	inOrder     = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + paging.BoundLimit
+	newestFirst = ` AND (r.created_at, r.key) < (?, ?) ORDER BY r.created_at DESC, r.key DESC LIMIT ` +
+		paging.BoundLimit
+)
 
 // conditions is a part of a statement, with its arguments.
 type conditions struct {

@@ -38,6 +38,11 @@ func TestEveryListFindsItsRunsByAnIndex(t *testing.T) {
 				c.index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("%+v: %s\n%s", c.filter, w.text, plan)
 			}
+			newest := strings.Replace(c.index, "created_at>?", "created_at<?", 1)
+			if plan := dbtest.Plan(t, d, selectShown+`WHERE r.scope = ?`+w.text+newestFirst); !strings.Contains(plan,
+				newest) || strings.Contains(plan, "TEMP B-TREE") {
+				t.Errorf("the newest of %+v: %s\n%s", c.filter, w.text, plan)
+			}
 		}
 	}
 }

@@ -379,7 +379,7 @@ func TestPagesShowWhatPassesTheFilter(t *testing.T) {
 	}
 	session := "session 1"
 	third := time.UnixMilli(int64(all[3].CreatedAtMs))
-	for _, f := range []live.Filter{
+	filters := []live.Filter{
 		{},
 		{Session: &session},
 		{Statuses: []live.RunStatus{live.Executing}},
@@ -392,7 +392,12 @@ func TestPagesShowWhatPassesTheFilter(t *testing.T) {
 			Since: third, Until: third.Add(2 * time.Millisecond),
 			Statuses: []live.RunStatus{live.Created, live.Completed},
 		},
-	} {
+	}
+	for _, f := range filters {
+		f.Newest = true
+		filters = append(filters, f)
+	}
+	for _, f := range filters {
 		var want, got []string
 		for _, run := range all {
 			created := time.UnixMilli(int64(run.CreatedAtMs))
@@ -401,6 +406,9 @@ func TestPagesShowWhatPassesTheFilter(t *testing.T) {
 				!created.Before(f.Since) && (f.Until.IsZero() || created.Before(f.Until)) {
 				want = append(want, run.ID)
 			}
+		}
+		if f.Newest {
+			slices.Reverse(want)
 		}
 		at := db.At{Limit: 3}
 		for page, err := store.Page(ctx, f, at); ; page, err = store.Page(ctx, f, at) {

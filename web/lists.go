@@ -1,0 +1,237 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"selvedge"
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/txn"
+	"selvedge/legacy"
+	"selvedge/query"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// since is how far the first page looks back for what failed.
+const since = 12 * time.Hour
+
+type overviewBody struct {
+	query.Overview
+	ByAgent bool
+	Answer  bool
+	Secret  string
+}
+
+func (s *server) overview(r *http.Request) (*page, error) {
+	o, err := s.query.Overview(r.Context(), time.Now().Add(-since))
+	if err != nil {
+		return nil, err
+	}
+	body := overviewBody{
+		Overview: o, ByAgent: r.FormValue("by") == "agent", Answer: s.o.Answer,
+		Secret: s.secret,
+	}
+	if body.ByAgent {
+		byAgent := func(a, b query.Run) int {
+			return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.RunID, b.RunID))
+		}
+		slices.SortStableFunc(body.Running.Items, byAgent)
+		slices.SortStableFunc(body.Failed.Items, byAgent)
+		slices.SortStableFunc(body.Needs.Items, func(a, b selvedge.Step) int {
+			return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.RunID, b.RunID), cmp.Compare(a.Key, b.Key))
+		})
+		slices.SortStableFunc(body.Paused.Items, func(a, b checkpoints.Summary) int {
+			return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.RunID, b.RunID))
+		})
+	}
+	return &page{Title: "Tonight", Name: "overview", Here: "./", Stream: "stream", Body: body}, nil
+}
+
+type runsBody struct {
+	db.Page[query.Run]
+	Turn     turning
+	Statuses []runs.RunStatus
+	Outcomes []runs.OutcomeStatus
+	Given    map[string]string // the filter, as it was given
+}
+
+func (s *server) runs(r *http.Request) (*page, error) {
+	f, err := filterOf(r)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.query.Runs(r.Context(), f, at(r))
+	if err != nil {
+		return nil, err
+	}
+	body := runsBody{
+		Page: list, Turn: turn(r, list.Next), Given: map[string]string{},
+		Statuses: []runs.RunStatus{
+			runs.StatusInProgress, runs.StatusWaiting, runs.StatusCompleted, runs.StatusIncomplete,
+			runs.StatusCancelled,
+		},
+		Outcomes: []runs.OutcomeStatus{
+			runs.OutcomeSuccess, runs.OutcomePartialSuccess, runs.OutcomeGiveUp, runs.OutcomeTimeout,
+			runs.OutcomeFailure, runs.OutcomeDone,
+		},
+	}
+	for key := range r.URL.Query() {
+		body.Given[key] = r.FormValue(key)
+	}
+	return &page{Title: "Runs", Name: "runs", Here: "runs", Stream: "stream", Body: body}, nil
+}
+
+// filterOf reads a filter from an address.
+func filterOf(r *http.Request) (f query.Filter, err error) {
+	if agent := r.FormValue("agent"); agent != "" {
+		f.Agent = &agent
+	}
+	if word := r.FormValue("status"); word != "" {
+		f.Statuses = []runs.RunStatus{runs.RunStatus(word)}
+	}
+	if word := r.FormValue("outcome"); word != "" {
+		f.Outcomes = []runs.OutcomeStatus{runs.OutcomeStatus(word)}
+	}
+	f.Words, f.Failed, f.Stalled = r.FormValue("words"), r.FormValue("failed") != "",
+		r.FormValue("stalled") != ""
+	f.Open = f.Stalled
+	if text := r.FormValue("cost"); text != "" {
+		if f.CostUSD, err = strconv.ParseFloat(text, 64); err != nil || f.CostUSD < 0 {
+			return f, txn.Invalid("write a number of dollars", "the least cost %.20q", text)
+		}
+	}
+	for name, to := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
+		if *to, err = query.ParseTime(r.FormValue(name), time.Now()); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+type liveBody struct {
+	db.Page[live.RunSnapshot]
+	Turn turning
+}
+
+func (s *server) liveRuns(r *http.Request) (*page, error) {
+	list, err := s.query.LiveRuns(r.Context(), at(r))
+	return &page{Title: "Live runs", Name: "live", Here: "live", Stream: "stream", Body: liveBody{
+		list, turn(r, list.Next),
+	}}, err
+}
+
+// usedDays is for how many days the page of costs adds up, and plots.
+const usedDays = 30
+
+type costBody struct {
+	Used  []query.Used
+	Plots []plot
+	Days  int
+}
+
+func (s *server) cost(r *http.Request) (*page, error) {
+	first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-usedDays)
+	used, err := s.query.Used(r.Context(), first, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	days, err := s.query.Days(r.Context(), first)
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Cost", Name: "cost", Here: "cost", Body: costBody{
+		used, plotsOf(first, usedDays, used, days), usedDays,
+	}}, nil
+}
+
+type agentsBody struct {
+	db.Page[agents.Entry]
+	Turn turning
+	All  bool
+}
+
+func (s *server) registry(r *http.Request) (*page, error) {
+	body := agentsBody{All: r.FormValue("all") != ""}
+	f := agents.Filter{Statuses: []agents.Status{agents.Active}}
+	if body.All {
+		f.Statuses = nil
+	}
+	list, err := s.agents.Page(r.Context(), f, at(r))
+	body.Page, body.Turn = list, turn(r, list.Next)
+	return &page{Title: "Agents", Name: "agents", Here: "agents", Stream: "stream", Body: body}, err
+}
+
+type workersBody struct {
+	db.Page[workers.RuntimeSummary]
+	Turn turning
+}
+
+func (s *server) runtimes(r *http.Request) (*page, error) {
+	list, err := s.workers.Page(r.Context(), workers.RuntimeFilter{}, at(r))
+	return &page{Title: "Workers", Name: "workers", Here: "workers", Stream: "stream", Body: workersBody{
+		list, turn(r, list.Next),
+	}}, err
+}
+
+type quarantineBody struct {
+	db.Page[legacy.Quarantined]
+	Turn turning
+}
+
+func (s *server) quarantine(r *http.Request) (*page, error) {
+	list, err := legacy.Quarantine(r.Context(), s.db, s.o.Scope, at(r))
+	return &page{Title: "Quarantine", Name: "quarantine", Here: "quarantine", Body: quarantineBody{
+		list, turn(r, list.Next),
+	}}, err
+}
+
+type healthBody struct {
+	db.Health
+	db.Schema
+	Path string
+}
+
+func (s *server) health(r *http.Request) (*page, error) {
+	health, err := s.db.Health(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	schema, err := s.db.Schema(r.Context())
+	return &page{Title: "Health", Name: "health", Here: "health", Body: healthBody{
+		health, schema,
+		s.db.Path(),
+	}}, err
+}
+
+// answer settles what waits, and goes back to the page that asked.
+func (s *server) answer(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "The form could not be read.", http.StatusBadRequest)
+		return
+	}
+	if !s.sameOrigin(r) || !same(r.PostFormValue("secret"), s.secret) {
+		http.Error(w, "This form is not from a page of this server, or from before it started.",
+			http.StatusForbidden)
+		return
+	}
+	run := selvedge.Ref{AgentID: r.PostFormValue("agent"), RunID: r.PostFormValue("id")}
+	a := selvedge.Answer{Decision: strings.TrimSpace(r.PostFormValue("decision")), By: r.PostFormValue("by")}
+	if fields := strings.TrimSpace(r.PostFormValue("fields")); fields != "" {
+		a.Fields = []byte(fields)
+	}
+	if err := s.query.Answer(r.Context(), run, r.PostFormValue("key"), a); err != nil {
+		s.write(w, r, nil, err)
+		return
+	}
+	w.Header().Set("Location", link("run", "agent", run.AgentID, "id", run.RunID))
+	w.WriteHeader(http.StatusSeeOther)
+}
