@@ -119,7 +119,7 @@ func prepared(m *testing.M) (code int, err error) {
 	defer stop()
 	tabs, end := chromedp.NewContext(allocated)
 	defer end()
-	browser = tabs
+	browser = tabs //nolint:fatcontext // that of all tabs
 	if err := chromedp.Do(browser, chromedp.Navigate(address.String())); err != nil {
 		return 0, err
 	}
