@@ -83,11 +83,15 @@ func (s *Store) FollowLive(ctx context.Context, id, cursor string) iter.Seq2[Eve
 }
 
 func eventOf(e live.Followed) (event Event) {
-	event = Event{Status: e.Status, Cursor: e.Cursor}
-	if e.What != db.Written {
-		return event
+	if e.What == db.Written {
+		event = Describe(e.Item)
 	}
-	r := e.Item
+	event.Status, event.Cursor = e.Status, e.Cursor
+	return event
+}
+
+// Describe returns what an event says, in words.
+func Describe(r live.RunEventRecord) (event Event) {
 	event.Sequence, event.Type, event.JSON = r.Sequence, r.Event.Type(), r.Event.JSON()
 	event.At = time.UnixMilli(int64(r.TimestampMs)).UTC()
 	event.Until = event.At

@@ -70,6 +70,7 @@ agent that the old program went on with, too, is contested until imports resolve
 	wordsFlag(a, c, &filter.Statuses, "status", "only agents in this `STATUS`: ", agentStatuses)
 	a.sinceFlag(c, &filter.Since, "only agents that started")
 	return list(a, c, listing[agentItem]{
+		noun: &agentNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[agentItem], error) {
 			return a.agentsPage(ctx, d, filter, at)
 		},

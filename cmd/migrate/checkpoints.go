@@ -93,6 +93,7 @@ went on with, too, is contested: it can't be claimed until imports resolve.`,
 	}
 	wordFlag(a, c, &status, "status", "runs in this `STATUS`: ", checkpointStates)
 	return list(a, c, listing[checkpoints.Summary]{
+		noun: &checkpointNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[checkpoints.Summary], error) {
 			return a.checkpointStore(d).Page(ctx, checkpoints.Filter{State: checkpoints.State(status)}, at)
 		},

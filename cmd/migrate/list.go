@@ -141,6 +141,7 @@ func everyItem[T any](ctx context.Context, a *app, d *db.DB, page pageOf[T]) ite
 // A listing is how a store's list is read and shown.
 type listing[T any] struct {
 	page pageOf[T]
+	noun *noun // whose ids the first column has; nil: they are no ids of things
 	grid grid
 	row  func(item T) []string
 }
@@ -198,6 +199,13 @@ func printList[T any](ctx context.Context, a *app, d *db.DB, f pageFlags, l list
 			return err
 		}
 		l.grid.add(l.row(item)...)
+	}
+	if l.noun != nil {
+		find := l.noun.open(a, d).find
+		l.grid.unique = func(prefix string) bool {
+			found, err := find(ctx, prefix, nil, 2)
+			return err != nil || len(found) < 2
+		}
 	}
 	if len(f.columns) > 0 {
 		if err := l.grid.pick(f.columns); err != nil {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
 	"selvedge/maintenance"
+	"selvedge/query"
 	"selvedge/runs/live"
 )
 
@@ -58,6 +60,7 @@ pass all of them. --status may be repeated, and means any of the words then.`,
 	a.sinceFlag(c, &filter.Since, "only runs that were created")
 	c.Flags().BoolVar(&filter.Newest, "newest", false, "the newest run first")
 	return list(a, c, listing[live.RunSnapshot]{
+		noun: &liveNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[live.RunSnapshot], error) {
 			return a.liveStore(d).Page(ctx, filter, at)
 		},
@@ -108,7 +111,7 @@ func (a *app) liveShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printLive(ctx, store, run, used)
+			return a.printLive(ctx, query.On(d, a.scope), run, used)
 		}
 		snapshot, err := run.MarshalJSON()
 		if err != nil {
@@ -120,18 +123,24 @@ func (a *app) liveShowCommand() *cobra.Command {
 	}), liveAnswer{})
 }
 
-func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot, used []string) error {
+func (a *app) printLive(ctx context.Context, q *query.Store, run live.RunSnapshot, used []string) error {
 	facts := []string{
 		"run", run.ID, "session", run.SessionID, "status", string(run.Status), "prompt", run.Prompt,
 		"result", value(run.ResultText), "error", value(run.Error), "created", millis(run.CreatedAtMs),
 		"last event", millis(run.UpdatedAtMs), "events", strconv.FormatUint(run.EventCount, 10),
 	}
-	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
-	for e, err := range store.EachEvent(ctx, run.ID) {
+	g := &grid{header: []string{"sequence", "at", "type", "words"}, right: []int{0}}
+	for at := (db.At{Limit: db.MaxLimit}); ; {
+		page, err := q.Live(ctx, run.ID, at)
 		if err != nil {
 			return err
 		}
-		g.add(eventCells(e)...)
+		for _, e := range page.Items {
+			g.add(eventCells(e)...)
+		}
+		if at.After = page.Next; at.After == "" {
+			break
+		}
 	}
 	a.printSheet(append(facts, used...), g)
 	return a.failed
@@ -168,8 +177,9 @@ replaced.`,
 	) (t tailing[string, live.RunEventRecord], err error) {
 		store := a.liveStore(d)
 		t = tailing[string, live.RunEventRecord]{
-			columns: []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}},
-			row:     eventCells, json: liveItemJSON,
+			columns: []column{{"sequence", 8}, {"at", 20}, {"type", 20}, {"words", 0}},
+			row:     func(r live.RunEventRecord) []string { return eventCells(query.Describe(r)) },
+			json:    liveItemJSON,
 		}
 		if len(args) == 0 {
 			t.follow = func(ctx context.Context, _ string) iter.Seq2[live.Followed, error] {
@@ -194,10 +204,17 @@ replaced.`,
 	return a.answering(c, liveItem{})
 }
 
-func eventCells(e live.RunEventRecord) []string {
+// eventCells describes an event for people: with the words it has, or else as it was recorded.
+func eventCells(e query.Event) []string {
+	words := strings.TrimSpace(e.Tool + " " + e.Text)
+	if words == "" && e.Status == "" {
+		words = string(e.JSON)
+	}
+	if e.Dropped {
+		words = "dropped, for it was tried again: " + words
+	}
 	return []string{
-		strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(),
-		cut(string(e.Event.JSON()), textWidth),
+		strconv.FormatUint(e.Sequence, 10), instant(e.At), e.Type, cut(words, textWidth),
 	}
 }
 

@@ -56,6 +56,7 @@ they happened, the newest first. answer answers the former, effects settle decid
 	}
 	a.textFlag(c, &filter.Agent, "agent", "only runs of the agent `ID`")
 	return list(a, c, listing[selvedge.Step]{
+		noun: &runNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[selvedge.Step], error) {
 			return a.front(d).NeedsMe(ctx, filter, at)
 		},
@@ -153,6 +154,7 @@ or that were cancelled, by the time of their end, the last first.`,
 	}
 	a.sinceFlag(c, &since, "only runs that ended")
 	return list(a, c, listing[runs.RunSummary]{
+		noun: &runNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[runs.RunSummary], error) {
 			return a.front(d).Failed(ctx, since, at)
 		},

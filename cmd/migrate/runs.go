@@ -101,6 +101,7 @@ run must pass all of them. --status and --outcome may be repeated, and mean any 
 	wordsFlag(a, c, &filter.Outcomes, "outcome", "only completed runs with this `OUTCOME`: ", runOutcomes)
 	a.sinceFlag(c, &filter.Since, "only runs that started")
 	return list(a, c, listing[runs.RunSummary]{
+		noun: &runNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[runs.RunSummary], error) {
 			return a.runStore(d).Page(ctx, filter, at)
 		},

@@ -16,6 +16,10 @@ type grid struct {
 	times  []int // columns of instants, as instant writes them: people see how long ago
 	texts  []int // columns of free text, which shrink first; nil: the last column
 	ids    []int // columns of ids, which then shrink to the beginning that no other row has
+	// unique reports whether the ids of the column own begin so for one thing of the database only; nil: nobody
+	// knows, and the rows decide
+	unique func(prefix string) bool
+	own    int
 	least  []int // columns to drop then, in this order; nil: from the last to the second
 	whole  bool  // no column is dropped
 }
@@ -43,6 +47,7 @@ func (g *grid) pick(names []string) error {
 		return at
 	}
 	g.texts, g.right, g.times, g.ids = moved(g.freeText()), moved(g.right), moved(g.times), moved(g.ids)
+	g.own = slices.Index(columns, g.own)
 	g.header, g.whole = cells(g.header), true
 	for i, row := range g.rows {
 		g.rows[i] = cells(row)
@@ -251,8 +256,12 @@ func (l *layout) shrinkIDs(column int) {
 	}
 	l.widths[column] = uniseg.StringWidth(l.names[column])
 	for _, row := range l.cells {
-		if runes := []rune(row[column]); len(runes) > length {
-			row[column] = string(runes[:length])
+		runes, end := []rune(row[column]), length
+		for column == l.own && l.unique != nil && end < len(runes) && !l.unique(string(runes[:end])) {
+			end++
+		}
+		if end < len(runes) {
+			row[column] = string(runes[:end])
 		}
 		l.widths[column] = max(l.widths[column], uniseg.StringWidth(row[column]))
 	}

@@ -162,3 +162,16 @@ func TestGrid_TooWideShowsOneCellPerLine(t *testing.T) {
 		t.Errorf("it is\n%s", got)
 	}
 }
+
+// An id that is shortened still means one thing, also where the others are on another page.
+func TestGrid_ShortIdsAreUniqueInTheFile(t *testing.T) {
+	g := runsGrid()
+	g.unique = func(prefix string) bool { return len(prefix) >= 28 }
+	text, _ := g.draw(80, false, tableNow)
+	if !strings.Contains(text, "\n6f1c9a7e-21d3-4c55-9d10-8a1f  3d ago") {
+		t.Errorf("the id is too short:\n%s", text)
+	}
+	if err := g.pick([]string{"agent", "run"}); err != nil || g.own != 1 {
+		t.Errorf("its column is %d, %v", g.own, err)
+	}
+}

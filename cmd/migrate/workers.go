@@ -100,6 +100,7 @@ add up.`,
 		return oneOf("status", status, workerStatuses)
 	})
 	return list(a, c, listing[workers.WorkerSummary]{
+		noun: &workerNoun,
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (
 			page db.Page[workers.WorkerSummary], err error,
 		) {
