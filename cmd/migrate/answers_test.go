@@ -227,7 +227,7 @@ func contestedFile(t *testing.T) string {
 	t.Helper()
 	dir, path := t.TempDir(), dbtest.Path(t)
 	for _, run := range []string{"r-1", "r-2", "r-3"} {
-		if err := os.WriteFile(filepath.Join(dir, run+".json"), []byte("{}"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, run+".json"), []byte(`{"run_id": "r"}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
