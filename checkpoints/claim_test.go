@@ -225,6 +225,26 @@ func TestRecover_TakesOnlyWhatDeadHeld(t *testing.T) {
 	wantRecovered(t, store, 3) // mine, the imported one, and that of the process that left
 }
 
+// On a server a claim may change between the look at it and the change that was judged by it.
+func TestClaim_ChangedSinceJudgedStays(t *testing.T) {
+	store, d, _ := claimsUnder(t, minute)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	for _, c := range []struct {
+		epoch, until int64
+		took         int
+	}{{0, 0, 3}, {-1, 0, 0}, {0, -1, 0}} {
+		check(t, d.Write(ctx, "judge", func(tx *db.Tx) error {
+			took, err := claim.Outdated(tx, c.epoch, c.until)
+			if len(took) != c.took {
+				t.Errorf("an epoch that differs by %d, an end by %d: %v took effect", c.epoch, c.until, took)
+			}
+			return err
+		}))
+	}
+	check(t, claim.Complete(ctx))
+}
+
 func TestAClaimThatWasMadeSinceRecoveryLookedStays(t *testing.T) {
 	var next *checkpoints.Claim
 	boot := db.BootTime{Boot: "first", Since: time.Hour}

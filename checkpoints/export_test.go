@@ -1,6 +1,8 @@
 package checkpoints
 
 import (
+	"errors"
+
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
 	"selvedge/internal/tree"
@@ -43,3 +45,41 @@ func (s *Store) RecoverOneTx(tx *db.Tx, runID string) (freed bool, err error) {
 		return err
 	})
 }
+
+// Outdated rearms, ends and renews the claim as calls do that read it with an epoch or an end that has
+// changed since by so much. It returns which of them took effect.
+func (c *Claim) Outdated(tx *db.Tx, epoch, until int64) (took []string, err error) {
+	row, err := c.held(&tx.Rx, "outdated", tx.Store().ReadBootTime)
+	if err != nil {
+		return nil, err
+	}
+	*row.Epoch += epoch
+	*row.Until += until
+	other := *c
+	other.epoch = *row.Epoch
+	for name, call := range map[string]func() (bool, error){
+		"renew": func() (bool, error) {
+			err := other.renew(tx, tx.Exec, row.LeaseColumns, row.LeaseColumns)
+			if errors.Is(err, db.ErrLeaseLost) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		"rearm": func() (bool, error) { return row.rearm(tx) },
+		"end":   func() (bool, error) { return row.end(tx, Completed, Decision{}) },
+	} {
+		err = errors.Join(err, tx.Savepoint(func() error {
+			ok, err := call()
+			if ok {
+				took = append(took, name)
+			}
+			return errors.Join(err, errUndo)
+		}))
+	}
+	if errors.Is(err, errUndo) {
+		err = nil
+	}
+	return took, err
+}
+
+var errUndo = errors.New("undo")
