@@ -269,3 +269,43 @@ func TestGCHoldsTheWriterForAMomentOnly(t *testing.T) {
 		t.Errorf("450 runs went in %d transactions", batches)
 	}
 }
+
+// Runs that were planned for removal are pinned and resumed while retention waits to write.
+func TestPrune_SpareSincePlannedStays(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	for _, run := range []string{"old", "pinned"} {
+		ofAgent(t, s, "a", run, start, start)
+	}
+	resumed := runs.RunRef{AgentID: "a", RunID: "resumed"}
+	importTrace(t, d, s, resumed, `{"record":"started","run_id":"resumed","agent_id":"a","intent":"i",`+
+		`"started_at":"2021-01-01T00:00:00Z"}
+{"record":"ended","run_id":"resumed","agent_id":"a","termination":{"kind":"incomplete"},`+
+		`"ended_at":"2021-01-01T00:00:00Z"}
+`)
+	held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	go func() {
+		done <- d.Write(t.Context(), "pin", func(tx *db.Tx) error {
+			close(held)
+			<-release
+			_, err := s.ResumeTx(tx, resumed)
+			return errors.Join(err, s.PinTx(tx, runs.RunRef{AgentID: "a", RunID: "pinned"}))
+		})
+	}()
+	<-held
+	go func() {
+		removed, err := gc(t, d, runs.RetentionConfig{MaxAgeDays: 30})
+		if removed != 1 {
+			err = errors.Join(err, fmt.Errorf("%d were removed", removed))
+		}
+		done <- err
+	}()
+	dbtest.Await(t, "retention waits for its turn", func() bool {
+		h, err := d.Health(t.Context())
+		return err == nil && h.Waiting > 0
+	})
+	close(release)
+	must(t, errors.Join(<-done, <-done))
+	if left := list(t, s, "a"); len(left) != 2 {
+		t.Errorf("left are %s", names(left))
+	}
+}
