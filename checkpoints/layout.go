@@ -52,13 +52,10 @@ func (k kind) Foreign(root tree.Folder) error {
 		if checkpointAt(name).Group == "" {
 			return nil
 		}
-		text, err := root.Read(name, most)
-		var members map[string]json.RawMessage
-		if err == nil && json.Valid(text) && (json.Unmarshal(text, &members) != nil ||
-			members["run_id"] == nil && members["workflow"] == nil && members["paused_stage_id"] == nil) {
-			return nil
+		if text, err := root.Read(name, most); err != nil || !isForeign(text) {
+			return ours
 		}
-		return ours
+		return nil
 	})
 	if errors.Is(err, ours) {
 		return nil
@@ -70,6 +67,13 @@ func (k kind) Foreign(root tree.Folder) error {
 		}
 	}
 	return err
+}
+
+// isForeign reports whether text is JSON without a member of a checkpoint.
+func isForeign(text []byte) bool {
+	var members map[string]json.RawMessage
+	return json.Valid(text) && (json.Unmarshal(text, &members) != nil ||
+		members["run_id"] == nil && members["workflow"] == nil && members["paused_stage_id"] == nil)
 }
 
 // extensions are those of the documents in each state.

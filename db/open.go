@@ -81,8 +81,8 @@ func openError(path string, err error) error {
 	case errors.Is(err, ErrNotADatabase):
 		e.Hint = "choose another path: this file belongs to another program and was left as it is"
 	case errors.Is(err, ErrCorrupt):
-		e.Hint = "stop the programs that use the file, and go back to a backup, or bring what is whole into a new " +
-			"file: maintenance.Salvage, or migrate salvage"
+		e.Hint = "stop the programs that use the file, and go back to a backup, or bring what is whole into a " +
+			"new file: maintenance.Salvage, or migrate salvage"
 	case errors.Is(err, ErrUnsupported):
 		e.Hint = "keep the file on a local disk; Options.AllowNetworkFS overrides this where only one host " +
 			"ever opens it"

@@ -15,24 +15,46 @@ func TestRandomTrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	limits := []runs.RetentionConfig{{MaxPerAgent: 1, MaxAgeDays: 36500}, {MaxPerAgent: 50, MaxAgeDays: 30}}
 	for round := range 12 {
-		dir := randomTree(t, random)
-		root := filepath.Join(dir, "runs")
-		v := &verdictList{byRule: map[string]int{}}
-		x, report := importTree(t, dir)
-		mirror := readTree(t, root, modelRules{ours: true}, treeNow)
-		mirror.holders = x.holders()
-		ours := x.answers(mirror, limits)
-		checkCounts(v, report, mirror)
-		original := readTree(t, root, modelRules{}, treeNow)
-		compareOurs(v, original.answers(limits), mirror.answers(limits), ours, original)
-		checkAgain(t, x)
-		checkExport(t, v, x, &recordedTree{})
-		for _, p := range v.problems {
+		for _, p := range judgeTree(t, randomTree(t, random), limits) {
 			t.Errorf("round %d: %s", round, p)
 		}
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// judgeTree holds a tree's import, export and answers against the models.
+func judgeTree(t *testing.T, dir string, limits []runs.RetentionConfig) (problems []string) {
+	root := filepath.Join(dir, "runs")
+	v := &verdictList{byRule: map[string]int{}}
+	x, report := importTree(t, dir)
+	mirror := readTree(t, root, modelRules{ours: true}, treeNow)
+	mirror.holders = x.holders()
+	ours := x.answers(mirror, limits)
+	checkCounts(v, report, mirror)
+	original := readTree(t, root, modelRules{}, treeNow)
+	compareOurs(v, original.answers(limits), mirror.answers(limits), ours, original)
+	checkAgain(t, x)
+	checkExport(t, v, x, &recordedTree{})
+	return v.problems
+}
+
+// One agent has two folders, one name is shown like another, and one link leads nowhere.
+func TestModels_KnowTwinsAndBrokenLinks(t *testing.T) {
+	dir := t.TempDir()
+	trace := func(run string) string {
+		return startedLine("a:b", run) + endedLine("a:b", run)
+	}
+	folder{
+		"runs/a:b/z.jsonl": trace("z"), "runs/a_b/a.jsonl": trace("a"),
+		"runs/a\xffb/r.jsonl": startedLine("c", "r"), `runs/a\xFFb/r.jsonl`: startedLine("d", "r") + "\xff\n",
+	}.below(t, dir)
+	if err := os.Symlink("nowhere.jsonl", filepath.Join(dir, "runs/a_b/link.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range judgeTree(t, dir, []runs.RetentionConfig{{MaxPerAgent: 1, MaxAgeDays: 36500}}) {
+		t.Error(p)
 	}
 }
 

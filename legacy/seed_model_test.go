@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -354,7 +355,13 @@ func (m *treeModel) gc(maxPerAgent uint64, maxAgeDays int64) (removed []string) 
 		byGroup[m.group(s.file)] = append(byGroup[m.group(s.file)], s)
 	}
 	for _, list := range byGroup {
-		slices.SortStableFunc(list, func(a, b *modelSummary) int { return b.started.Compare(a.started) })
+		slices.SortStableFunc(list, func(a, b *modelSummary) int {
+			order := b.started.Compare(a.started)
+			if m.rules.ours { // an agent may have two folders: its runs of one moment go by their ids
+				order = cmp.Or(order, cmp.Compare(m.holders[a.file.path()].RunID, m.holders[b.file.path()].RunID))
+			}
+			return order
+		})
 		rank := uint64(0)
 		for _, s := range list {
 			if s.status != "completed" && s.status != "incomplete" {

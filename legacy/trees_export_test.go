@@ -83,8 +83,10 @@ func checkExport(t *testing.T, v *verdictList, x *importedTree, recorded *record
 // checkReadable sees that the report says of a file whether the original reads it.
 func checkReadable(t *testing.T, report *Report, path string, want bool) {
 	t.Helper()
-	at := slices.IndexFunc(report.Readable, func(r Readability) bool { return r.File == tree.Shown(path) })
-	if at < 0 || report.Readable[at].Readable != want {
+	// A name that is not UTF-8 may be shown like another one.
+	if !slices.ContainsFunc(report.Readable, func(r Readability) bool {
+		return r.File == tree.Shown(path) && r.Readable == want
+	}) {
 		t.Errorf("%s can be read: %v; the report says %+v", path, want, report.Readable)
 	}
 }
