@@ -17,6 +17,7 @@ import (
 	"selvedge/migrations"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/search"
 )
 
 // A Redaction selects what to erase. Pattern, or one of Run and Agent, must be set.
@@ -108,6 +109,9 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 		if _, err := s.Prune(ctx, db.Policy{}); err != nil {
 			return done, err
 		}
+	}
+	if err := search.Forget(d.Path()); err != nil {
+		return done, err
 	}
 	return done, Scrub(ctx, d)
 }

@@ -64,6 +64,7 @@ type server struct {
 	workers *workers.Runtimes
 	streams chan struct{} // has an item for each open stream
 	secret  string        // of the forms
+	finder  finder
 }
 
 // Handler returns the pages over an open database. They work below any path, and behind a proxy that
@@ -77,7 +78,8 @@ func Handler(d *db.DB, o Options) http.Handler {
 	mux := http.NewServeMux()
 	for name, show := range map[string]func(*http.Request) (*page, error){
 		"{$}": s.overview, "runs": s.runs, "run": s.run, "live": s.liveRuns, "liverun": s.liveRun, "cost": s.cost,
-		"agents": s.registry, "workers": s.runtimes, "quarantine": s.quarantine, "health": s.health,
+		"agents": s.registry, "search": s.find, "workers": s.runtimes, "quarantine": s.quarantine,
+		"health": s.health,
 	} {
 		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -194,6 +196,8 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case errors.Is(err, db.ErrConflict):
 		return http.StatusConflict
+	case errors.Is(err, db.ErrUnsupported):
+		return http.StatusNotImplemented
 	case errors.Is(err, db.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable
 	}

@@ -80,7 +80,8 @@ func templates() *template.Template {
 				}
 				return agents.LivenessFor(e)
 			},
-			"show": render,
+			"show": render, "snippet": snippet,
+			"stores": func() []string { return []string{"runs", "live", "checkpoints", "workers"} },
 		}).ParseFS(files, "*.html"))
 	})
 	return parsed.t
@@ -91,6 +92,7 @@ type menuItem struct{ Name, Title string }
 var menu = []menuItem{
 	{"runs", "Runs"},
 	{"live", "Live runs"},
+	{"search", "Search"},
 	{"cost", "Cost"},
 	{"agents", "Agents"},
 	{"workers", "Workers"},

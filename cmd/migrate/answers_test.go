@@ -432,7 +432,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"completion":   {{"completion", "bash"}},
 		"cost":         costCalls(t),
 		"help":         {{"help", "up"}},
-		"report":       {{"--db", nightFile(t), "report", "nightly-done"}},
+		"search": {
+			{"--db", nightFile(t), "search", "build", "--limit", "1"}, {"--db", nightFile(t), "search", "build"},
+		},
+		"report": {{"--db", nightFile(t), "report", "nightly-done"}},
 		"tonight": {
 			{"--db", waitingRuns(t), "tonight"},
 			{"--db", waiting, "tonight"},

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
 	"selvedge/maintenance"
+	"selvedge/search"
 )
 
 type deleteAnswer struct {
@@ -68,7 +70,9 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, yes bool) err
 	if err := v.remove(ctx, t); err != nil {
 		return err
 	}
-	giveBack := func(ctx context.Context) error { return maintenance.GiveBack(ctx, d) }
+	giveBack := func(ctx context.Context) error {
+		return errors.Join(maintenance.GiveBack(ctx, d), search.UpdateAll(ctx, d))
+	}
 	if err := a.withProgress(ctx, "", giveBack); err != nil {
 		return err
 	}

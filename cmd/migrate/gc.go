@@ -16,6 +16,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/maintenance"
+	"selvedge/search"
 )
 
 type gcAnswer struct {
@@ -188,7 +189,7 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 				answer.add(one, owners[one.Store], o.Policy != nil)
 			}
 			if f.apply {
-				err = errors.Join(err, maintenance.GiveBack(ctx, d))
+				err = errors.Join(err, maintenance.GiveBack(ctx, d), search.UpdateAll(ctx, d))
 			}
 			return err
 		})

@@ -276,7 +276,7 @@ var fieldComments = sync.OnceValue(func() map[string]string {
 	names, err := filepath.Glob("*.go")
 	for _, shared := range []string{
 		".", "agents", "checkpoints", "db", "legacy", "maintenance",
-		"query", "web",
+		"query", "search", "web",
 	} {
 		more, _ := filepath.Glob("../../" + shared + "/*.go")
 		names = append(names, more...)

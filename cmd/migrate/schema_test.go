@@ -64,7 +64,7 @@ func onOldFiles(t *testing.T) map[string]struct {
 		"state list": {nil, false}, "state get": {[]string{"k"}, false}, "state set": {[]string{"k", "1"}, false},
 		"state pin": {[]string{"k"}, false}, "state unpin": {[]string{"k"}, false},
 		"live list": {nil, false}, "live show": {[]string{"a"}, false}, "live tail": {nil, false},
-		"cost": {nil, false}, "tonight": {nil, false}, "serve": {nil, false},
+		"cost": {nil, false}, "tonight": {nil, false}, "serve": {nil, false}, "search": {[]string{"x"}, false},
 		"report": {[]string{"run-1"}, false},
 	}
 }

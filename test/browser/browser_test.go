@@ -155,7 +155,7 @@ var pages = map[string]string{
 	"tonight": "", "by-agent": "?by=agent", "runs": "runs", "failed": "runs?failed=1",
 	"stalled": "runs?stalled=1",
 	"words":   "runs?words=part+11&outcome=failure", "live": "live", "liverun": "liverun?id=live-3",
-	"cost":   "cost",
+	"cost": "cost", "search": "search?words=two+tests",
 	"agents": "agents?all=1", "workers": "workers", "quarantine": "quarantine", "health": "health",
 	"run-done": run("nightly-done"), "run-waits": run("nightly-waits"), "run-unknown": run("nightly-unknown"),
 	"run-works": run("nightly-works"), "missing": run("none"),

@@ -1,0 +1,301 @@
+package search_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/maintenance"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/search"
+	"selvedge/test/dbtest"
+	"selvedge/test/night"
+	"selvedge/workers"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m, nil) }
+
+var ctx = context.Background()
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored is a file with a text in each place that is searched.
+func stored(t testing.TB) *db.DB {
+	t.Helper()
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	s := runs.NewStore(d, runs.Options{})
+	_, err := s.Append(ctx, runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
+		runs.Started{RunID: "r", AgentID: "a", Intent: "Fix the Röhre of the parser"},
+		runs.Turn{
+			Prompt: new("look at the red tests first"), Tool: new("shell"),
+			Parameters: json.RawMessage(`{"command": "go test ./lexer", "n": 9007199254740993}`),
+			Output:     json.RawMessage(`"panic: runtime error in goroutine"`),
+		},
+		runs.Unknown{Kind: "note", Raw: []byte(`{"record":"note","text":"the cache is stale"}`)},
+		runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{
+			Outcome: &runs.AgentOutcome{Status: runs.OutcomeFailure, Summary: "gave up on the grammar"},
+		}},
+	}})
+	ok(t, err)
+	l := live.NewStore(d, live.Options{})
+	_, err = l.CreateRunWithID(ctx, "l", "session", "watch the furnace")
+	ok(t, err)
+	_, _, err = l.RecordEvent(ctx, "l", live.TextDelta("the tem"), live.TextDelta("perature rises"),
+		live.ErrorEvent("sensor lost"))
+	ok(t, err)
+	c := checkpoints.NewStore(d, checkpoints.Options{})
+	ok(t, c.Save(ctx, &checkpoints.PausedWorkflow{
+		RunID: "c", PausedStageID: "gate", Prompt: "Release the balloon?",
+		Workflow: checkpoints.Workflow{ID: "w", Name: "w"},
+	}))
+	w, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "build"})
+	ok(t, err)
+	worker, err := w.CreateWorker(ctx,
+		workers.CreateWorkerRequest{Intent: workers.TaskIntent("paint the fence")})
+	ok(t, err)
+	_, err = w.SendInput(ctx, worker.WorkerRef, workers.UserInput("use the green brush"))
+	ok(t, err)
+	return d
+}
+
+func open(t testing.TB, d *db.DB, o search.Options) *search.Index {
+	t.Helper()
+	x, err := search.Open(ctx, d, o)
+	ok(t, err)
+	t.Cleanup(func() { _ = x.Close() })
+	ok(t, x.Update(ctx))
+	return x
+}
+
+func find(t testing.TB, x *search.Index, q search.Query) (found []string) {
+	t.Helper()
+	page, err := x.Search(ctx, q, db.At{})
+	ok(t, err)
+	for _, h := range page.Items {
+		found = append(found, fmt.Sprint(h.Store, " ", h.Name, " ", h.Place))
+	}
+	return found
+}
+
+func TestSearch_FindsEveryKindOfText(t *testing.T) {
+	x := open(t, stored(t), search.Options{})
+	for words, want := range map[string]string{
+		"rohre": "runs r 1", "PARSER": "runs r 1", `"red tests"`: "runs r 2", `"tests red"`: "", "lex*": "runs r 2",
+		"lex": "", "9007199254740993": "runs r 2", "stale": "runs r 3", "grammar": "runs r 4", "panic": "",
+		"temperature": "live l 0", "furnace": "live l 0", `"sensor lost"`: "live l 0", "balloon": "checkpoints c 0",
+		"brush": "workers worker-00000001 1", "red -look": "", "red -grammar": "runs r 2", "command": "",
+	} {
+		if got := strings.Join(find(t, x, search.Query{Words: words}), ", "); got != want {
+			t.Errorf("%s: %q, want %q", words, got, want)
+		}
+	}
+	for _, q := range []search.Query{
+		{Words: "red", Owner: new("b")},
+		{Words: "red", Store: "live"},
+		{Words: "red", Scope: "other"},
+		{Words: "red", Since: time.Now().Add(time.Hour)},
+		{Words: "red", Until: time.Now().Add(-time.Hour)},
+	} {
+		if got := find(t, x, q); len(got) > 0 {
+			t.Errorf("%+v found %q", q, got)
+		}
+	}
+	page, err := x.Search(ctx, search.Query{Words: "red", Owner: new("a"), Store: "runs"}, db.At{})
+	ok(t, err)
+	want := "look at the " + search.Mark + "red" + search.Unmark + " tests first"
+	if h := page.Items[0]; !strings.HasPrefix(h.Snippet, want) || time.Since(h.At) > time.Minute ||
+		h.Kind != "turn" {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestSearch_OutputOnlyIfAsked(t *testing.T) {
+	x := open(t, stored(t), search.Options{Output: true})
+	if got := find(t, x, search.Query{Words: "panic goroutine"}); !slices.Equal(got, []string{"runs r 2"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestUpdate_FollowsChangesAndRemovals(t *testing.T) {
+	d := stored(t)
+	x := open(t, d, search.Options{})
+	s := runs.NewStore(d, runs.Options{})
+	ok(t, s.AppendTurns(ctx, "a", "r", []runs.Turn{{Prompt: new("an afterthought")}}))
+	_, _, err := live.NewStore(d, live.Options{}).RecordEvent(ctx, "l", live.TextDelta(" and falls"))
+	ok(t, err)
+	ok(t, x.Update(ctx))
+	if got := find(t, x, search.Query{Words: "afterthought"}); !slices.Equal(got, []string{"runs r 5"}) {
+		t.Errorf("what was added: %q", got)
+	}
+	if got := find(t, x, search.Query{Words: "temperature"}); len(got) != 1 {
+		t.Errorf("what was said twice: %q", got)
+	}
+	ok(t, s.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "r"}))
+	ok(t, x.Update(ctx))
+	if got := find(t, x, search.Query{Words: "grammar"}); len(got) > 0 {
+		t.Errorf("what was removed: %q", got)
+	}
+	for _, name := range indexes(t, d.Path()) {
+		text, err := os.ReadFile(name)
+		ok(t, err)
+		for _, word := range []string{"grammar", "afterthought", "Röhre", "rohre"} {
+			if bytes.Contains(text, []byte(word)) {
+				t.Errorf("%s still has %q", name, word)
+			}
+		}
+	}
+}
+
+func indexes(t testing.TB, path string) []string {
+	t.Helper()
+	names, err := filepath.Glob(path + "-search-*")
+	ok(t, err)
+	return names
+}
+
+func TestForget_LeavesNothing(t *testing.T) {
+	d := stored(t)
+	ok(t, open(t, d, search.Options{}).Close())
+	ok(t, open(t, d, search.Options{Output: true}).Close())
+	if len(indexes(t, d.Path())) != 2 {
+		t.Fatalf("%q", indexes(t, d.Path()))
+	}
+	ok(t, search.Forget(d.Path()))
+	if left := indexes(t, d.Path()); len(left) > 0 {
+		t.Errorf("%q", left)
+	}
+	if got := find(t, open(t, d, search.Options{}), search.Query{Words: "furnace"}); len(got) != 1 {
+		t.Errorf("made again, it finds %q", got)
+	}
+}
+
+func TestRedact_LeavesNothingInTheIndex(t *testing.T) {
+	d := stored(t)
+	ok(t, open(t, d, search.Options{}).Close())
+	_, err := maintenance.Redact(ctx, d, maintenance.Redaction{Pattern: regexp.MustCompile("grammar")})
+	ok(t, err)
+	x := open(t, d, search.Options{})
+	if got := find(t, x, search.Query{Words: "grammar"}); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	if got := find(t, x, search.Query{Words: "gave up"}); len(got) != 1 {
+		t.Errorf("what is left of the text: %q", got)
+	}
+}
+
+func TestUpdateAll_TakesWhatWasDeleted(t *testing.T) {
+	d := stored(t)
+	ok(t, search.UpdateAll(ctx, d))
+	if names := indexes(t, d.Path()); len(names) > 0 {
+		t.Fatalf("it made %q", names)
+	}
+	x := open(t, d, search.Options{})
+	ok(t, runs.NewStore(d, runs.Options{}).Delete(ctx, runs.RunRef{AgentID: "a", RunID: "r"}))
+	ok(t, search.UpdateAll(ctx, d))
+	if got := find(t, x, search.Query{Words: "grammar"}); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestOpen_SpoiledIndexIsMadeAgain(t *testing.T) {
+	d := stored(t)
+	ok(t, open(t, d, search.Options{}).Close())
+	ok(t, os.WriteFile(d.Path()+"-search-1", bytes.Repeat([]byte("spoiled"), 10_000), 0o600))
+	if got := find(t, open(t, d, search.Options{}), search.Query{Words: "furnace"}); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestOpen_WithoutAgentsLeavesThemOut(t *testing.T) {
+	d := stored(t)
+	x := open(t, d, search.Options{})
+	ok(t, x.Close())
+	x = open(t, d, search.Options{Without: []string{"a"}})
+	if got := find(t, x, search.Query{Words: "grammar"}); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	if got := find(t, x, search.Query{Words: "furnace"}); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSearch_PagesHaveEachHitOnce(t *testing.T) {
+	d := stored(t)
+	ok(t, night.Many(ctx, d, 40, 2))
+	x := open(t, d, search.Options{})
+	for _, best := range []bool{false, true} {
+		q := search.Query{Words: "shop", Best: best}
+		whole, err := x.Search(ctx, q, db.At{Limit: db.MaxLimit})
+		ok(t, err)
+		var got []search.Hit
+		for at := (db.At{Limit: 7}); ; {
+			page, err := x.Search(ctx, q, at)
+			ok(t, err)
+			got = append(got, page.Items...)
+			if at.After = page.Next; at.After == "" {
+				break
+			}
+		}
+		if len(whole.Items) != 40 || !slices.EqualFunc(got, whole.Items, func(a,
+			b search.Hit,
+		) bool {
+			return a.ID == b.ID
+		}) {
+			t.Errorf("best %v: %d hits, %d on pages", best, len(whole.Items), len(got))
+		}
+	}
+}
+
+// Words that are found are those that LIKE finds.
+func TestSearch_AgreesWithLIKE(t *testing.T) {
+	d := stored(t)
+	ok(t, night.Many(ctx, d, 300, 1))
+	x := open(t, d, search.Options{})
+	for part := range 97 {
+		words := fmt.Sprintf(`"part %d of"`, part)
+		page, err := x.Search(ctx, search.Query{Words: words}, db.At{Limit: db.MaxLimit})
+		ok(t, err)
+		want := 0
+		ok(t, d.Read(ctx, "count", func(rx *db.Rx) error {
+			_, err := rx.Find(&want, `SELECT count(*) FROM runs WHERE intent LIKE ?`,
+				fmt.Sprintf("%%part %d of%%", part))
+			return err
+		}))
+		if len(page.Items) != want {
+			t.Errorf("%s: %d, and LIKE finds %d", words, len(page.Items), want)
+		}
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	x := open(f, stored(f), search.Options{})
+	for _, seed := range []string{
+		`"`, `a"b`, "-x y*", "NEAR(a b)", "a OR b", "col:x", "\x00", "*",
+		"^a", "(", "{a}:b", "a\xff",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, words string) {
+		if _, err := x.Search(ctx, search.Query{Words: words}, db.At{}); err != nil &&
+			!errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%q: %v", words, err)
+		}
+	})
+}
