@@ -41,22 +41,28 @@ type text struct {
 }
 
 var sources = []source{
-	{"runs", `SELECT r.key, s.name AS scope, r.agent_id AS owner, r.run_id AS name,
+	{
+		"runs", `SELECT r.key, s.name AS scope, r.agent_id AS owner, r.run_id AS name,
 	coalesce(r.turn_count + r.others, (SELECT max(t.id) & 16777215 FROM run_records AS t
 		WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24), 0) AS seen
-FROM runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, true, ofRun},
-	{"live", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name, r.event_count AS seen
-FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, false, ofLive},
+FROM runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, true, ofRun,
+	},
+	{
+		"live", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name, r.event_count AS seen
+FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, false, ofLive,
+	},
 	{
 		"checkpoints", `SELECT c.id AS key, s.name AS scope, coalesce(c.agent_id, '') AS owner, c.run_id AS name,
 	c.saved_at AS seen
-FROM checkpoints AS c JOIN scopes AS s ON s.id = c.scope WHERE c.id > ? ORDER BY c.id LIMIT ?`, false,
-		ofCheckpoint,
+FROM checkpoints AS c JOIN scopes AS s ON s.id = c.scope WHERE c.id > ? ORDER BY c.id LIMIT ?`,
+		false, ofCheckpoint,
 	},
-	{"workers", `SELECT w.key, s.name AS scope, r.runtime_id AS owner, w.worker_id AS name,
+	{
+		"workers", `SELECT w.key, s.name AS scope, r.runtime_id AS owner, w.worker_id AS name,
 	w.transcript_len AS seen
 FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime JOIN scopes AS s ON s.id = r.scope
-WHERE w.key > ? ORDER BY w.key LIMIT ?`, true, ofWorker},
+WHERE w.key > ? ORDER BY w.key LIMIT ?`, true, ofWorker,
+	},
 }
 
 const (

@@ -107,9 +107,6 @@ func TestPages_ShowTheNight(t *testing.T) {
 		"/live":                                  {"nightly-done"},
 		"/liverun?id=nightly-done":               {"agent_start"},
 		"/cost":                                  {"deployer", "large", "<rect"},
-		"/search":                                {"All words must be there"},
-		"/search?words=two+red":                  {"<mark>two</mark> tests are <mark>red</mark>", "nightly-child"},
-		"/search?words=Fri*&store=live":          {"<mark>Friday</mark>", "1 shown"},
 		"/agents":                                {"0 shown"},
 		"/workers":                               {"0 shown"},
 		"/quarantine":                            {"0 shown"},
@@ -134,6 +131,27 @@ func TestPages_ShowTheNight(t *testing.T) {
 		if answer, body := c.send(http.MethodGet, path, "", nil); answer.StatusCode != want {
 			t.Errorf("%s: %s: %s", path, answer.Status, body)
 		}
+	}
+}
+
+func TestSearch_MarksWhatWasFound(t *testing.T) {
+	c := serve(t, web.Options{})
+	for path, wants := range map[string][]string{
+		"/search": {"All words must be there"},
+		"/search?words=two+red": {
+			"<mark>two</mark> tests are <mark>red</mark>", "nightly-child",
+		},
+		"/search?words=Fri*&store=live": {"<mark>Friday</mark>", "1 shown"},
+	} {
+		for _, want := range wants {
+			if body := c.get(path); !strings.Contains(body, want) {
+				t.Errorf("%s does not show %q:\n%s", path, want, body)
+			}
+		}
+	}
+	if answer, body := c.send(http.MethodGet, "/search?words=%22", "", nil); answer.StatusCode !=
+		http.StatusBadRequest {
+		t.Errorf("no word: %s: %s", answer.Status, body)
 	}
 }
 
