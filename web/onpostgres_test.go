@@ -9,6 +9,7 @@ import (
 )
 
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
-	dbtest.OnPostgres(t, TestPages_ShowTheNight, TestLists_TurnPagesWithTheirFilter, TestStream_GoesOnAtTheLastCursor,
+	dbtest.OnPostgres(t, TestPages_ShowTheNight, TestLists_TurnPagesWithTheirFilter,
+		TestStream_GoesOnAtTheLastCursor,
 		TestAnswer_TakesOnlyFormsOfItsPages, TestReport_LeavesSecretsOut)
 }
