@@ -40,8 +40,6 @@ type Overview struct {
 	Paused  db.Page[checkpoints.Summary] // paused workflows, which wait for a person as well
 	Running db.Page[Run]                 // open runs, newest first; some are Stalled
 	Failed  db.Page[Run]                 // that ended since the time of the call, the last first
-	// Week and LastWeek are what was used in the last seven days, and in the seven before.
-	Week, LastWeek db.Usage
 }
 
 const overviewItems = 50
@@ -58,15 +56,18 @@ func (s *Store) Overview(ctx context.Context, since time.Time) (o Overview, err 
 	if o.Running, err = s.Runs(ctx, Filter{Open: true}, at); err != nil {
 		return o, err
 	}
-	if o.Failed, err = s.Runs(ctx, Filter{Failed: true, Since: since}, at); err != nil {
-		return o, err
-	}
-	now := time.Now()
-	week := 7 * 24 * time.Hour
-	if o.Week, err = s.total(ctx, now.Add(-week), now); err == nil {
-		o.LastWeek, err = s.total(ctx, now.Add(-2*week), now.Add(-week))
-	}
+	o.Failed, err = s.Runs(ctx, Filter{Failed: true, Since: since}, at)
 	return o, err
+}
+
+// Weeks returns what was used in the last seven days, and in the seven before. It reads the usage of these
+// days.
+func (s *Store) Weeks(ctx context.Context) (this, last db.Usage, err error) {
+	now, week := time.Now(), 7*24*time.Hour
+	if this, err = s.total(ctx, now.Add(-week), now); err == nil {
+		last, err = s.total(ctx, now.Add(-2*week), now.Add(-week))
+	}
+	return this, last, err
 }
 
 // Needs lists what waits for a person, as selvedge.Store.NeedsMe does.

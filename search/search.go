@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -67,7 +68,10 @@ type Index struct {
 	db   *db.DB
 	o    Options
 	path string
+
+	mu   sync.RWMutex // guards what follows: the file may be deleted, and is opened anew then
 	pool *sqlx.DB
+	file os.FileInfo
 }
 
 // Open opens the index of a file, and makes an empty one if there is none. db.ErrUnsupported: the
@@ -105,7 +109,7 @@ func pathOf(database string, o Options) string {
 }
 
 // files are those of an index.
-func files(path string) []string { return []string{path, path + "-journal"} }
+func files(path string) []string { return []string{path, path + "-wal", path + "-shm"} }
 
 func remove(path string) error {
 	var failed error
@@ -149,7 +153,7 @@ func (x *Index) open(ctx context.Context) error {
 		place = "file:" + memory
 	}
 	pool, err := sqlx.Open("sqlite",
-		place+"?_pragma=busy_timeout(10000)&_pragma=synchronous(off)&_pragma=secure_delete(on)&_txlock=immediate")
+		place+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=secure_delete(on)&_txlock=immediate")
 	if err != nil {
 		return err
 	}
@@ -202,7 +206,30 @@ func (x *Index) open(ctx context.Context) error {
 		return errors.Join(err, pool.Close())
 	}
 	x.pool = pool
-	return nil
+	if x.path != memory {
+		x.file, err = os.Stat(x.path)
+	}
+	return err
+}
+
+// current returns the pool of the file that has the index's name: another one if it was deleted.
+func (x *Index) current(ctx context.Context) (*sqlx.DB, error) {
+	x.mu.RLock()
+	pool, file := x.pool, x.file
+	x.mu.RUnlock()
+	if now, err := os.Stat(x.path); x.path == memory || err == nil && os.SameFile(now, file) {
+		return pool, nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.pool != pool { // another call has opened it
+		return x.pool, nil
+	}
+	_ = pool.Close() // its file is gone
+	if err := x.open(ctx); err != nil {
+		return nil, err
+	}
+	return x.pool, nil
 }
 
 // database returns what tells the database from another one of its name, such as a backup that was restored.
@@ -217,7 +244,11 @@ func (x *Index) database(ctx context.Context) (id string, err error) {
 }
 
 // Close closes the index. The database stays open.
-func (x *Index) Close() error { return x.pool.Close() }
+func (x *Index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.pool.Close()
+}
 
 // A Query is what is looked for.
 type Query struct {
@@ -304,7 +335,11 @@ WHERE words MATCH ? AND h.scope = ?`
 		query += ` ORDER BY w.rowid DESC`
 		and(` LIMIT ?`, at.Limit+1)
 	}
-	if err := x.pool.SelectContext(ctx, &page.Items, query, args...); err != nil {
+	pool, err := x.current(ctx)
+	if err == nil {
+		err = pool.SelectContext(ctx, &page.Items, query, args...)
+	}
+	if err != nil {
 		return page, &db.Error{Op: op, Err: fmt.Errorf("%w: %w", db.ErrIO, err)}
 	}
 	if len(page.Items) > at.Limit {

@@ -177,12 +177,21 @@ func TestForget_LeavesNothing(t *testing.T) {
 	if len(indexes(t, d.Path())) != 2 {
 		t.Fatalf("%q", indexes(t, d.Path()))
 	}
+	held := open(t, d, search.Options{})
 	ok(t, search.Forget(d.Path()))
 	if left := indexes(t, d.Path()); len(left) > 0 {
 		t.Errorf("%q", left)
 	}
 	if got := find(t, open(t, d, search.Options{}), search.Query{Words: "furnace"}); len(got) != 1 {
 		t.Errorf("made again, it finds %q", got)
+	}
+	ok(t, search.Forget(d.Path()))
+	if got := find(t, held, search.Query{Words: "furnace"}); len(got) > 0 {
+		t.Errorf("a handle from before finds %q in a file that is gone", got)
+	}
+	ok(t, held.Update(ctx))
+	if got := find(t, held, search.Query{Words: "furnace"}); len(got) != 1 {
+		t.Errorf("a handle from before finds %q", got)
 	}
 }
 

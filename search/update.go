@@ -75,35 +75,43 @@ const (
 // how much there is, and reads what is new. It reads in short transactions. What it did before an error
 // stays done.
 func (x *Index) Update(ctx context.Context) error {
-	for _, s := range sources {
-		for after := int64(0); ; {
-			var heads []head
-			err := x.db.Read(ctx, "look for what is new", func(rx *db.Rx) error {
-				heads = nil
-				return rx.Select(&heads, s.heads, after, headGroup)
-			})
-			if err != nil {
-				return err
-			}
-			upTo := int64(math.MaxInt64)
-			if len(heads) == headGroup {
-				upTo = heads[len(heads)-1].Key
-			}
-			if err := x.compare(ctx, s, heads, after, upTo); err != nil {
-				return db.About(fmt.Errorf("%w: %w", db.ErrIO, err), "update search index", "", "", nil)
-			}
-			if after = upTo; upTo == math.MaxInt64 {
-				break
-			}
+	pool, err := x.current(ctx)
+	for i := 0; err == nil && i < len(sources); i++ {
+		err = x.update(ctx, pool, sources[i])
+	}
+	if err == nil { // so that nothing of what was deleted stays in the WAL
+		_, err = pool.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	}
+	return db.About(err, "update search index", "", "", nil)
+}
+
+func (x *Index) update(ctx context.Context, pool *sqlx.DB, s source) error {
+	for after := int64(0); ; {
+		var heads []head
+		err := x.db.Read(ctx, "look for what is new", func(rx *db.Rx) error {
+			heads = nil
+			return rx.Select(&heads, s.heads, after, headGroup)
+		})
+		if err != nil {
+			return err
+		}
+		upTo := int64(math.MaxInt64)
+		if len(heads) == headGroup {
+			upTo = heads[len(heads)-1].Key
+		}
+		if err := x.compare(ctx, pool, s, heads, after, upTo); err != nil {
+			return fmt.Errorf("%w: %w", db.ErrIO, err)
+		}
+		if after = upTo; upTo == math.MaxInt64 {
+			return nil
 		}
 	}
-	return nil
 }
 
 // compare indexes what is new of things with keys after one, up to another, and forgets things that are gone.
-func (x *Index) compare(ctx context.Context, s source, heads []head, after, upTo int64) error {
+func (x *Index) compare(ctx context.Context, pool *sqlx.DB, s source, heads []head, after, upTo int64) error {
 	var known []head
-	if err := x.pool.SelectContext(ctx, &known, `SELECT key, seen, scope, owner, name FROM heads
+	if err := pool.SelectContext(ctx, &known, `SELECT key, seen, scope, owner, name FROM heads
 		WHERE store = ? AND key > ? AND key <= ?`, s.store, after, upTo); err != nil {
 		return err
 	}
@@ -121,7 +129,7 @@ func (x *Index) compare(ctx context.Context, s source, heads []head, after, upTo
 	}
 	for len(changed) > 0 || len(was) > 0 {
 		done := 0
-		err := x.write(ctx, func(tx *sqlx.Tx) (err error) {
+		err := write(ctx, pool, func(tx *sqlx.Tx) (err error) {
 			for key := range was {
 				if err := forget(ctx, tx, s.store, key); err != nil {
 					return err
@@ -218,8 +226,8 @@ func forget(ctx context.Context, tx *sqlx.Tx, store string, key int64) error {
 	return nil
 }
 
-func (x *Index) write(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	tx, err := x.pool.BeginTxx(ctx, nil)
+func write(ctx context.Context, pool *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
+	tx, err := pool.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,8 @@ type server struct {
 	streams chan struct{} // has an item for each open stream
 	secret  string        // of the forms
 	finder  finder
+	weeks   kept[[2]db.Usage]
+	month   kept[costBody]
 }
 
 // Handler returns the pages over an open database. They work below any path, and behind a proxy that

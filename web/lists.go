@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,9 +26,11 @@ const since = 12 * time.Hour
 
 type overviewBody struct {
 	query.Overview
-	ByAgent bool
-	Answer  bool
-	Secret  string
+	Week, LastWeek db.Usage
+	Counted        time.Time // when the weeks were added up; zero: not yet
+	ByAgent        bool
+	Answer         bool
+	Secret         string
 }
 
 func (s *server) overview(r *http.Request) (*page, error) {
@@ -39,6 +42,14 @@ func (s *server) overview(r *http.Request) (*page, error) {
 		Overview: o, ByAgent: r.FormValue("by") == "agent", Answer: s.o.Answer,
 		Secret: s.secret,
 	}
+	weeks, counted, err := s.weeks.get(r.Context(), func(ctx context.Context) (w [2]db.Usage, err error) {
+		w[0], w[1], err = s.query.Weeks(ctx)
+		return w, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	body.Week, body.LastWeek, body.Counted = weeks[0], weeks[1], counted
 	if body.ByAgent {
 		byAgent := func(a, b query.Run) int {
 			return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.RunID, b.RunID))
@@ -132,24 +143,24 @@ func (s *server) liveRuns(r *http.Request) (*page, error) {
 const usedDays = 30
 
 type costBody struct {
-	Used  []query.Used
-	Plots []plot
-	Days  int
+	Used    []query.Used
+	Plots   []plot
+	Days    int
+	Counted time.Time // when they were added up; zero: not yet
 }
 
 func (s *server) cost(r *http.Request) (*page, error) {
-	first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-usedDays)
-	used, err := s.query.Used(r.Context(), first, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	days, err := s.query.Days(r.Context(), first)
-	if err != nil {
-		return nil, err
-	}
-	return &page{Title: "Cost", Name: "cost", Here: "cost", Body: costBody{
-		used, plotsOf(first, usedDays, used, days), usedDays,
-	}}, nil
+	body, counted, err := s.month.get(r.Context(), func(ctx context.Context) (b costBody, err error) {
+		first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-usedDays)
+		if b.Used, err = s.query.Used(ctx, first, time.Time{}); err != nil {
+			return b, err
+		}
+		days, err := s.query.Days(ctx, first)
+		b.Plots, b.Days = plotsOf(first, usedDays, b.Used, days), usedDays
+		return b, err
+	})
+	body.Counted = counted
+	return &page{Title: "Cost", Name: "cost", Here: "cost", Body: body}, err
 }
 
 type agentsBody struct {

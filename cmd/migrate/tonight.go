@@ -48,13 +48,18 @@ written to it for 15 minutes.`,
 		if since.IsZero() {
 			since = time.Now().Add(-12 * time.Hour)
 		}
-		o, err := query.On(d, a.scope).Overview(ctx, since)
+		q := query.On(d, a.scope)
+		o, err := q.Overview(ctx, since)
+		if err != nil {
+			return err
+		}
+		week, lastWeek, err := q.Weeks(ctx)
 		if err != nil {
 			return err
 		}
 		answer := tonightAnswer{
 			Needs: orEmpty(o.Needs.Items), Paused: orEmpty(o.Paused.Items), Running: orEmpty(costed(o.Running.Items)),
-			Failed: orEmpty(costed(o.Failed.Items)), Week: usedOf(o.Week), LastWeek: usedOf(o.LastWeek),
+			Failed: orEmpty(costed(o.Failed.Items)), Week: usedOf(week), LastWeek: usedOf(lastWeek),
 		}
 		return a.answer(answer, func() { a.printTonight(o, answer) })
 	})

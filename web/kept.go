@@ -1,0 +1,53 @@
+package web
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A kept is a value that takes long to read: it is read again behind a page once it is old, and the page shows
+// the one before.
+type kept[T any] struct {
+	mu      sync.Mutex
+	value   T
+	at      time.Time // when it was read; zero: not yet
+	err     error     // of the last reading
+	reading chan struct{}
+}
+
+const (
+	keptFor = time.Minute
+	waitFor = 2 * time.Second // of the first page
+)
+
+// get returns the value, and when it was read: never, if a first reading takes longer than a page waits.
+func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)) (value T, at time.Time, err error) {
+	k.mu.Lock()
+	if time.Since(k.at) > keptFor && k.reading == nil {
+		done := make(chan struct{})
+		k.reading = done
+		go func() {
+			value, err := read(context.WithoutCancel(ctx))
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if k.err = err; err == nil {
+				k.value, k.at = value, time.Now()
+			}
+			k.reading = nil
+			close(done)
+		}()
+	}
+	reading, never := k.reading, k.at.IsZero()
+	k.mu.Unlock()
+	if reading != nil && never {
+		select {
+		case <-reading:
+		case <-time.After(waitFor):
+		case <-ctx.Done():
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.value, k.at, k.err
+}
