@@ -153,7 +153,8 @@ func (x *Index) open(ctx context.Context) error {
 		place = "file:" + memory
 	}
 	pool, err := sqlx.Open("sqlite",
-		place+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=secure_delete(on)&_txlock=immediate")
+		place+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)"+
+			"&_pragma=secure_delete(on)&_txlock=immediate")
 	if err != nil {
 		return err
 	}

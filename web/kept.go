@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A kept is a value that takes long to read: it is read again behind a page once it is old, and the page shows
-// the one before.
+// A kept is a value that takes long to read: it is read again behind a page once it is old, and the page
+// shows the one before.
 type kept[T any] struct {
 	mu      sync.Mutex
 	value   T
@@ -22,7 +22,9 @@ const (
 )
 
 // get returns the value, and when it was read: never, if a first reading takes longer than a page waits.
-func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)) (value T, at time.Time, err error) {
+func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)) (value T,
+	at time.Time, err error,
+) {
 	k.mu.Lock()
 	if time.Since(k.at) > keptFor && k.reading == nil {
 		done := make(chan struct{})
