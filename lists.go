@@ -34,7 +34,8 @@ const (
 	s.epoch, s.turn, s.result, s.decision, s.settled_by, s.error, s.created_at, s.changed_at, r.agent_id,
 	r.run_id, r.scope
 FROM run_steps AS s CROSS JOIN runs AS r
-WHERE r.key = s.run AND s.state = 'waiting' AND r.scope = ? AND r.ended_at IS NULL`
+WHERE r.key = s.run AND s.state = 'waiting' AND r.scope = ?
+	AND (r.ended_at IS NULL OR r.status = 'incomplete')`
 	sqlNeedsAfter = ` AND (s.created_at < ? OR s.created_at = ? AND (s.run, s.step_key) > (?, ?))`
 	sqlNeedsOrder = ` ORDER BY s.created_at DESC, s.run, s.step_key LIMIT ` + paging.BoundLimit
 
@@ -48,8 +49,8 @@ WHERE scope = ? AND (ended_at, key) < (?, ?) AND ended_at >= ? AND started_at IS
 ORDER BY ended_at DESC, key DESC LIMIT ` + paging.BoundLimit
 )
 
-// NeedsMe lists what waits for a person, in runs that are open: questions without an answer, and
-// effects of unknown outcome, the newest first.
+// NeedsMe lists what waits for a person: questions without an answer, and effects of unknown outcome, of
+// runs that are open or incomplete, the newest first.
 func (s *Store) NeedsMe(ctx context.Context, f Filter, at db.At) (page db.Page[Step], err error) {
 	const op = "list needs"
 	return list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[listedStep, error],

@@ -443,6 +443,10 @@ func TestAnswer_WorksForAnIncompleteRun(t *testing.T) {
 	}
 	is(t, r.Say("too late"), context.Canceled)
 	ok(t, runs.NewStore(s.DB(), runs.Options{}).WriteEnded(ctx, runs.Ended{AgentID: "a", RunID: "r"}))
+	needs, err := s.NeedsMe(ctx, selvedge.Filter{}, db.At{})
+	if err != nil || len(needs.Items) != 1 {
+		t.Errorf("%+v waits, %v", needs.Items, err)
+	}
 	ok(t, s.Answer(ctx, r.Ref(), "gate", selvedge.Answer{Decision: "approved"}))
 	answer, err := take(t, s, "r").Ask("gate", q)
 	if err != nil || answer.Decision != "approved" {
