@@ -76,17 +76,15 @@ func (s *Store) Runs(ctx context.Context, f Filter, at db.At) (page db.Page[Run]
 		if err != nil {
 			return page, err
 		}
-		err = s.db.Read(ctx, "describe runs", func(rx *db.Rx) error {
-			found, err := s.described(rx, f, part.Items)
-			if err == nil {
-				page.Items = append(page.Items, found...)
-			}
+		var found []Run
+		err = s.db.Read(ctx, "describe runs", func(rx *db.Rx) (err error) {
+			found, err = s.described(rx, f, part.Items)
 			return err
 		})
 		if err != nil {
 			return page, err
 		}
-		page.Next = part.Next
+		page.Items, page.Next = append(page.Items, found...), part.Next
 		seen += len(part.Items)
 		room.After, room.Limit = part.Next, at.Limit-len(page.Items)
 		if part.Next == "" || room.Limit <= at.Limit/4 || seen >= examined {

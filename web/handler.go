@@ -48,7 +48,6 @@ func NewToken() string {
 }
 
 const (
-	cookieName = "selvedge"
 	patience   = 10 * time.Second // for what a page reads
 	maxForm    = 1 << 20          // bytes of an answer
 	maxStreams = 200              // open at once
@@ -64,6 +63,7 @@ type server struct {
 	workers *workers.Runtimes
 	streams chan struct{} // has an item for each open stream
 	secret  string        // of the forms
+	cookie  string        // name of the cookie: a browser keeps those of all ports of a host together
 	finder  finder
 	weeks   kept[[2]db.Usage]
 	month   kept[costBody]
@@ -75,7 +75,7 @@ func Handler(d *db.DB, o Options) http.Handler {
 	s := &server{
 		o: o, db: d, query: query.On(d, o.Scope), live: live.NewStore(d, live.Options{Scope: o.Scope}),
 		agents: agents.NewRegistry(d, agents.Options{Scope: o.Scope}), workers: workers.NewRuntimes(d, o.Scope),
-		streams: make(chan struct{}, maxStreams), secret: NewToken(),
+		streams: make(chan struct{}, maxStreams), secret: NewToken(), cookie: fmt.Sprintf("selvedge-%.4x", sha256.Sum256([]byte(o.Token))),
 	}
 	mux := http.NewServeMux()
 	for name, show := range map[string]func(*http.Request) (*page, error){
@@ -126,7 +126,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 			}
 			// Without a path, the cookie goes to this folder, as a browser behind a proxy sees it.
 			http.SetCookie(w, &http.Cookie{
-				Name: cookieName, Value: s.o.Token, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+				Name: s.cookie, Value: s.o.Token, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 			})
 			left := r.URL.Query()
 			left.Del("token")
@@ -134,7 +134,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
-		if c, err := r.Cookie(cookieName); err != nil || !same(c.Value, s.o.Token) {
+		if c, err := r.Cookie(s.cookie); err != nil || !same(c.Value, s.o.Token) {
 			http.Error(w, "Open the address that the server printed when it started: it has a token.",
 				http.StatusUnauthorized)
 			return

@@ -73,7 +73,7 @@ func templates() *template.Template {
 			"milli":    func(ms uint64) time.Time { return time.UnixMilli(int64(min(ms, 1<<53))) },
 			"unsigned": func(n int64) uint64 { return uint64(max(n, 0)) },
 			"ref":      func(t time.Time) *time.Time { return &t },
-			"folds":    func(s string) bool { return firstLine(s) != s },
+			"folds":    func(s string) bool { return firstLine(s) != strings.TrimSpace(s) },
 			"alive": func(e agents.Entry) agents.Liveness {
 				if e.Status != agents.Active {
 					return ""

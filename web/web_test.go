@@ -30,8 +30,9 @@ const token = "the token of the tests"
 // A client sends requests to the pages of one night, with the token unless it is changed.
 type client struct {
 	*httptest.Server
-	t  testing.TB
-	db *db.DB
+	t      testing.TB
+	db     *db.DB
+	cookie *http.Cookie
 }
 
 func serve(t testing.TB, o web.Options) *client {
@@ -46,7 +47,15 @@ func serve(t testing.TB, o web.Options) *client {
 	s := httptest.NewServer(web.Handler(d, o))
 	t.Cleanup(s.Close)
 	s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &client{s, t, d}
+	answer, err := s.Client().Get(s.URL + "/?token=" + url.QueryEscape(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if len(answer.Cookies()) != 1 {
+		t.Fatalf("the cookies are %v", answer.Cookies())
+	}
+	return &client{s, t, d, answer.Cookies()[0]}
 }
 
 // send sends a request that change may change, and returns the answer with its body.
@@ -59,7 +68,7 @@ func (c *client) send(method, path, form string, change func(*http.Request)) (*h
 	if form != "" {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	r.AddCookie(&http.Cookie{Name: "selvedge", Value: token})
+	r.AddCookie(c.cookie)
 	if change != nil {
 		change(r)
 	}
@@ -185,7 +194,7 @@ func TestGuard_RefusesStrangers(t *testing.T) {
 	for _, path := range []string{"/", done, "/stream", "/run.json?agent=deployer&id=nightly-done", "/none"} {
 		for name, change := range map[string]func(*http.Request){
 			"no token":    bare,
-			"other token": func(r *http.Request) { bare(r); r.AddCookie(&http.Cookie{Name: "selvedge", Value: "x"}) },
+			"other token": func(r *http.Request) { bare(r); r.AddCookie(&http.Cookie{Name: c.cookie.Name, Value: "x"}) },
 			"wrong token in the address": func(r *http.Request) {
 				bare(r)
 				r.URL.RawQuery = "token=wrong"
@@ -335,7 +344,7 @@ func (c *client) listen(path, last string) *bufio.Scanner {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r.AddCookie(&http.Cookie{Name: "selvedge", Value: token})
+	r.AddCookie(c.cookie)
 	r.Header.Set("Last-Event-ID", last)
 	answer, err := c.Client().Do(r)
 	if err != nil {
@@ -452,7 +461,7 @@ func FuzzPages(f *testing.F) {
 	f.Add("</script><script>x</script>", "\x1b[31m\u202e")
 	n := 0
 	f.Fuzz(func(t *testing.T, prompt, words string) {
-		c := &client{c.Server, t, c.db}
+		c := &client{c.Server, t, c.db, c.cookie}
 		n++
 		id := fmt.Sprint("fuzz-", n)
 		prompt = strings.ToValidUTF8(prompt, "")

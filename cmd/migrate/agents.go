@@ -85,8 +85,12 @@ agent that the old program went on with, too, is contested until imports resolve
 				a.noteContested()
 				why = "contested: " + cut(e.contested, 60)
 			}
+			status := string(e.Status)
+			if e.Status == agents.Active && agents.LivenessFor(e.Entry) == agents.Dead {
+				status += ", dead"
+			}
 			return []string{
-				e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
+				e.SessionID, e.Thread, status, instant(e.StartedAt), endOf(e.Entry),
 				value(e.PID), why,
 			}
 		},

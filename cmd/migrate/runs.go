@@ -106,14 +106,14 @@ run must pass all of them. --status and --outcome may be repeated, and mean any 
 			return a.runStore(d).Page(ctx, filter, at)
 		},
 		grid: grid{
-			header: []string{"run", "agent", "started", "took", "status", "turns", "intent"},
+			header: []string{"run", "agent", "started", "took", "status", "turns", "intent", "why"},
 			right:  []int{3, 5},
-			times:  []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
+			times:  []int{2}, ids: []int{0, 1}, texts: []int{6, 7}, least: []int{5, 3, 1, 6, 7},
 		},
 		row: func(s runs.RunSummary) []string {
 			return []string{
 				s.RunID, s.AgentID, instant(s.StartedAt), duration(s), statusWords(s), strconv.Itoa(s.TurnCount),
-				cut(s.Intent, 60),
+				cut(s.Intent, 60), cut(s.Summary, 60),
 			}
 		},
 	})
