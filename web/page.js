@@ -26,7 +26,9 @@
     if (again) { again = false; refresh(); }
   }
   const nameOf = (d) => (d.closest("[id]") || d).id + "/" + [...d.parentNode.children].indexOf(d);
-  const typing = () => document.activeElement && document.activeElement.matches("main form.answer *");
+  // What a person has begun to answer stays.
+  const typing = () => document.activeElement?.matches("main form.answer *") ||
+    [...document.querySelectorAll("main form.answer input:not([type=hidden])")].some((i) => i.value);
 
   function stop(why) {
     if (source) source.close();

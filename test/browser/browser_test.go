@@ -376,11 +376,33 @@ func TestKeys_MoveThroughThePage(t *testing.T) {
 }
 
 func TestAnswer_IsGivenOnThePage(t *testing.T) {
-	tab := open(t, goTo(run("nightly-waits")),
-		chromedp.SendKeys(chromedp.CSS(`input[name="decision"]`), "approved"),
-		chromedp.SendKeys(chromedp.CSS(`input[name="by"]`), "ada"),
-		chromedp.Click(chromedp.CSS("form.answer button")))
+	// In one script: the page may be shown anew between two.
+	tab := open(t, goTo(run("nightly-waits")), chromedp.Evaluate[chromedp.Void](`{
+		const form = document.querySelector("form.answer");
+		form.elements.decision.value = "approved";
+		form.elements.by.value = "ada";
+		form.requestSubmit();
+	}`))
 	tab.eventually(shows("done: approved, by ada"))
+}
+
+func TestAnswer_BegunStaysOnThePage(t *testing.T) {
+	tab := open(t, goTo(""), chromedp.Evaluate[chromedp.Void](
+		`document.querySelector("form.answer").elements.by.value = "ada"`))
+	s, err := selvedge.Open(t.Context(), file, selvedge.Options{Agent: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()    //nolint:errcheck // what it wrote is looked at
+	for i := range 3 { // commits, after each of which the page looks again
+		if _, err := s.Submit(t.Context(), fmt.Sprint("other-", i), selvedge.Start{Intent: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		tab.do(chromedp.Sleep(time.Second))
+	}
+	if by := ask(tab, chromedp.Evaluate[string](`document.querySelector("form.answer").elements.by.value`)); by != "ada" {
+		t.Errorf("what was typed is %q now", by)
+	}
 }
 
 func TestPages_WorkWithoutScripts(t *testing.T) {
