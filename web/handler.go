@@ -75,7 +75,8 @@ func Handler(d *db.DB, o Options) http.Handler {
 	s := &server{
 		o: o, db: d, query: query.On(d, o.Scope), live: live.NewStore(d, live.Options{Scope: o.Scope}),
 		agents: agents.NewRegistry(d, agents.Options{Scope: o.Scope}), workers: workers.NewRuntimes(d, o.Scope),
-		streams: make(chan struct{}, maxStreams), secret: NewToken(), cookie: fmt.Sprintf("selvedge-%.4x", sha256.Sum256([]byte(o.Token))),
+		streams: make(chan struct{}, maxStreams), secret: NewToken(),
+		cookie: fmt.Sprintf("selvedge-%.4x", sha256.Sum256([]byte(o.Token))),
 	}
 	mux := http.NewServeMux()
 	for name, show := range map[string]func(*http.Request) (*page, error){

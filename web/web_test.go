@@ -193,8 +193,11 @@ func TestGuard_RefusesStrangers(t *testing.T) {
 	bare := func(r *http.Request) { r.Header.Del("Cookie") }
 	for _, path := range []string{"/", done, "/stream", "/run.json?agent=deployer&id=nightly-done", "/none"} {
 		for name, change := range map[string]func(*http.Request){
-			"no token":    bare,
-			"other token": func(r *http.Request) { bare(r); r.AddCookie(&http.Cookie{Name: c.cookie.Name, Value: "x"}) },
+			"no token": bare,
+			"other token": func(r *http.Request) {
+				bare(r)
+				r.AddCookie(&http.Cookie{Name: c.cookie.Name, Value: "x"})
+			},
 			"wrong token in the address": func(r *http.Request) {
 				bare(r)
 				r.URL.RawQuery = "token=wrong"
