@@ -400,7 +400,8 @@ func TestAnswer_BegunStaysOnThePage(t *testing.T) {
 		}
 		tab.do(chromedp.Sleep(time.Second))
 	}
-	if by := ask(tab, chromedp.Evaluate[string](`document.querySelector("form.answer").elements.by.value`)); by != "ada" {
+	by := ask(tab, chromedp.Evaluate[string](`document.querySelector("form.answer").elements.by.value`))
+	if by != "ada" {
 		t.Errorf("what was typed is %q now", by)
 	}
 }
