@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -19,5 +21,19 @@ func TestBusyError_NamesTheHolder(t *testing.T) {
 		if code := a.report(err); code != 5 || out.String() != want+"\n" {
 			t.Errorf("exit %d: %s", code, out.String())
 		}
+	}
+}
+
+func TestHint_OfAHardLinkIsAboutLinks(t *testing.T) {
+	path := waitingRuns(t)
+	if err := os.Link(path, path+"-2"); err != nil {
+		t.Fatal(err)
+	}
+	exit, _, stderr := call(t, "--db", path+"-2", "gc", "--apply")
+	if err := os.Remove(path + "-2"); err != nil {
+		t.Fatal(err)
+	}
+	if exit == 0 || !strings.Contains(stderr, "hint: use one path in all programs, and copies instead of links\n") {
+		t.Errorf("exit %d: %s", exit, stderr)
 	}
 }

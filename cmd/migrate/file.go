@@ -111,7 +111,8 @@ func (a *app) openFault(err error) error {
 	case errors.Is(err, db.ErrFull) && there:
 		return withHint(err, roomFirst)
 	case errors.Is(err, db.ErrUnsupported) && onFile:
-		return withHint(err, "keep the file on a local disk")
+		hint, _, _ := strings.Cut(db.Hint(err), "; Options.") // which a command has not
+		return withHint(err, "%s", hint)
 	}
 	return err
 }
