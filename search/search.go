@@ -89,7 +89,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Index, error) {
 		x.path = memory
 	}
 	err := x.open(ctx)
-	if err != nil && x.path != memory { // of a crash: it was not waited for the disk
+	if err != nil && x.path != memory { // spoiled by a crash: writes do not wait for the disk
 		if err = errors.Join(remove(x.path)); err == nil {
 			err = x.open(ctx)
 		}
@@ -254,7 +254,7 @@ func (x *Index) Close() error {
 // A Query is what is looked for.
 type Query struct {
 	// Words must all be there, in any case, with or without accents: word, "a phrase", beginning*, -not.
-	// Any text is a query. "" is db.ErrInvalid.
+	// Any text is accepted; one without a word that must be there is db.ErrInvalid.
 	Words string
 	Scope string
 	Owner *string // agent, session or runtime; nil: any

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A kept is a value that takes long to read: it is read again behind a page once it is old, and the page
-// shows the one before.
+// A kept is a value that takes long to read. Once it is old, it is read again while pages still show it.
 type kept[T any] struct {
 	mu      sync.Mutex
 	value   T

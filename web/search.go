@@ -14,8 +14,8 @@ import (
 	"selvedge/search"
 )
 
-// A finder keeps the index of the pages. It is brought up to date behind a search, which does not wait for
-// it: the first one may take minutes.
+// A finder keeps the index of the pages open. A search starts an update of the index, and waits for it only
+// a moment: the first one may take minutes.
 type finder struct {
 	mu       sync.Mutex
 	index    *search.Index
