@@ -20,6 +20,8 @@ import (
 	"selvedge"
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/query"
+	"selvedge/runs"
 )
 
 // A page is what the template "page" shows.
@@ -81,6 +83,10 @@ func templates() *template.Template {
 				return agents.LivenessFor(e)
 			},
 			"show": render, "snippet": snippet,
+			"achieved": func(r query.Run) bool {
+				return r.Outcome == runs.OutcomeSuccess ||
+					r.Outcome == runs.OutcomePartialSuccess || r.Outcome == runs.OutcomeDone
+			},
 			"stores": func() []string { return []string{"runs", "live", "checkpoints", "workers"} },
 		}).ParseFS(files, "*.html"))
 	})

@@ -33,7 +33,8 @@ func TestHint_OfAHardLinkIsAboutLinks(t *testing.T) {
 	if err := os.Remove(path + "-2"); err != nil {
 		t.Fatal(err)
 	}
-	if exit == 0 || !strings.Contains(stderr, "hint: use one path in all programs, and copies instead of links\n") {
+	if exit == 0 || !strings.Contains(stderr,
+		"hint: use one path in all programs, and copies instead of links\n") {
 		t.Errorf("exit %d: %s", exit, stderr)
 	}
 }
