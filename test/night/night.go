@@ -117,7 +117,7 @@ func Many(ctx context.Context, d *db.DB, count, turns int) error {
 	for from := 0; from < count; from += group {
 		err := d.Write(ctx, "make runs", func(tx *db.Tx) error {
 			for n := from; n < min(count, from+group); n++ {
-				started := now.Add(-30 * 24 * time.Hour * time.Duration(count-n) / time.Duration(count))
+				started := now.Add(-30 * 24 * time.Hour / time.Duration(count) * time.Duration(count-n))
 				if _, err := s.AppendTx(tx, one(random, n, turns, started)); err != nil {
 					return err
 				}
