@@ -38,11 +38,13 @@ type thrower struct {
 	does  func()
 	calls bool // it calls the handle, and the stream goes on
 	threw atomic.Bool
+	done  atomic.Bool // the call inside has returned
 }
 
 func (x *thrower) hit() {
 	if x.threw.CompareAndSwap(false, true) {
 		x.does()
+		x.done.Store(true)
 	}
 }
 
@@ -136,7 +138,7 @@ func (x *thrower) follow(
 		defer close(written)
 		for n := 0; ctx.Err() == nil; n++ {
 			_ = x.d.Write(ctx, "tick", tick)
-			if x.calls && x.threw.Load() && n > 100 {
+			if x.calls && x.done.Load() && n > 100 {
 				stop()
 			}
 		}
