@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -21,15 +22,16 @@ func TestPostgres_SingleReadTakesOneMessage(t *testing.T) {
 		"RETURNING n'")
 	var n int64
 	count := func(x engine.Rx) error { return x.Get(&n, "SELECT count(*) FROM kept", nil) }
-	for range 2 { // the first one connects and prepares
+	least := int64(math.MaxInt64)
+	for range 5 { // the first one on a connection prepares, and others may have a connection meanwhile
 		before := trips()
 		if out := e.ReadSingle(t.Context(), "test", count); out.Err != nil {
 			t.Fatal(out.Err)
 		}
-		n = trips() - before
+		least = min(least, trips()-before)
 	}
-	if n != 1 {
-		t.Errorf("it took %d messages", n)
+	if least != 1 {
+		t.Errorf("it took %d messages", least)
 	}
 	for _, query := range []string{"INSERT INTO kept VALUES (1) RETURNING n", "SELECT add(1)"} {
 		for _, read := range []func() error{
