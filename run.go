@@ -19,6 +19,10 @@ import (
 // A Run is a run that this process holds. The lease is renewed in the background until the run is
 // ended or left, or waits. Its methods are safe for concurrent use. Once the run's context has ended,
 // they return its cause and change nothing: db.ErrLeaseLost, or context.Canceled.
+//
+// db.ErrOutcomeUnknown: a disk failed, or a server was away for longer than a minute, and the call can't
+// find out whether it was committed. A file must be opened again then, and on a server the lease is lost
+// by then. Take continues the run after what was committed.
 type Run struct {
 	store   *Store
 	ref     Ref

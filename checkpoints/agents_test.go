@@ -212,3 +212,23 @@ func TestAgents_UpgradeKeepsAllRows(t *testing.T) {
 		check(t, d.Close())
 	}
 }
+
+// Two agents have a checkpoint of one run, which the schema before 25 can't hold.
+func TestAgents_DowngradeRefusesTwoOfOneRun(t *testing.T) {
+	path := dbtest.Path(t)
+	d, err := db.Open(ctx, path, db.Options{})
+	check(t, err)
+	_, a, b := ofAgents(t, d)
+	asks(t, a, "r", "a?")
+	asks(t, b, "r", "b?")
+	check(t, d.Close())
+	_, err = maintenance.Migrate(ctx, path, db.Options{SchemaVersion: 24})
+	if err == nil || !strings.Contains(err.Error(), "the file is as it was") {
+		t.Errorf("down: %v", err)
+	}
+	d = dbtest.OpenAt(t, path, db.Options{})
+	_, a, b = ofAgents(t, d)
+	if is := contents(t, a) + contents(t, b); is != "r:paused r:paused " {
+		t.Errorf("after it there is %s", is)
+	}
+}

@@ -63,3 +63,19 @@ SELECT pg_temp.spoil()`, sum.Table, column, sum.Column))
 		t.Errorf("check names %q, and changed were %q", named, changed)
 	}
 }
+
+// The records on a server are compared with their rows of usage, as in a file.
+func TestPostgres_CheckDerivesUsageAnew(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d := dbtest.OpenAt(t, address, db.Options{})
+	counting(t, d)
+	x, err := maintenance.Check(t.Context(), d)
+	if err != nil || len(x.Problems) != 0 {
+		t.Errorf("before: %v, %v", x.Problems, err)
+	}
+	dbtest.PostgresExec(t, address, `DELETE FROM selvedge.usage_records WHERE sequence = 3`)
+	dbtest.PostgresExec(t, address, `DELETE FROM selvedge.usage_runs WHERE session_id IS NOT NULL`)
+	if x, err = maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 2 {
+		t.Errorf("after: %v, %v", x.Problems, err)
+	}
+}

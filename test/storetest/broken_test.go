@@ -1115,7 +1115,7 @@ var holdFaults = []fault{
 	{
 		name: "who held what was deleted holds on", store: "checkpoints",
 		law: "epochs grow, and who was replaced is refused", words: "a write behind the removal gave <nil>",
-		laws: inHolds(heldCheckpoints, "checkpoints", func(_ *db.DB, s *holds) {
+		laws: inHolds(ofCheckpoints.holds, "checkpoints", func(_ *db.DB, s *holds) {
 			s.remove = func(context.Context, string) error { return nil }
 		}),
 	},

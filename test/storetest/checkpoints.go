@@ -12,12 +12,23 @@ import (
 	"selvedge/db"
 )
 
-var ofCheckpoints = store{
-	"checkpoints",
-	slices.Concat(lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary,
-		checkpoints.Summary](listedCheckpoints).laws(),
-		streams[string, checkpoints.Summary](followedCheckpoints).laws(), holdLaws(heldCheckpoints, "checkpoints"),
-		keeps(valuesOfCheckpoints).laws()), heldCheckpoints,
+// checkpointsOf are the checkpoints of a store that names an agent; "": it names none.
+type checkpointsOf string
+
+var (
+	ofCheckpoints      = checkpointsOf("").laws("checkpoints")
+	ofAgentCheckpoints = checkpointsOf("ann").laws("checkpoints of an agent")
+)
+
+func (agent checkpointsOf) laws(name string) store {
+	return store{name, slices.Concat(
+		lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary](agent.listed).laws(),
+		streams[string, checkpoints.Summary](agent.followed).laws(),
+		holdLaws(agent.held, name), keeps(agent.values).laws()), agent.held}
+}
+
+func (agent checkpointsOf) open(d *db.DB, scope string) *checkpoints.Store {
+	return checkpoints.NewStore(d, checkpoints.Options{Scope: scope, Agent: string(agent)})
 }
 
 func pausedRun(id string) *checkpoints.PausedWorkflow {
@@ -27,9 +38,9 @@ func pausedRun(id string) *checkpoints.PausedWorkflow {
 	}
 }
 
-func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.Ref, checkpoints.Filter,
-	checkpoints.Summary, checkpoints.Summary] {
-	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+func (agent checkpointsOf) listed(_ *testing.T, d *db.DB, scope string) things[checkpoints.Ref,
+	checkpoints.Filter, checkpoints.Summary, checkpoints.Summary] {
+	s := agent.open(d, scope)
 	return things[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary]{
 		lister: s,
 		add: func(ctx context.Context, n int) (checkpoints.Ref, error) {
@@ -67,8 +78,8 @@ func (p checkpointPins) UnpinTx(tx *db.Tx, ref checkpoints.Ref) error {
 	return p.s.UnpinTx(tx, ref.RunID)
 }
 
-func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
-	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+func (agent checkpointsOf) followed(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
+	s := agent.open(d, scope)
 	ref := func(id string) checkpoints.Ref { return checkpoints.Ref{RunID: id} }
 	return followed[string, checkpoints.Summary]{
 		states: true,
@@ -99,8 +110,8 @@ func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, 
 	}
 }
 
-func heldCheckpoints(d *db.DB, scope string) holds {
-	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+func (agent checkpointsOf) held(d *db.DB, scope string) holds {
+	s := agent.open(d, scope)
 	held := func(c *checkpoints.Claim, won bool, err error) (holding, bool, error) {
 		if err != nil || !won {
 			return holding{}, false, err
@@ -124,8 +135,8 @@ func heldCheckpoints(d *db.DB, scope string) holds {
 	}
 }
 
-func valuesOfCheckpoints(t *testing.T, d *db.DB, scope string) []kept {
-	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+func (agent checkpointsOf) values(t *testing.T, d *db.DB, scope string) []kept {
+	s := agent.open(d, scope)
 	p := pausedRun("r")
 	p.CreatedAt = time.Date(2026, 5, 2, 10, 0, 0, 0, time.UTC)
 	document, err := p.Document()

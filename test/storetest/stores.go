@@ -3,7 +3,9 @@ package storetest
 import "fmt"
 
 // stores are all stores, each with the parts of the grammar that it has.
-var stores = []store{ofRuns, ofLive, ofAgents, ofCheckpoints, ofWorkers, ofRuntimes, ofReservations, ofState}
+var stores = []store{
+	ofRuns, ofLive, ofAgents, ofCheckpoints, ofAgentCheckpoints, ofWorkers, ofRuntimes, ofReservations, ofState,
+}
 
 // statuses are those of a filter; "" is any.
 func statuses[S ~string](status string) []S {

@@ -13,9 +13,9 @@ func paused(s *session) *checkpoints.Store {
 	return checkpoints.NewStore(s.db, checkpoints.Options{})
 }
 
-// others are checkpoints of another scope, so that recovering them leaves the claims of the first alone.
+// others are checkpoints of an agent in another scope: recovering them leaves the claims of the first alone.
 func others(s *session) *checkpoints.Store {
-	return checkpoints.NewStore(s.db, checkpoints.Options{Scope: "others"})
+	return checkpoints.NewStore(s.db, checkpoints.Options{Scope: "others", Agent: "ann"})
 }
 
 func workflow(id, prompt string) *checkpoints.PausedWorkflow {
