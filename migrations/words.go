@@ -90,8 +90,8 @@ var viewWords = map[string]string{
 		`printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)`,
 	// Programs that read a text as C does end it at a NUL, and replace() finds none. In JSON a NUL
 	// is \u0000, which no other text is once backslashes are replaced by another character.
-	"shown(": `CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\', ` +
-		`char(65534))), '\u0000', char(65533)), '$'), char(65534), '\') ELSE ? END`,
+	"shown(": `CASE WHEN instr(?, "char"(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\', ` +
+		`"char"(65534))), '\u0000', "char"(65533)), '$'), "char"(65534), '\') ELSE ? END`,
 	// A text that is not JSON, as damage leaves some, must not end a query over all rows.
 	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
 

@@ -33,7 +33,7 @@ FROM (
       AND NOT EXISTS (
         SELECT 1 FROM live_events AS x
         WHERE x.id > e.id AND x.id < (r.key + 1) << 32 AND x.type IN ('confirmation_required', 'confirmation_received', 'confirmation_timeout')
-          AND json_extract(doc(x.event), '$.tool_id') IS json_extract(doc(e.event), '$.tool_id'))
+          AND json_quote(json_extract(doc(x.event), '$.tool_id')) = json_quote(json_extract(doc(e.event), '$.tool_id')))
 ) AS w;
 
 -- What people were asked and what became of it: the checkpoints that wait, are claimed or are over, until retention takes them, and
@@ -88,7 +88,7 @@ FROM (
     LEFT JOIN live_events AS n ON n.id = (
         SELECT x.id FROM live_events AS x
         WHERE x.id > e.id AND x.id < ((e.id >> 32) + 1) << 32 AND x.type IN ('confirmation_required', 'confirmation_received', 'confirmation_timeout')
-          AND json_extract(doc(x.event), '$.tool_id') IS json_extract(doc(e.event), '$.tool_id')
+          AND json_quote(json_extract(doc(x.event), '$.tool_id')) = json_quote(json_extract(doc(e.event), '$.tool_id'))
         ORDER BY x.id LIMIT 1)
     LEFT JOIN live_events AS f ON f.id = n.id AND f.type <> 'confirmation_required'
     WHERE e.type = 'confirmation_required'

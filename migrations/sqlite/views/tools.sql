@@ -33,7 +33,7 @@ FROM (
     LEFT JOIN live_events AS f ON f.type = 'tool_end' AND f.id = (
         SELECT x.id FROM live_events AS x
         WHERE x.id > e.id AND x.id < ((e.id >> 32) + 1) << 32 AND x.type IN ('tool_start', 'tool_end')
-          AND json_extract(doc(x.event), '$.id') IS json_extract(doc(e.event), '$.id')
+          AND json_quote(json_extract(doc(x.event), '$.id')) = json_quote(json_extract(doc(e.event), '$.id'))
         ORDER BY x.id LIMIT 1)
     WHERE e.type = 'tool_start'
     UNION ALL
