@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"selvedge/internal/engine"
 )
@@ -92,7 +93,7 @@ ORDER BY t.relname, i.indexrelid, a.attnum`
 )
 
 // Keep prevents other programs from moving rows into the database. The lock belongs to a session,
-// and ends with it.
+// and ends with it: some time after a program that was stopped. So Keep waits for LockTimeout.
 func (e *Engine) Keep(ctx context.Context) error {
 	if e.keeper != nil {
 		return nil
@@ -102,7 +103,12 @@ func (e *Engine) Keep(ctx context.Context) error {
 		return failure(err)
 	}
 	var kept bool
-	err = s.get(&kept, sqlKeep, e.address.schema)
+	for began := time.Now(); ; {
+		err = s.get(&kept, sqlKeep, e.address.schema)
+		if err != nil || kept || time.Since(began) >= e.config.LockTimeout || !engine.Pause(ctx, 50*time.Millisecond) {
+			break
+		}
+	}
 	if err == nil && !kept {
 		err = engine.Failf(engine.ErrBusy, "wait until it is over",
 			"another program moves rows into the database")
