@@ -213,6 +213,9 @@ WHERE c.row_checksum IS NOT NULL AND d.checksum IS NOT NULL`,
     first_event_position = min(first_event_position,
     coalesce((SELECT min(id) & 1099511627775 FROM worker_events WHERE id >= key << 40
     AND id < (key + 1) << 40), first_event_position))`},
+		{Statement: `UPDATE worker_runtimes SET next_event_position = max(first_event_position,
+    coalesce((SELECT max(id) & 1099511627775 FROM worker_events WHERE id >= key << 40
+    AND id < (key + 1) << 40) + 1, 1)) WHERE created_at IS NOT NULL`},
 		{Statement: `UPDATE worker_runtimes SET events_in_order = 0
 WHERE events_in_order = 1 AND (next_event_id <> next_event_position
     OR EXISTS (SELECT 1 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40
@@ -231,6 +234,23 @@ WHERE events_in_order = 1 AND (next_event_id <> next_event_position
     AND q.what = 'conflict'
       AND q.byte_offset = 0 AND q.bytes = import_files.consumed + coalesce(length(import_files.tail), 0))`,
 			Reason: "what it was refused for is lost",
+		},
+		// The file continues after the last line that is here.
+		{Statement: `UPDATE import_files SET last_sequence = here FROM (
+    SELECT f.source AS of, f.path AS file, coalesce((SELECT max(id) & 16777215 FROM run_records
+        WHERE id > r.key << 24 AND id < (r.key + 1) << 24), 0) AS here
+    FROM import_files AS f JOIN import_sources AS s ON s.id = f.source JOIN runs AS r ON r.key = f.entity_row
+    WHERE s.kind = 'runs' AND f.state = 'taken')
+WHERE source = of AND path = file AND last_sequence > here`},
+		{
+			Table: "import_files",
+			Where: `state = 'taken' AND source IN (SELECT id FROM import_sources WHERE kind = 'workers')
+	AND instr(', ' || records, ', event ') > 0
+	AND CAST(substr(', ' || records, instr(', ' || records, ', event ') + 8) AS INTEGER) > (
+    SELECT count(*) FROM worker_events AS e WHERE e.id >= import_files.entity_row << 40
+    AND e.id < (import_files.entity_row + 1) << 40)
+	AND entity_row IN (SELECT key FROM worker_runtimes WHERE first_event_position = 1)`,
+			Reason: "some of its events are lost", Lacks: "worker_events",
 		},
 	}
 }
