@@ -110,7 +110,7 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 			return done, err
 		}
 	}
-	if err := search.Forget(d.Path()); err != nil {
+	if err := search.Forget(ctx, d); err != nil {
 		return done, err
 	}
 	return done, Scrub(ctx, d)

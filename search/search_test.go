@@ -178,14 +178,14 @@ func TestForget_LeavesNothing(t *testing.T) {
 		t.Fatalf("%q", indexes(t, d.Path()))
 	}
 	held := open(t, d, search.Options{})
-	ok(t, search.Forget(d.Path()))
+	ok(t, search.Forget(ctx, d))
 	if left := indexes(t, d.Path()); len(left) > 0 {
 		t.Errorf("%q", left)
 	}
 	if got := find(t, open(t, d, search.Options{}), search.Query{Words: "furnace"}); len(got) != 1 {
 		t.Errorf("made again, it finds %q", got)
 	}
-	ok(t, search.Forget(d.Path()))
+	ok(t, search.Forget(ctx, d))
 	if got := find(t, held, search.Query{Words: "furnace"}); len(got) > 0 {
 		t.Errorf("a handle from before finds %q in a file that is gone", got)
 	}
@@ -307,4 +307,23 @@ func FuzzSearch(f *testing.F) {
 			t.Errorf("%q: %v", words, err)
 		}
 	})
+}
+
+// A server counts places of a word up to 16,383, and 256 of them.
+func TestSearch_LongTextsAreFoundWhole(t *testing.T) {
+	d := stored(t)
+	long := "overture " + strings.Repeat("largo ", 40_000) + "finale"
+	ok(t, runs.NewStore(d, runs.Options{}).AppendTurns(ctx, "a", "r", []runs.Turn{{Prompt: &long}}))
+	x := open(t, d, search.Options{})
+	for _, words := range []string{"overture", "finale", `"largo finale"`} {
+		if got := find(t, x, search.Query{Words: words}); !slices.Equal(got, []string{"runs r 5"}) {
+			t.Errorf("%s: %q", words, got)
+		}
+	}
+	page, err := x.Search(ctx, search.Query{Words: "finale"}, db.At{})
+	ok(t, err)
+	if s := page.Items[0].Snippet; !strings.HasPrefix(s, "…largo largo") ||
+		!strings.HasSuffix(s, "largo "+search.Mark+"finale"+search.Unmark) {
+		t.Errorf("%q", s)
+	}
 }

@@ -3,12 +3,9 @@ package search
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/jmoiron/sqlx"
 
 	"selvedge/db"
 	"selvedge/runs"
@@ -75,17 +72,19 @@ const (
 // how much there is, and reads what is new. It reads in short transactions. What it did before an error
 // stays done.
 func (x *Index) Update(ctx context.Context) error {
-	pool, err := x.current(ctx)
+	var err error
 	for i := 0; err == nil && i < len(sources); i++ {
-		err = x.update(ctx, pool, sources[i])
+		err = x.update(ctx, sources[i])
 	}
-	if err == nil { // so that nothing of what was deleted stays in the WAL
-		_, err = pool.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	if err == nil {
+		err = x.at.clean(ctx)
 	}
-	return db.About(err, "update search index", "", "", nil)
+	return db.About(err, updates, "", "", nil)
 }
 
-func (x *Index) update(ctx context.Context, pool *sqlx.DB, s source) error {
+const updates = "update search index"
+
+func (x *Index) update(ctx context.Context, s source) error {
 	for after := int64(0); ; {
 		var heads []head
 		err := x.db.Read(ctx, "look for what is new", func(rx *db.Rx) error {
@@ -99,8 +98,8 @@ func (x *Index) update(ctx context.Context, pool *sqlx.DB, s source) error {
 		if len(heads) == headGroup {
 			upTo = heads[len(heads)-1].Key
 		}
-		if err := x.compare(ctx, pool, s, heads, after, upTo); err != nil {
-			return fmt.Errorf("%w: %w", db.ErrIO, err)
+		if err := x.compare(ctx, s, heads, after, upTo); err != nil {
+			return err
 		}
 		if after = upTo; upTo == math.MaxInt64 {
 			return nil
@@ -108,134 +107,149 @@ func (x *Index) update(ctx context.Context, pool *sqlx.DB, s source) error {
 	}
 }
 
+// A change is a thing that is not indexed as it is.
+type change struct {
+	head
+	was   *head  // as it is indexed; nil: it is not
+	texts []text // that are new
+	seen  int64  // with these
+	anew  bool   // without what is indexed
+	more  bool   // there are more texts
+}
+
 // compare indexes what is new of things with keys after one, up to another, and forgets things that are gone.
-func (x *Index) compare(ctx context.Context, pool *sqlx.DB, s source, heads []head, after, upTo int64) error {
+func (x *Index) compare(ctx context.Context, s source, heads []head, after, upTo int64) error {
 	var known []head
-	if err := pool.SelectContext(ctx, &known, `SELECT key, seen, scope, owner, name FROM heads
-		WHERE store = ? AND key > ? AND key <= ?`, s.store, after, upTo); err != nil {
+	err := x.at.read(ctx, func(t selects) error {
+		known = nil
+		return t.Select(&known, `SELECT key, seen, scope, owner, name FROM index.heads
+	WHERE store = ? AND key > ? AND key <= ?`, s.store, after, upTo)
+	})
+	if err != nil {
 		return err
 	}
-	was := map[int64]head{}
-	for _, h := range known {
-		was[h.Key] = h
+	was := map[int64]*head{}
+	for i := range known {
+		was[known[i].Key] = &known[i]
 	}
-	var changed []head
+	var changes []change
 	for _, h := range heads {
-		before, indexed := was[h.Key]
+		before := was[h.Key]
 		delete(was, h.Key)
-		if !slices.Contains(x.o.Without, h.Owner) && (!indexed || before != h) {
-			changed = append(changed, h)
+		if !slices.Contains(x.o.Without, h.Owner) && (before == nil || *before != h) {
+			changes = append(changes, change{head: h, was: before})
 		}
 	}
-	for len(changed) > 0 || len(was) > 0 {
-		done := 0
-		err := write(ctx, pool, func(tx *sqlx.Tx) (err error) {
-			for key := range was {
-				if err := forget(ctx, tx, s.store, key); err != nil {
-					return err
+	for len(changes) > 0 || len(was) > 0 {
+		read, err := x.readTexts(ctx, s, changes)
+		if err == nil {
+			err = x.at.write(ctx, updates, func(t tables) error {
+				for key := range was {
+					if err := x.forget(t, s.store, key); err != nil {
+						return err
+					}
 				}
-			}
-			done, err = x.index(ctx, tx, s, changed)
-			return err
-		})
+				for i := range changes[:read] {
+					if err := x.index(t, s, &changes[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
 		if err != nil {
 			return err
 		}
-		changed, was = changed[done:], nil
+		if last := read - 1; last >= 0 && changes[last].more {
+			done := changes[last].head
+			done.Seen = changes[last].seen
+			changes[last] = change{head: changes[last].head, was: &done}
+			read = last
+		}
+		changes, was = changes[read:], nil
 	}
 	return nil
 }
 
-// index indexes the first things of a list, until there are enough texts for a transaction.
-func (x *Index) index(ctx context.Context, tx *sqlx.Tx, s source, list []head) (done int, err error) {
-	texts := 0
-	for _, h := range list {
-		var before []head
-		if err := tx.SelectContext(ctx, &before, `SELECT key, seen, scope, owner, name FROM heads
-			WHERE store = ? AND key = ?`, s.store, h.Key); err != nil {
-			return done, err
-		}
-		from := h
+// readTexts reads what is new of the first things of a list, until there are enough texts for a transaction.
+// It returns how many things it has read.
+func (x *Index) readTexts(ctx context.Context, s source, changes []change) (read int, err error) {
+	for texts := 0; read < len(changes) && texts < textGroup; read++ {
+		c := &changes[read]
+		from := c.head
 		from.Seen = 0
-		if len(before) > 0 {
-			if s.grows && before[0].Seen <= h.Seen && before[0].Name == h.Name {
-				from.Seen = before[0].Seen
-			} else if err := forget(ctx, tx, s.store, h.Key); err != nil {
-				return done, err
+		if c.was != nil {
+			if c.anew = !s.grows || c.was.Seen > c.Seen || c.was.Name != c.Name; !c.anew {
+				from.Seen = c.was.Seen
 			}
 		}
-		for more := true; more; {
-			var found []text
-			err := x.db.Read(ctx, "read texts", func(rx *db.Rx) (err error) {
-				found = nil
-				h.Seen, err = s.texts(rx, from, x.o.Output, func(t text) { found = append(found, t) })
-				return err
-			})
-			if err != nil {
-				return done, err
-			}
-			for _, t := range found {
-				if err := put(ctx, tx, s.store, h.Key, t); err != nil {
-					return done, err
-				}
-			}
-			texts += len(found)
-			more = s.grows && h.Seen > from.Seen
-			from.Seen = h.Seen
+		err := x.db.Read(ctx, "read texts", func(rx *db.Rx) (err error) {
+			c.texts = nil
+			c.seen, err = s.texts(rx, from, x.o.Output, func(t text) { c.texts = append(c.texts, t) })
+			return err
+		})
+		if err != nil {
+			return read, err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO heads (store, key, seen, scope, owner, name)
-			VALUES (?, ?, ?, ?, ?, ?)`, s.store, h.Key, h.Seen, h.Scope, h.Owner, h.Name); err != nil {
-			return done, err
-		}
-		done++
-		if texts >= textGroup {
-			break
+		texts += len(c.texts)
+		if c.more = s.grows && c.seen > from.Seen && c.seen < c.Seen; c.more {
+			return read + 1, nil
 		}
 	}
-	return done, nil
+	return read, nil
 }
 
-func put(ctx context.Context, tx *sqlx.Tx, store string, key int64, t text) error {
-	t.words = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(t.words[:min(len(t.words),
-		mostText)], "\x00", " "),
-		" "))
-	if t.words == "" {
-		return nil
-	}
-	added, err := tx.ExecContext(ctx, `INSERT INTO texts (store, key, place, kind, at) VALUES (?, ?, ?, ?, ?)`,
-		store, key, t.place, t.kind, t.at)
-	if err != nil {
+// index writes what is new of a thing, unless another process indexed it meanwhile.
+func (x *Index) index(t tables, s source, c *change) error {
+	var is []head
+	if err := t.Select(&is, `SELECT key, seen, scope, owner, name FROM index.heads WHERE store = ? AND key = ?`,
+		s.store, c.Key); err != nil {
 		return err
 	}
-	id, err := added.LastInsertId()
+	if len(is) > 0 != (c.was != nil) || len(is) > 0 && is[0] != *c.was {
+		return nil
+	}
+	if c.anew {
+		if err := x.forget(t, s.store, c.Key); err != nil {
+			return err
+		}
+	}
+	for _, text := range c.texts {
+		if err := x.put(t, s.store, c.Key, text); err != nil {
+			return err
+		}
+	}
+	_, err := t.Exec(`INSERT INTO index.heads (store, key, seen, scope, owner, name) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (store, key) DO UPDATE SET seen = excluded.seen, scope = excluded.scope, owner = excluded.owner,
+	name = excluded.name`, s.store, c.Key, c.seen, c.Scope, c.Owner, c.Name)
+	return err
+}
+
+func (x *Index) put(t tables, store string, key int64, text text) error {
+	words := strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(text.words[:min(len(text.words),
+		mostText)], "\x00", " "), " "))
+	if words == "" {
+		return nil
+	}
+	var id []int64
+	err := t.Select(&id, `INSERT INTO index.texts (store, key, place, kind, at) VALUES (?, ?, ?, ?, ?)
+RETURNING id`, store, key, text.place, text.kind, text.at)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `INSERT INTO words (rowid, text) VALUES (?, ?)`, id, t.words)
+		err = x.at.words().put(t, id[0], words)
 	}
 	return err
 }
 
-func forget(ctx context.Context, tx *sqlx.Tx, store string, key int64) error {
+func (x *Index) forget(t tables, store string, key int64) error {
 	for _, query := range []string{
-		`DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE store = ? AND key = ?)`,
-		`DELETE FROM texts WHERE store = ? AND key = ?`, `DELETE FROM heads WHERE store = ? AND key = ?`,
+		x.at.words().forget, `DELETE FROM index.texts WHERE store = ? AND key = ?`,
+		`DELETE FROM index.heads WHERE store = ? AND key = ?`,
 	} {
-		if _, err := tx.ExecContext(ctx, query, store, key); err != nil {
+		if _, err := t.Exec(query, store, key); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func write(ctx context.Context, pool *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
-	tx, err := pool.BeginTxx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := fn(tx); err != nil {
-		_ = tx.Rollback() // err says what happened
-		return err
-	}
-	return tx.Commit()
 }
 
 func ofRun(rx *db.Rx, h head, output bool, add func(text)) (int64, error) {

@@ -32,8 +32,8 @@ without accents. Words in quotes are a phrase, WORD* is the beginning of a word,
 	which stands behind
 --, must not be there. What was indexed last comes first.
 
-The index is a file beside the database, FILE-search-1. It is brought up to date first; the first time takes
-longer. It may be deleted at any time. A server has none.`,
+The index is a file beside the database, FILE-search-1, or on a server a schema beside its own,
+SCHEMA_search_1. It is brought up to date first; the first time takes longer. It may be deleted at any time.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	a.textFlag(c, &q.Owner, "agent", "only what the agent, session or runtime `ID` recorded")

@@ -130,6 +130,9 @@ BEGIN
     AND last_value IS NOT NULL LOOP
         EXECUTE format('ALTER SEQUENCE %I RESTART', name);
     END LOOP;
+    FOR name IN SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'selvedge_search_') LOOP
+        EXECUTE format('DROP SCHEMA %I CASCADE', name);
+    END LOOP;
 END $$;
 INSERT INTO scopes (name, checksum) VALUES ('', 737421180);
 SELECT coalesce((SELECT array_agg(oid ORDER BY oid) FROM pg_class
