@@ -32,7 +32,7 @@ var sqlMakeSchema = []string{
 	`CREATE TABLE index.settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)`,
 	`CREATE TABLE index.heads (store TEXT NOT NULL, key BIGINT NOT NULL, seen BIGINT NOT NULL,
 	scope TEXT NOT NULL, owner TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (store, key))`,
-	`CREATE TABLE index.texts (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, store TEXT NOT NULL,
+	`CREATE TABLE index.texts (id BIGINT PRIMARY KEY, store TEXT NOT NULL,
 	key BIGINT NOT NULL, place BIGINT NOT NULL, kind TEXT NOT NULL, at BIGINT)`,
 	`CREATE INDEX texts_by_thing ON index.texts (store, key)`,
 	`CREATE TABLE index.words (id BIGINT PRIMARY KEY, text TEXT NOT NULL, folded TEXT NOT NULL,

@@ -71,9 +71,10 @@ func Forget(ctx context.Context, d *db.DB) error {
 // An Index finds words in a database. Its methods are safe for concurrent use, also by several
 // processes.
 type Index struct {
-	db *db.DB
-	o  Options
-	at place
+	db    *db.DB
+	o     Options
+	at    place
+	words dialect
 }
 
 // A place is where an index lies. In its statements "index." stands before the name of each table of the index.
@@ -118,6 +119,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Index, error) {
 	if err != nil {
 		return nil, db.About(err, "open search index", "", "", nil)
 	}
+	x.words = x.at.words()
 	return x, nil
 }
 
@@ -176,11 +178,10 @@ func (x *Index) Search(ctx context.Context, q Query, at db.At) (page db.Page[Hit
 	if err != nil {
 		return page, db.About(err, op, "", "", nil)
 	}
-	words := x.at.words()
-	condition, args := words.find(terms)
+	condition, args := x.words.find(terms)
 	query := `SELECT t.id, t.store, h.owner, h.name, t.place, t.kind, t.at, w.text AS snippet
 FROM index.words AS w CROSS JOIN index.texts AS t JOIN index.heads AS h ON h.store = t.store AND h.key = t.key
-WHERE t.id = w.` + words.id + ` AND ` + condition + ` AND h.scope = ?`
+WHERE t.id = w.` + x.words.id + ` AND ` + condition + ` AND h.scope = ?`
 	args = append(args, q.Scope)
 	and := func(text string, arg any) { query, args = query+text, append(args, arg) }
 	if q.Owner != nil {
@@ -197,14 +198,14 @@ WHERE t.id = w.` + words.id + ` AND ` + condition + ` AND h.scope = ?`
 	}
 	switch {
 	case q.Best:
-		query += ` ORDER BY ` + words.best
+		query += ` ORDER BY ` + x.words.best
 		and(` LIMIT ?`, at.Limit+1)
 		and(` OFFSET ?`, place)
 	default:
 		if at.After != "" {
-			and(` AND w.`+words.id+` < ?`, place)
+			and(` AND w.`+x.words.id+` < ?`, place)
 		}
-		query += ` ORDER BY w.` + words.id + ` DESC`
+		query += ` ORDER BY w.` + x.words.id + ` DESC`
 		and(` LIMIT ?`, at.Limit+1)
 	}
 	err = x.at.read(ctx, func(t selects) error {

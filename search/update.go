@@ -149,8 +149,12 @@ func (x *Index) compare(ctx context.Context, s source, heads []head, after, upTo
 						return err
 					}
 				}
+				var last []int64 // number of the last text
+				if err := t.Select(&last, `SELECT coalesce(max(id), 0) FROM index.texts`); err != nil {
+					return err
+				}
 				for i := range changes[:read] {
-					if err := x.index(t, s, &changes[i]); err != nil {
+					if err := x.index(t, &last[0], s, &changes[i]); err != nil {
 						return err
 					}
 				}
@@ -200,7 +204,7 @@ func (x *Index) readTexts(ctx context.Context, s source, changes []change) (read
 }
 
 // index writes what is new of a thing, unless another process indexed it meanwhile.
-func (x *Index) index(t tables, s source, c *change) error {
+func (x *Index) index(t tables, last *int64, s source, c *change) error {
 	var is []head
 	if err := t.Select(&is, `SELECT key, seen, scope, owner, name FROM index.heads WHERE store = ? AND key = ?`,
 		s.store, c.Key); err != nil {
@@ -215,7 +219,7 @@ func (x *Index) index(t tables, s source, c *change) error {
 		}
 	}
 	for _, text := range c.texts {
-		if err := x.put(t, s.store, c.Key, text); err != nil {
+		if err := x.put(t, last, s.store, c.Key, text); err != nil {
 			return err
 		}
 	}
@@ -225,24 +229,25 @@ ON CONFLICT (store, key) DO UPDATE SET seen = excluded.seen, scope = excluded.sc
 	return err
 }
 
-func (x *Index) put(t tables, store string, key int64, text text) error {
+// put writes a text under the number after the last one.
+func (x *Index) put(t tables, last *int64, store string, key int64, text text) error {
 	words := strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(text.words[:min(len(text.words),
 		mostText)], "\x00", " "), " "))
 	if words == "" {
 		return nil
 	}
-	var id []int64
-	err := t.Select(&id, `INSERT INTO index.texts (store, key, place, kind, at) VALUES (?, ?, ?, ?, ?)
-RETURNING id`, store, key, text.place, text.kind, text.at)
+	*last++
+	_, err := t.Exec(`INSERT INTO index.texts (id, store, key, place, kind, at) VALUES (?, ?, ?, ?, ?, ?)`,
+		*last, store, key, text.place, text.kind, text.at)
 	if err == nil {
-		err = x.at.words().put(t, id[0], words)
+		err = x.words.put(t, *last, words)
 	}
 	return err
 }
 
 func (x *Index) forget(t tables, store string, key int64) error {
 	for _, query := range []string{
-		x.at.words().forget, `DELETE FROM index.texts WHERE store = ? AND key = ?`,
+		x.words.forget, `DELETE FROM index.texts WHERE store = ? AND key = ?`,
 		`DELETE FROM index.heads WHERE store = ? AND key = ?`,
 	} {
 		if _, err := t.Exec(query, store, key); err != nil {
