@@ -22,6 +22,7 @@ type session struct {
 	used time.Time // when it was last released
 
 	row     int64         // in the table sessions; 0 in a session that only reads
+	fresh   int64         // the outcome when it got the row
 	seen    time.Duration // just before the moment that the row holds, by the server's clock
 	outcome int64         // the last number of a transaction
 }
@@ -117,6 +118,25 @@ func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// mostOutcomes is how many transactions write into one row. Each leaves a dead version of it, and beside
+// a reader that stays every change of the row goes through all of them.
+const mostOutcomes = 500
+
+// renewRow gives the session another row in time. The outcome of its last transaction is known.
+func (s *session) renewRow(ctx context.Context) error {
+	if s.outcome-s.fresh < mostOutcomes {
+		return nil
+	}
+	defer s.within(ctx)()
+	old := s.row
+	err := s.get(&s.row, sqlAddSession)
+	if err == nil {
+		s.fresh = s.outcome
+		_, err = s.exec(sqlDropSession, old)
+	}
+	return err
 }
 
 // resign deletes the session's row and closes the session.

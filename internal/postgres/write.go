@@ -219,6 +219,9 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 		return refused(err)
 	}
 	defer e.writers.release(s)
+	if err := s.renewRow(ctx); err != nil {
+		return refused(err)
+	}
 	defer e.reportWaits(ctx, s)()
 	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number(), locks: locks && turn != alone}
 	if err := t.begin(ctx, turn); err != nil {
