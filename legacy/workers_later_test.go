@@ -418,3 +418,24 @@ func TestExport_SecondEqualRuntimeKeepsItsOwn(t *testing.T) {
 	}
 	wantQuarantine(t, d, "", "file ./workers/1/observations.jsonl@0: "+observationLine(1))
 }
+
+// Only its folder tells what it is: it has no name, and nothing that later versions alone write.
+func TestExport_NamelessRuntimeGetsItsName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	folder{
+		"runtime.json": strings.Replace(aloneRuntime, laterBundles+",", "", 1), "events.jsonl": startedEvent,
+	}.below(t, dir)
+	d := emptyFile(t)
+	if report := importLater(t, d, "", dir); len(report.Quarantined) > 0 {
+		t.Errorf("in quarantine: %+v", report.Quarantined)
+	}
+	settled(t, d, "", dir)
+	out, exported := exportedWorkers(t, d, "")
+	if s := readRuntimeDocument(t, exported["runtimes/"+idName("store")+"/runtime.json"]); s.RuntimeID != "store" {
+		t.Errorf("%+v", s)
+	}
+	back := emptyFile(t)
+	if report := importLater(t, back, "", out); len(report.Quarantined) > 0 {
+		t.Errorf("of the export in quarantine: %+v", report.Quarantined)
+	}
+}

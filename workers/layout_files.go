@@ -96,12 +96,15 @@ func (s *runtimeSnapshot) document(given []byte, touched bool) ([]byte, error) {
 	if given == nil {
 		return pretty(s.members()), nil
 	}
-	before, _, _, err := reader{runtimeID: s.RuntimeID}.runtime(given)
-	if err != nil {
-		return nil, corrupt(err)
+	before, _, _, nameless := reader{runtimeID: s.RuntimeID}.runtime(given)
+	if nameless != nil { // it came from a folder of its own, which gave it its name
+		var err error
+		if before, _, _, err = (reader{runtimeID: s.RuntimeID, alone: true}).runtime(given); err != nil {
+			return nil, corrupt(err)
+		}
 	}
 	ours := len(s.Diagnostics) - len(before.Diagnostics)
-	if !touched && (ours == 0 || ours == 1 && s.Diagnostics[len(before.Diagnostics)].Code == codeLater) {
+	if nameless == nil && !touched && (ours == 0 || ours == 1 && s.Diagnostics[len(before.Diagnostics)].Code == codeLater) {
 		return given, nil
 	}
 	return runtimeJSON.merged(s.members(), given), nil
