@@ -91,6 +91,27 @@ func TestAFolderStaysThatHoldsMoreThanTheFile(t *testing.T) {
 	}
 }
 
+// Of a session's document of later versions, the store has the runs alone.
+func TestVerify_SessionDocumentHasToStay(t *testing.T) {
+	const path = "v1/sessions/id_YQ.json"
+	records := `"run_records":[` + liveRecord("run-1", "a", "p") + `]`
+	for text, whole := range map[string]bool{
+		`{"schema_version":1,"session":{"messages":["hello"]},` + records + `}`: false,
+		`{"schema_version":1,` + records + `,"traces":[{}]}`:                    false,
+		`{"schema_version":1,"session":null,` + records + `,"traces":[]}`:       true,
+		`[` + liveRecord("run-1", "a", "p") + `]`:                               true,
+	} {
+		dir, d := t.TempDir(), emptyFile(t)
+		folder{path: text}.below(t, dir)
+		importLive(t, d, "", dir)
+		report := verified(t, d, Live, dir)
+		if report.Proof.Whole != whole || whole != (len(report.Unknown) == 0) ||
+			!whole && report.Unknown[0].File != path || report.Proof.Bytes != int64(len(text)) {
+			t.Errorf("%s: %s, %+v", text, report.Proof.Line, report.Unknown)
+		}
+	}
+}
+
 func TestWhatOneTreeDoesNotReadAnotherMay(t *testing.T) {
 	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
 	folder{"runs/a/r.jsonl": startedLine("a", "r")}.below(t, dir)

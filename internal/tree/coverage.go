@@ -40,7 +40,8 @@ type Kept struct {
 	More   string // why no store has all of its content; "" if one has
 }
 
-// A Beside is a Layout with files that its walk does not name: settings, marks.
+// A Beside is a Layout with files that its walk does not name, such as settings and marks, or of which
+// no store has all.
 type Beside interface{ Beside(t *Tree) ([]Kept, error) }
 
 // cover reads all that an import is going to read.
@@ -75,7 +76,9 @@ func (t *Tree) cover(ctx context.Context, c *coverage) error {
 		if err != nil || k.Folder.Lacks(k.Path) {
 			continue
 		}
-		c.read(k.Folder, k.Path)
+		if _, walked := c.files[filepath.Join(k.Folder.path, k.Path)]; !walked {
+			c.read(k.Folder, k.Path)
+		}
 		if k.More != "" {
 			c.passed[Shown(nameBelow(c.root, Below(k.Folder.path, k.Path)))] = k.More
 		}

@@ -68,7 +68,7 @@ func holdsRun(root tree.Folder, path string) bool {
 
 // Root returns the folder that holds runs/ or v1/.
 func (layout) Root(dir tree.Folder) (tree.Folder, error) {
-	for _, inside := range []string{"runs", "v1/sessions", "v1/runs"} {
+	for _, inside := range []string{"runs", sessionsFolder, "v1/runs"} {
 		if _, err := dir.Sub(inside); !errors.Is(err, fs.ErrNotExist) {
 			return dir, err
 		}
@@ -86,7 +86,7 @@ const sessionExtension = ".json"
 func (layout) Walk(root tree.Folder, file func(path string) error,
 	ignored func(path, reason string) error,
 ) error {
-	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
+	for _, folder := range []string{sessionsFolder, "v1/runs", "runs"} {
 		switch _, err := root.Sub(folder); {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			continue
@@ -131,6 +131,28 @@ func (layout) Walk(root tree.Folder, file func(path string) error,
 		}
 		return nil
 	})
+}
+
+const sessionsFolder = "v1/sessions"
+
+// Beside returns the documents of sessions: no store has more of them than their runs.
+func (layout) Beside(t *tree.Tree) (list []tree.Kept, err error) {
+	if _, err := t.Folder.Sub(sessionsFolder); err != nil {
+		return nil, nil //nolint:nilerr // the walk says why
+	}
+	err = t.Folder.Names(sessionsFolder, func(name string) error {
+		path := sessionsFolder + "/" + name
+		if _, named := sessionOf(path); !named {
+			return nil
+		}
+		if text, err := t.Folder.Read(path, maxFile); err == nil && holdsMore(text) {
+			list = append(list, tree.Kept{
+				Folder: t.Folder, Path: path, More: "a session's document: only its runs are in a store",
+			})
+		}
+		return nil
+	})
+	return list, err
 }
 
 // namedAfterSession reports whether a file is named after the session of its first run, or does not

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"selvedge/internal/serdejson"
@@ -100,6 +101,22 @@ func runRecords(text []byte) (at int, ok bool) {
 		s.Value()
 	}
 	return 0, false
+}
+
+// holdsMore reports whether a session's document says anything beside its runs.
+func holdsMore(text []byte) bool {
+	if _, ok := runRecords(text); !ok {
+		return false
+	}
+	s := serdejson.NewScanner(text)
+	for key := range s.Elements() {
+		value, ok := s.Value()
+		if !ok || !serdejson.KeyIs(key, "run_records") && !serdejson.KeyIs(key, "schema_version") &&
+			!slices.Contains([]string{"null", "[]", "{}", `""`}, string(value)) {
+			return true
+		}
+	}
+	return s.Reason() != ""
 }
 
 // readArray reads the array at an offset; end is the offset after it. Its elements are nested in
