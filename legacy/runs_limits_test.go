@@ -198,3 +198,22 @@ func TestImport_FileSizeNearsTreeSize(t *testing.T) {
 		t.Errorf("%d bytes of tree take %d bytes", report.Files.Bytes, info.Size())
 	}
 }
+
+func TestImport_SameLimitsKeepTheirTime(t *testing.T) {
+	dir := folder{"a/r.jsonl": startedLine("a", "r")}.make(t)
+	folder{"config.toml": "[runs]\nmax_per_agent = 7\n"}.below(t, dir)
+	d, clock := fileAt(t)
+	importInto(t, d, "", dir)
+	before := dump(t, d)
+	clock.Advance(time.Hour)
+	importInto(t, d, "", dir)
+	if diff := firstDifference(before, dump(t, d)); diff != "" {
+		t.Errorf("the second import changed the file: %s", diff)
+	}
+	folder{"config.toml": "[runs]\nmax_per_agent = 8\n"}.below(t, dir)
+	importInto(t, d, "", dir)
+	set, ok, err := stores.RetentionOf(context.Background(), d, "", maintenance.StoreRuns)
+	if err != nil || !ok || set.Policy.Count != 8 || !set.SetAt.Equal(clock.Now()) {
+		t.Errorf("%+v, %v, %v", set, ok, err)
+	}
+}

@@ -86,6 +86,13 @@ func emptyFile(t testing.TB) *db.DB {
 	return dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 }
 
+// fileAt is an empty file whose clock stands.
+func fileAt(t *testing.T) (*db.DB, *dbtest.Clock) {
+	t.Helper()
+	clock := dbtest.NewClock(backAt)
+	return dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}), clock
+}
+
 func importInto(t testing.TB, d *db.DB, scope, dir string) Report {
 	t.Helper()
 	report, err := Import(context.Background(), d, Runs, dir, Options{Scope: scope})

@@ -41,7 +41,11 @@ const (
 	checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, store) DO UPDATE
 	SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
-    source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum`
+    source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum
+	WHERE retention.max_age IS DISTINCT FROM excluded.max_age
+		OR retention.max_count IS DISTINCT FROM excluded.max_count
+		OR retention.max_bytes IS DISTINCT FROM excluded.max_bytes
+		OR retention.source IS DISTINCT FROM excluded.source`
 	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
 	sqlPin        = `INSERT INTO retention_pins (scope, store, id, owner, pinned_at, checksum)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -63,7 +67,8 @@ func (tx *Tx) ResetRetention(scope, store string) error {
 }
 
 // SetRetention is maintenance.SetRetention inside a transaction, of limits that were checked. source is the
-// imported tree that set the limits, or nil.
+// imported tree that set the limits, or nil. Setting the same limits again, as every import of a tree does,
+// changes nothing.
 func (tx *Tx) SetRetention(scope, store string, limits Limits, source *int64) error {
 	if err := CheckStore(store); err != nil {
 		return err
