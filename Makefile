@@ -71,13 +71,16 @@ long-postgres: ## the same on a PostgreSQL server, whose connections are cut bes
 		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeases_Linearizable|TestSurvive)|^TestPostgresTheStoresStandAStorm$$' $(TESTFLAGS) \
 		. ./checkpoints ./db ./agents ./workers ./test/failover
 
-# The first seed of `make unseen`, and how many trees it makes, and transcripts of each store.
+# The first seed of `make unseen`, and how many trees it makes, and transcripts of each store; how long it makes novel
+# trees then.
 UNSEEN ?= 1000+200
+FUZZTIME ?= 30m
 
 .PHONY: unseen
-unseen: ## change recorded trees and transcripts at random, and compare what a file and a server answer (UNSEEN=1000+200: from which seed, how many of each kind)
+unseen: ## change recorded trees and transcripts at random, and compare what a file and a server answer (UNSEEN=1000+200: from which seed, how many of each kind); then move novel trees there and back (FUZZTIME=30m)
 	SELVEDGE_UNSEEN=$(UNSEEN) tools/postgres run go test -tags postgres -count=1 -timeout 60m -run 'TreesThatNobodyRecorded|UnseenTranscripts' $(TESTFLAGS) \
 		./cmd/migrate ./runs ./runs/live ./agents ./checkpoints ./workers
+	go test -run '^$$' -fuzz '^FuzzTrees$$' -fuzztime $(FUZZTIME) ./legacy
 
 .PHONY: damage
 damage: ## flip 2,000 bits of a file with data of all stores, and count which are noticed; damage it in all ways, and salvage it
@@ -122,7 +125,7 @@ NO_RACE := $(NO_RACE)|^Test(EveryChangedCell|AMoveNoticesEveryCell|ADamagedImpor
 NO_RACE := $(NO_RACE)|^Test(Open_ForeignWAL|Constants_|Functions_EachHasARow|WhatPagesAndComments|Quick_)
 NO_RACE := $(NO_RACE)|^Test(NoPublicNameIs|PackagesImport|CommentsFollow|AFailedSyncOfTheFolder)
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health)$$
-NO_RACE := $(NO_RACE)|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
+NO_RACE := $(NO_RACE)|^FuzzTrees$$|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 
 .PHONY: upgrades
 upgrades: ## upgrade a server fifty times beside programs of the release before (an hour)

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	namedTest   = regexp.MustCompile("`([\\w/]+)\\.(Test\\w+)`")
+	namedTest   = regexp.MustCompile("`([\\w/]+)\\.((?:Test|Fuzz)\\w+)`")
 	namedTarget = regexp.MustCompile("`make ([a-z-]+)`")
 )
 

@@ -5,6 +5,7 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -127,3 +128,19 @@ func (c *Clock) Set(t time.Time) { c.at.store(t) }
 
 // Advance moves the clock by d.
 func (c *Clock) Advance(d time.Duration) { c.at.store(c.at.load().Add(d)) }
+
+// Unseen returns the seeds of a test that draws its input: few of them, or those that
+// SELVEDGE_UNSEEN names, as in 1000+500.
+func Unseen(t testing.TB, few int) (seeds []uint64) {
+	t.Helper()
+	first, count := uint64(1), few
+	if asked := os.Getenv("SELVEDGE_UNSEEN"); asked != "" {
+		if _, err := fmt.Sscanf(asked, "%d+%d", &first, &count); err != nil {
+			t.Fatalf("SELVEDGE_UNSEEN=%s: %v", asked, err)
+		}
+	}
+	for i := range uint64(count) {
+		seeds = append(seeds, first+i)
+	}
+	return seeds
+}

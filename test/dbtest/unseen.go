@@ -5,27 +5,10 @@ package dbtest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strconv"
 	"testing"
 )
-
-// Unseen returns the seeds of a test that draws its input: few of them, or those that
-// SELVEDGE_UNSEEN names, as in 1000+500.
-func Unseen(t *testing.T, few int) (seeds []uint64) {
-	t.Helper()
-	first, count := uint64(1), few
-	if asked := os.Getenv("SELVEDGE_UNSEEN"); asked != "" {
-		if _, err := fmt.Sscanf(asked, "%d+%d", &first, &count); err != nil {
-			t.Fatalf("SELVEDGE_UNSEEN=%s: %v", asked, err)
-		}
-	}
-	for i := range uint64(count) {
-		seeds = append(seeds, first+i)
-	}
-	return seeds
-}
 
 // generated are ids of runs and runtimes that are others each time.
 var generated = regexp.MustCompile(`(run|runtime-mem)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
