@@ -85,6 +85,29 @@ func TestImport_FolderIsTakenOnceReadable(t *testing.T) {
 	settled(t, d, "", dir)
 }
 
+// An id that no store can hold, from a folder's name or from a transcript, keeps no other from being taken.
+func TestImport_ImpossibleWorkerIDKeepsNoOther(t *testing.T) {
+	const bad = "a\x00b"
+	at := "runtimes/" + idName("r") + "/"
+	entry := `{"sequence":1,"worker_ref":{"runtime_id":"r","worker_id":"a\u0000b"},"role":"user","content":"go","event_id":1}` + "\n"
+	for _, under := range []string{at + "workers/" + idName(bad) + "/", at + "workers/x/"} {
+		dir := t.TempDir()
+		folder{
+			at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent,
+			under + "worker.json": "{torn", under + "transcript.jsonl": entry,
+			at + "workers/" + idName("7") + "/worker.json": laterWorker(`{"runtime_id":"r","worker_id":"7"}`, `"7"`, ""),
+		}.below(t, dir)
+		d := emptyFile(t)
+		report := importLater(t, d, "", dir)
+		for _, name := range []string{"worker.json", "transcript.jsonl"} {
+			if reasonFor(&report, under+name) == "" {
+				t.Errorf("%q is not named: %+v", under+name, report.Quarantined)
+			}
+		}
+		settled(t, d, "", dir)
+	}
+}
+
 // A runtimeDocument is a runtime.json as the original reads it.
 type runtimeDocument struct {
 	SchemaVersion      uint32                      `json:"schema_version"`

@@ -421,7 +421,8 @@ func (r *runtimeReader) speaker(folder string) WorkerID {
 		return ""
 	}
 	for line := range bytes.Lines(text) {
-		if e, err := r.form.entry(line); err == nil && e.WorkerRef.RuntimeID == r.tree.id {
+		if e, err := r.form.entry(line); err == nil && e.WorkerRef.RuntimeID == r.tree.id &&
+			txn.CheckID("worker", string(e.WorkerRef.WorkerID)) == nil {
 			return e.WorkerRef.WorkerID
 		}
 	}
