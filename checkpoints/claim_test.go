@@ -80,6 +80,27 @@ func TestTheLongestClaimDoesNotWrapAround(t *testing.T) {
 	check(t, claim.Complete(ctx))
 }
 
+func TestClaim_UndoneEpochIsNotUsedAgain(t *testing.T) {
+	store, d, _ := claimsUnder(t, minute)
+	save(t, store, "r")
+	var undone *checkpoints.Claim
+	failure := errors.New("the caller fails")
+	err := d.Write(ctx, "claim and fail", func(tx *db.Tx) (err error) {
+		undone, _, err = store.ClaimTx(tx, "r")
+		return errors.Join(err, failure)
+	})
+	if !errors.Is(err, failure) || undone == nil {
+		t.Fatalf("%v, %v", undone, err)
+	}
+	wantClaimLost(t, undone)
+	next := mustClaim(t, store, "r")
+	if next.Epoch() <= undone.Epoch() {
+		t.Errorf("behind epoch %d, which was undone, comes %d", undone.Epoch(), next.Epoch())
+	}
+	wantClaimLost(t, undone)
+	check(t, next.Complete(ctx))
+}
+
 func TestAClaimIsGivenBack(t *testing.T) {
 	store := openStore(t)
 	save(t, store, "r")
