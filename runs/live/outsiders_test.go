@@ -162,6 +162,35 @@ func TestHoldTx_OneLeaseHoldsBoth(t *testing.T) {
 	}
 }
 
+// Two runs that had one id, one after the other, may be held by one lease, under one epoch.
+func TestHoldTx_HandleIsOfItsOwnRun(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
+	traces, s := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	trace, err := traces.Begin(ctx, runs.Started{RunID: "r", AgentID: "a"}, runs.BeginOptions{})
+	must(t, err)
+	var handles []*live.Run
+	for range 2 {
+		_, err := s.ReserveRunWithID(ctx, "r", "s", "p")
+		must(t, err)
+		must(t, d.Write(ctx, "hold", func(tx *db.Tx) error {
+			r, err := s.HoldTx(tx, "r", trace.Lease())
+			handles = append(handles, r)
+			return err
+		}))
+		if len(handles) == 1 {
+			must(t, errors.Join(handles[0].Release(ctx), s.Delete(ctx, "r")))
+		}
+	}
+	if handles[0].Epoch() != handles[1].Epoch() {
+		t.Fatalf("the epochs are %d and %d", handles[0].Epoch(), handles[1].Epoch())
+	}
+	if _, err := handles[0].Append(ctx, live.TextDelta("late")); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the handle of the run before: %v", err)
+	}
+	_, err = handles[1].Append(ctx, live.TextDelta("1"))
+	must(t, err)
+}
+
 func TestCap_SparesHeldRuns(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
 	s := live.NewStore(d, live.Options{MaxRuns: new(uint64(2))})
