@@ -166,13 +166,13 @@ func asides(r *Report) (list []string) {
 
 // isNamed reports whether one of the reports names a file, or a folder that it is in.
 func isNamed(path string, reports ...*Report) bool {
+	at := tree.Shown(path)
 	for _, r := range reports {
-		if reasonFor(r, tree.Shown(path)) != "" {
+		if reasonFor(r, "./"+at) != "" { // as a runtime that is the root names its files
 			return true
 		}
 		for _, remarks := range [][]Remark{r.LeftOut, r.Ignored, r.Unknown, r.Apart} {
 			for _, remark := range remarks {
-				at := tree.Shown(path)
 				if strings.HasSuffix("/"+at, "/"+remark.File) ||
 					strings.HasSuffix(remark.File, "/") && strings.HasPrefix(at, remark.File) {
 					return true

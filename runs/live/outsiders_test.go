@@ -162,6 +162,29 @@ func TestHoldTx_OneLeaseHoldsBoth(t *testing.T) {
 	}
 }
 
+func TestHoldTx_EndsWithTheLeaseItBorrowed(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
+	traces, s := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	trace, err := traces.Begin(ctx, runs.Started{RunID: "r", AgentID: "a"}, runs.BeginOptions{})
+	must(t, err)
+	_, err = s.ReserveRunWithID(ctx, "r", "s", "p")
+	must(t, err)
+	var r *live.Run
+	must(t, d.Write(ctx, "hold", func(tx *db.Tx) (err error) {
+		r, err = s.HoldTx(tx, "r", trace.Lease())
+		return err
+	}))
+	must(t, trace.Release(ctx))
+	_, appended := r.Append(ctx, live.TextDelta("late"))
+	for what, err := range map[string]error{
+		"append": appended, "hold": d.Write(ctx, "hold", r.HoldTx), "release": r.Release(ctx),
+	} {
+		if !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // Two runs that had one id, one after the other, may be held by one lease, under one epoch.
 func TestHoldTx_HandleIsOfItsOwnRun(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
