@@ -90,11 +90,14 @@ func TestImport_ImpossibleWorkerIDKeepsNoOther(t *testing.T) {
 	const bad = "a\x00b"
 	at := "runtimes/" + idName("r") + "/"
 	entry := `{"sequence":1,"worker_ref":{"runtime_id":"r","worker_id":"a\u0000b"},"role":"user","content":"go","event_id":1}` + "\n"
-	for _, under := range []string{at + "workers/" + idName(bad) + "/", at + "workers/x/"} {
+	for under, snapshot := range map[string]string{
+		at + "workers/" + idName(bad) + "/": "{torn", at + "workers/x/": "{torn",
+		at + "workers/" + idName("") + "/": laterWorker(`{"runtime_id":"r","worker_id":""}`, `""`, ""),
+	} {
 		dir := t.TempDir()
 		folder{
 			at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent,
-			under + "worker.json": "{torn", under + "transcript.jsonl": entry,
+			under + "worker.json": snapshot, under + "transcript.jsonl": entry,
 			at + "workers/" + idName("7") + "/worker.json": laterWorker(`{"runtime_id":"r","worker_id":"7"}`, `"7"`, ""),
 		}.below(t, dir)
 		d := emptyFile(t)

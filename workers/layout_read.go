@@ -386,7 +386,11 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w workerFiles, gap 
 	if s.WorkerRef.WorkerID != s.WorkerID && named {
 		w.id = byName
 	}
-	if err := txn.CheckID("worker", string(w.id)); err != nil {
+	err = txn.CheckID("worker", string(w.id))
+	if w.id == "" {
+		err = errors.New("the worker id is empty")
+	}
+	if err != nil {
 		return workerFiles{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text}
 	}
 	if wrong == "" && s.WorkerRef.RuntimeID != runtime {
