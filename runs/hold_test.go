@@ -279,10 +279,12 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 	// held by a program that kept no mark
 	_, err = s.Begin(t.Context(), started("from before", "a", start), runs.BeginOptions{})
 	must(t, err)
-	must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error {
+	must(t, s.WriteStarted(t.Context(), started("submitted", "a", start)))
+	must(t, d.Write(t.Context(), "forget, and submit", func(tx *db.Tx) error {
 		_, err := tx.Exec(`DELETE FROM run_append_keys
 			WHERE run = (SELECT key FROM runs WHERE run_id = 'from before')`)
-		return err
+		_, failed := tx.Exec(`UPDATE runs SET owner_id = NULL, ready_at = 1 WHERE run_id = 'submitted'`)
+		return errors.Join(err, failed)
 	}))
 	shown := live.NewStore(d, live.Options{})
 	asks, err := live.NewEvent([]byte(`{"type":"confirmation_required","tool_id":"t","tool_name":"rm","args":{},"timeout_ms":1000}`))
@@ -298,7 +300,7 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 	}
 	adopt(t, s, 1)
 	for run, want := range map[string]runs.RunStatus{
-		"released":    runs.StatusInProgress,
+		"released": runs.StatusInProgress, "submitted": runs.StatusInProgress,
 		"from before": runs.StatusInProgress, "asks": runs.StatusInProgress, "works": runs.StatusIncomplete,
 	} {
 		if got, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: run}); err != nil || got.Status != want {
