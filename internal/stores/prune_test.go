@@ -193,6 +193,16 @@ func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 	}
 }
 
+// What a pin keeps beyond another limit takes its bytes all the same.
+func TestPrune_PinnedBytesCount(t *testing.T) {
+	p := newPast(3)
+	p.things[2].Of = "b"
+	prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: 1, Bytes: 20, Pinned: []string{"2"}})
+	if want := []string{"1"}; !slices.Equal(p.taken(), want) {
+		t.Errorf("%q went, not %q", p.taken(), want)
+	}
+}
+
 func TestATransactionRemovesItsShareAndNoMore(t *testing.T) {
 	p := newPast(200)
 	p.share = 10
