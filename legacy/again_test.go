@@ -143,6 +143,28 @@ func TestImport_SecondOfFolderIsBusy(t *testing.T) {
 	}
 }
 
+func TestImport_WithoutItsLeaseWritesNoMore(t *testing.T) {
+	dir := folder{"a/r.jsonl": startedLine("a", "r"), "b/s.jsonl": startedLine("b", "s")}.make(t)
+	ctx, d := context.Background(), emptyFile(t)
+	told := false
+	_, err := Import(ctx, d, Runs, dir, Options{BatchBytes: 1, Progress: func(p Progress) {
+		if p.Files == 0 || told {
+			return
+		}
+		told = true
+		if err := d.Write(ctx, "take the folder away", func(tx *db.Tx) error {
+			_, err := tx.Exec(`DELETE FROM leases`)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}})
+	if !errors.Is(err, db.ErrLeaseLost) || db.Hint(err) == "" {
+		t.Errorf("it ended with %v", err)
+	}
+	wantNames(t, d, "", "a/r")
+}
+
 func TestACopyOfAWorkersFolderNeverWins(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	real, copied := at+"workers/"+idName("worker-00000001")+"/worker.json",
