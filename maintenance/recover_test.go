@@ -21,7 +21,7 @@ import (
 	"selvedge/test/dbtest"
 )
 
-var programs = map[string]dbtest.Program{"holder": holder, "mover": mover}
+var programs = map[string]dbtest.Program{"holder": holder, "mover": mover, "teller": teller}
 
 func TestMain(m *testing.M) {
 	dbtest.Main(m, programs)
