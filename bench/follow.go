@@ -36,6 +36,7 @@ func now() (followed, error) {
 type listening struct {
 	Address string `json:"address"`
 	Run     string `json:"run"`
+	All     bool   `json:"all"`   // every run, from the beginning of the listening
 	Poll    bool   `json:"poll"`  // by looking every 50 ms, and not by Follow
 	Every   int    `json:"every"` // how many records it tells of at once; 0 is each
 }
@@ -67,7 +68,14 @@ func childFollow(ctx context.Context, text string) error {
 		return err
 	}
 	if !l.Poll {
-		for item, err := range store.Follow(ctx, ref, "") {
+		items := store.Follow(ctx, ref, "")
+		if l.All {
+			items = store.FollowAll(ctx, runs.Filter{})
+			if err := tell(); err != nil { // it listens
+				return err
+			}
+		}
+		for item, err := range items {
 			if err == nil && item.What == db.Written {
 				err = tell()
 			}
@@ -113,7 +121,7 @@ func waiting(where string, idle time.Duration) result {
 	}
 }
 
-// listen starts a process that follows, and waits until it has heard of the run.
+// listen starts a process that follows, and waits until it has heard of the run, or listens to all.
 func listen(ctx context.Context, l listening) (*helper, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -126,7 +134,7 @@ func listen(ctx context.Context, l listening) (*helper, error) {
 	if err := h.send("go"); err != nil {
 		return nil, err
 	}
-	if l.Every == 0 { // the start of the run
+	if l.Every == 0 { // the start of the run, or of the listening
 		_, err = h.next()
 	}
 	return h, err
