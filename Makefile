@@ -87,6 +87,13 @@ damage: ## flip 2,000 bits of a file with data of all stores, and count which ar
 	SELVEDGE_FLIPS=2000 go test -count=1 -timeout 60m -v -run TestAFlippedBitIsNoticed $(TESTFLAGS) ./maintenance
 	SELVEDGE_SALVAGES=all go test -count=1 -timeout 60m -run TestSalvage_ResultIsWhole $(TESTFLAGS) ./maintenance
 
+# How long `make soak` lasts.
+SOAK ?= 20m
+
+.PHONY: soak
+soak: ## use a file for 20 minutes in every way at once, and judge that nothing grows; draws docs/soak.svg (SOAK=20m)
+	SELVEDGE_SOAK=$(SOAK) go test -count=1 -timeout 0 -v -run TestSoak $(TESTFLAGS) ./test/soak
+
 # More flags for `make mutants`; `make mutants MUTANTSFLAGS=-help` lists them.
 MUTANTSFLAGS ?=
 
@@ -138,6 +145,7 @@ nightly: ## run whole what .ci/run samples or leaves out (hours; docs/guarantees
 	$(MAKE) race-postgres
 	$(MAKE) unseen
 	$(MAKE) damage
+	$(MAKE) soak
 	$(MAKE) upgrades
 	$(MAKE) failover
 	$(MAKE) mutants MUTANTSFLAGS='-for 12h'
