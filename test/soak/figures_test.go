@@ -15,6 +15,7 @@ import (
 type figure struct {
 	Name    string
 	unit    float64 // what Samples are shown in
+	swings  bool    // it grows and begins again: only its maximum counts
 	Samples []float64
 }
 
@@ -34,7 +35,8 @@ func (f *figure) quarter(n int) []float64 {
 // flat reports whether the figure did not grow.
 func (f *figure) flat() bool {
 	second, last := f.quarter(1), f.quarter(3)
-	return median(last) <= mostMedian*median(second) && slices.Max(last) <= mostMaximum*slices.Max(second)
+	steady := f.swings || median(last) <= mostMedian*median(second)
+	return steady && slices.Max(last) <= mostMaximum*slices.Max(second)
 }
 
 // Words describes the second quarter and the last.

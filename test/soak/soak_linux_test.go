@@ -469,7 +469,7 @@ func (s *soak) measure(ctx context.Context, length time.Duration) []*figure {
 	const mib = 1 << 20
 	list := []*figure{
 		{Name: "file, MiB", unit: mib},
-		{Name: "WAL, MiB", unit: mib},
+		{Name: "WAL, MiB", unit: mib, swings: true},
 		{Name: "live heap, MiB", unit: mib},
 		{Name: "anonymous memory, MiB", unit: mib},
 		{Name: "goroutines", unit: 1},
@@ -508,8 +508,8 @@ func (s *soak) anonymous() float64 {
 // report logs the figures and judges them. A long soak draws docs/soak.svg.
 func (s *soak) report(length time.Duration, figures []*figure, long bool) {
 	work := s.d.Work()
-	title := fmt.Sprintf("%d callers for %v, %s. Vertical lines part quarters; figures are those of the second "+
-		"quarter, then of the last.", callers, length, time.Now().Format(time.DateOnly))
+	title := fmt.Sprintf("%d callers for %v, %s. Figures: the second quarter, then the last.", callers, length,
+		time.Now().Format(time.DateOnly))
 	s.t.Logf("%d transactions; %d records followed, %d removed unread, %d other events followed", work.Writes,
 		s.heard.Load()-s.unread.Load(), s.unread.Load(), s.events.Load())
 	s.t.Logf("%d prunes, %d backups, %d checks", s.work[gc], s.work[backup], s.work[check])
