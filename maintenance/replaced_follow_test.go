@@ -41,32 +41,31 @@ func teller(args []string) error {
 // and a follower has open: it is refused, and the follower goes on. Once all is closed, it is done,
 // and followers of what is there then go on from the cursor, or the cursor has expired.
 func TestFollowAll_OutlivesReplacements(t *testing.T) {
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	soon := db.Options{LockTimeout: 100 * time.Millisecond}
 	for name, c := range map[string]struct {
-		replace func(path, backup, to string) error
+		replace func(path, backup, to string, o db.Options) error
 		moves   bool // followers go on at the other path
 		expires bool // the cursor
 	}{
-		"restore": {replace: func(path, backup, _ string) error {
-			_, err := maintenance.Restore(t.Context(), backup, path, soon)
+		"restore": {replace: func(path, backup, _ string, o db.Options) error {
+			_, err := maintenance.Restore(t.Context(), backup, path, o)
 			return err
 		}, expires: true},
-		"compact": {replace: func(path, _, _ string) error {
-			_, err := maintenance.Compact(t.Context(), path, soon)
+		"compact": {replace: func(path, _, _ string, o db.Options) error {
+			_, err := maintenance.Compact(t.Context(), path, o)
 			return err
 		}},
-		"move": {replace: func(path, _, to string) error {
-			_, err := maintenance.Move(t.Context(), path, to, soon)
+		"move": {replace: func(path, _, to string, o db.Options) error {
+			_, err := maintenance.Move(t.Context(), path, to, o)
 			return err
 		}, moves: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			ok := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 			path, to := dbtest.Path(t), dbtest.Path(t)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
@@ -80,7 +79,9 @@ func TestFollowAll_OutlivesReplacements(t *testing.T) {
 			tell(0)
 			all.Hears("2")
 			refused := make(chan error, 1)
-			go func() { refused <- c.replace(path, backup, to) }()
+			go func() {
+				refused <- c.replace(path, backup, to, db.Options{LockTimeout: 500 * time.Millisecond})
+			}()
 			tell(1)
 			all.Hears("3")
 			if err := dbtest.Receive(t, "an answer", refused); !errors.Is(err, db.ErrBusy) {
@@ -92,7 +93,7 @@ func TestFollowAll_OutlivesReplacements(t *testing.T) {
 			ok(d.Close())
 			all.EndsWith(db.ErrClosed)
 
-			ok(c.replace(path, backup, to))
+			ok(c.replace(path, backup, to, db.Options{}))
 			next := "5"
 			if c.moves {
 				path = to
