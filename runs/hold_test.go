@@ -362,3 +362,26 @@ func TestPrune_EndsSilentRunsThatNobodyHolds(t *testing.T) {
 		t.Errorf("what it ended has its age from then on: %+v, %v", done, err)
 	}
 }
+
+func TestPrune_SparesDetachedHoldUntilItEnds(t *testing.T) {
+	path, clock := dbtest.Path(t), dbtest.NewClock(start)
+	boot := &db.BootTime{Boot: "first", Since: time.Hour}
+	o := db.Options{Now: clock.Now, BootTime: func() db.BootTime { return *boot }}
+	gone, err := db.Open(t.Context(), path, o)
+	must(t, err)
+	_, err = runs.NewStore(gone, runs.Options{Lease: db.LeaseTerms{TTL: time.Minute, Detached: true}}).Begin(
+		t.Context(), started("r", "a", start), runs.BeginOptions{})
+	must(t, err)
+	must(t, gone.Close())
+	s := runs.NewStore(dbtest.OpenAt(t, path, o), runs.Options{})
+	clock.Advance(25 * time.Hour)
+	for _, ends := range []int{0, 1} {
+		for _, dry := range []bool{true, false} {
+			done, err := s.Prune(t.Context(), db.Policy{Age: 24 * time.Hour, DryRun: dry})
+			if err != nil || done.Ended != ends {
+				t.Errorf("it did %+v, %v; dry: %v, %d should end", done, err, dry, ends)
+			}
+		}
+		boot.Since += time.Minute
+	}
+}
