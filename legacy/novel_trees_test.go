@@ -272,7 +272,8 @@ func (n *novelTree) runs() folder {
 		files["config.toml"] = n.finish(n.pick("[runs]\nmax_per_agent = 7\n", "runs.max_age_days = -1\n",
 			"runs = { max_per_agent = 0x10, max_age_days = 1_0 }", "[runs]\nmax_per_agent = 18446744073709551615\n",
 			"[runs]\nmax_age_days = 106752\n", "[runs]\nmax_per_agent = 1\nmax_per_agent = 2\n", "[key]\na = 'é'\n",
-			"[runs]\nmax_per_agent = 9223372036854775807 # most\n[runs.x]\n", "runs = 7", "[runs]\nmax_age_days = 1.5"))
+			"[runs]\nmax_per_agent = 9223372036854775807 # most\n[runs.x]\n", "runs = 7",
+			"[runs]\nmax_age_days = 1.5"))
 	}
 	if n.oneIn(4) {
 		files[n.pick("runs/.nobackup", "runs/a/notes.txt", "runs/a/r.jsonl.tmp", "runs/stray.jsonl", "notes",
@@ -496,8 +497,8 @@ func (n *novelTree) runtime(files folder, at, runtime string, alone bool) {
 			files[under+"transcript.jsonl"] = n.lines(entries)
 		}
 		if n.oneIn(12) {
-			files[under+n.pick("observations.jsonl", ".worker.json.tmp-1-1", "notes", "metadata.json")] =
-				n.pick(observationLine(1), "{")
+			more := n.pick("observations.jsonl", ".worker.json.tmp-1-1", "notes", "metadata.json")
+			files[under+more] = n.pick(observationLine(1), "{")
 		}
 	}
 }
@@ -517,7 +518,8 @@ func (n *novelTree) agents() folder {
 		files["agents/"+name+".toml"] = n.finish(n.entry(said))
 	}
 	if n.oneIn(4) {
-		files["agents/"+n.pick(".lock", "a.live", ".a.toml.tmp-1-2-3", "notes", ".toml", "a.TOML")] = n.pick("", "x")
+		more := n.pick(".lock", "a.live", ".a.toml.tmp-1-2-3", "notes", ".toml", "a.TOML")
+		files["agents/"+more] = n.pick("", "x")
 	}
 	return files
 }
@@ -576,7 +578,8 @@ func (n *novelTree) entry(id string) string {
 		lines = append(lines, "", "[[context_queries]]")
 		lines = append(append(lines, query...), "[ usage_summary ]")
 		lines = append(lines, usage...)
-		lines = append(lines, n.some("[[context_queries]]", "[usage_summary]", "[later.'x y']", "[usage_summary.x]")...)
+		lines = append(lines, n.some("[[context_queries]]", "[usage_summary]", "[later.'x y']",
+			"[usage_summary.x]")...)
 	default:
 		lines = append(append(lines, "context_queries"+equals+"[]", "", "[usage_summary]"), usage...)
 	}

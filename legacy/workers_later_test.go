@@ -431,7 +431,8 @@ func TestExport_NamelessRuntimeGetsItsName(t *testing.T) {
 	}
 	settled(t, d, "", dir)
 	out, exported := exportedWorkers(t, d, "")
-	if s := readRuntimeDocument(t, exported["runtimes/"+idName("store")+"/runtime.json"]); s.RuntimeID != "store" {
+	s := readRuntimeDocument(t, exported["runtimes/"+idName("store")+"/runtime.json"])
+	if s.RuntimeID != "store" {
 		t.Errorf("%+v", s)
 	}
 	back := emptyFile(t)

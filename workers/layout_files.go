@@ -103,8 +103,9 @@ func (s *runtimeSnapshot) document(given []byte, touched bool) ([]byte, error) {
 			return nil, corrupt(err)
 		}
 	}
-	ours := len(s.Diagnostics) - len(before.Diagnostics)
-	if nameless == nil && !touched && (ours == 0 || ours == 1 && s.Diagnostics[len(before.Diagnostics)].Code == codeLater) {
+	first := len(before.Diagnostics) // of ours
+	ours := len(s.Diagnostics) - first
+	if nameless == nil && !touched && (ours == 0 || ours == 1 && s.Diagnostics[first].Code == codeLater) {
 		return given, nil
 	}
 	return runtimeJSON.merged(s.members(), given), nil
