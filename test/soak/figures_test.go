@@ -16,6 +16,7 @@ type figure struct {
 	Name    string
 	unit    float64 // what Samples are shown in
 	swings  bool    // it grows and begins again: its median says nothing
+	slack   float64 // that it may grow all the same
 	Samples []float64
 }
 
@@ -38,8 +39,8 @@ func decile(sorted []float64) float64 { return sorted[len(sorted)*9/10] }
 // flat reports whether the figure did not grow.
 func (f *figure) flat() bool {
 	second, last := f.quarter(1), f.quarter(3)
-	steady := f.swings || median(last) <= mostMedian*median(second)
-	return steady && decile(last) <= mostDecile*decile(second)
+	steady := f.swings || median(last) <= mostMedian*median(second)+f.slack
+	return steady && decile(last) <= mostDecile*decile(second)+f.slack
 }
 
 // Words describes the second quarter and the last.
@@ -60,7 +61,7 @@ func (f *figure) Line() (points string) {
 }
 
 var page = template.Must(template.New("").Funcs(template.FuncMap{"y": func(i int) int { return 24 + 96*i }}).
-	Parse(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {{y (len .Figures)}}" role="img"
+	Parse(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {{y (len .Figures)}}" role="img"
   font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="white"/>
 <text x="20" y="18">{{.Title}}</text>
