@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -54,7 +53,7 @@ func UpdateAll(ctx context.Context, d *db.DB) error {
 }
 
 func exists(ctx context.Context, d *db.DB, o Options) (bool, error) {
-	if engine.IsAddress(d.Path()) {
+	if txn.OnServer(d.Path()) {
 		return schemaExists(ctx, d, o)
 	}
 	return fileExists(d, o), nil
@@ -62,7 +61,7 @@ func exists(ctx context.Context, d *db.DB, o Options) (bool, error) {
 
 // Forget deletes the indexes of a database, of every version, so that nothing is left in them.
 func Forget(ctx context.Context, d *db.DB) error {
-	if engine.IsAddress(d.Path()) {
+	if txn.OnServer(d.Path()) {
 		return dropSchemas(ctx, d)
 	}
 	return removeAll(d.Path())
@@ -111,7 +110,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Index, error) {
 	o.Without = slices.Clone(o.Without)
 	x := &Index{db: d, o: o}
 	var err error
-	if engine.IsAddress(d.Path()) {
+	if txn.OnServer(d.Path()) {
 		x.at, err = openSchema(ctx, d, &x.o)
 	} else {
 		x.at, err = openFile(ctx, d, &x.o)
