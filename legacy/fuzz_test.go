@@ -20,7 +20,7 @@ import (
 // imported again, exported, the export imported into another file, and both files checked. Under
 // -fuzz, Go calls a tree that takes 10 s hung; on a busy machine, point TMPDIR to a folder in memory.
 func FuzzTrees(f *testing.F) {
-	for _, seed := range dbtest.Unseen(f, 3*len(Kinds())) {
+	for _, seed := range dbtest.Unseen(f, 2*len(Kinds())) {
 		f.Add(uint8(seed%uint64(len(Kinds()))), seed)
 	}
 	f.Fuzz(func(t *testing.T, number uint8, seed uint64) {
