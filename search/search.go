@@ -76,7 +76,7 @@ type Index struct {
 	words dialect
 }
 
-// A place is where an index lies. In its statements "index." stands before the name of each table of the index.
+// A place is where an index lies. In its statements "index." stands before the name of each table.
 type place interface {
 	write(ctx context.Context, why string, fn func(t tables) error) error
 	read(ctx context.Context, fn func(t selects) error) error

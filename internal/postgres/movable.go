@@ -105,7 +105,8 @@ func (e *Engine) Keep(ctx context.Context) error {
 	var kept bool
 	for began := time.Now(); ; {
 		err = s.get(&kept, sqlKeep, e.address.schema)
-		if err != nil || kept || time.Since(began) >= e.config.LockTimeout || !engine.Pause(ctx, 50*time.Millisecond) {
+		if err != nil || kept || time.Since(began) >= e.config.LockTimeout ||
+			!engine.Pause(ctx, 50*time.Millisecond) {
 			break
 		}
 	}

@@ -22,11 +22,12 @@ func TestPostgres_CommitsBesideLongReaderStayFlat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close(t.Context()) //nolint:errcheck // it only reads
-	if _, err := reader.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").ReadAll(); err != nil {
+	_, err = reader.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").ReadAll()
+	if err != nil {
 		t.Fatal(err)
 	}
 	pages := func() int64 {
-		time.Sleep(1100 * time.Millisecond) // a server's process reports its counts once a second
+		<-time.After(1100 * time.Millisecond) // a server's process reports its counts once a second
 		exec(t, e, "INSERT INTO kept VALUES (0)")
 		return get[int64](t, e, `SELECT heap_blks_hit + idx_blks_hit FROM pg_statio_all_tables
 	WHERE relid = 'selvedge.sessions'::regclass`)

@@ -78,7 +78,8 @@ func (p checkpointPins) UnpinTx(tx *db.Tx, ref checkpoints.Ref) error {
 	return p.s.UnpinTx(tx, ref.RunID)
 }
 
-func (agent checkpointsOf) followed(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
+func (agent checkpointsOf) followed(_ *testing.T, d *db.DB, scope string,
+) followed[string, checkpoints.Summary] {
 	s := agent.open(d, scope)
 	ref := func(id string) checkpoints.Ref { return checkpoints.Ref{RunID: id} }
 	return followed[string, checkpoints.Summary]{
