@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,14 +73,21 @@ func remove(path string) error {
 }
 
 func removeAll(database string) error {
-	names, err := filepath.Glob(escaped.Replace(database) + "-search-*")
+	prefix := database + "-search-"
+	names, err := filepath.Glob(escaped.Replace(prefix) + "[0-9]*")
 	for _, name := range names {
+		if !ofAnIndex.MatchString(name[len(prefix):]) {
+			continue // somebody else's
+		}
 		if removed := os.Remove(name); removed != nil && !errors.Is(removed, os.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}
 	}
 	return err
 }
+
+// ofAnIndex is what stands behind the prefix in the names of its files.
+var ofAnIndex = regexp.MustCompile(`^[0-9]+(-output)?(-wal|-shm)?$`)
 
 // escaped makes a path a pattern that matches only itself.
 var escaped = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)

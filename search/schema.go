@@ -20,7 +20,11 @@ type schema struct {
 const (
 	sqlSchema = `SELECT current_schema() || '_search_' || ?`
 	sqlThere  = `SELECT count(*) FROM pg_namespace WHERE nspname = ?`
-	sqlMine   = `SELECT nspname FROM pg_namespace WHERE starts_with(nspname, current_schema() || '_search_')
+	// sqlMine are the indexes, but for no schema of tables that is called alike.
+	sqlMine = `SELECT nspname FROM pg_namespace WHERE starts_with(nspname, current_schema() || '_search_')
+	AND substr(nspname, length(current_schema() || '_search_') + 1) ~ '^[0-9]+(_output)?$'
+	AND EXISTS (SELECT 1 FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+		WHERE c.relnamespace = pg_namespace.oid AND c.relname = 'words' AND a.attname = 'lexemes')
 ORDER BY 1`
 	sqlOf = `SELECT concat_ws(' ', created_at, generation) FROM selvedge_file`
 	// sqlAlone lets one process at a time change the index.

@@ -178,7 +178,10 @@ func TestForget_LeavesNothing(t *testing.T) {
 		t.Fatalf("%q", indexes(t, d.Path()))
 	}
 	held := open(t, d, search.Options{})
+	notes := d.Path() + "-search-1notes" // somebody else's
+	ok(t, os.WriteFile(notes, nil, 0o600))
 	ok(t, search.Forget(ctx, d))
+	ok(t, os.Remove(notes))
 	if left := indexes(t, d.Path()); len(left) > 0 {
 		t.Errorf("%q", left)
 	}

@@ -35,7 +35,7 @@ CREATE INDEX run_steps_by_run ON run_steps (run) WHERE state = 'waiting';
 CREATE INDEX run_steps_waiting ON run_steps (created_at DESC, run, step_key) WHERE state = 'waiting';
 
 ALTER TABLE runs ADD COLUMN epoch INTEGER; -- of the lease under which the run is written; the run is free if there is no such lease. NULL: none since the last write
-ALTER TABLE runs ADD COLUMN ready_at INTEGER; -- Unix nanoseconds from which on a worker may take the run: it was submitted, answered or given back; NULL: it waits for a person, or is not for workers. Ignored once the run has ended
+ALTER TABLE runs ADD COLUMN ready_at INTEGER; -- Unix nanoseconds from which on a worker may take the run: it was submitted, answered or given back; NULL: it waits for a person, or is not for workers. Of a run that has ended it counts if that is incomplete and was taken, left or answered since
 -- What a worker takes next.
 CREATE INDEX runs_ready ON runs (scope, agent_id, ready_at, key) WHERE ready_at IS NOT NULL AND ended_at IS NULL;
 -- The runs that did not achieve their intent.
