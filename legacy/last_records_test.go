@@ -85,3 +85,22 @@ func checked(t *testing.T, d *db.DB) string {
 	}
 	return strings.Join(found, "\n")
 }
+
+// An imported runtime may have the empty id, which elsewhere stands for a new one.
+func TestCheck_StartsNoRuntime(t *testing.T) {
+	d, _ := fileAt(t)
+	dir := t.TempDir()
+	newNovelTree(3, 5023).files(Workers).below(t, dir)
+	if _, err := Import(context.Background(), d, Workers, dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if problems := checked(t, d); problems != "" {
+		t.Error(problems)
+	}
+	if _, err := maintenance.Check(context.Background(), d); err != nil {
+		t.Error(err)
+	}
+	if ids := selected[string](t, d, `SELECT runtime_id FROM worker_runtimes`); len(ids) != 1 || ids[0] != "" {
+		t.Errorf("there are %q", ids)
+	}
+}

@@ -272,7 +272,9 @@ func (c *deep) workers(scope string) {
 		if c.d.Store().ReadOnly {
 			return
 		}
-		rt, err := workers.Open(c.ctx, c.d, workers.RuntimeOptions{Scope: scope, RuntimeID: r.RuntimeID})
+		rt, err := workers.Open(c.ctx, c.d, workers.RuntimeOptions{
+			Scope: scope, RuntimeID: r.RuntimeID, MustExist: true,
+		})
 		if err != nil {
 			c.failed(err)
 			return
