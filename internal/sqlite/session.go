@@ -313,6 +313,7 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 				h.db = uintptr(field.Uint())
 				tls := libc.NewTLS()
 				defer tls.Close()
+				h.dropMutex(tls)
 				if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
 					return shm.Mind(tls, file)
 				}
@@ -322,6 +323,15 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 		return fmt.Errorf("the SQLite driver's connection is a %T without a handle", driver)
 	})
 	return h, err
+}
+
+// dropMutex does what SQLITE_OPEN_NOMUTEX would, which the driver cannot be asked for: SQLite takes a
+// mutex in each call, four times for each column of a row, and database/sql lets one goroutine at a
+// time use a connection (sqlite.org/threadsafe.html).
+func (h handle) dropMutex(tls *libc.TLS) {
+	db := *(**sqlite3.Tsqlite3)(unsafe.Pointer(&h.db))
+	sqlite3.Xsqlite3_mutex_free(tls, db.Fmutex)
+	db.Fmutex = 0
 }
 
 // A walFile is the WAL of a connection that writes, and the index of it (sqlite.org/walformat.html,
