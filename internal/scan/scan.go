@@ -99,7 +99,8 @@ type Rows struct {
 	of        reflect.Type // the last struct
 	fields    [][]int      // the positions of its fields, by column
 	dest      []any        // a row's fields
-	targets   []any        // passed to database/sql instead
+	values    []any        // what the row has for usual destinations
+	targets   []any        // passed to database/sql: pointers to values, or destinations
 	waiting   []waiting    // the Scanners among a row's destinations
 }
 
@@ -228,12 +229,17 @@ var scanner = reflect.TypeFor[sql.Scanner]()
 // Scan reads the row's columns in their order.
 func (r *Rows) Scan(dest ...any) error {
 	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
+	if len(r.values) < len(dest) {
+		r.values = make([]any, len(dest))
+	}
 	allUsual := true
 	for i, d := range dest {
 		if usual(d) {
+			r.targets = append(r.targets, &r.values[i])
 			continue
 		}
 		allUsual = false
+		r.targets = append(r.targets, d)
 		v := reflect.ValueOf(d)
 		if leadsToScanner(v) {
 			r.waiting = append(r.waiting, waiting{column: i, dest: d})
@@ -252,15 +258,16 @@ func (r *Rows) Scan(dest ...any) error {
 	if err := r.convert(); err != nil {
 		return err
 	}
-	if len(r.waiting) == 0 {
-		return unfit(r.Rows.Scan(dest...))
-	}
-	r.targets = append(r.targets, dest...)
 	for i := range r.waiting {
 		r.targets[r.waiting[i].column] = &r.waiting[i].value
 	}
 	if err := r.Rows.Scan(r.targets...); err != nil {
 		return unfit(err)
+	}
+	if !r.assign(dest) {
+		if err := r.Rows.Scan(r.targets...); err != nil {
+			return unfit(err)
+		}
 	}
 	for _, w := range r.waiting {
 		if err := w.give(); err != nil {
@@ -269,6 +276,72 @@ func (r *Rows) Scan(dest ...any) error {
 		}
 	}
 	return nil
+}
+
+// assign moves the values to the usual destinations: database/sql converts numbers by their text, and
+// makes pointers by reflection. It is left those of other types.
+func (r *Rows) assign(dest []any) (all bool) {
+	all = true
+	for i, d := range dest {
+		if v, is := r.targets[i].(*any); is && v == &r.values[i] && !assign(d, *v) {
+			r.targets[i], all = d, false
+		}
+	}
+	return all
+}
+
+func assign(dest, value any) bool {
+	switch d := dest.(type) {
+	case *string:
+		return put(d, value)
+	case *int64:
+		return put(d, value)
+	case *[]byte:
+		if value == nil {
+			*d = nil
+			return true
+		}
+		return put(d, value)
+	case *int:
+		n, is := value.(int64)
+		if is {
+			*d = int(n)
+		}
+		return is && int64(*d) == n
+	case *bool:
+		n, is := value.(int64)
+		if *d = n == 1; is {
+			return n == 0 || n == 1
+		}
+	case **string:
+		return point(d, value)
+	case **int64:
+		return point(d, value)
+	case *any:
+		*d = value
+		return true
+	}
+	return false
+}
+
+func put[T any](to *T, value any) bool {
+	v, is := value.(T)
+	if is {
+		*to = v
+	}
+	return is
+}
+
+func point[T any](to **T, value any) bool {
+	if value == nil {
+		*to = nil
+		return true
+	}
+	v, is := value.(T)
+	if is {
+		*to = &v
+	}
+	return is
 }
 
 // unfit returns ErrInvalid for a value that its destination does not take.
