@@ -83,10 +83,11 @@ func Fill[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int, curso
 		if err != nil {
 			return nil, "", err
 		}
-		if !room.Take(weigh(&item)) {
-			return page, cursor(&page[len(page)-1]), nil
-		}
 		page = append(page, item)
+		if last := len(page) - 1; !room.Take(weigh(&page[last])) {
+			page = page[:last]
+			return page, cursor(&page[last-1]), nil
+		}
 	}
 	return page, "", nil
 }
