@@ -112,6 +112,8 @@ func measureAll(ctx context.Context, args []string) (err error) {
 			"flat (server)")
 	flags.StringVar(&b.cluster, "cluster", os.Getenv("SELVEDGE_CLUSTER"),
 		"the address of a cluster for the group cluster, as tools/cluster prints it; without it one is started")
+	commit := flags.String("against", "",
+		"measure this and the benchmark of that commit in turns, and compare what ours takes")
 	parent := flags.String("dir", filepath.Join("bin", "bench-data"), "where files are made, on a real disk")
 	only := flags.String("only", "", "measure these groups, with commas between: "+
 		strings.Join(groupNames(), ", "))
@@ -134,6 +136,9 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	}
 	if err := describe(ctx, os.Stdout, b); err != nil {
 		return err
+	}
+	if *commit != "" {
+		return b.against(ctx, *commit, chosen)
 	}
 	began := time.Now()
 	all, failed := measure(ctx, b, chosen)
