@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -26,15 +27,31 @@ type field struct {
 // fieldsOf returns the fields of an *Entry, *UsageSummary or *ContextQuery in the order of the
 // original's struct, which is that of its JSON. All code that reads or writes whole records uses
 // it. A field's name is its json tag, or the name of its column if it has none.
-func fieldsOf(record any) (list []field) {
+func fieldsOf(record any) []field {
 	v := reflect.ValueOf(record).Elem()
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		if name, _, _ := strings.Cut(cmp.Or(tag.Get("json"), tag.Get("db")), ","); name != "" {
+	names, known := fieldNames.Load(v.Type())
+	if !known {
+		names = namesOf(v.Type())
+		fieldNames.Store(v.Type(), names)
+	}
+	list := make([]field, 0, v.NumField())
+	for i, name := range names.([]string) {
+		if name != "" {
 			list = append(list, field{name, v.Field(i).Addr().Interface()})
 		}
 	}
 	return list
+}
+
+var fieldNames sync.Map // by type, as namesOf returns them
+
+// namesOf returns the name of each field in documents; "" is in none.
+func namesOf(t reflect.Type) (names []string) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("db")), ",")
+		names = append(names, name)
+	}
+	return names
 }
 
 // time is the time that the field holds; nil for other fields, and for a time that is not set.

@@ -113,7 +113,7 @@ func Whole() string { return concat("sqlite/whole") }
 // the path of the object with the counts of record j. The other words in _of take a row with the
 // record as j and that path as u, and read what the record holds about the use of a model. usageWords
 // are those of v_usage.
-func Views() string { return writtenOut(concat("sqlite/views"), sqliteWords) }
+func Views() string { return writtenOut(concat("sqlite/views"), sqliteWords()) }
 
 // A Check is an invariant: a query that returns no row while the file is intact. Its first column
 // describes the violation.

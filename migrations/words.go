@@ -3,6 +3,7 @@ package migrations
 import (
 	"maps"
 	"strings"
+	"sync"
 )
 
 // usageWords maps the words of v_usage and v_usage_tree to their SQL, as viewWords does. u is a row of
@@ -74,13 +75,13 @@ SELECT sum(used_by_run(?)) FROM (
 }
 
 // sqliteWords are the words of SQLite's views. SQLite calls greatest and bool_or max.
-var sqliteWords = func() map[string]string {
+var sqliteWords = sync.OnceValue(func() map[string]string {
 	all := maps.Clone(viewWords)
 	for word, sql := range usageWords {
 		all[word] = strings.NewReplacer("greatest(", "max(", "bool_or(", "max(").Replace(sql)
 	}
 	return all
-}()
+})
 
 // viewWords maps words of SQLite's views to their SQL; ? is what stands in the parentheses.
 var viewWords = map[string]string{

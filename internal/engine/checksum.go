@@ -9,13 +9,15 @@ import (
 	"unsafe"
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// Castagnoli is the table of CRC-32C. It takes a tenth of a millisecond to make.
+var Castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // checksumSpace holds buffers for rows, so that a checksum costs no allocation.
 var checksumSpace = sync.Pool{New: func() any { return new([256]byte) }}
 
 // Checksum is documented at db.Checksum.
 func Checksum(values ...any) int64 {
+	table := Castagnoli()
 	var sum uint32
 	var nulls int // trailing NULLs, which count only if a value follows
 	space := checksumSpace.Get().(*[256]byte)
@@ -23,7 +25,7 @@ func Checksum(values ...any) int64 {
 	buf := space[:0]
 	put := func(kind byte, n uint64) {
 		if len(buf)+9 > cap(buf) {
-			sum = crc32.Update(sum, castagnoli, buf)
+			sum = crc32.Update(sum, table, buf)
 			buf = buf[:0]
 		}
 		buf = binary.LittleEndian.AppendUint64(append(buf, kind), n)
@@ -40,7 +42,7 @@ func Checksum(values ...any) int64 {
 			buf = append(buf, b...)
 			return
 		}
-		sum = crc32.Update(crc32.Update(sum, castagnoli, buf), castagnoli, b)
+		sum = crc32.Update(crc32.Update(sum, table, buf), table, b)
 		buf = buf[:0]
 	}
 	for _, v := range values {
@@ -91,5 +93,5 @@ func Checksum(values ...any) int64 {
 			bytes('?', fmt.Append(nil, v)) // no column holds such a value, so no stored checksum equals this one
 		}
 	}
-	return int64(crc32.Update(sum, castagnoli, buf))
+	return int64(crc32.Update(sum, table, buf))
 }

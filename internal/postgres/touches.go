@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"selvedge/internal/engine"
 )
@@ -21,12 +22,14 @@ type touching struct {
 	shift  uint8
 }
 
-var (
-	changesTable = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)`)
-	inserted     = regexp.MustCompile(`(?is)^[^(]*\(([^()]*)\)\s*VALUES\s*\(([^()]*)\)`)
-	keyIs        = regexp.MustCompile(`(?i)(?:^|[\s(.])(key|id|run)\s*=\s*\$(\d+)`)
-	keyReturned  = regexp.MustCompile(`(?i)\bRETURNING\s+(key|id)\b`)
-)
+// touchWords are expressions that find the parts of a statement.
+var touchWords = sync.OnceValue(func() (w struct{ changesTable, inserted, keyIs, keyReturned *regexp.Regexp }) {
+	w.changesTable = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)`)
+	w.inserted = regexp.MustCompile(`(?is)^[^(]*\(([^()]*)\)\s*VALUES\s*\(([^()]*)\)`)
+	w.keyIs = regexp.MustCompile(`(?i)(?:^|[\s(.])(key|id|run)\s*=\s*\$(\d+)`)
+	w.keyReturned = regexp.MustCompile(`(?i)\bRETURNING\s+(key|id)\b`)
+	return w
+})
 
 // keyColumn is the column of a stream's keys.
 func keyColumn(table string) string {
@@ -41,14 +44,15 @@ func keyColumn(table string) string {
 
 // touchings reads a statement, as rebind writes it.
 func touchings(text string) (list []touching, returns bool) {
-	for _, at := range changesTable.FindAllStringSubmatchIndex(text, -1) {
+	words := touchWords()
+	for _, at := range words.changesTable.FindAllStringSubmatchIndex(text, -1) {
 		table, rest := text[at[4]:at[5]], text[at[5]:]
 		stream, shift, _ := engine.StreamOf(table)
 		if stream == engine.NoStream || shift > 0 && text[at[2]] != 'I' && text[at[2]] != 'i' {
 			continue // a record that goes is no news
 		}
 		one := touching{stream: stream}
-		if in := inserted.FindStringSubmatch(rest); in != nil {
+		if in := words.inserted.FindStringSubmatch(rest); in != nil {
 			columns := strings.FieldsFunc(in[1], func(c rune) bool { return strings.ContainsRune(", \t\n", c) })
 			values := strings.Split(in[2], ",")
 			if n := slices.Index(columns, keyColumn(table)); n >= 0 && len(values) == len(columns) {
@@ -56,10 +60,10 @@ func touchings(text string) (list []touching, returns bool) {
 				one.arg, _ = strconv.Atoi(number)
 				one.shift = shift
 			}
-		} else if is := keyIs.FindStringSubmatch(rest); is != nil && (is[1] == keyColumn(table) || shift > 0) {
+		} else if is := words.keyIs.FindStringSubmatch(rest); is != nil && (is[1] == keyColumn(table) || shift > 0) {
 			one.arg, _ = strconv.Atoi(is[2])
 		}
-		returns = returns || one.arg == 0 && keyReturned.MatchString(rest)
+		returns = returns || one.arg == 0 && words.keyReturned.MatchString(rest)
 		list = append(list, one)
 	}
 	return list, returns && len(list) == 1

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -241,7 +242,9 @@ func (e *Engine) writerHolders() []int {
 // serving reports whether a caller's function, or its commit, is running.
 func (w *writer) serving() bool { return w.holds.Load() }
 
-var absent = regexp.MustCompile(`no such (table|column): (?:\w+\.)?(\w+)`)
+var absent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`no such (table|column): (?:\w+\.)?(\w+)`)
+})
 
 // blame returns what SQLite finds wrong with a statement (sqlite.org/rescode.html).
 func blame(err error) (s engine.Statement) {
@@ -250,7 +253,7 @@ func blame(err error) (s engine.Statement) {
 		s.Writes = true
 	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_RANGE:
 		s.Wrong = true
-		if named := absent.FindStringSubmatch(err.Error()); named != nil && named[1] == "table" {
+		if named := absent().FindStringSubmatch(err.Error()); named != nil && named[1] == "table" {
 			s.Table = named[2]
 		} else if named != nil {
 			s.Column = named[2]

@@ -79,8 +79,6 @@ const (
 	noteKeyBits = 56
 )
 
-var noteTable = crc32.MakeTable(crc32.Castagnoli)
-
 func (s *walState) fields() []*uint32 {
 	return []*uint32{&s.salt[0], &s.salt[1], &s.sum[0], &s.sum[1], &s.frames}
 }
@@ -111,7 +109,7 @@ func (n *note) encode(b []byte) []byte {
 	for _, row := range rows {
 		b = le.AppendUint64(b, uint64(row.Stream)<<noteKeyBits|uint64(row.Key)) //nolint:gosec // not negative
 	}
-	le.PutUint32(b, crc32.Checksum(b[4:], noteTable))
+	le.PutUint32(b, crc32.Checksum(b[4:], engine.Castagnoli()))
 	return b
 }
 
@@ -130,7 +128,7 @@ func (n *note) decode(b []byte) bool {
 		return false
 	}
 	b = b[:noteRows+8*rows]
-	if le.Uint32(b) != crc32.Checksum(b[4:], noteTable) {
+	if le.Uint32(b) != crc32.Checksum(b[4:], engine.Castagnoli()) {
 		return false
 	}
 	n.commits, n.touched = le.Uint32(b[8:]), engine.Touched{All: all}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // Readability says whether the old program can read a file of an export.
@@ -42,12 +43,14 @@ func (p *Part) readable(file string, line int, reason string) {
 	addTo(p, &p.Readable, Readability{File: Shown(file), Readable: reason == "", Line: line, Reason: reason})
 }
 
-var saidLine = regexp.MustCompile(`(?:^| at )line (\d+)`)
+var saidLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^| at )line (\d+)`)
+})
 
 // LineIn is the line number in a reason; 0 if it has none.
 func LineIn(reason string) int {
 	n := 0
-	if said := saidLine.FindStringSubmatch(reason); said != nil {
+	if said := saidLine().FindStringSubmatch(reason); said != nil {
 		n, _ = strconv.Atoi(said[1])
 	}
 	return n

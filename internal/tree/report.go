@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Report is what an import, a verification or an export ends with. Its JSON is the contract of the
@@ -136,11 +137,13 @@ func (p *Part) Contested(file, id, reason string) {
 		"old, or ours", reason, quoted(id)))
 }
 
-var plainWord = regexp.MustCompile(`^[\w./:-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\w./:-]+$`)
+})
 
 // quoted is a word as a shell reads it.
 func quoted(word string) string {
-	if plainWord.MatchString(word) {
+	if plainWord().MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

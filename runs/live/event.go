@@ -97,7 +97,7 @@ func readEvent(text []byte, above int, arrays bool) (e Event, reason string) {
 	if e.kind, reason = m.takeType(); reason != "" {
 		return Event{}, reason
 	}
-	if s, known := eventTypes[e.kind]; known {
+	if s, known := eventTypes()[e.kind]; known {
 		if reason := m.check(s.fields); reason != "" {
 			return Event{}, reason
 		}

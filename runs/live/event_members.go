@@ -15,7 +15,7 @@ import (
 // struct or a []any. Append refuses the event if NewEvent would.
 func makeEvent(kind string, members any) Event {
 	text := append(serdejson.AppendQuoted([]byte(`{"type":`), kind), ',')
-	return checked(kind, append(eventTypes[kind].appendFields(text, reflect.ValueOf(members)), '}'))
+	return checked(kind, append(eventTypes()[kind].appendFields(text, reflect.ValueOf(members)), '}'))
 }
 
 // checked reads the event again. This finds invalid UTF-8, JSON and words.

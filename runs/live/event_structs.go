@@ -60,7 +60,7 @@ func usageJSON(u db.Usage) json.RawMessage {
 		output = *u.OutputTokens
 	}
 	counts := []any{input, output, input + output, u.CacheReadInputTokens, u.CacheWriteInputTokens}
-	usage := objectTypes["usage"].appendValue(nil, reflect.ValueOf(counts))
+	usage := objectTypes()["usage"].appendValue(nil, reflect.ValueOf(counts))
 	return withMembers(usage, "reasoning_tokens", u.ReasoningOutputTokens, "cost_usd", u.CostUSD)
 }
 

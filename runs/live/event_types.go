@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"strings"
+	"sync"
 )
 
 // The JSON of records and events, as the Rust types that serde reads them into. A line is a type
@@ -11,7 +12,8 @@ import (
 // an enum of words.
 
 // objectTypes are the records and what events have in them.
-var objectTypes = parseTypes(nil, `
+var objectTypes = sync.OnceValue(func() map[string]*shape {
+	return parseTypes(nil, `
 snapshot     id,session_id:text status:status prompt:text created_at_ms,updated_at_ms:usize
 	result_text,error:text? event_count:usize
 event_record sequence,timestamp_ms:usize event:any
@@ -31,9 +33,11 @@ plan          goal:text steps:task[] complexity:(Simple|Medium|Complex|VeryCompl
 goal          description:text success_criteria:text[] progress:f32 achieved:flag created_at:i64
 	achieved_at:i64?
 `)
+})
 
 // eventTypes are the known types of events.
-var eventTypes = parseTypes(objectTypes, `
+var eventTypes = sync.OnceValue(func() map[string]*shape {
+	return parseTypes(objectTypes(), `
 agent_start             prompt:text
 agent_mode_changed      mode,agent,description:text
 turn_start              turn:usize
@@ -76,6 +80,7 @@ context_compacted       session_id:text before_messages,after_messages:usize per
 persistence_failed      session_id,operation,error:text
 btw_answer              question,answer:text usage:usage
 `)
+})
 
 // parseTypes reads the types of a text, which may use known ones.
 func parseTypes(known map[string]*shape, text string) map[string]*shape {

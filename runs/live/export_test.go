@@ -11,7 +11,7 @@ var (
 // EventMembers returns the members of each known type of events, in order.
 func EventMembers() map[string][]string {
 	members := map[string][]string{}
-	for kind, sh := range eventTypes {
+	for kind, sh := range eventTypes() {
 		members[kind] = []string{}
 		for _, f := range sh.fields {
 			members[kind] = append(members[kind], f.name)

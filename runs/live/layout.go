@@ -23,6 +23,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"selvedge/db"
@@ -168,12 +169,14 @@ func namedAfterSession(root tree.Folder, path, stem string) bool {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
-	said := sessionMember.FindSubmatch(head[:n])
+	said := sessionMember().FindSubmatch(head[:n])
 	var session string
 	return said == nil || json.Unmarshal(said[1], &session) != nil || safeName(session) == stem
 }
 
-var sessionMember = regexp.MustCompile(`"session_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
+var sessionMember = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"session_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
+})
 
 // sessionOf returns the session that a file is named after; in runs/ several ids can share a name.
 func sessionOf(path string) (session string, ok bool) {

@@ -70,7 +70,7 @@ func whyUnreadable(text []byte) (offset int, reason string) {
 		}
 		for j := range e.Record.Events {
 			event := &e.Record.Events[j].Event
-			if _, known := eventTypes[event.kind]; !known {
+			if _, known := eventTypes()[event.kind]; !known {
 				return e.Offset + typeAt(e.Text, event.kind),
 					fmt.Sprintf("unknown variant `%s`: an event of a later version", event.kind)
 			}

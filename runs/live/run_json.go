@@ -13,11 +13,9 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-var (
-	snapshotFields = objectTypes["snapshot"].fields
-	eventFields    = objectTypes["event_record"].fields
-	recordFields   = objectTypes["record"].fields
-)
+func snapshotFields() []field { return objectTypes()["snapshot"].fields }
+func eventFields() []field    { return objectTypes()["event_record"].fields }
+func recordFields() []field   { return objectTypes()["record"].fields }
 
 // appendJSON appends the snapshot as compact JSON: absent texts are omitted, further members come
 // last.
@@ -119,14 +117,14 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 	if reason != "" {
 		return r, reason
 	}
-	if reason := m.check(recordFields); reason != "" {
+	if reason := m.check(recordFields()); reason != "" {
 		return r, reason
 	}
-	snapshot, _ := spanMembers(serdejson.NewScanner(m.value(recordFields, "snapshot")), true)
+	snapshot, _ := spanMembers(serdejson.NewScanner(m.value(recordFields(), "snapshot")), true)
 	if r.Snapshot, reason = snapshot.snapshot(); reason != "" {
 		return r, reason
 	}
-	for element := range elementsOf(m.value(recordFields, "events")) {
+	for element := range elementsOf(m.value(recordFields(), "events")) {
 		em, _ := spanMembers(serdejson.NewScanner(element), true)
 		event, reason := em.eventRecord(above+3, arrays)
 		if reason != "" {
@@ -168,14 +166,14 @@ func wholeMembers(text []byte, above int, arrays bool) (*members, string) {
 }
 
 func (m *members) snapshot() (s RunSnapshot, reason string) {
-	if reason := m.check(snapshotFields); reason != "" {
+	if reason := m.check(snapshotFields()); reason != "" {
 		return s, reason
 	}
-	text := func(name string) string { return serdejson.Unquote(m.value(snapshotFields, name)) }
-	status, _ := basicTypes["status"].readWord(m.value(snapshotFields, "status"))
-	count := func(name string) uint64 { return serdejson.ParseNumber(m.value(snapshotFields, name)).Uint }
+	text := func(name string) string { return serdejson.Unquote(m.value(snapshotFields(), name)) }
+	status, _ := basicTypes["status"].readWord(m.value(snapshotFields(), "status"))
+	count := func(name string) uint64 { return serdejson.ParseNumber(m.value(snapshotFields(), name)).Uint }
 	maybe := func(name string) *string {
-		value := m.value(snapshotFields, name)
+		value := m.value(snapshotFields(), name)
 		if value == nil || value[0] == 'n' {
 			return nil
 		}
@@ -186,20 +184,20 @@ func (m *members) snapshot() (s RunSnapshot, reason string) {
 		ID: text("id"), SessionID: text("session_id"), Status: RunStatus(status), Prompt: text("prompt"),
 		CreatedAtMs: count("created_at_ms"), UpdatedAtMs: count("updated_at_ms"),
 		ResultText: maybe("result_text"), Error: maybe("error"), EventCount: count("event_count"),
-		Further: m.further(snapshotFields),
+		Further: m.further(snapshotFields()),
 	}, ""
 }
 
 func (m *members) eventRecord(above int, arrays bool) (e RunEventRecord, reason string) {
-	if reason := m.check(eventFields); reason != "" {
+	if reason := m.check(eventFields()); reason != "" {
 		return e, reason
 	}
-	e.Sequence = serdejson.ParseNumber(m.value(eventFields, "sequence")).Uint
-	e.TimestampMs = serdejson.ParseNumber(m.value(eventFields, "timestamp_ms")).Uint
-	e.Event, reason = readEvent(m.value(eventFields, "event"), above, arrays)
+	e.Sequence = serdejson.ParseNumber(m.value(eventFields(), "sequence")).Uint
+	e.TimestampMs = serdejson.ParseNumber(m.value(eventFields(), "timestamp_ms")).Uint
+	e.Event, reason = readEvent(m.value(eventFields(), "event"), above, arrays)
 	if reason == "" {
 		e.Event.text = appendCompact(nil, e.Event.text)
-		e.Further = m.further(eventFields)
+		e.Further = m.further(eventFields())
 	}
 	return e, reason
 }
