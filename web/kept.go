@@ -17,7 +17,9 @@ type kept[T any] struct {
 
 const (
 	keptFor = time.Minute
-	waitFor = 2 * time.Second // of the first page
+	// moment is how long a page waits for what takes long. Then it says so, and a browser with scripts
+	// asks again.
+	moment = 200 * time.Millisecond
 )
 
 // get returns the value, and when it was read: never, if a first reading takes longer than a page waits.
@@ -44,7 +46,7 @@ func (k *kept[T]) get(ctx context.Context, read func(context.Context) (T, error)
 	if reading != nil && never {
 		select {
 		case <-reading:
-		case <-time.After(waitFor):
+		case <-time.After(moment):
 		case <-ctx.Done():
 		}
 	}

@@ -19,6 +19,7 @@
         document.querySelectorAll("main details").forEach((d) => { d.open = open.has(nameOf(d)); });
         if (focused) [...document.querySelectorAll("main [data-row]")].find((a) => a.getAttribute("href") === focused)?.focus();
         buttons();
+        waiting();
         if (!next.body.dataset.stream) stop("ended");
       }
     } catch { state.textContent = "not connected"; }
@@ -63,6 +64,10 @@
   // Bars of what is in progress grow.
   setInterval(() => { if (source && !document.hidden && document.querySelector("main li.open")) refresh(); }, 5000);
 
+  // What the page waits for is there in a moment.
+  function waiting() {
+    if (document.querySelector("main .soon")) setTimeout(refresh, 1000);
+  }
   function buttons() {
     document.querySelectorAll("[data-copy]").forEach((b) => {
       b.hidden = false;
@@ -97,6 +102,7 @@
   });
   keys.hidden = false;
   buttons();
+  waiting();
   if (document.body.dataset.stream) { pause.hidden = false; start(); }
   if (location.hash === "#filter") $("filter")?.focus();
 })();

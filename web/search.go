@@ -23,8 +23,6 @@ type finder struct {
 	failed   error // of the last update
 }
 
-const stale = 2 * time.Second // how long a search waits for the index
-
 type searchBody struct {
 	db.Page[search.Hit]
 	Turn     turning
@@ -96,7 +94,7 @@ func (f *finder) ready(ctx context.Context, d *db.DB) (*search.Index, bool, erro
 	f.mu.Unlock()
 	select {
 	case <-done:
-	case <-time.After(stale):
+	case <-time.After(moment):
 	case <-ctx.Done():
 	}
 	f.mu.Lock()

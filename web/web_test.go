@@ -84,13 +84,20 @@ func (c *client) send(method, path, form string, change func(*http.Request)) (*h
 	return answer, string(body)
 }
 
+// get returns a page once it waits for nothing.
 func (c *client) get(path string) string {
 	c.t.Helper()
-	answer, body := c.send(http.MethodGet, path, "", nil)
-	if answer.StatusCode != http.StatusOK {
-		c.t.Fatalf("%s: %s: %s", path, answer.Status, body)
+	for range 100 {
+		answer, body := c.send(http.MethodGet, path, "", nil)
+		if answer.StatusCode != http.StatusOK {
+			c.t.Fatalf("%s: %s: %s", path, answer.Status, body)
+		}
+		if !strings.Contains(body, `soon">`) {
+			return body
+		}
 	}
-	return body
+	c.t.Fatalf("%s: it waits for ever", path)
+	return ""
 }
 
 const done = "/run?agent=deployer&id=nightly-done"

@@ -269,6 +269,11 @@ const violations = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a",
 	r.violations.map(v => ({ID: v.id, Help: v.help,
 		Nodes: v.nodes.map(n => ({HTML: n.html, FailureSummary: n.failureSummary}))})))`
 
+func TestSearch_FillsInWithoutReload(t *testing.T) {
+	tab := open(t, goTo("search?words=nightly"))
+	tab.eventually(`!document.querySelector("main .soon")`)
+}
+
 func TestPages_AreAccessibleAtBothWidths(t *testing.T) {
 	for name, page := range pages {
 		for _, wide := range []int64{1280, 375} {
