@@ -16,9 +16,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -74,6 +76,12 @@ type Index struct {
 	o     Options
 	at    place
 	words dialect
+
+	mu      sync.Mutex // of updates
+	updates int
+	feeds   []*engine.Feed // of the sources; nil: they are not followed
+	stop    func()         // ends the feeds
+	isOwed  []bool         // what of a source was touched was taken from its feed, and not indexed
 }
 
 // A place is where an index lies. In its statements "index." stands before the name of each table.
@@ -108,7 +116,7 @@ type dialect struct {
 // written. A server's user needs the right to make a schema.
 func Open(ctx context.Context, d *db.DB, o Options) (*Index, error) {
 	o.Without = slices.Clone(o.Without)
-	x := &Index{db: d, o: o}
+	x := &Index{db: d, o: o, isOwed: make([]bool, len(sources))}
 	var err error
 	if txn.OnServer(d.Path()) {
 		x.at, err = openSchema(ctx, d, &x.o)
@@ -123,7 +131,14 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Index, error) {
 }
 
 // Close closes the index. The database stays open.
-func (x *Index) Close() error { return x.at.close() }
+func (x *Index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.stop != nil {
+		x.stop()
+	}
+	return x.at.close()
+}
 
 // A Query is what is looked for.
 type Query struct {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,6 +170,73 @@ func indexes(t testing.TB, path string) []string {
 	ok(t, err)
 	return names
 }
+
+func TestUpdate_LooksOnlyAtWhatWasTouched(t *testing.T) {
+	var reads atomic.Int64
+	d := dbtest.Open(t, db.Options{
+		Synchronous: db.SyncNormal,
+		Observe: func(o db.Observation) {
+			if o.Why == "look for what is new" {
+				reads.Add(1)
+			}
+		},
+	})
+	x, err := search.Open(ctx, d, search.Options{})
+	ok(t, err)
+	defer func() { ok(t, x.Close()) }()
+	s, l := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	say := func(run, words string) {
+		ok(t, s.AppendTurns(ctx, "a", run, []runs.Turn{{Prompt: new(words)}}))
+	}
+	found := func(words string, want int) {
+		t.Helper()
+		ok(t, x.Update(ctx))
+		page, err := x.Search(ctx, search.Query{Words: words}, db.At{})
+		ok(t, err)
+		if len(page.Items) != want {
+			t.Errorf("%s is found %d times, not %d", words, len(page.Items), want)
+		}
+	}
+	for i := range 50 {
+		say(fmt.Sprint("run-", i), "first")
+	}
+	found("first", 50)
+	say("run-0", "second") // before the feed
+	found("second", 1)
+	say("run-7", "third")
+	_, err = l.CreateRunWithID(ctx, "l", "session", "third too")
+	ok(t, err)
+	before := reads.Load()
+	found("third", 2)
+	if n := reads.Load() - before; n > 20 && !onServer(d) {
+		t.Errorf("an update of two things in 51 read %d times", n)
+	}
+	before = reads.Load()
+	ok(t, x.Update(ctx))
+	if n := reads.Load() - before; n > 0 && !onServer(d) { // a server has others that commit
+		t.Errorf("an update without news read %d times", n)
+	}
+	ok(t, s.AppendRecords(ctx, "a", "run-7", []runs.Record{runs.Ended{RunID: "run-7", AgentID: "a"}}))
+	ok(t, s.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "run-7"}))
+	found("third", 1)
+	_, _, err = l.RecordEvent(ctx, "l", live.TextDelta("fourth"))
+	ok(t, err)
+	found("fourth", 1)
+
+	other, err := db.Open(ctx, d.Path(), db.Options{Synchronous: db.SyncNormal})
+	ok(t, err)
+	defer func() { ok(t, other.Close()) }()
+	fifth := []runs.Turn{{Prompt: new("fifth")}}
+	ok(t, runs.NewStore(other, runs.Options{}).AppendTurns(ctx, "a", "run-3", fifth))
+	dbtest.Await(t, "a turn of another handle is found", func() bool {
+		ok(t, x.Update(ctx))
+		page, err := x.Search(ctx, search.Query{Words: "fifth"}, db.At{})
+		ok(t, err)
+		return len(page.Items) == 1
+	})
+}
+
+func onServer(d *db.DB) bool { return strings.HasPrefix(d.Path(), "postgres") }
 
 func TestForget_LeavesNothing(t *testing.T) {
 	d := stored(t)

@@ -8,12 +8,15 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/runs"
 )
 
 // A source is a store whose things are indexed.
 type source struct {
 	store string
+	// table is that of the stream that tells which things were touched; "" if there is none.
+	table string
 	// heads selects key, scope, owner, name and seen of the things after a key. What is seen grows, or only
 	// differs.
 	heads string
@@ -39,23 +42,23 @@ type text struct {
 
 var sources = []source{
 	{
-		"runs", `SELECT r.key, s.name AS scope, r.agent_id AS owner, r.run_id AS name,
+		"runs", "runs", `SELECT r.key, s.name AS scope, r.agent_id AS owner, r.run_id AS name,
 	coalesce(r.turn_count + r.others, (SELECT max(t.id) & 16777215 FROM run_records AS t
 		WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24), 0) AS seen
 FROM runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, true, ofRun,
 	},
 	{
-		"live", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name, r.event_count AS seen
+		"live", "live_runs", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name, r.event_count AS seen
 FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, false, ofLive,
 	},
 	{
-		"checkpoints", `SELECT c.id AS key, s.name AS scope, coalesce(c.agent_id, '') AS owner, c.run_id AS name,
+		"checkpoints", "checkpoints", `SELECT c.id AS key, s.name AS scope, coalesce(c.agent_id, '') AS owner, c.run_id AS name,
 	c.saved_at AS seen
 FROM checkpoints AS c JOIN scopes AS s ON s.id = c.scope WHERE c.id > ? ORDER BY c.id LIMIT ?`,
 		false, ofCheckpoint,
 	},
 	{
-		"workers", `SELECT w.key, s.name AS scope, r.runtime_id AS owner, w.worker_id AS name,
+		"workers", "", `SELECT w.key, s.name AS scope, r.runtime_id AS owner, w.worker_id AS name,
 	w.transcript_len AS seen
 FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime JOIN scopes AS s ON s.id = r.scope
 WHERE w.key > ? ORDER BY w.key LIMIT ?`, true, ofWorker,
@@ -66,17 +69,36 @@ const (
 	headGroup = 2000    // things compared at once
 	textGroup = 512     // texts written in a transaction, about
 	mostText  = 1 << 20 // bytes of one text
+	mostNamed = 200     // touched things looked at one by one
 )
 
 // Update brings the index up to what the database holds. It compares how much of each thing is indexed with
 // how much there is, and reads what is new. It reads in short transactions. What it did before an error
 // stays done.
-func (x *Index) Update(ctx context.Context) error {
-	var err error
-	for i := 0; err == nil && i < len(sources); i++ {
-		err = x.update(ctx, sources[i])
+//
+// From its third update on, an index looks only at what commits touched since the one before. It learns of
+// commits of other processes within milliseconds.
+func (x *Index) Update(ctx context.Context) (err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.updates++; x.updates == 2 { // what is updated once need not follow
+		x.follow()
 	}
-	if err == nil {
+	changed := false
+	for i := 0; err == nil && i < len(sources); i++ {
+		keys, all := x.taken(i)
+		if !all && len(keys) == 0 {
+			continue
+		}
+		changed, x.isOwed[i] = true, true
+		if all || len(keys) > mostNamed {
+			err = x.update(ctx, sources[i])
+		} else {
+			err = x.updateKeys(ctx, sources[i], keys)
+		}
+		x.isOwed[i] = err != nil
+	}
+	if err == nil && changed {
 		err = x.at.clean(ctx)
 	}
 	return db.About(err, updates, "", "", nil)
@@ -84,10 +106,61 @@ func (x *Index) Update(ctx context.Context) error {
 
 const updates = "update search index"
 
+// follow joins the feeds of the sources. Without them, all is compared.
+func (x *Index) follow() {
+	within, stop := context.WithCancel(context.Background())
+	var feeds []*engine.Feed
+	for _, s := range sources {
+		stream, _, _ := engine.StreamOf(s.table)
+		feed, err := x.db.Store().Engine.Watch(within, stream)
+		if err != nil {
+			stop()
+			return
+		}
+		feeds = append(feeds, feed)
+	}
+	x.feeds, x.stop = feeds, stop
+	for i := range x.isOwed {
+		x.isOwed[i] = true
+	}
+}
+
+// taken returns the keys of a source's things that were touched since the last call. all: it is not known
+// which.
+func (x *Index) taken(i int) (keys []int64, all bool) {
+	if x.feeds == nil {
+		return nil, true
+	}
+	keys, all = x.feeds[i].Take()
+	return keys, all || x.isOwed[i]
+}
+
+func (x *Index) updateKeys(ctx context.Context, s source, keys []int64) error {
+	for _, key := range keys {
+		var heads []head
+		err := x.db.Read(ctx, looks, func(rx *db.Rx) error {
+			heads = nil
+			return rx.Select(&heads, s.heads, key-1, 1)
+		})
+		if len(heads) > 0 && heads[0].Key != key { // it is gone
+			heads = nil
+		}
+		if err == nil {
+			err = x.compare(ctx, s, heads, key-1, key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const looks = "look for what is new"
+
 func (x *Index) update(ctx context.Context, s source) error {
 	for after := int64(0); ; {
 		var heads []head
-		err := x.db.Read(ctx, "look for what is new", func(rx *db.Rx) error {
+		err := x.db.Read(ctx, looks, func(rx *db.Rx) error {
 			heads = nil
 			return rx.Select(&heads, s.heads, after, headGroup)
 		})
