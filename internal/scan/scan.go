@@ -99,7 +99,7 @@ type Rows struct {
 	of        reflect.Type // the last struct
 	fields    [][]int      // the positions of its fields, by column
 	dest      []any        // a row's fields
-	values    []any        // what the row has for usual destinations
+	values    []cell       // what the row has for usual destinations
 	targets   []any        // passed to database/sql: pointers to values, or destinations
 	waiting   []waiting    // the Scanners among a row's destinations
 }
@@ -230,7 +230,7 @@ var scanner = reflect.TypeFor[sql.Scanner]()
 func (r *Rows) Scan(dest ...any) error {
 	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
 	if len(r.values) < len(dest) {
-		r.values = make([]any, len(dest))
+		r.values = make([]cell, len(dest))
 	}
 	allUsual := true
 	for i, d := range dest {
@@ -278,12 +278,22 @@ func (r *Rows) Scan(dest ...any) error {
 	return nil
 }
 
+// A cell takes a value as the driver hands it over. database/sql would copy its bytes, which both drivers
+// have copied from their buffers.
+type cell struct{ value any }
+
+// Scan implements sql.Scanner.
+func (c *cell) Scan(value any) error {
+	c.value = value
+	return nil
+}
+
 // assign moves the values to the usual destinations: database/sql converts numbers by their text, and
 // makes pointers by reflection. It is left those of other types.
 func (r *Rows) assign(dest []any) (all bool) {
 	all = true
 	for i, d := range dest {
-		if v, is := r.targets[i].(*any); is && v == &r.values[i] && !assign(d, *v) {
+		if c, is := r.targets[i].(*cell); is && !assign(d, c.value) {
 			r.targets[i], all = d, false
 		}
 	}
