@@ -122,8 +122,8 @@ func readRow(line string) (m measured, ok bool) {
 }
 
 func printAgainst(w io.Writer, commit string, rows [2][]measured) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "work\t%s\tthis\tratio\n", commit)
+	var lines strings.Builder
+	fmt.Fprintf(&lines, "work\t%s\tthis\tratio\n", commit)
 	var seen []string
 	for _, m := range rows[1] {
 		if slices.Contains(seen, m.row) {
@@ -142,12 +142,16 @@ func printAgainst(w io.Writer, commit string, rows [2][]measured) error {
 				medians[side] = median(values)
 			}
 		}
-		if medians[0] == 0 {
-			fmt.Fprintf(t, "%s\t-\t%.1f %s\n", m.row, medians[1], m.unit)
+		there, here := medians[0], medians[1]
+		if there == 0 {
+			fmt.Fprintf(&lines, "%s\t-\t%.1f %s\n", m.row, here, m.unit)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%.1f %s\t%.1f %s\t%.2fx\n", m.row, medians[0], m.unit, medians[1], m.unit,
-			medians[1]/medians[0])
+		fmt.Fprintf(&lines, "%s\t%.1f %s\t%.1f %s\t%.2fx\n", m.row, there, m.unit, here, m.unit, here/there)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(t, lines.String()); err != nil {
+		return err
 	}
 	return t.Flush()
 }

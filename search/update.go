@@ -48,12 +48,13 @@ var sources = []source{
 FROM runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, true, ofRun,
 	},
 	{
-		"live", "live_runs", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name, r.event_count AS seen
+		"live", "live_runs", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name,
+	r.event_count AS seen
 FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, false, ofLive,
 	},
 	{
-		"checkpoints", "checkpoints", `SELECT c.id AS key, s.name AS scope, coalesce(c.agent_id, '') AS owner, c.run_id AS name,
-	c.saved_at AS seen
+		"checkpoints", "checkpoints", `SELECT c.id AS key, s.name AS scope, coalesce(c.agent_id, '') AS owner,
+	c.run_id AS name, c.saved_at AS seen
 FROM checkpoints AS c JOIN scopes AS s ON s.id = c.scope WHERE c.id > ? ORDER BY c.id LIMIT ?`,
 		false, ofCheckpoint,
 	},

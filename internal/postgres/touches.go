@@ -23,7 +23,10 @@ type touching struct {
 }
 
 // touchWords are expressions that find the parts of a statement.
-var touchWords = sync.OnceValue(func() (w struct{ changesTable, inserted, keyIs, keyReturned *regexp.Regexp }) {
+var touchWords = sync.OnceValue(func() (w struct {
+	changesTable, inserted, keyIs, keyReturned *regexp.Regexp
+},
+) {
 	w.changesTable = regexp.MustCompile(`(?i)\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)`)
 	w.inserted = regexp.MustCompile(`(?is)^[^(]*\(([^()]*)\)\s*VALUES\s*\(([^()]*)\)`)
 	w.keyIs = regexp.MustCompile(`(?i)(?:^|[\s(.])(key|id|run)\s*=\s*\$(\d+)`)
@@ -60,7 +63,8 @@ func touchings(text string) (list []touching, returns bool) {
 				one.arg, _ = strconv.Atoi(number)
 				one.shift = shift
 			}
-		} else if is := words.keyIs.FindStringSubmatch(rest); is != nil && (is[1] == keyColumn(table) || shift > 0) {
+		} else if is := words.keyIs.FindStringSubmatch(rest); is != nil &&
+			(is[1] == keyColumn(table) || shift > 0) {
 			one.arg, _ = strconv.Atoi(is[2])
 		}
 		returns = returns || one.arg == 0 && words.keyReturned.MatchString(rest)
