@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -16,22 +14,6 @@ import (
 	"selvedge/runs"
 	"selvedge/test/dbtest"
 )
-
-// scriptsOfTenants are the SQL of the page on tenants.
-func scriptsOfTenants(t *testing.T) (list []string) {
-	t.Helper()
-	page, err := os.ReadFile("tenants.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, script := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1) {
-		list = append(list, string(script[1]))
-	}
-	if len(list) != 3 {
-		t.Fatalf("%d scripts", len(list))
-	}
-	return list
-}
 
 func TestPostgres_AllTablesHaveReplicaIdentity(t *testing.T) {
 	address := dbtest.Postgres(t)
@@ -52,7 +34,11 @@ func TestPostgres_AllTablesHaveReplicaIdentity(t *testing.T) {
 	if got, want := fmt.Sprint(refused()), "[import_files live_copies run_spent_keys]"; got != want {
 		t.Errorf("deletions are refused from %s, and the page says %s", got, want)
 	}
-	dbtest.PostgresExec(t, address, scriptsOfTenants(t)[2])
+	for _, script := range fenced(t, "operating.md", "sql") {
+		if strings.Contains(script, "REPLICA IDENTITY") {
+			dbtest.PostgresExec(t, address, script)
+		}
+	}
 	if got := refused(); len(got) > 0 {
 		t.Errorf("deletions are refused from %s", got)
 	}
@@ -61,7 +47,7 @@ func TestPostgres_AllTablesHaveReplicaIdentity(t *testing.T) {
 func TestPostgres_TenantRolesAreEnough(t *testing.T) {
 	address := dbtest.PostgresAlone(t, "..") // roles are of a whole server
 	owner := dbtest.OpenAt(t, address, db.Options{})
-	for _, script := range scriptsOfTenants(t)[:2] {
+	for _, script := range fenced(t, "tenants.md", "sql") {
 		dbtest.PostgresExec(t, address, script)
 	}
 	as := func(name, role string) string {

@@ -16,6 +16,8 @@ import (
 func TestPostgresTheCommandsOfThePageWork(t *testing.T) {
 	address := dbtest.Postgres(t)
 	_, blocks := page(t, "docs/postgres.md")
+	_, more := page(t, "docs/operating.md")
+	blocks = append(blocks, more...)
 	packed, err := filepath.Abs("../../testdata/legacy/runs/small.tar.gz")
 	if err != nil {
 		t.Fatal(err)

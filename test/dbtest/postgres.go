@@ -73,6 +73,23 @@ func PostgresAlone(t testing.TB, root string) string {
 	return newPostgresPlace(t, root).start("start", "server")
 }
 
+// PostgresShell runs a script as the user of a server of PostgresAlone, in the server's folder, with its
+// programs in PATH, and PGDATA and the address in the environment. It returns what the script prints.
+func PostgresShell(t testing.TB, root, address, script string) string {
+	t.Helper()
+	server, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(filepath.Join(root, "tools", "postgres"), "shell", server.Query().Get("host"))
+	command.Stdin = strings.NewReader(script)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+	return string(out)
+}
+
 // A PostgresPair is a server and a standby of it that a test has for itself.
 type PostgresPair struct {
 	place                  *postgresPlace
