@@ -22,7 +22,7 @@ SELECT 'run ' || (to_jsonb(r) - '{key,scope,checksum}'::text[])::text AS line FR
 UNION ALL SELECT 'record ' || r.agent_id || ' ' || r.run_id || ' ' || (c.id & 16777215) || ' ' ||
 	(to_jsonb(c) - '{id,checksum}'::text[])::text
     FROM run_records AS c LEFT JOIN runs AS r ON r.key = c.id >> 24
-UNION ALL SELECT 'file ' || (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
+UNION ALL SELECT 'file ' || (to_jsonb(f) - '{source,entity_row,imported_at,checksum,row_id}'::text[])::text
 	FROM import_files AS f
 UNION ALL SELECT 'aside ' || (to_jsonb(q) - '{id,source,found_at,checksum}'::text[])::text
 	FROM quarantine AS q
@@ -92,7 +92,7 @@ func TestPostgres_StoppedImportEndsTheSame(t *testing.T) {
 
 const (
 	sqlLedgerOf = `SET search_path = selvedge;
-	SELECT (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
+	SELECT (to_jsonb(f) - '{source,entity_row,imported_at,checksum,row_id}'::text[])::text
 FROM import_files AS f JOIN import_sources AS s ON s.id = f.source JOIN scopes AS c ON c.id = s.scope
 	WHERE c.name = '%s' ORDER BY f.path`
 	sqlCutAll = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()

@@ -64,7 +64,8 @@ SELECT c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypm
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
 LEFT JOIN pg_collation AS l ON l.oid = a.attcollation LEFT JOIN pg_attrdef AS f ON f.adrelid = c.oid
 	AND f.adnum = a.attnum
-WHERE c.relkind = 'r' AND c.relnamespace = 'selvedge'::regnamespace AND c.relname <> ALL ($1)`, serversOwn))
+WHERE c.relkind = 'r' AND c.relnamespace = 'selvedge'::regnamespace AND c.relname <> ALL ($1)
+	AND a.attidentity <> 'a'`, serversOwn)) // which a server has beside a key of long texts
 
 	same(t, "foreign keys", ofFile(t, d, `
 SELECT t.name || '.' || f."from" || ' ' || f."table" || '.' || f."to" || ' ' || f.on_delete
@@ -114,6 +115,58 @@ SELECT indexdef FROM pg_indexes AS i WHERE schemaname = 'selvedge' AND tablename
 		checks(ofServer(t, s, `SELECT conrelid::regclass || '|' || pg_get_constraintdef(oid) FROM pg_constraint
 			WHERE contype = 'c' AND connamespace = 'selvedge'::regnamespace
 			AND conrelid::regclass::text <> ALL ($1)`, serversOwn)))
+}
+
+// Logical replication, and tools that show or change single rows, need one.
+func TestPostgres_EveryTableHasPrimaryKey(t *testing.T) {
+	address := dbtest.Postgres(t)
+	dbtest.OpenAt(t, address, db.Options{})
+	for _, row := range dbtest.PostgresExec(t, address, `SELECT relname FROM pg_class AS c
+WHERE relkind IN ('r', 'p') AND relnamespace = 'selvedge'::regnamespace
+	AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = c.oid AND contype = 'p')`) {
+		t.Errorf("%s has no primary key", row[0])
+	}
+}
+
+// The rows of before are numbered, those of programs from before too, and a snapshot of before sees them all.
+func TestPostgres_RowIDsComeBesidePrograms(t *testing.T) {
+	s := dbtest.PostgresSchema(t)
+	step := func(half int) string {
+		text, err := fs.ReadFile(migrations.Postgres(), "00026_row_ids.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "SET search_path = selvedge;" + strings.Split(string(text), "-- +goose Down")[half]
+	}
+	dbtest.PostgresScript(t, s, step(1))
+	add := func(key string) {
+		dbtest.PostgresScript(t, s, `INSERT INTO selvedge.run_spent_keys (scope, run_id, agent_id, append_key, digest,
+	removed_at) SELECT id, 'r', 'a', '`+key+`', sha256(''), 1 FROM selvedge.scopes`)
+	}
+	add("first")
+	add("second")
+	snapshot, err := s.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Rollback() //nolint:errcheck // it has changed nothing
+	count := func(query string) (n int) {
+		t.Helper()
+		if err := snapshot.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	count("SELECT count(*) FROM selvedge.scopes")
+	dbtest.PostgresScript(t, s, step(0))
+	add("third")
+	if n := count("SELECT count(*) FROM selvedge.run_spent_keys"); n != 2 {
+		t.Errorf("a snapshot of before sees %d of 2 rows", n)
+	}
+	if got := ofServer(t, s, `SELECT append_key || row_id FROM selvedge.run_spent_keys ORDER BY row_id`); !slices.Equal(
+		got, []string{"first1", "second2", "third3"}) {
+		t.Errorf("the rows are %q", got)
+	}
 }
 
 func TestPostgresHasTheViewsOfTheFile(t *testing.T) {

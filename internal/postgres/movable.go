@@ -67,20 +67,20 @@ WHERE k.contype = 'f' AND k.conrelid = to_regclass(?) ORDER BY a.attname`
 	a.atttypid = 'text'::regtype AS text, a.attnotnull AS notnull,
        ` + placeInKey + ` AS key, ` + beginningInKey + ` AS beginning
 FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped
-	AND a.attgenerated = ''
+	AND a.attgenerated = '' AND a.attidentity <> 'a'
 ORDER BY a.attnum`
 
-	// sqlSequences lists the sequences behind the tables' identities. is_called is false for a
-	// sequence that has returned no number yet.
+	// sqlSequences lists the sequences behind the tables' identities, except those of columns that only
+	// the server fills. is_called is false for a sequence that has returned no number yet.
 	sqlSequences = `SELECT c.relname AS "table",
 	pg_get_serial_sequence(quote_ident(c.relname), a.attname) AS sequence
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attidentity <> ''
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attidentity = 'd'
 	AND NOT a.attisdropped
 ORDER BY c.relname`
 	sqlSequenceOf = `SELECT pg_get_serial_sequence(quote_ident(c.relname), a.attname)
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-WHERE c.oid = to_regclass(?) AND a.attidentity <> '' AND NOT a.attisdropped`
+WHERE c.oid = to_regclass(?) AND a.attidentity = 'd' AND NOT a.attisdropped`
 	sqlSetSequence = `SELECT setval(CAST(? AS TEXT)::regclass, ?, ? <> 0)`
 
 	// sqlIndexed are the columns of text and bytes of each index.
@@ -335,7 +335,7 @@ func (e *Engine) Fits(ctx context.Context, table engine.Table, rows [][]any) (un
 	err = e.Write(ctx, "look which keys are too long", func(t engine.Tx) error {
 		unfit = make([]error, len(rows))
 		if _, err := t.Exec(`CREATE TEMPORARY TABLE selvedge_fits (LIKE `+engine.Quoted(table.Name)+
-			` INCLUDING INDEXES INCLUDING GENERATED) ON COMMIT DROP`, nil); err != nil {
+			` INCLUDING INDEXES INCLUDING GENERATED INCLUDING IDENTITY) ON COMMIT DROP`, nil); err != nil {
 			return err
 		}
 		for i, row := range rows {

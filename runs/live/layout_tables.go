@@ -69,7 +69,8 @@ WHERE r.key = ?1 ORDER BY u.account, u.sequence`,
 		},
 		{
 			Name: "live_copies", Noun: "copy", Own: true,
-			Query: `SELECT c.*, (SELECT root FROM import_sources WHERE id = c.source) AS root FROM live_copies AS c
+			Query: `SELECT c.run, c.source, c.path, c.position, c.checksum,
+				(SELECT root FROM import_sources WHERE id = c.source) AS root FROM live_copies AS c
 				WHERE c.run = ?1 ORDER BY c.path`,
 			Key: []string{"path"}, Numbers: []string{"run", "source", "checksum"},
 		},

@@ -839,5 +839,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (23, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (24, 23, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (25, 24, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (26, 25, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (27, 26, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
