@@ -24,6 +24,38 @@ import (
 
 func TestPostgresAMovedFileAnswersAsItDid(t *testing.T) { movesThereAndBack(t, dbtest.Postgres(t)) }
 
+// A server that writes the least WAL, and can have no standby, has all that a database needs. So has the
+// default, with which the other tests run.
+func TestPostgres_EveryWALLevelIsEnough(t *testing.T) {
+	for _, level := range []string{"minimal", "replica"} {
+		t.Run(level, func(t *testing.T) {
+			server := dbtest.PostgresAlone(t, "..")
+			dbtest.PostgresShell(t, "..", server, `psql -c "ALTER SYSTEM SET wal_level = `+level+`" \
+	-c "ALTER SYSTEM SET max_wal_senders = 0"
+pg_ctl restart -m fast -l server.log`)
+			dbtest.AwaitPostgres(t, server, "it has the level", "SELECT current_setting('wal_level') = '"+level+"'")
+			movesThereAndBack(t, server)
+			followsOn(t, server+"&search_path=followed")
+
+			d := dbtest.OpenAt(t, server+"&search_path=crashed", db.Options{})
+			if err := started(t.Context(), d, "r"); err != nil {
+				t.Fatal(err)
+			}
+			dbtest.PostgresShell(t, "..", server, "pg_ctl restart -m immediate -l server.log")
+			traces := runs.NewStore(d, runs.Options{})
+			if err := traces.AppendTurns(t.Context(), "a", "r", []runs.Turn{{}}); err != nil {
+				t.Errorf("after a crash: %v", err)
+			}
+			if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+				t.Errorf("the check says %v, %v", x.Problems, err)
+			}
+			if h, err := d.Health(t.Context()); err != nil || h.Server == nil {
+				t.Errorf("the health is %+v, %v", h, err)
+			}
+		})
+	}
+}
+
 func TestPostgresAMoveThatWasStoppedGoesOn(t *testing.T) {
 	goesOn(t, func() string { return dbtest.Postgres(t) })
 }
