@@ -77,7 +77,8 @@ GRANT USAGE ON SCHEMA selvedge TO monitor; GRANT SELECT ON ALL TABLES IN SCHEMA 
 	for _, script := range fenced(t, "operating.md", "sql") {
 		dbtest.PostgresExec(t, address, script)
 	}
-	dbtest.PostgresExec(t, address, "UPDATE selvedge.owner_beats SET until = selvedge.server_nanos() + 50000000000")
+	dbtest.PostgresExec(t, address,
+		"UPDATE selvedge.owner_beats SET until = selvedge.server_nanos() + 50000000000")
 	healthy := measures(t, monitor)
 	if len(healthy) != 13 {
 		t.Errorf("the page has %d queries", len(healthy))
@@ -104,8 +105,8 @@ GRANT USAGE ON SCHEMA selvedge TO monitor; GRANT SELECT ON ALL TABLES IN SCHEMA 
 SELECT pg_advisory_lock_shared('selvedge.selvedge_file'::regclass::oid::int, %d)`, 2*(version-1)))
 	defer holder.Close(t.Context()) //nolint:errcheck // the server is stopped next
 	waiter := session("SELECT 1")
-	defer waiter.Close(t.Context())                                          //nolint:errcheck // the server is stopped next
-	go waiter.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)").ReadAll() //nolint:errcheck // it stays
+	defer waiter.Close(t.Context()) //nolint:errcheck // the server is stopped next
+	go func() { _, _ = waiter.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)").ReadAll() }()
 	dbtest.AwaitPostgresWaits(t, address, 1)
 	dbtest.PostgresExec(t, address, `
 INSERT INTO selvedge.run_leavings SELECT generate_series(1, 20000);
@@ -124,8 +125,8 @@ SELECT pg_create_physical_replication_slot('of_nobody', true)`)
 	dbtest.AwaitPostgres(t, address, "the server has heard of it",
 		"SELECT current_setting('synchronous_standby_names') = 'elsewhere'")
 	commits := session("SELECT 1")
-	defer commits.Close(t.Context())                                   //nolint:errcheck // the server is stopped next
-	go commits.Exec(t.Context(), "CREATE TABLE public.t ()").ReadAll() //nolint:errcheck // it waits for ever
+	defer commits.Close(t.Context()) //nolint:errcheck // the server is stopped next
+	go func() { _, _ = commits.Exec(t.Context(), "CREATE TABLE public.t ()").ReadAll() }()
 	over := map[string]bool{
 		"Failures of the archive since it last took a file": true,
 		"Dead rows": true,
@@ -198,7 +199,8 @@ func TestPostgres_RestoreToPointKeepsWhatWasBefore(t *testing.T) {
 		t.Helper()
 		var all strings.Builder
 		for _, table := range dbtest.PostgresExec(t, address, `SELECT tablename FROM pg_tables
-			WHERE schemaname = 'selvedge' AND tablename NOT IN ('sessions', 'owner_beats', 'selvedge_file') ORDER BY 1`) {
+			WHERE schemaname = 'selvedge' AND tablename NOT IN ('sessions', 'owner_beats', 'selvedge_file')
+			ORDER BY 1`) {
 			for _, row := range dbtest.PostgresExec(t, address,
 				fmt.Sprintf("SELECT t::text FROM selvedge.%s AS t ORDER BY 1", table[0])) {
 				fmt.Fprintf(&all, "%s %s\n", table[0], row[0])
@@ -246,7 +248,8 @@ func TestPostgres_RestoreToPointKeepsWhatWasBefore(t *testing.T) {
 		break
 	}
 
-	dbtest.Await(t, "the owner of before is dead", func() bool { // it is one of this process, which asks no server
+	// The owner is one of this process, which asks no server about it.
+	dbtest.Await(t, "the owner of before is dead", func() bool {
 		held, ok, err := d.Reservation(t.Context(), "", "port", "before")
 		if err != nil || !ok {
 			t.Fatalf("the reservation of before is lost: %v", err)

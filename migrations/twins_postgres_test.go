@@ -140,8 +140,8 @@ func TestPostgres_RowIDsComeBesidePrograms(t *testing.T) {
 	}
 	dbtest.PostgresScript(t, s, step(1))
 	add := func(key string) {
-		dbtest.PostgresScript(t, s, `INSERT INTO selvedge.run_spent_keys (scope, run_id, agent_id, append_key, digest,
-	removed_at) SELECT id, 'r', 'a', '`+key+`', sha256(''), 1 FROM selvedge.scopes`)
+		dbtest.PostgresScript(t, s, `INSERT INTO selvedge.run_spent_keys (scope, run_id, agent_id, append_key,
+	digest, removed_at) SELECT id, 'r', 'a', '`+key+`', sha256(''), 1 FROM selvedge.scopes`)
 	}
 	add("first")
 	add("second")
@@ -163,8 +163,8 @@ func TestPostgres_RowIDsComeBesidePrograms(t *testing.T) {
 	if n := count("SELECT count(*) FROM selvedge.run_spent_keys"); n != 2 {
 		t.Errorf("a snapshot of before sees %d of 2 rows", n)
 	}
-	if got := ofServer(t, s, `SELECT append_key || row_id FROM selvedge.run_spent_keys ORDER BY row_id`); !slices.Equal(
-		got, []string{"first1", "second2", "third3"}) {
+	got := ofServer(t, s, `SELECT append_key || row_id FROM selvedge.run_spent_keys ORDER BY row_id`)
+	if want := []string{"first1", "second2", "third3"}; !slices.Equal(got, want) {
 		t.Errorf("the rows are %q", got)
 	}
 }
