@@ -145,9 +145,9 @@ type Tx interface {
 	// Hold keeps the rows that a query names from being removed until the transaction ends. Other
 	// transactions may change columns that are not in a key.
 	Hold(query string, args []any) error
-	// Locking returns the end of a query that locks the rows that it returns, as Lock does: "" with
-	// a single writer.
-	Locking() string
+	// Locking returns the query as one that locks the rows that it returns, as Lock does. The arguments
+	// are those with which it is run next.
+	Locking(query string, args []any) string
 	// LockName locks a name in a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
 	// Queue is Exec for a change whose count the caller does not need. It may be sent with the next

@@ -43,6 +43,7 @@ type Engine struct {
 
 	writers *sessions // nil when read-only
 	readers *sessions
+	latches latches
 	losers  chan struct{} // held by this handle's one call that waits in the retry queue
 
 	keeper  *session // keeps other programs from moving rows into the database; else nil

@@ -20,6 +20,13 @@ func (e *Engine) SetPatience(d time.Duration) {
 // SetAlonePatience says for how long a call that wants to be alone waits for each lock.
 func (e *Engine) SetAlonePatience(d time.Duration) { e.alonePatience = d }
 
+// WithLatchPatience has calls wait so long for others that lock the same rows.
+func WithLatchPatience(t testing.TB, d time.Duration) {
+	before := latchPatience
+	latchPatience = d
+	t.Cleanup(func() { latchPatience = before })
+}
+
 // WithScouts has handles that are opened until the test ends ask the hosts so often who is the primary.
 func WithScouts(t testing.TB, every time.Duration) {
 	before := scoutEvery

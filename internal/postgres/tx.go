@@ -43,6 +43,7 @@ type tx struct {
 	number  int64   // of this process when the transaction began: its row is in the snapshot
 	numbers numbers // of rows that are about to be made
 	locks   bool    // the function locks what it reads: the transaction is not serialisable
+	unlatch func()  // releases the latch of the rows that it locks first; nil if it has none
 }
 
 var (
@@ -223,6 +224,7 @@ func (r *rows) Close() error {
 // committed to them before. FOR NO KEY UPDATE is the lock of an UPDATE that does not change the
 // key.
 func (t *tx) Lock(query string, args []any) error {
+	t.latch(query, args)
 	return t.Queue(query+forChange, args)
 }
 
@@ -252,7 +254,10 @@ const namesLocked = 1024
 
 // Locking makes a query lock the rows that it returns. It returns them as they are once it has
 // the lock, even if they were changed while it waited.
-func (*tx) Locking() string { return forChange }
+func (t *tx) Locking(query string, args []any) string {
+	t.latch(query, args)
+	return query + forChange
+}
 
 // InOrder returns the order of the indexes, so that only rows with the same beginning are sorted.
 func (*rx) InOrder(column string) string { return engine.Start(column) + ", " + column }

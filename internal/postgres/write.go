@@ -70,6 +70,7 @@ type trouble struct {
 	contested map[string]int // how often keys were found taken, or missing
 	alone     bool           // no other of our transactions runs beside the present one
 	strange   int            // how many keys were found so in runs alone
+	latch     string         // that the next run waits for before its snapshot; "" for none
 }
 
 // turn returns the mode of the next run. A call that locks its rows waits for those locks instead
@@ -224,11 +225,16 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 	}
 	defer e.reportWaits(ctx, s)()
 	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number(), locks: locks && turn != alone}
+	defer t.releaseLatch()
+	if met.latch != "" {
+		t.unlatch = e.latches.acquire(ctx, met.latch, exclusively)
+	}
 	if err := t.begin(ctx, turn); err != nil {
 		return refused(err)
 	}
 	e.config.Callbacks.Invoke(func() error { return fn(t) }, func(o callback.Outcome) {
 		again = e.conclude(t, &o)
+		t.releaseLatch()
 		*out = o
 	})
 	if again == nil && !out.Failed() {

@@ -219,8 +219,8 @@ func (*tx) Hold(string, []any) error { return nil }
 // LockName does nothing.
 func (*tx) LockName(string, string) error { return nil }
 
-// Locking is empty.
-func (*tx) Locking() string { return "" }
+// Locking is the query: a file has one writer.
+func (*tx) Locking(query string, _ []any) string { return query }
 
 // Prefetch does nothing: a query needs no message.
 func (*rx) Prefetch(string, []any) error { return nil }

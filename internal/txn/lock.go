@@ -48,7 +48,7 @@ func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 // FindForInsert is FindLocked for a caller that inserts the row if there is none: if another
 // transaction inserted it meanwhile, a unique key fails and the function runs again.
 func (tx *Tx) FindForInsert(dest any, query string, args ...any) (bool, error) {
-	return tx.Find(dest, query+tx.engine.Locking(), args...)
+	return tx.Find(dest, tx.engine.Locking(query, args), args...)
 }
 
 // SingleWriter reports whether this is the only writing transaction, so that one statement may read the
