@@ -74,7 +74,7 @@ func stateScript() script {
 				do: func(ctx context.Context, s *session) error {
 					_, err := values(s).Prune(ctx, db.Policy{
 						Age:    db.KeepNone,
-						Pinned: []string{"new", "replaced", "compared", "pinned", "unpinned"},
+						Pinned: []string{"new", "replaced", "compared", "removed", "pinned", "unpinned"},
 					})
 					return err
 				},
