@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -181,7 +182,7 @@ func (r *Rows) into(to reflect.Value, fields bool) error {
 	if !fields {
 		return r.Scan(to.Addr().Interface())
 	}
-	r.dest = r.dest[:0]
+	r.dest = slices.Grow(r.dest[:0], len(r.fields))
 	for _, path := range r.fields {
 		r.dest = append(r.dest, field(to, path).Addr().Interface())
 	}
@@ -230,7 +231,7 @@ var scanner = reflect.TypeFor[sql.Scanner]()
 func (r *Rows) Scan(dest ...any) error {
 	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
 	if len(r.values) < len(dest) {
-		r.values = make([]cell, len(dest))
+		r.values, r.targets = make([]cell, len(dest)), make([]any, 0, len(dest))
 	}
 	allUsual := true
 	for i, d := range dest {
