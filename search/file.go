@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,17 +144,17 @@ func (f *file) open(ctx context.Context) error {
 // keep compares what is indexed with what is to be: the database, and who is left out. If they differ, the
 // index is made anew.
 func keep(t tables, o *Options, of string) error {
-	var was []string // the database that is indexed, and who is left out
+	var was []string // the database that is indexed, the word that was drawn, and who is left out
 	err := t.Select(&was, `SELECT value FROM index.settings ORDER BY name`)
-	if err == nil && o.Without == nil && len(was) == 2 {
-		err = json.Unmarshal([]byte(was[1]), &o.Without)
+	if err == nil && o.Without == nil && len(was) == 3 {
+		err = json.Unmarshal([]byte(was[2]), &o.Without)
 	}
 	if err != nil {
 		return err
 	}
 	slices.Sort(o.Without)
 	without, err := json.Marshal(append([]string{}, o.Without...))
-	if err != nil || slices.Equal(was, []string{of, string(without)}) {
+	if err != nil || len(was) == 3 && was[0] == of && was[2] == string(without) {
 		return err
 	}
 	for _, table := range []string{"heads", "words", "texts"} {
@@ -161,8 +162,8 @@ func keep(t tables, o *Options, of string) error {
 			return err
 		}
 	}
-	_, err = t.Exec(`INSERT INTO index.settings (name, value) VALUES ('database', ?), ('without', ?)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value`, of, string(without))
+	_, err = t.Exec(`INSERT INTO index.settings (name, value) VALUES ('database', ?), ('made', ?), ('without', ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value`, of, rand.Text(), string(without))
 	return err
 }
 

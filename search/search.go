@@ -82,6 +82,7 @@ type Index struct {
 	feeds   []*engine.Feed // of the sources; nil: they are not followed
 	stop    func()         // ends the feeds
 	isOwed  []bool         // what of a source was touched was taken from its feed, and not indexed
+	made    string         // the word that was drawn when the index was made
 }
 
 // A place is where an index lies. In its statements "index." stands before the name of each table.

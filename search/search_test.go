@@ -223,6 +223,11 @@ func TestUpdate_LooksOnlyAtWhatWasTouched(t *testing.T) {
 	ok(t, err)
 	found("fourth", 1)
 
+	y, err := search.Open(ctx, d, search.Options{Without: []string{"session"}}) // makes it anew
+	ok(t, err)
+	ok(t, y.Close())
+	found("first", 49)
+
 	other, err := db.Open(ctx, d.Path(), db.Options{Synchronous: db.SyncNormal})
 	ok(t, err)
 	defer func() { ok(t, other.Close()) }()

@@ -85,6 +85,7 @@ func (x *Index) Update(ctx context.Context) (err error) {
 	if x.updates++; x.updates == 2 { // what is updated once need not follow
 		x.follow()
 	}
+	err = x.look(ctx)
 	changed := false
 	for i := 0; err == nil && i < len(sources); i++ {
 		keys, all := x.taken(i)
@@ -120,10 +121,26 @@ func (x *Index) follow() {
 		}
 		feeds = append(feeds, feed)
 	}
-	x.feeds, x.stop = feeds, stop
+	x.feeds, x.stop, x.made = feeds, stop, ""
+}
+
+// look notices an index that was made anew, here or by another process, and has nothing.
+func (x *Index) look(ctx context.Context) error {
+	var made []string
+	err := x.at.read(ctx, func(t selects) error {
+		made = nil
+		return t.Select(&made, `SELECT value FROM index.settings WHERE name = 'made'`)
+	})
+	if err != nil || len(made) == 1 && made[0] == x.made {
+		return err
+	}
 	for i := range x.isOwed {
 		x.isOwed[i] = true
 	}
+	if len(made) == 1 {
+		x.made = made[0]
+	}
+	return nil
 }
 
 // taken returns the keys of a source's things that were touched since the last call. all: it is not known
