@@ -2,7 +2,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const state = $("live"), pause = $("pause"), keys = $("keys");
-  let source, paused = false, last = "", busy = false, again = false;
+  let source, paused = false, last = "", busy = false, again = false, timer;
 
   // Takes the page anew and puts its content in place of what is shown. What was unfolded stays so.
   async function refresh() {
@@ -19,11 +19,11 @@
         document.querySelectorAll("main details").forEach((d) => { d.open = open.has(nameOf(d)); });
         if (focused) [...document.querySelectorAll("main [data-row]")].find((a) => a.getAttribute("href") === focused)?.focus();
         buttons();
-        waiting();
-        if (!next.body.dataset.stream) stop("ended");
+        if (source && !next.body.dataset.stream) stop("ended");
       }
     } catch { state.textContent = "not connected"; }
     busy = false;
+    waiting();
     if (again) { again = false; refresh(); }
   }
   const nameOf = (d) => (d.closest("[id]") || d).id + "/" + [...d.parentNode.children].indexOf(d);
@@ -64,9 +64,10 @@
   // Bars of what is in progress grow.
   setInterval(() => { if (source && !document.hidden && document.querySelector("main li.open")) refresh(); }, 5000);
 
-  // What the page waits for is there in a moment.
+  // Asks again for what the page did not wait for.
   function waiting() {
-    if (document.querySelector("main .soon")) setTimeout(refresh, 1000);
+    clearTimeout(timer);
+    if (!paused && document.querySelector("main .soon")) timer = setTimeout(refresh, 1000);
   }
   function buttons() {
     document.querySelectorAll("[data-copy]").forEach((b) => {
