@@ -9,15 +9,12 @@ import (
 	"unsafe"
 )
 
-// Castagnoli is the table of CRC-32C. It takes a tenth of a millisecond to make.
-var Castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
-
 // checksumSpace holds buffers for rows, so that a checksum costs no allocation.
 var checksumSpace = sync.Pool{New: func() any { return new([256]byte) }}
 
 // Checksum is documented at db.Checksum.
 func Checksum(values ...any) int64 {
-	table := Castagnoli()
+	table := crc32.MakeTable(crc32.Castagnoli) // made once, at the first call
 	var sum uint32
 	var nulls int // trailing NULLs, which count only if a value follows
 	space := checksumSpace.Get().(*[256]byte)

@@ -109,7 +109,7 @@ func (n *note) encode(b []byte) []byte {
 	for _, row := range rows {
 		b = le.AppendUint64(b, uint64(row.Stream)<<noteKeyBits|uint64(row.Key)) //nolint:gosec // not negative
 	}
-	le.PutUint32(b, crc32.Checksum(b[4:], engine.Castagnoli()))
+	le.PutUint32(b, crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)))
 	return b
 }
 
@@ -128,7 +128,7 @@ func (n *note) decode(b []byte) bool {
 		return false
 	}
 	b = b[:noteRows+8*rows]
-	if le.Uint32(b) != crc32.Checksum(b[4:], engine.Castagnoli()) {
+	if le.Uint32(b) != crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)) {
 		return false
 	}
 	n.commits, n.touched = le.Uint32(b[8:]), engine.Touched{All: all}
