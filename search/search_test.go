@@ -17,6 +17,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
@@ -208,12 +209,12 @@ func TestUpdate_LooksOnlyAtWhatWasTouched(t *testing.T) {
 	ok(t, err)
 	before := reads.Load()
 	found("third", 2)
-	if n := reads.Load() - before; n > 20 && !onServer(d) {
+	if n := reads.Load() - before; n > 20 && !txn.OnServer(d.Path()) {
 		t.Errorf("an update of two things in 51 read %d times", n)
 	}
 	before = reads.Load()
 	ok(t, x.Update(ctx))
-	if n := reads.Load() - before; n > 0 && !onServer(d) { // a server has others that commit
+	if n := reads.Load() - before; n > 0 && !txn.OnServer(d.Path()) { // a server has others that commit
 		t.Errorf("an update without news read %d times", n)
 	}
 	ok(t, s.AppendRecords(ctx, "a", "run-7", []runs.Record{runs.Ended{RunID: "run-7", AgentID: "a"}}))
@@ -240,8 +241,6 @@ func TestUpdate_LooksOnlyAtWhatWasTouched(t *testing.T) {
 		return len(page.Items) == 1
 	})
 }
-
-func onServer(d *db.DB) bool { return strings.HasPrefix(d.Path(), "postgres") }
 
 func TestForget_LeavesNothing(t *testing.T) {
 	d := stored(t)

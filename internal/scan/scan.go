@@ -290,7 +290,7 @@ func (c *cell) Scan(value any) error {
 }
 
 // assign moves the values to the usual destinations: database/sql converts numbers by their text, and
-// makes pointers by reflection. It is left those of other types.
+// makes pointers by reflection. Destinations whose value has another type are left to it.
 func (r *Rows) assign(dest []any) (all bool) {
 	all = true
 	for i, d := range dest {
