@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/usage"
+	"selvedge/query"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
@@ -169,6 +171,61 @@ func TestUsage_LargestAccountByField(t *testing.T) {
 				t.Errorf("Go: %s, want %s", got, c.want)
 			}
 		})
+		b.clock.Advance(10 * time.Hour)
+	}
+	b.t = t
+	b.watch("models",
+		turnEnd(in(1)), turnEnd(selvedge.Usage{InputTokens: count(1), Provider: new("p")}),
+		agentEnd(selvedge.Usage{InputTokens: count(3), Provider: new("q"), RequestModel: new("m")}))
+	ok(t, agents.NewRegistry(b.s.DB(), agents.Options{}).Save(ctx, agents.Entry{
+		SessionID: "agent-0", Thread: "t", BaseState: "x", StartedAt: b.clock.Now(), Status: agents.Active,
+		UsageSummary: agents.UsageSummary{InputTokens: count(7)},
+	}))
+	start := time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC)
+	for _, bounds := range [][2]time.Time{
+		{}, {start}, {{}, b.clock.Now()}, {start.Add(20 * time.Hour), start.Add(70 * time.Hour)},
+	} {
+		b.usedAsTheView(bounds[0], bounds[1])
+	}
+}
+
+// usedAsTheView compares a call of query with the sums of the view.
+func (b *bill) usedAsTheView(since, until time.Time) {
+	b.t.Helper()
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	if !since.IsZero() {
+		from = since.UnixNano()
+	}
+	if !until.IsZero() {
+		to = until.UnixNano()
+	}
+	var want []string
+	ok(b.t, b.s.DB().Read(ctx, "sum", func(rx *db.Rx) error {
+		want = nil
+		return rx.Select(&want, `SELECT substr(recorded_at, 1, 10) || ' ' || coalesce(agent_id, session_id)
+			|| ' ' || coalesce(provider, '') || ' ' || coalesce(response_model, request_model, '') || ' ' ||
+			coalesce(CAST(sum(input_tokens) AS TEXT), '-') || ' ' || coalesce(CAST(sum(cost_nanos) AS TEXT), '-')
+			FROM v_usage WHERE recorded_at_ns BETWEEN ? AND ? GROUP BY substr(recorded_at, 1, 10),
+			coalesce(agent_id, session_id), coalesce(provider, ''), coalesce(response_model, request_model, '')`,
+			from, to-1)
+	}))
+	list, err := query.On(b.s.DB(), "").Used(ctx, since, until)
+	ok(b.t, err)
+	var got []string
+	for _, u := range list {
+		input, cost := "-", "-"
+		if u.Usage.InputTokens != nil {
+			input = fmt.Sprint(*u.Usage.InputTokens)
+		}
+		if u.Usage.CostUSD != nil {
+			cost = fmt.Sprint(int64(*u.Usage.CostUSD * 1e9))
+		}
+		got = append(got, strings.Join([]string{u.Day, u.Agent, u.Provider, u.Model, input, cost}, " "))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if len(want) == 0 || !slices.Equal(got, want) {
+		b.t.Errorf("from %v to %v: %q, want %q", since, until, got, want)
 	}
 }
 
