@@ -82,6 +82,9 @@ func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, 
 	err = source.copyTo(ctx, dir, change, func(p *part) (err error) {
 		r.Kept, err = e.takePlace(ctx, p)
 		if err != nil && p.named {
+			if info, err := os.Lstat(e.path); err == nil {
+				leaveUnsettled(keyOf(info))
+			}
 			err = &engine.Failure{
 				Kind: engine.ErrOutcomeUnknown,
 				Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and " +

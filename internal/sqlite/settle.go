@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -104,9 +105,7 @@ func (e *Engine) fail(err error) {
 		Hint: "close the file and open it again: that makes sure of what the disk has",
 		Err:  fmt.Errorf("an earlier commit failed, and whether the disk has it could not be settled: %w", err),
 	})
-	unsettled.Lock()
-	defer unsettled.Unlock()
-	unsettled.files[e.file.key] = true
+	leaveUnsettled(e.file.key)
 }
 
 // usable is nil while calls may go on.
@@ -118,11 +117,17 @@ func (e *Engine) usable() error {
 	return failed
 }
 
-// unsettled are the files with a commit that a handle of this process could not settle.
+// unsettled are the files with a commit, or a name, that this process could not make sure of.
 var unsettled = struct {
 	sync.Mutex
 	files map[fileKey]bool
 }{files: map[fileKey]bool{}}
+
+func leaveUnsettled(file fileKey) {
+	unsettled.Lock()
+	defer unsettled.Unlock()
+	unsettled.files[file] = true
+}
 
 // settleOpening settles what an earlier handle of this process could not.
 func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
@@ -132,7 +137,11 @@ func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 		return nil
 	}
 	return e.inTurn(turns, "settle a failed commit", func(func() bool) error {
-		if err := s.settle(e.config); err != nil {
+		err := syncFile(filepath.Dir(e.path))
+		if err == nil {
+			err = s.settle(e.config)
+		}
+		if err != nil {
 			return &engine.Failure{
 				Kind: engine.ErrOutcomeUnknown, Code: code(err),
 				Hint: "the disk still fails: mend it, and open the file again", Err: err,

@@ -142,6 +142,9 @@ func (r *runner) faulty(p *point) (e episode, rec *record, problems []string, er
 
 // powerCut builds an image of the record and judges it.
 func (r *runner) powerCut(p *point, rec *record) ([]string, error) {
+	if p.cut.at > len(rec.events) {
+		return nil, fmt.Errorf("-cut %d: the process has %d moments", p.cut.at, len(rec.events))
+	}
 	return r.within(p.script, true, func(folder string) ([]string, error) {
 		im := rec.image(*p.cut)
 		if err := im.build(folder); err != nil {
