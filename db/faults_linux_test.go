@@ -282,7 +282,7 @@ func goOn(t *testing.T, p *dbtest.Process, lines ...string) {
 }
 
 func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
-	long := "add " + strings.Repeat("b", 5000) + " -> input/output error" // changes four pages
+	long := "add " + strings.Repeat("b", 40_000) + " -> input/output error" // more pages than one call writes
 	for name, c := range map[string]struct {
 		synchronous string
 		lines       []string
@@ -303,8 +303,8 @@ func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
 			"fail pwrite64 EIO 1 1 -> armed", "add b -> input/output error",
 			"names -> [a]",
 		}},
-		"the last page":  {"FULL", []string{"fail pwrite64 EIO 4 4 -> armed", long, "names -> [a]"}},
-		"a page, NORMAL": {"NORMAL", []string{"fail pwrite64 EIO 2 2 -> armed", long, "names -> [a]"}},
+		"the last page":  {"FULL", []string{"fail pwrite64 EIO 2 2 -> armed", long, "names -> [a]"}},
+		"a page, NORMAL": {"NORMAL", []string{"fail pwrite64 EIO 1 1 -> armed", long, "names -> [a]"}},
 		"a full disk": {"FULL", []string{
 			"fail pwrite64 ENOSPC 1 999 -> armed", "add b -> disk full",
 			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil",

@@ -23,7 +23,7 @@ func writesOfThread(t *testing.T) (n int64) {
 	return n
 }
 
-func TestAChangedPageTakesOneCall(t *testing.T) {
+func TestCommit_WritesPagesWithOneCall(t *testing.T) {
 	path, d := openTable(t, numbers)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -38,7 +38,7 @@ func TestAChangedPageTakesOneCall(t *testing.T) {
 		must(t, d.Write(t.Context(), "add", insert(strings.Repeat("b", 5000), i)))
 	}
 	calls = writesOfThread(t) - calls
-	if written := frames() - before; written < 80 || calls > written+10 { // Go's own wake-ups among them
+	if written := frames() - before; written < 80 || calls > written/2 { // Go's own wake-ups among them
 		t.Errorf("%d pages took %d calls", written, calls)
 	}
 }

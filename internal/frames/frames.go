@@ -13,7 +13,10 @@ const (
 	logHeader   = 32 // bytes, of the WAL; the frames follow
 	frameHeader = 24
 	page        = 4096 // of the files that we make; frames of other pages are written as SQLite does
-	numberAt    = 60   // of the database's header: its user_version
+	frame       = frameHeader + page
+	atOnce      = 8  // frames
+	commitAt    = 4  // of a frame's header: not 0 in the last frame of a commit
+	numberAt    = 60 // of the database's header: its user_version
 )
 
 type (
@@ -28,9 +31,10 @@ type table struct {
 	sqlite3.Tsqlite3_io_methods
 	sqlites uintptr // SQLite's own table
 	read    int64   // where the last read began
-	waits   int64   // the offset of the header that waits for its page; 0: none waits
-	header  [frameHeader]byte
-	page    [page]byte // right after it
+	from    int64   // the offset of the bytes that wait
+	waits   int64   // how many wait: frames, and then perhaps a header for its page
+	commits bool    // the frames of a commit wait for its last
+	bytes   [atOnce * frame]byte
 
 	database uintptr // its sqlite3_file
 	number   [4]byte // what both get when the WAL starts again
@@ -74,6 +78,19 @@ func Number(wal uintptr, number uint32) {
 	t.numbered = true
 }
 
+// Commit runs commit, which makes SQLite commit. The frames are written together, 16 at most, when the last
+// one comes. Frames of a commit that failed before are dropped: nothing refers to them, and another process
+// may write in their place. Outside of a commit no frame waits, because SQLite does not say which frame is
+// the last that a full cache writes. Join must have been called, and nothing else may use the connection
+// during the call.
+func Commit(wal uintptr, commit func() error) error {
+	t, _ := of(wal)
+	t.commits = true
+	err := commit()
+	t.commits, t.waits = false, 0
+	return err
+}
+
 // pointer is the C pointer to a Go function.
 func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
@@ -87,17 +104,19 @@ func of(file uintptr) (*table, *sqlite3.Tsqlite3_io_methods) {
 	return t, *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&t.sqlites))
 }
 
-// write keeps the header of a frame until its page comes. When SQLite recomputes the checksums of
-// a transaction's frames, it reads each and writes its header alone.
+// write keeps the header of a frame until its page comes, and the frames of a commit until the last one.
+// When SQLite recomputes the checksums of a transaction's frames, it reads each and writes its header
+// alone.
 func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
 	t, sqlites := of(file)
-	if t.waits != 0 && n == page && at == t.waits+frameHeader {
-		t.page = **(**[page]byte)(unsafe.Pointer(&data))
-		at, t.waits = t.waits, 0
-		return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.header)), frameHeader+page,
-			at)
+	next := int32(frameHeader)
+	if t.waits%frame != 0 {
+		next = page
 	}
-	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
+	if t.waits != 0 && at == t.from+t.waits && n == next {
+		return t.wait(tls, file, data, n)
+	}
+	if code := t.flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
 	}
 	if n == logHeader && at == 0 {
@@ -106,12 +125,26 @@ func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64
 	if code := t.stamp(tls); code != sqlite3.SQLITE_OK {
 		return code
 	}
-	if n == frameHeader && at != t.read && (at-logHeader)%(frameHeader+page) == 0 {
-		t.header = **(**[frameHeader]byte)(unsafe.Pointer(&data))
-		t.waits = at
-		return sqlite3.SQLITE_OK
+	if n == frameHeader && at != t.read && (at-logHeader)%frame == 0 {
+		t.from = at
+		return t.wait(tls, file, data, n)
 	}
 	return function[ioCall](sqlites.FxWrite)(tls, file, data, n, at)
+}
+
+// wait keeps a header or its page, and writes what waits when nothing more of the commit will come, or
+// would find room.
+func (t *table) wait(tls *libc.TLS, file, data uintptr, n int32) int32 {
+	copy(t.bytes[t.waits:], unsafe.Slice(*(**byte)(unsafe.Pointer(&data)), n))
+	t.waits += int64(n)
+	if t.waits%frame != 0 {
+		return sqlite3.SQLITE_OK
+	}
+	last := t.bytes[t.waits-frame+commitAt : t.waits]
+	if t.commits && t.waits < int64(len(t.bytes)) && binary.BigEndian.Uint32(last) == 0 {
+		return sqlite3.SQLITE_OK
+	}
+	return t.flush(tls, file)
 }
 
 // begin writes the header of a WAL that starts again, and zeros over the header of its first
@@ -119,10 +152,10 @@ func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64
 // again, though the salts may be the same. SQLite then waits for the disk.
 func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
 	_, sqlites := of(file)
-	clear(t.page[:logHeader+frameHeader])
-	*(*[logHeader]byte)(t.page[:]) = **(**[logHeader]byte)(unsafe.Pointer(&header))
+	clear(t.bytes[:logHeader+frameHeader])
+	*(*[logHeader]byte)(t.bytes[:]) = **(**[logHeader]byte)(unsafe.Pointer(&header))
 	t.begins = true
-	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.page)), logHeader+frameHeader,
+	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.bytes)), logHeader+frameHeader,
 		0)
 }
 
@@ -145,20 +178,20 @@ func (t *table) stamp(tls *libc.TLS) int32 {
 		sqlite3.SQLITE_SYNC_FULL|sqlite3.SQLITE_SYNC_DATAONLY)
 }
 
-// alone writes a header that waits without its page.
-func (t *table) alone(tls *libc.TLS, file uintptr) int32 {
+// flush writes what waits.
+func (t *table) flush(tls *libc.TLS, file uintptr) int32 {
 	if t.waits == 0 {
 		return sqlite3.SQLITE_OK
 	}
 	_, sqlites := of(file)
-	at := t.waits
+	n := int32(t.waits)
 	t.waits = 0
-	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.header)), frameHeader, at)
+	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.bytes)), n, t.from)
 }
 
 func read(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
 	t, sqlites := of(file)
-	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
+	if code := t.flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
 	}
 	t.read = at
@@ -167,7 +200,7 @@ func read(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64)
 
 func sync(tls *libc.TLS, file uintptr, flags int32) int32 {
 	t, sqlites := of(file)
-	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
+	if code := t.flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
 	}
 	return function[syncCall](sqlites.FxSync)(tls, file, flags)

@@ -136,7 +136,7 @@ func (w *writer) finish() {
 	if w.engine.config.Observed {
 		began = time.Now()
 	}
-	_, err := w.session.exec(sqlCommit)
+	err := w.session.commitNow()
 	if err != nil {
 		w.uncommitted(err)
 		return

@@ -286,7 +286,7 @@ func (m *migration) inTransaction(ctx context.Context) error {
 		}
 		return err
 	}
-	if _, err := s.exec(sqlCommit); err != nil {
+	if err := s.commitNow(); err != nil {
 		_, _ = s.exec(sqlRollback)
 		return fmt.Errorf("commit the migration to schema %d: %w", m.To, err)
 	}

@@ -240,6 +240,18 @@ func onConn(ctx context.Context, pool *sqlx.DB, fn func(handle) error) (err erro
 	return h.failure(fn(h))
 }
 
+// commitNow sends COMMIT.
+func (s *session) commitNow() error {
+	commit := func() error {
+		_, err := s.exec(sqlCommit)
+		return err
+	}
+	if s.wal.file == 0 {
+		return commit()
+	}
+	return frames.Commit(s.wal.file, commit)
+}
+
 // immediately runs fn in a write transaction. The rollback fails, and is ignored, if SQLite ended
 // the transaction itself.
 func immediately(ctx context.Context, conn *sqlx.Conn, fn func() error) error {

@@ -92,7 +92,7 @@ func (s *session) commit(stay func() bool, fn func() error) (err error) {
 		}
 	}()
 	if err = fn(); err == nil {
-		_, err = s.exec(sqlCommit)
+		err = s.commitNow()
 	}
 	return err
 }
