@@ -54,8 +54,8 @@ func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Foll
 // item has the cursor of its own agent, for [Registry.Follow]. The loop may be run once, and ends
 // like that of Follow.
 //
-// After a commit it polls all agents of the scope, at most a fifth of the time, and once for all
-// followers with this filter. An agent that came and went between two polls is not reported.
+// After a commit it polls the agents that the commit touched, or all of the scope where that is not known,
+// once for all followers with this filter. An agent that came and went between two polls is not reported.
 func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	where, args, err := f.where()
 	if err != nil {
@@ -107,7 +107,7 @@ const (
 	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0
 	ELSE 1 END AS out
-FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
+FROM agents a WHERE a.id > ? AND a.id <= ? AND +a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
 )
 
 var sqlByKey = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlPaths":           {sqlPaths, "agents_by_path"},
 		"sqlHeads": {
 			fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+is("a.thread")+sqlPageStatus),
-			"agents_followed",
+			"PRIMARY KEY",
 		},
 		"sqlIsFresh":    {sqlIsFresh, "agents_by_session"},
 		"sqlBySession":  {sqlBySession, "agents_by_session"},
@@ -53,10 +52,10 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlEndedAside":  {sqlEndedAside, "agents_aside_by_end"},
 	} {
 		plan := dbtest.Plan(t, d, c.query)
-		if slices.Contains([]string{"sqlPaths", "sqlHeads"}, name) && !strings.Contains(plan, "COVERING") {
+		if name == "sqlPaths" && !strings.Contains(plan, "COVERING") {
 			t.Errorf("%s reads rows:\n%s", name, plan)
 		}
-		if !strings.Contains(plan, "INDEX "+c.index+" ") || scans(plan) || strings.Contains(plan, "TEMP B-TREE") {
+		if !strings.Contains(plan, " "+c.index+" ") || scans(plan) || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("%s takes another way than %s:\n%s", name, c.index, plan)
 		}
 	}

@@ -43,8 +43,8 @@ func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Fo
 // gap with Gone. Each item has the cursor of its own checkpoint, for [Store.Follow]. The loop may
 // be run once, and ends like that of Follow.
 //
-// After a commit it polls all checkpoints of the scope, at most a fifth of the time, and once for
-// all followers with this filter. A checkpoint that came and went between two polls is not
+// After a commit it polls the checkpoints that the commit touched, or all of the scope where that is not
+// known, once for all followers with this filter. A checkpoint that came and went between two polls is not
 // reported.
 func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	if _, err := f.State.condition(); err != nil {

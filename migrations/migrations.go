@@ -63,6 +63,7 @@ var Steps = withRest([]Step{
 	{Version: 20, MinReader: 1, MinWriter: 18},
 	{Version: 25, MinReader: 1, MinWriter: 25, Rewrites: []string{"checkpoints"}},
 	{Version: 26, MinReader: 1, MinWriter: 25},
+	{Version: 27, MinReader: 1, MinWriter: 25},
 })
 
 func withRest(named []Step) []Step {

@@ -501,8 +501,6 @@ CREATE INDEX agents_by_actor ON agents (scope, native_actor_key, started_at DESC
 CREATE INDEX agents_by_path ON agents (scope, status, started_at DESC, session_id, path, native_instance_key, put_aside_at)
     WHERE path IS NOT NULL AND put_aside_at IS NULL AND status = 'active';
 
-CREATE INDEX agents_followed ON agents (scope, id, session_id, status, changes, thread, started_at, put_aside_at) WHERE put_aside_at IS NULL;
-
 CREATE TABLE checkpoint_history (
     id              INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- number of the entry
     scope           INTEGER NOT NULL REFERENCES scopes (id), -- the scope of the run
@@ -840,5 +838,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (24, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (25, 24, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (26, 25, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (27, 26, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (28, 27, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
