@@ -128,7 +128,7 @@ func init() { programs["unlucky"] = unlucky }
 
 var calls = map[string]uint32{
 	"fsync": unix.SYS_FSYNC, "pwrite64": unix.SYS_PWRITE64, "openat": unix.SYS_OPENAT, "lock": unix.SYS_FCNTL,
-	"unlock":  unix.SYS_FCNTL,
+	"unlock": unix.SYS_FCNTL, "flock": unix.SYS_FLOCK,
 	"pread64": unix.SYS_PREAD64, "ftruncate": unix.SYS_FTRUNCATE,
 }
 
@@ -140,7 +140,7 @@ var errnos = map[string]unix.Errno{
 // Arguments: path, synchronous.
 func unlucky(args []string) error {
 	s, err := sabotage(calls["fsync"], calls["pwrite64"], calls["openat"], calls["lock"], calls["pread64"],
-		calls["ftruncate"])
+		calls["ftruncate"], calls["flock"])
 	if err != nil {
 		return err
 	}
@@ -380,6 +380,7 @@ func TestLock_UnreleasedKeepsNobodyOut(t *testing.T) {
 			goOn(t, p, "add "+names[len(names)-1]+" -> nil", "names -> "+fmt.Sprint(names), "mend -> mended true")
 		}
 	}
+	goOn(t, p, "fail flock EIO 2 99 -> armed", "add c -> nil", "mend -> mended true") // the turn's unlock
 	other.Send("write")
 	other.Expect("0")
 	other.Wait()

@@ -90,10 +90,25 @@ func (q *Turns) lock(stay func() bool) (bool, error) {
 	}
 }
 
-// Unlock passes the turn to the next waiter.
+// Unlock passes the turn to the next waiter. If the call fails, closing the file does so.
 func (q *Turns) Unlock() {
-	// Unlocking a file that is open can't fail.
-	_ = flock(q.file, unix.LOCK_UN)
+	if unlock(q.file) == nil {
+		return
+	}
+	if fresh, err := OpenFile(q.path); err == nil {
+		_ = q.file.Close()
+		q.file = fresh
+	}
+}
+
+// unlock is tried four times, as SQLite's lock calls are (decision 0015).
+func unlock(file *os.File) (err error) {
+	for range 4 {
+		if err = flock(file, unix.LOCK_UN); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // Close closes the file, and passes on a turn that it holds. A wait in the kernel's queue can't
@@ -129,7 +144,7 @@ func startWait(file *os.File) *wait {
 			return
 		}
 		if err == nil {
-			_ = flock(file, unix.LOCK_UN)
+			_ = unlock(file)
 		}
 		if w.then != nil {
 			w.then()
