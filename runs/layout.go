@@ -99,8 +99,8 @@ const runsFolder = "runs"
 // mark, or it has no runs/ in it and either is named runs or holds a record. An agent may be named
 // "runs".
 func isRunsRoot(dir tree.Folder) (bool, error) {
-	if !dir.Lacks(nobackup) {
-		return true, nil
+	if marked, err := dir.Has(nobackup); marked || err != nil {
+		return marked, err
 	}
 	if _, err := dir.Sub(runsFolder); !errors.Is(err, fs.ErrNotExist) {
 		return false, err

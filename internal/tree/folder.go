@@ -150,10 +150,19 @@ func (f Folder) Read(path string, most int64) ([]byte, error) {
 	return text[:n], errors.Join(err, file.Close())
 }
 
-// Lacks reports whether nothing is at a path, not even a broken link.
-func (f Folder) Lacks(path string) bool {
+// Has reports whether something is at a path, if only a broken link.
+func (f Folder) Has(path string) (bool, error) {
 	_, err := os.Lstat(Below(f.path, path))
-	return errors.Is(err, fs.ErrNotExist)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Lacks reports whether nothing is at a path. It does not if the path can't be looked at.
+func (f Folder) Lacks(path string) bool {
+	has, err := f.Has(path)
+	return !has && err == nil
 }
 
 // IsFolder reports whether a folder is at path, and not a link to one.
