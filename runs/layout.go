@@ -144,12 +144,12 @@ func (layout) Walk(root tree.Folder, file func(path string) error,
 	return root.Names(".", func(agent string) error {
 		info, err := root.Stat(agent)
 		switch {
+		case agent == nobackup && (err != nil || !info.IsDir()):
+			return nil
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
 			return ignored(agent, root.Why(agent, err))
 		case err != nil:
 			return file(agent)
-		case !info.IsDir() && agent == nobackup:
-			return nil
 		case !info.IsDir():
 			return ignored(agent, "is in no agent's folder")
 		}
