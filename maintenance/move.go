@@ -65,7 +65,7 @@ type MoveDifference struct {
 func Move(ctx context.Context, from, to string, o db.Options) (moved Moved, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
 	o = withClockRead(o)
-	source, err := openMovable(ctx, from, o, mustExist)
+	source, err := openMovable(ctx, from, o, true)
 	if err != nil {
 		return moved, err
 	}
@@ -74,11 +74,7 @@ func Move(ctx context.Context, from, to string, o db.Options) (moved Moved, err 
 	if err != nil {
 		return moved, named("move", err)
 	}
-	how := mayBeMade
-	if gone != nil {
-		how = mustExist
-	}
-	target, err := openMovable(ctx, to, o, how)
+	target, err := openMovable(ctx, to, o, gone != nil)
 	if errors.Is(err, db.ErrNotFound) && gone != nil {
 		return moved, named("move", gone)
 	}
@@ -122,31 +118,41 @@ type Abandoned struct {
 // possible even if from is not marked as moved: a server that failed over, or a copy of the file,
 // has lost the end of the move. An unreachable target is an error; AbandonMoveToLost does not check
 // it. Once from is marked as moved, only AbandonMove with to releases it.
-func AbandonMove(ctx context.Context, from, to string, o db.Options) (a Abandoned, err error) {
+func AbandonMove(ctx context.Context, from, to string, o db.Options) (Abandoned, error) {
+	return abandon(ctx, from, to, false, o)
+}
+
+// AbandonMoveToLost is AbandonMove for a target that is lost for good: it does not check the
+// target. If the target accepts work after all, there are then two databases that do.
+func AbandonMoveToLost(ctx context.Context, from string, o db.Options) (Abandoned, error) {
+	return abandon(ctx, from, "", true, o)
+}
+
+func abandon(ctx context.Context, from, to string, lost bool, o db.Options) (a Abandoned, err error) {
+	const op = "abandon the move"
 	o = withClockRead(o)
-	source, err := openMovable(ctx, from, o, mustExist)
+	source, err := openMovable(ctx, from, o, true)
 	if err != nil {
 		return a, err
 	}
-	defer func() { err = errors.Join(err, named("abandon the move", source.Close())) }()
-	how := moving.SweepThere
-	if to == "" {
-		how = moving.LookThere
+	defer func() { err = errors.Join(err, named(op, source.Close())) }()
+	sweep := to != ""
+	if !sweep && !lost {
 		if to, err = moving.Place(ctx, source.Movable); err != nil {
-			return a, named("abandon the move", err)
+			return a, named(op, err)
 		}
 	}
 	var target engine.Movable
 	if to != "" {
-		opened, failed := openMovable(ctx, to, o, mustExist)
+		opened, failed := openMovable(ctx, to, o, true)
 		switch {
 		case failed == nil:
-			defer func() { err = errors.Join(err, named("abandon the move", opened.Close())) }()
+			defer func() { err = errors.Join(err, named(op, opened.Close())) }()
 			target = opened.Movable
-		case how == moving.LookThere && errors.Is(failed, db.ErrNotFound): // then it accepts no work
-		case how == moving.LookThere:
+		case !sweep && errors.Is(failed, db.ErrNotFound): // then it accepts no work
+		case !sweep:
 			return a, &db.Error{
-				Op:   "abandon the move",
+				Op:   op,
 				Err:  fmt.Errorf("ask the target whether it takes the work: %w", failed),
 				Hint: "name it with --to as it can be reached; where it is lost for good: migrate move --abandon --lost",
 			}
@@ -154,19 +160,8 @@ func AbandonMove(ctx context.Context, from, to string, o db.Options) (a Abandone
 			return a, failed
 		}
 	}
-	return abandon(ctx, source, target, how, o)
-}
-
-// AbandonMoveToLost is AbandonMove for a target that is lost for good: it does not check the
-// target. If the target accepts work after all, there are then two databases that do.
-func AbandonMoveToLost(ctx context.Context, from string, o db.Options) (a Abandoned, err error) {
-	o = withClockRead(o)
-	source, err := openMovable(ctx, from, o, mustExist)
-	if err != nil {
-		return a, err
-	}
-	defer func() { err = errors.Join(err, named("abandon the move", source.Close())) }()
-	return abandon(ctx, source, nil, moving.LookThere, o)
+	did, err := moving.Abandon(ctx, source.Movable, target, sweep, moving.Options{Now: o.Now})
+	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, named(op, ended(ctx, err))
 }
 
 // withClockRead reads the user's clock once, before anything is open, and continues from there with
@@ -182,13 +177,6 @@ func withClockRead(o db.Options) db.Options {
 	return o
 }
 
-func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o db.Options) (Abandoned,
-	error,
-) {
-	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.Now})
-	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, named("abandon the move", ended(ctx, err))
-}
-
 // ended adds the cause of a context's end to an error that resulted from it.
 func ended(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) {
@@ -196,14 +184,6 @@ func ended(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 }
-
-// How a database is opened for a move.
-type movableOpening int
-
-const (
-	mustExist movableOpening = iota
-	mayBeMade
-)
 
 // A movable is a database that is open for a move, as source or target.
 type movable struct {
@@ -214,10 +194,10 @@ type movable struct {
 // Close closes it.
 func (m movable) Close() error { return m.handle.Close() }
 
-func openMovable(ctx context.Context, path string, o db.Options, how movableOpening) (m movable, err error) {
+func openMovable(ctx context.Context, path string, o db.Options, mustExist bool) (m movable, err error) {
 	d, err := db.Open(engine.ForMove(ctx), path, db.Options{
 		AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout,
-		Now: o.Now, MustExist: how == mustExist, KeepSchema: how == mustExist,
+		Now: o.Now, MustExist: mustExist, KeepSchema: mustExist,
 	})
 	if err != nil {
 		return m, err

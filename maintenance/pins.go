@@ -2,10 +2,10 @@ package maintenance
 
 import (
 	"context"
-	"iter"
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -17,10 +17,8 @@ type Pinned struct {
 	Owner string `json:"owner"`
 }
 
-const (
-	sqlPins = `SELECT store, id, owner FROM retention_pins WHERE scope = ?
-		AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
-)
+const sqlPins = `SELECT store, id, owner FROM retention_pins WHERE scope = ?
+	AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
 
 // pinsList names this list in its cursors.
 const pinsList = "pins"
@@ -51,28 +49,12 @@ func Pins(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[P
 		if !ok {
 			return nil
 		}
-		items := pinned(rx, id, after, room.Items+1)
-		page.Items, page.Next, err = paging.Fill(room, items, func(p *Pinned) int {
-			return 64 + len(p.Store) + len(p.ID) +
-				len(p.Owner)
-		}, func(p *Pinned) string {
-			return rx.Store().Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner)
-		})
+		items := txn.Each(rx.Store(), func(p *Pinned) (Pinned, error) { return *p, nil }, sqlPins, id,
+			after.Store, after.ID, after.Owner, room.Items+1)
+		page, err = stores.FillPage(room, items,
+			func(p *Pinned) int { return 64 + len(p.Store) + len(p.ID) + len(p.Owner) },
+			func(p *Pinned) string { return rx.Store().Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner) })
 		return err
 	})
 	return page, err
-}
-
-func pinned(rx *db.Rx, scope int64, after Pinned, most int) iter.Seq2[Pinned, error] {
-	return func(yield func(Pinned, error) bool) {
-		for row, err := range rx.Query(sqlPins, scope, after.Store, after.ID, after.Owner, most) {
-			var p Pinned
-			if err == nil {
-				err = row.Scan(&p.Store, &p.ID, &p.Owner)
-			}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -17,15 +17,6 @@ type Abandoned struct {
 	Swept bool   // the rows that had come there are removed
 }
 
-// How is how much Abandon does at the target.
-type How int
-
-// LookThere only examines the target. SweepThere also removes the rows that came there.
-const (
-	LookThere How = iota
-	SweepThere
-)
-
 // Place returns where the rows of a database are being moved, or were moved; "" if they are not.
 func Place(ctx context.Context, from engine.Movable) (string, error) {
 	here, err := endOf(ctx, from)
@@ -36,10 +27,11 @@ func Place(ctx context.Context, from engine.Movable) (string, error) {
 }
 
 // Abandon opens a database again whose rows were being moved to another, unless the other one is
-// open. to is nil if no target can be read.
-func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (a Abandoned, err error) {
+// open. to is nil if no target can be read. With sweep, which needs a target, it also removes the rows
+// that came there.
+func Abandon(ctx context.Context, from, to engine.Movable, sweep bool, o Options) (a Abandoned, err error) {
 	a.Path = from.Path()
-	if to != nil && how == SweepThere {
+	if sweep {
 		if err := to.Keep(ctx); err != nil {
 			return a, err
 		}
@@ -63,17 +55,17 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 	switch {
 	case last.Direction == engine.MovedIn && last.UnderWay():
 		return a, engine.Moved(last)
-	case isComing && !known && how == SweepThere:
+	case isComing && !known && sweep:
 		return a, engine.Moved(coming)
 	case len(here.rows) == 0, !last.UnderWay() && !here.done() && *last.Outcome != engine.MoveAbandoned:
 		return a, errNoMove
 	case last.UnderWay() && there.has(last.Token): // the source has lost the end of its move
 		last.Outcome = arrived.Outcome
 		return a, engine.Moved(last)
-	case last.UnderWay() && how == SweepThere && !came && to.Path() != last.Place:
+	case last.UnderWay() && sweep && !came && to.Path() != last.Place:
 		return a, elsewhere(last, to.Path())
 	case here.done():
-		a.Swept, err = undo(ctx, from, to, here.last(), there, how, o)
+		a.Swept, err = undo(ctx, from, to, here.last(), there, sweep, o)
 		return a, err
 	case last.UnderWay():
 		m := move{Options: o, from: from, token: last.Token}
@@ -81,7 +73,7 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 			return a, err
 		}
 	}
-	if isComing && how == SweepThere {
+	if isComing && sweep {
 		err = sweepAll(ctx, to, coming, o)
 		a.Swept = err == nil
 	}
@@ -103,14 +95,14 @@ const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, c
 
 // undo reopens a source whose move is complete, if its target was never open. The target's row
 // decides: once the move is abandoned there, no program opens the rows that came.
-func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How,
+func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, sweep bool,
 	o Options,
 ) (swept bool, err error) {
 	row, known := there.of(done.Token)
 	switch {
 	case !known || row.Direction != engine.MovedIn || there.has(done.Token):
 		return false, engine.Moved(done)
-	case how != SweepThere:
+	case !sweep:
 		return false, &engine.Failure{
 			Kind: engine.ErrMoved, Err: errors.New("it is moved to " + done.Place + ", which is not open yet"),
 			Hint: "open that one with: migrate move --to " + done.Place +

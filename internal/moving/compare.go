@@ -145,7 +145,7 @@ type side struct {
 
 func begin(ctx context.Context, d engine.Movable, t engine.Table, into *digest) *side {
 	s := &side{table: t, digest: into}
-	s.pull, s.stop = iter.Pull2(pages(ctx, d, t, nil))
+	s.pull, s.stop = iter.Pull2(pages(ctx, d, t, "", nil))
 	return s
 }
 

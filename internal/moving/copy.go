@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"selvedge/internal/damage"
@@ -90,7 +91,7 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 		}
 	}
 	own := selfReference(t)
-	for read, err := range pages(ctx, m.from, t, after) {
+	for read, err := range pages(ctx, m.from, t, "", after) {
 		if err != nil {
 			return err
 		}
@@ -113,8 +114,7 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 // lastKey returns the key of the last row in the target; nil for an empty table.
 func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err error) {
 	t = *find(m.plan.there, t.Name)
-	places := key(t)
-	query := "SELECT " + quotedNames(t, places) + " FROM " + engine.Quoted(t.Name) + " ORDER BY " +
+	query := "SELECT " + quotedNames(t) + " FROM " + engine.Quoted(t.Name) + " ORDER BY " +
 		damage.InOrder(keyColumns(t), " DESC") + " LIMIT 1"
 	err = m.to.Read(ctx, "look how far the move is", func(x engine.Rx) (err error) {
 		rows, err := x.Query(query, nil)
@@ -124,14 +124,11 @@ func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err er
 		defer func() { err = errors.Join(err, rows.Close()) }()
 		after = nil
 		if rows.Next() {
-			after = make([]any, len(places))
-			dest := make([]any, len(places))
-			for i := range after {
-				dest[i] = &after[i]
-			}
-			if err := rows.Scan(dest...); err != nil {
+			last, err := scanned(rows, len(t.Columns))
+			if err != nil {
 				return err
 			}
+			after = keyOf(t, last)
 		}
 		return rows.Err()
 	}).Err
@@ -140,20 +137,15 @@ func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err er
 
 // put inserts rows in one transaction.
 func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
-	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t, every(t)) + ") VALUES "
+	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t) + ") VALUES "
 	one := "(?" + strings.Repeat(", ?", len(t.Columns)-1) + ")"
 	atOnce := min(rowsAtOnce, argumentsAtOnce/len(t.Columns))
 	return m.write(ctx, "move rows of "+t.Name, func(tx engine.Tx) error {
-		for left := rows; len(left) > 0; {
-			n := min(atOnce, len(left))
-			args := make([]any, 0, n*len(t.Columns))
-			for _, row := range left[:n] {
-				args = append(args, row...)
-			}
-			if _, err := tx.Exec(into+one+strings.Repeat(", "+one, n-1), args); err != nil {
+		for some := range slices.Chunk(rows, atOnce) {
+			text := into + one + strings.Repeat(", "+one, len(some)-1)
+			if _, err := tx.Exec(text, slices.Concat(some...)); err != nil {
 				return err
 			}
-			left = left[n:]
 		}
 		return nil
 	})

@@ -51,7 +51,7 @@ func (m *move) tooLong(ctx context.Context, t engine.Table, columns []string, na
 	for _, c := range columns {
 		lengths = append(lengths, "coalesce(octet_length("+engine.Quoted(c)+"), 0)")
 	}
-	for page, err := range pagesWhere(ctx, m.from, t,
+	for page, err := range pages(ctx, m.from, t,
 		strings.Join(lengths, " + ")+fmt.Sprintf(" > %d", keyInDoubt), nil) {
 		if err != nil {
 			return err

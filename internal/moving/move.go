@@ -84,7 +84,11 @@ func (m *move) run(ctx context.Context) error {
 	if err := m.step(ctx, Look); err != nil {
 		return err
 	}
-	here, there, err := m.ends(ctx)
+	here, err := endOf(ctx, m.from)
+	if err != nil {
+		return err
+	}
+	there, err := endOf(ctx, m.to)
 	if err != nil {
 		return err
 	}
@@ -237,13 +241,6 @@ func endOf(ctx context.Context, d engine.Movable) (e end, err error) {
 	err = d.Read(ctx, "look which moves there were",
 		func(x engine.Rx) error { return x.Select(&e.rows, sqlMoves, nil) }).Err
 	return e, err
-}
-
-func (m *move) ends(ctx context.Context) (here, there end, err error) {
-	if here, err = endOf(ctx, m.from); err == nil {
-		there, err = endOf(ctx, m.to)
-	}
-	return here, there, err
 }
 
 // begin shuts the source and marks the target, unless an earlier call has done so.

@@ -139,18 +139,10 @@ func selfReference(t engine.Table) int {
 	return -1
 }
 
-// every returns the positions of all columns.
-func every(t engine.Table) (places []int) {
-	for i := range t.Columns {
-		places = append(places, i)
-	}
-	return places
-}
-
-func quotedNames(t engine.Table, places []int) string {
+func quotedNames(t engine.Table) string {
 	var names []string
-	for _, i := range places {
-		names = append(names, engine.Quoted(t.Columns[i].Name))
+	for _, c := range t.Columns {
+		names = append(names, engine.Quoted(c.Name))
 	}
 	return strings.Join(names, ", ")
 }

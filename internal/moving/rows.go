@@ -31,13 +31,8 @@ type page struct {
 }
 
 // pages reads the rows of a table after a key, one page ahead of its consumer. A nil key is before
-// the first row.
-func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) iter.Seq2[page, error] {
-	return pagesWhere(ctx, d, t, "", after)
-}
-
-// pagesWhere is pages with a condition on the rows.
-func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string,
+// the first row; where is a condition on the rows, "" for all.
+func pages(ctx context.Context, d engine.Movable, t engine.Table, where string,
 	after []any,
 ) iter.Seq2[page, error] {
 	return func(yield func(page, error) bool) {
@@ -116,12 +111,8 @@ func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit 
 	nulls := nullable(t)
 	n := 0
 	for ; rows.Next(); n++ {
-		values := make([]any, len(t.Columns)+len(nulls))
-		dest := make([]any, len(values))
-		for i := range values {
-			dest[i] = &values[i]
-		}
-		if err := rows.Scan(dest...); err != nil {
+		values, err := scanned(rows, len(t.Columns)+len(nulls))
+		if err != nil {
 			return false, err
 		}
 		row := values[:len(t.Columns):len(t.Columns)]
@@ -143,6 +134,15 @@ func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit 
 	return n == limit, rows.Err()
 }
 
+// scanned returns the values of the current row, which has n.
+func scanned(rows engine.Rows, n int) ([]any, error) {
+	values, dest := make([]any, n), make([]any, n)
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	return values, rows.Scan(dest...)
+}
+
 // nullable returns the columns of bytes for which a query also reads whether they are NULL.
 func nullable(t engine.Table) (columns []int) {
 	for i, c := range t.Columns {
@@ -155,7 +155,7 @@ func nullable(t engine.Table) (columns []int) {
 
 // selection returns the query for a part of a page.
 func selection(t engine.Table, condition, order string) string {
-	columns := []string{quotedNames(t, every(t))}
+	columns := []string{quotedNames(t)}
 	for _, i := range nullable(t) {
 		columns = append(columns, engine.Quoted(t.Columns[i].Name)+" IS NULL")
 	}
