@@ -13,6 +13,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/engine"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/migrations"
 	"selvedge/runs"
@@ -145,10 +146,8 @@ func (r Redaction) each(
 	}
 	var scope int64
 	if r.Run != "" || r.Agent != "" {
-		err := d.Read(ctx, "redact", func(rx *db.Rx) (err error) {
-			scope, _, err = rx.Store().Scope(r.Scope)
-			return err
-		})
+		scope, _, err = stores.Find(ctx, d.Read, "redact",
+			func(rx *db.Rx) (int64, bool, error) { return rx.Store().Scope(r.Scope) })
 		if err != nil {
 			return done, err
 		}

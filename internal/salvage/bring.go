@@ -164,7 +164,8 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 	values, fits := t.values(r)
 	if !fits {
 		t.count.Suspect++
-		return b.aside(ctx, t.name, "its columns are not of their types", t.anyhow(r))
+		text := fmt.Sprintf("-- row %d of %s: (%s)", r.Rowid, t.name, literals(r.Values)) // as it was read
+		return b.aside(ctx, t, "its columns are not of their types", text)
 	}
 	whole, summed := t.whole(values)
 	if !whole || t.sum != nil && !summed && spoiled {
@@ -174,7 +175,7 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 				false: "its checksum is another",
 				true:  "it has no checksum, and its page is damaged",
 			}[whole]
-			return b.aside(ctx, t.name, reason, t.statement(r, values))
+			return b.aside(ctx, t, reason, t.statement(r, values))
 		}
 		if !whole {
 			values[t.column(t.sum.Column)] = nil // the user has decided to keep it
@@ -185,7 +186,7 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return b.aside(ctx, t.name, err.Error(), t.statement(r, values))
+		return b.aside(ctx, t, err.Error(), t.statement(r, values))
 	}
 	t.count.Taken++
 	return nil
@@ -237,30 +238,14 @@ func literals(values []any) string {
 	return strings.Join(list, ", ")
 }
 
-// anyhow returns a comment that holds a row that does not fit, as it was read.
-func (t *table) anyhow(r pages.Row) string {
-	return fmt.Sprintf("-- row %d of %s: (%s)", r.Rowid, t.name, literals(r.Values))
-}
-
-func (b *Bringing) aside(ctx context.Context, name, reason, statement string) error {
+func (b *Bringing) aside(ctx context.Context, t *table, reason, statement string) error {
 	if _, err := b.To.ExecContext(ctx, sqlMakeLeftovers); err != nil {
 		return err
 	}
-	b.count(name).Aside++
+	t.count.Aside++
 	_, err := b.To.ExecContext(ctx, "INSERT INTO "+Leftovers+" (of_table, reason, statement) VALUES (?, ?, ?)",
-		name, reason, statement)
+		t.name, reason, statement)
 	return err
-}
-
-func (b *Bringing) count(name string) *engine.SalvagedTable {
-	for _, t := range b.all {
-		if t.name == name {
-			return &t.count
-		}
-	}
-	t := &table{name: name, counts: counts{count: engine.SalvagedTable{Table: name}}}
-	b.all = append(b.all, t)
-	return &t.count
 }
 
 // sequences restores the counters, so that no number is issued twice.

@@ -16,8 +16,8 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 	for again := true; again; {
 		again = false
 		for _, t := range b.all {
-			keys, err := foreignKeys(ctx, b.To, t.name)
-			if err != nil {
+			var keys []struct{ From, Parent, To string }
+			if err := b.To.SelectContext(ctx, &keys, sqlForeignKeys, t.name); err != nil {
 				return err
 			}
 			for _, k := range keys {
@@ -34,13 +34,8 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 	return nil
 }
 
-type foreignKey struct{ From, Parent, To string }
-
-func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreignKey, err error) {
-	err = c.SelectContext(ctx, &list, `SELECT "from", "table" AS parent, "to" FROM pragma_foreign_key_list(?)
-		WHERE "to" IS NOT NULL`, name)
-	return list, err
-}
+const sqlForeignKeys = `SELECT "from", "table" AS parent, "to" FROM pragma_foreign_key_list(?)
+	WHERE "to" IS NOT NULL`
 
 // move puts aside rows that are already in the new file. The table that lacks what they need may
 // have lost more rows than were seen.
@@ -68,9 +63,8 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks stri
 	if _, err := b.To.ExecContext(ctx, "DELETE FROM "+engine.Quoted(t.name)+" WHERE "+where); err != nil {
 		return 0, err
 	}
-	count := b.count(t.name)
-	count.Taken -= counted[0]
-	count.Aside += counted[0]
+	t.count.Taken -= counted[0]
+	t.count.Aside += counted[0]
 	for _, other := range b.all {
 		other.unknown = other.unknown || other.name == lacks && other.lost+other.count.Aside == 0
 	}

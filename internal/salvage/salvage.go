@@ -186,25 +186,24 @@ type counts struct {
 }
 
 func tables(ctx context.Context, c damage.Conn) (list []*table, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT l.name, l.wr, l.strict, s.rootpage FROM pragma_table_list AS l
-	JOIN sqlite_schema AS s ON s.type = 'table' AND s.name = l.name
+	var found []struct {
+		Name            string
+		Rowless, Strict bool
+		Root            int
+	}
+	err = c.SelectContext(ctx, &found, `SELECT l.name, l.wr AS rowless, l.strict, s.rootpage AS root
+FROM pragma_table_list AS l JOIN sqlite_schema AS s ON s.type = 'table' AND s.name = l.name
 WHERE l.schema = 'main' AND l.type = 'table' AND l.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY l.name`)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err returns the error
-	for rows.Next() {
-		t := &table{alias: -1, inserted: map[int]string{}}
-		if err := rows.Scan(&t.name, &t.rowless, &t.strict, &t.root); err != nil {
-			return nil, err
+	for _, f := range found {
+		t := &table{
+			name: f.Name, rowless: f.Rowless, strict: f.Strict, root: f.Root, alias: -1,
+			inserted: map[int]string{},
 		}
 		t.count.Table = t.name
 		list = append(list, t)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	for _, t := range list {
 		if t.columns, err = damage.Columns(ctx, c, t.name); err != nil {
 			return nil, err
 		}
