@@ -5,6 +5,9 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // PageRows is how many rows Each reads in one transaction.
@@ -50,4 +53,33 @@ func Each[T any](ctx context.Context, d *db.DB, why string,
 			last = &rows[len(rows)-1]
 		}
 	}
+}
+
+// page lists the items of a scope, in the order of its numbers. query takes the scope, the number
+// that the page begins after, which is first for the first page, and a limit. item makes an item
+// of a row; size returns an item's number and about how many bytes it takes.
+func page[R, T any](ctx context.Context, d *db.DB, name, scope string, at db.At, first int64, query string,
+	item func(*R) (T, error), size func(*T) (number int64, bytes int),
+) (page db.Page[T], err error) {
+	room, err := paging.RoomFor(at.Limit)
+	if err != nil {
+		return page, err
+	}
+	err = d.Read(ctx, "list "+name, func(rx *db.Rx) error {
+		after := []int64{first}
+		if at.After != "" {
+			if err := rx.Store().ReadCursor(name, at.After, after); err != nil {
+				return err
+			}
+		}
+		id, ok, err := rx.Store().Scope(scope)
+		if err != nil || !ok {
+			return err
+		}
+		items := txn.Each(rx.Store(), item, query, id, after[0], room.Items+1)
+		page, err = stores.FillPage(room, items, func(t *T) int { _, bytes := size(t); return bytes },
+			func(t *T) string { number, _ := size(t); return rx.Store().Cursor(name, []int64{number}) })
+		return err
+	})
+	return page, err
 }

@@ -24,7 +24,8 @@ func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Rep
 	if err == nil {
 		err = inTurn(
 			func() error { return t.findScope(ctx) },
-			func() error { return emptyFolder(t.Root) },
+			func() error { return makeFolder(t.Root) },
+			func() error { return holdsOnly(t.Root, "") },
 			func() error { return t.exportAll(ctx, t.Root) },
 		)
 	}
@@ -141,14 +142,6 @@ func syncFolder(path string) error {
 		return err
 	}
 	return closeSynced(f, nil)
-}
-
-// emptyFolder makes dir, or checks that it is empty.
-func emptyFolder(dir string) error {
-	if err := makeFolder(dir); err != nil {
-		return err
-	}
-	return holdsOnly(dir, "")
 }
 
 // makeFolder makes dir and the missing folders above it, and syncs their names to the disk.

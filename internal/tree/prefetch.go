@@ -17,13 +17,8 @@ type Prefetcher struct {
 	met    map[string]bool
 
 	things    []string // of the current piece
-	questions []prefetchedQuery
+	questions []func() error
 	rows      map[string]int
-}
-
-type prefetchedQuery struct {
-	query string
-	args  []any
 }
 
 func (t *Tree) prefetcher(rx *db.Rx, tx *db.Tx) *Prefetcher {
@@ -39,7 +34,7 @@ func (f *Prefetcher) About(thing string) { f.things = append(f.things, thing) }
 
 // Ask names a query that the piece runs before it changes the answer.
 func (f *Prefetcher) Ask(query string, args ...any) {
-	f.questions = append(f.questions, prefetchedQuery{query, args})
+	f.questions = append(f.questions, func() error { return f.Rx.Store().Prefetch(query, args...) })
 }
 
 // File is About and Ask for the ledger's row of a file.
@@ -83,12 +78,7 @@ func (f *Prefetcher) add(p Piece) (ok bool, err error) {
 			f.tx.Store().Expect(table, rows)
 		}
 	}
-	for _, q := range f.questions {
-		if err := f.Rx.Store().Prefetch(q.query, q.args...); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return true, inTurn(f.questions...)
 }
 
 // prefetchedAgain is how many pieces are prefetched at once after answers had to be dropped.

@@ -112,7 +112,7 @@ type file struct {
 	theirs *Row
 	ours   *Row    // nil: it was not imported
 	have   []Thing // what it is here, by our ledger
-	where  func(*Files) *int64
+	where  *int64  // in the report, where it is counted; nil: as already here
 }
 
 func (f *file) compare() error {
@@ -154,7 +154,7 @@ func (f *file) compareThing(w Thing, only bool) error {
 		return err
 	}
 	if refused {
-		f.where = refusedFiles
+		f.where = &f.Report.Files.Refused
 		_, err := f.compareRows(w.Row, 0, false, Quarantine)
 		return err
 	}
@@ -162,9 +162,9 @@ func (f *file) compareThing(w Thing, only bool) error {
 	if err != nil {
 		return err
 	}
-	title, where, reason := f.layout.Title(w.Entity), changedFiles, ""
+	title, where, reason := f.layout.Title(w.Entity), &f.Report.Files.Changed, ""
 	if d.grown(f.tables[0].Noun) {
-		where = grownFiles
+		where = &f.Report.Files.Grown
 	}
 	switch {
 	case d.none() && mine.Entity == w.Entity:
@@ -172,7 +172,7 @@ func (f *file) compareThing(w Thing, only bool) error {
 	case d.none():
 		reason = fmt.Sprintf("is here as %s, and is %s", f.layout.Title(mine.Entity), title)
 	case d.headless && f.ours == nil:
-		where, reason = newFiles, "was not imported: "+title
+		where, reason = &f.Report.Files.New, "was not imported: "+title
 	case d.headless:
 		reason = title + " was removed here since it was imported"
 	case d.touched:
@@ -241,12 +241,6 @@ func (f *file) compareLedger() {
 	}
 }
 
-// Where a file is counted.
-func newFiles(c *Files) *int64     { return &c.New }
-func grownFiles(c *Files) *int64   { return &c.Grown }
-func changedFiles(c *Files) *int64 { return &c.Changed }
-func refusedFiles(c *Files) *int64 { return &c.Refused }
-
 // moveFile counts a file, or the files of a folder, in another column than Already.
 func (f *file) moveFile() {
 	n := int64(1)
@@ -255,7 +249,7 @@ func (f *file) moveFile() {
 	}
 	n = min(n, f.Report.Files.Already)
 	f.Report.Files.Already -= n
-	*f.where(&f.Report.Files) += n
+	*f.where += n
 }
 
 // quarantine yields what is in quarantine of the source.

@@ -239,21 +239,15 @@ func (th *thing) count(f *document, part *tree.Part, column func(*tree.Count) *i
 
 // same counts a file that has not changed, and reports again what is in quarantine of it.
 func (th *thing) same(rx *db.Rx, f *document, part *tree.Part) error {
-	column := tree.Already
-	if f.row.State == tree.StateRefused {
-		part.Files.Refused++
-		column = tree.Quarantine
-	} else {
-		part.Files.Already++
-		if f.flaw != "" && f.row.State == tree.StateTaken {
-			column = tree.Quarantine
-		}
+	column, flaws, files := tree.Already, int64(0), &part.Files.Already
+	switch {
+	case f.row.State == tree.StateRefused:
+		column, files = tree.Quarantine, &part.Files.Refused
+	case f.flaw != "" && f.row.State == tree.StateTaken:
+		column, flaws = tree.Quarantine, 1
 	}
+	*files++
 	th.count(f, part, column)
-	flaws := int64(0)
-	if f.flaw != "" && f.row.State == tree.StateTaken {
-		flaws = 1
-	}
 	return th.tree.NameAside(rx, f.path, flaws, part)
 }
 
