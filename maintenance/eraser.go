@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"selvedge/internal/engine"
 )
 
 // An eraser overwrites every match of a pattern, or everything if the pattern is nil, with a mark
@@ -159,18 +161,15 @@ func escape(text []byte) (piece []byte, size int) {
 
 // keptMembers are the members of JSON with the program's own words, ids or times. They stay when
 // everything else is erased.
-var keptMembers = []string{
-	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref",
-	"start", "from", "to", "timestamp", "output_key", "failure_behavior", "record_version", "version",
-	"workflow_id",
-}
+var keptMembers = engine.Words(`record type kind status verdict verifier_verdict role severity code id ref
+	start from to timestamp output_key failure_behavior record_version version workflow_id`)
 
 // wordOfStage is another kept member, in the document of a workflow: the word for how the agents of
 // a stage work together. The document can't be read without it.
 const wordOfStage = "pattern"
 
 func keptMember(name string) bool {
-	return slices.Contains(keptMembers, name) || strings.HasSuffix(name, "_id") ||
+	return keptMembers[name] || strings.HasSuffix(name, "_id") ||
 		strings.HasSuffix(name, "_at") || strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
 }
 
@@ -178,11 +177,9 @@ func keptMember(name string) bool {
 // stateMembers are the members of the document of a workflow that hold any JSON; its outputs and
 // results belong to stages, and have types. Nothing in these members is the program's own.
 var (
-	toolMembers  = []string{"parameters", "output", "args", "arguments", "input", "result"}
-	stateMembers = []string{
-		"wf_state", "final_state", "state_changes", "metadata", "config", "parameters", "context", "response",
-		"data", "value", "expected_value", "expected_effects",
-	}
+	toolMembers  = engine.Words("parameters output args arguments input result")
+	stateMembers = engine.Words(`wf_state final_state state_changes metadata config parameters context response
+		data value expected_value expected_effects`)
 )
 
 // json erases in the strings of JSON, and in its numbers if there is a pattern or nothing around
@@ -208,7 +205,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	if column == "document" {
 		bare = stateMembers
 	}
-	in := value{column, slices.Contains(bare, column)}
+	in := value{column, bare[column]}
 	var around []value
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -219,7 +216,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 			if isName {
 				in = value{bare: len(around) > 0 && around[len(around)-1].bare}
 				_ = json.Unmarshal(literal, &in.member)
-				in.bare = in.bare || slices.Contains(bare, in.member)
+				in.bare = in.bare || bare[in.member]
 			}
 			kept := keptMember(in.member) || column == "document" && in.member == wordOfStage
 			if e.pattern != nil || !isName && (in.bare || !kept) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -39,7 +38,6 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(files)
 	var list []Migration
 	for _, name := range files {
 		version, err := goose.NumericComponent(name)
