@@ -12,6 +12,8 @@ import (
 
 	"selvedge"
 	"selvedge/db"
+	"selvedge/internal/stores"
+	reading "selvedge/internal/usage"
 	"selvedge/query"
 )
 
@@ -65,9 +67,42 @@ func dollarWords(n *float64) string {
 	return "$" + strings.TrimSuffix(strconv.FormatFloat(*n, 'f', 4, 64), "00")
 }
 
+// words formats the counts for people: 36,000 tokens in, 960 out, $0.36. It is "" if nobody counted any.
 func (u used) words() string {
-	t := tally{decimal(u.Input), decimal(u.Output), u.CostUSD}
-	return cmp.Or(t.words(), "unknown")
+	var words []string
+	add := func(n *uint64, what string) {
+		if n != nil {
+			words = append(words, humanize.Commaf(float64(*n))+what)
+		}
+	}
+	add(u.Input, " tokens in")
+	add(u.Output, " out")
+	if u.CostUSD != nil {
+		words = append(words, dollarWords(u.CostUSD))
+	}
+	return strings.Join(words, ", ")
+}
+
+// known is words, or says that nobody counted any.
+func (u used) known() string { return cmp.Or(u.words(), "unknown") }
+
+// usedBy returns what a run used, as a fact of its page: its trace, and the live run with its id.
+func (a *app) usedBy(ctx context.Context, d *db.DB, runID string) (fact []string, err error) {
+	sum, err := stores.Get(ctx, d.Read, "read usage", func(rx *db.Rx) (sum reading.Counts, err error) {
+		scope, ok, err := rx.Store().Scope(a.scope)
+		if err != nil || !ok {
+			return sum, err
+		}
+		rows, err := reading.OfRun(rx, scope, runID)
+		for _, r := range rows {
+			sum.Add(r.Numbers)
+		}
+		return sum, err
+	})
+	if words := usedOf(sum.Usage()).words(); words != "" {
+		fact = []string{"used", words}
+	}
+	return fact, err
 }
 
 func (a *app) costCommand() *cobra.Command {
@@ -108,11 +143,11 @@ what nobody counted stays empty.`,
 
 func (a *app) costOfRun(t thing, cost selvedge.Cost, tree bool) error {
 	answer := costAnswer{RunID: t.id, AgentID: t.owner, Own: new(usedOf(cost.Own))}
-	facts := []string{"run", t.id, "agent", t.owner, "used", answer.Own.words()}
+	facts := []string{"run", t.id, "agent", t.owner, "used", answer.Own.known()}
 	models := cost.OwnByModel
 	if tree {
 		answer.Tree, answer.Runs, models = new(usedOf(cost.Tree)), cost.Runs, cost.ByModel
-		facts = append(facts, "with the runs below", answer.Tree.words(), "runs", strconv.Itoa(cost.Runs))
+		facts = append(facts, "with the runs below", answer.Tree.known(), "runs", strconv.Itoa(cost.Runs))
 	}
 	g := &grid{
 		header: []string{"provider", "model", "in", "cached", "out", "cost"},

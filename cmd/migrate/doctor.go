@@ -128,19 +128,11 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	list := each(made, func(name string) string { return "made again: " + name })
 	recovered, err := maintenance.Recover(ctx, d)
 	for _, r := range recovered {
-		for _, part := range []struct {
-			n    int
-			what string
-		}{
-			{r.Checkpoints, "claim"},
-			{r.Runs, "run"},
-			{r.Live, "live run"},
-			{r.Agents, "agent"},
-			{r.Reservations, "reservation"},
-		} {
-			if part.n > 0 {
+		what := []string{"claim", "run", "live run", "agent", "reservation"}
+		for i, n := range []int{r.Checkpoints, r.Runs, r.Live, r.Agents, r.Reservations} {
+			if n > 0 {
 				list = append(list, fmt.Sprintf("recovered in scope %q: %s that only the dead held", r.Scope,
-					count(part.n, part.what)))
+					count(n, what[i])))
 			}
 		}
 	}
@@ -392,23 +384,21 @@ func (x *examiner) whole() error {
 }
 
 func (x *examiner) owners() error {
-	dead := 0
-	err := x.d.Read(x.ctx, "look for dead owners", func(rx *db.Rx) error {
+	dead, err := stores.Get(x.ctx, x.d.Read, "look for dead owners", func(rx *db.Rx) (dead int, err error) {
 		var ids []int64
 		if err := rx.Select(&ids, `SELECT id FROM owners`); err != nil {
-			return err
+			return 0, err
 		}
-		dead = 0
 		for _, id := range ids {
 			life, err := rx.Store().OwnerLife(id)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if life == txn.LifeDead {
 				dead++
 			}
 		}
-		return nil
+		return dead, nil
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/maintenance"
 	"selvedge/query"
 	"selvedge/runs/live"
@@ -130,17 +131,12 @@ func (a *app) printLive(ctx context.Context, q *query.Store, run live.RunSnapsho
 		"last event", millis(run.UpdatedAtMs), "events", strconv.FormatUint(run.EventCount, 10),
 	}
 	g := &grid{header: []string{"sequence", "at", "type", "words"}, right: []int{0}}
-	for at := (db.At{Limit: db.MaxLimit}); ; {
-		page, err := q.Live(ctx, run.ID, at)
+	events := func(at db.At) (db.Page[query.Event], error) { return q.Live(ctx, run.ID, at) }
+	for e, err := range paging.All(events) {
 		if err != nil {
 			return err
 		}
-		for _, e := range page.Items {
-			g.add(eventCells(e)...)
-		}
-		if at.After = page.Next; at.After == "" {
-			break
-		}
+		g.add(eventCells(e)...)
 	}
 	a.printSheet(append(facts, used...), g)
 	return a.failed

@@ -72,13 +72,12 @@ type answerAnswer struct {
 	Decision string `json:"decision"` // what was decided
 }
 
-// answering makes a command that answers a step of the run in its first argument.
-func (a *app) answerStep(c *cobra.Command, args cobra.PositionalArgs, decision func(args []string) string,
-) *cobra.Command {
+// answerStep makes a command whose arguments are a run, the key of its step, and the answer.
+func (a *app) answerStep(c *cobra.Command) *cobra.Command {
 	var answer selvedge.Answer
 	var fields string
 	runNoun.addOwner(c)
-	c.Args = args
+	c.Args = cobra.ExactArgs(3)
 	c.Flags().StringVar(&answer.By, "by", "", "the `NAME` of the person who decided")
 	c.Flags().StringVar(&fields, "fields", "", "what else was answered, as `JSON`")
 	c.RunE = a.on(toWrite, func(ctx context.Context, d *db.DB, args []string) error {
@@ -86,7 +85,7 @@ func (a *app) answerStep(c *cobra.Command, args cobra.PositionalArgs, decision f
 		if err != nil {
 			return err
 		}
-		if answer.Decision = decision(args); fields != "" {
+		if answer.Decision = args[2]; fields != "" {
 			answer.Fields = json.RawMessage(fields)
 		}
 		if err := a.front(d).Answer(ctx, runRef(t), args[1], answer); err != nil {
@@ -104,7 +103,7 @@ func (a *app) answerCommand() *cobra.Command {
 		Short: "Answer the question of a run",
 		Long: `answer records a decision, such as approved, as the answer to the question KEY of a run. The run is
 ready then: its worker goes on with it. The same answer again changes nothing; another one is refused.`,
-	}, cobra.ExactArgs(3), func(args []string) string { return args[2] })
+	})
 }
 
 func (a *app) effectsSettleCommand() *cobra.Command {
@@ -114,7 +113,7 @@ func (a *app) effectsSettleCommand() *cobra.Command {
 		Long: `settle decides about an effect of which nobody knows whether it happened: done (it did, and --fields
 is its result), retry (it did not: it is attempted again with the same idempotency key) or give_up (it is not
 attempted again).`,
-	}, cobra.ExactArgs(3), func(args []string) string { return args[2] })
+	})
 }
 
 func (a *app) effectsListCommand() *cobra.Command {
@@ -125,10 +124,9 @@ func (a *app) effectsListCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	runNoun.addOwner(c)
-	var id string
-	list(a, c, listing[selvedge.Step]{
+	return list(a, c, listing[selvedge.Step]{
 		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[selvedge.Step], error) {
-			t, err := runNoun.find(ctx, runNoun.open(a, d), id, given(c, runNoun.owner))
+			t, err := runNoun.find(ctx, runNoun.open(a, d), a.given[0], given(c, runNoun.owner))
 			if err != nil {
 				return db.Page[selvedge.Step]{}, err
 			}
@@ -136,12 +134,6 @@ func (a *app) effectsListCommand() *cobra.Command {
 		},
 		grid: stepGrid, row: stepCells,
 	})
-	run := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		id = args[0]
-		return run(c, args)
-	}
-	return c
 }
 
 func (a *app) failedCommand() *cobra.Command {

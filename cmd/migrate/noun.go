@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +51,23 @@ type verbs struct {
 // them. A nil owner matches any.
 type findThings = func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error)
 
+// findOwned makes a findThings of a store's method.
+func findOwned[R any](find func(ctx context.Context, prefix string, limit int) ([]R, error), as func(R) thing,
+) findThings {
+	return func(ctx context.Context, prefix string, owner *string, limit int) (list []thing, err error) {
+		if owner != nil {
+			limit = db.MaxLimit
+		}
+		found, err := find(ctx, prefix, limit)
+		for _, ref := range found {
+			if t := as(ref); owner == nil || t.owner == *owner {
+				list = append(list, t)
+			}
+		}
+		return list, err
+	}
+}
+
 // by makes a verb of a store's method.
 func by[R any](ref func(thing) R, do func(context.Context, R) error) func(context.Context, thing) error {
 	return func(ctx context.Context, t thing) error { return do(ctx, ref(t)) }
@@ -67,11 +86,8 @@ type idStore interface {
 
 func idVerbs(s idStore) verbs {
 	return verbs{
-		find: func(ctx context.Context, prefix string, _ *string, limit int) ([]thing, error) {
-			ids, err := s.Find(ctx, prefix, limit)
-			return each(ids, func(id string) thing { return thing{id: id} }), err
-		},
-		pin: by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete), recover: s.Recover,
+		find: findOwned(s.Find, func(id string) thing { return thing{id: id} }),
+		pin:  by(idOf, s.Pin), unpin: by(idOf, s.Unpin), remove: by(idOf, s.Delete), recover: s.Recover,
 	}
 }
 
@@ -91,6 +107,57 @@ func (n noun) find(ctx context.Context, v verbs, id string, owner *string) (thin
 
 func newCandidate(written, id, owner string, t thing) candidate {
 	return candidate{id: id, name: fmt.Sprintf(written, shellWord(id), shellWord(owner)), item: t}
+}
+
+// namedCandidates is how many candidates an ambiguous prefix names.
+const namedCandidates = 10
+
+// A candidate is something that an id on the command line may mean.
+type candidate struct {
+	id   string
+	name string // what to write to mean this one
+	item thing
+}
+
+// unique returns the item that given means: the one with that id, else the only one whose id begins
+// with it. candidates are all whose ids begin with it, or namedCandidates+1 of them.
+func unique(n noun, given string, candidates []candidate) (thing, error) {
+	exact := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.id != given })
+	if len(exact) > 0 {
+		candidates = exact
+	}
+	switch len(candidates) {
+	case 0:
+		return thing{}, &db.Error{
+			Op: "find", Entity: n.entity, ID: given, Err: db.ErrNotFound,
+			Hint: "see what there is: migrate " + n.store + " list",
+		}
+	case 1:
+		return candidates[0].item, nil
+	}
+	named := candidates[:min(len(candidates), namedCandidates)]
+	return thing{}, &fault{
+		kind: kindUsage, given: given, meant: each(named, func(c candidate) string { return c.name }),
+		err: fmt.Errorf("%q is not one %s: several begin so", given, n.entity),
+	}
+}
+
+// meantHint returns the hint for an ambiguous word: the command line of each meaning.
+func (a *app) meantHint(word string, meant []string) string {
+	lines := []string{"one of these:"}
+	for _, words := range meant {
+		line := []string{"migrate"}
+		found := false
+		for _, arg := range a.args {
+			if arg == word && !found {
+				line, found = append(line, words), true
+			} else {
+				line = append(line, shellWord(a.withoutSecrets(arg)))
+			}
+		}
+		lines = append(lines, strings.Join(line, " "))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // complete returns the ids that begin with a prefix, within --agent or --runtime if given.

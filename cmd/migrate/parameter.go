@@ -102,16 +102,11 @@ func parameter(given string) (name string, value any, err error) {
 
 // guess returns a number for text that is spelled as one, and other text as it is.
 func guess(text string) any {
-	if integerText.MatchString(text) {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n
-		}
-		return text
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && integerText.MatchString(text) {
+		return n
 	}
-	if realText.MatchString(text) {
-		if f, err := strconv.ParseFloat(text, 64); err == nil {
-			return f
-		}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && realText.MatchString(text) {
+		return f
 	}
 	return text
 }

@@ -40,8 +40,9 @@ var runNoun = noun{
 	open: func(a *app, d *db.DB) verbs {
 		s := a.runStore(d)
 		return verbs{
-			find: findRuns(s), listed: listedRuns(s),
-			pin: by(runRef, s.Pin), unpin: by(runRef, s.Unpin), remove: by(runRef, s.Delete), recover: s.Recover,
+			find:   findOwned(s.Find, func(r runs.RunRef) thing { return thing{r.RunID, r.AgentID} }),
+			listed: listedRuns(s),
+			pin:    by(runRef, s.Pin), unpin: by(runRef, s.Unpin), remove: by(runRef, s.Delete), recover: s.Recover,
 		}
 	},
 	recovers: &recovery{
@@ -54,22 +55,6 @@ resume them. It ends none: adopt does.`,
 func (a *app) runStore(d *db.DB) *runs.Store { return runs.NewStore(d, runs.Options{Scope: a.scope}) }
 
 func runRef(t thing) runs.RunRef { return runs.RunRef{AgentID: t.owner, RunID: t.id} }
-
-// findRuns finds runs by the id that calls use.
-func findRuns(s *runs.Store) findThings {
-	return func(ctx context.Context, prefix string, agent *string, limit int) (list []thing, err error) {
-		if agent != nil {
-			limit = db.MaxLimit
-		}
-		found, err := s.Find(ctx, prefix, limit)
-		for _, ref := range found {
-			if agent == nil || ref.AgentID == *agent {
-				list = append(list, thing{ref.RunID, ref.AgentID})
-			}
-		}
-		return list, err
-	}
-}
 
 // listedRuns finds runs by the id that lists show. It differs if a started record names another id.
 func listedRuns(s *runs.Store) func(context.Context, string, *string) ([]candidate, error) {
@@ -253,10 +238,10 @@ func describeLine(line runs.TraceRecord) []string {
 			cut(r.Termination.Outcome.Summary, textWidth),
 		}
 	case runs.Unknown:
-		if used := new(tally); r.Kind == modelTurn {
+		if r.Kind == modelTurn {
 			u := reading.Of(r.Raw)
-			if used.add(u); *used != (tally{}) {
-				return []string{r.Kind, "", value(cmp.Or(u.ResponseModel, u.RequestModel)), used.words()}
+			if words := usedOf(u).words(); words != "" {
+				return []string{r.Kind, "", value(cmp.Or(u.ResponseModel, u.RequestModel)), words}
 			}
 		}
 		return []string{r.Kind, "", "", cut(string(r.Raw), textWidth)}

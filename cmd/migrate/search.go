@@ -21,7 +21,6 @@ type hit struct {
 var _ = register("Look:", 15, func(a *app) *cobra.Command {
 	var o search.Options
 	var q search.Query
-	var words []string
 	c := &cobra.Command{
 		Use: "search WORDS... [--agent ID] [--store WORD] [--since TIME] [--best] [--output] [--without ID]... " +
 			"[--limit N] [--after CURSOR] [--all]",
@@ -43,9 +42,16 @@ SCHEMA_search_1. It is brought up to date first; the first time takes longer. It
 	c.Flags().BoolVar(&o.Output, "output", false, "in the output of tools too, which has an index of its own")
 	c.Flags().StringArrayVar(&o.Without, "without", nil,
 		"leave the agent, session or runtime `ID` out of the index from now on; empty: nobody")
-	list(a, c, listing[hit]{
+	return list(a, c, listing[hit]{
 		noun: &runNoun,
 		page: func(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[hit], err error) {
+			// A phrase that the shell took the quotes of.
+			words := each(a.given, func(word string) string {
+				if strings.ContainsAny(word, " \t\n") && !strings.Contains(word, `"`) && len(a.given) > 1 {
+					return `"` + word + `"`
+				}
+				return word
+			})
 			q.Words, q.Scope = strings.Join(words, " "), scope
 			if len(o.Without) == 1 && o.Without[0] == "" {
 				o.Without = []string{}
@@ -76,18 +82,6 @@ SCHEMA_search_1. It is brought up to date first; the first time takes longer. It
 			}
 		},
 	})
-	run := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		// A phrase that the shell took the quotes of.
-		words = each(args, func(word string) string {
-			if strings.ContainsAny(word, " \t\n") && !strings.Contains(word, `"`) && len(args) > 1 {
-				return `"` + word + `"`
-			}
-			return word
-		})
-		return run(c, args)
-	}
-	return c
 })
 
 var (

@@ -131,14 +131,10 @@ func (a *app) otherTools() map[string]string {
 
 // libpqSettings are the settings that PostgreSQL's own programs take in an address. Ours takes the
 // server's settings there too.
-var libpqSettings = []string{
-	"host", "hostaddr", "port", "user", "dbname", "service", "passfile", "application_name", "connect_timeout",
-	"target_session_attrs", "options",
-	"channel_binding", "gssencmode", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval",
-	"keepalives_count",
-	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslsni", "ssl_min_protocol_version",
-	"ssl_max_protocol_version",
-}
+var libpqSettings = engine.Words(`host hostaddr port user dbname service passfile application_name
+	connect_timeout target_session_attrs options channel_binding gssencmode krbsrvname keepalives keepalives_idle
+	keepalives_interval keepalives_count sslmode sslrootcert sslcert sslkey sslcrl sslsni
+	ssl_min_protocol_version ssl_max_protocol_version`)
 
 // libpqAddress returns an address as a shell word for PostgreSQL's own programs, without passwords.
 func libpqAddress(address string) string {
@@ -146,7 +142,7 @@ func libpqAddress(address string) string {
 	address, settings, _ := strings.Cut(safe, "?")
 	kept := slices.DeleteFunc(strings.Split(settings, "&"), func(setting string) bool {
 		key, _, _ := strings.Cut(setting, "=")
-		return !slices.Contains(libpqSettings, key)
+		return !libpqSettings[key]
 	})
 	if len(kept) > 0 {
 		address += "?" + strings.Join(kept, "&")
@@ -183,19 +179,17 @@ func (a *app) address() string {
 	if !a.onServer() {
 		return address
 	}
-	for _, bound := range []struct {
-		setting string
-		time    time.Duration
-	}{{"lock_timeout", a.wait}, {"statement_timeout", a.timeout}} {
-		if bound.time == 0 {
-			continue
-		}
+	bound := func(setting string, limit time.Duration) {
 		join := "?"
 		if strings.Contains(address, "?") {
 			join = "&"
 		}
-		address += fmt.Sprintf("%s%s=%d", join, bound.setting, max(1, bound.time.Milliseconds()))
+		if limit != 0 {
+			address += fmt.Sprintf("%s%s=%d", join, setting, max(1, limit.Milliseconds()))
+		}
 	}
+	bound("lock_timeout", a.wait)
+	bound("statement_timeout", a.timeout)
 	return address
 }
 

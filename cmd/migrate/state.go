@@ -59,22 +59,14 @@ func stateRef(t thing) state.Ref { return state.Ref{Owner: t.owner, Key: t.id} }
 // findValues finds values by the beginning of their key. Many owners may have the same keys, so the
 // whole key of one is looked up first.
 func findValues(s *state.Store) findThings {
-	return func(ctx context.Context, prefix string, owner *string, limit int) (list []thing, err error) {
+	begin := findOwned(s.Find, func(r state.Ref) thing { return thing{r.Key, r.Owner} })
+	return func(ctx context.Context, prefix string, owner *string, limit int) ([]thing, error) {
 		if owner != nil && prefix != "" {
-			if _, err = s.Get(ctx, state.Ref{Owner: *owner, Key: prefix}); !errors.Is(err, db.ErrNotFound) {
+			if _, err := s.Get(ctx, state.Ref{Owner: *owner, Key: prefix}); !errors.Is(err, db.ErrNotFound) {
 				return []thing{{prefix, *owner}}, err
 			}
 		}
-		if owner != nil {
-			limit = db.MaxLimit
-		}
-		found, err := s.Find(ctx, prefix, limit)
-		for _, ref := range found {
-			if owner == nil || ref.Owner == *owner {
-				list = append(list, thing{ref.Key, ref.Owner})
-			}
-		}
-		return list, err
+		return begin(ctx, prefix, owner, limit)
 	}
 }
 

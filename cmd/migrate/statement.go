@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"selvedge/internal/engine"
 )
 
 // A statement is what query needs to know about SQL before SQLite sees it. The driver runs every
@@ -101,8 +103,7 @@ func (s statement) reads() bool {
 	switch {
 	case s.dialect == ofServers:
 		first := slices.IndexFunc(words, func(word string) bool { return word != "(" })
-		return first >= 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"},
-			words[first])
+		return first >= 0 && serverStatements[words[first]]
 	case words[0] == "PRAGMA":
 		return pragmaReads(words[1:])
 	case words[0] == "EXPLAIN": // an explained PRAGMA may run, so what follows must read
@@ -111,34 +112,28 @@ func (s statement) reads() bool {
 			words = words[2:]
 		}
 	}
-	return len(words) > 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES"}, words[0])
+	return len(words) > 0 && fileStatements[words[0]]
 }
 
-// The PRAGMAs that show something and change nothing. Those of the second list take an argument
-// that selects what to show; for the others an argument would be a new value
+// The statements that read, and the PRAGMAs that show something and change nothing. Those of the second
+// list take an argument that selects what to show; for the others an argument would be a new value
 // (sqlite.org/pragma.html).
 var (
-	showingPragmas = []string{
-		"APPLICATION_ID", "AUTO_VACUUM", "CACHE_SIZE", "CELL_SIZE_CHECK", "COLLATION_LIST", "COMPILE_OPTIONS",
-		"DATABASE_LIST", "DATA_VERSION", "ENCODING", "FOREIGN_KEYS", "FREELIST_COUNT", "FUNCTION_LIST",
-		"JOURNAL_MODE", "MODULE_LIST", "PAGE_COUNT", "PAGE_SIZE", "PRAGMA_LIST", "QUERY_ONLY",
-		"SCHEMA_VERSION", "SYNCHRONOUS", "USER_VERSION",
-	}
-	describingPragmas = []string{
-		"FOREIGN_KEY_CHECK", "FOREIGN_KEY_LIST", "INDEX_INFO", "INDEX_LIST", "INDEX_XINFO", "INTEGRITY_CHECK",
-		"QUICK_CHECK", "TABLE_INFO", "TABLE_LIST", "TABLE_XINFO",
-	}
+	showingPragmas = engine.Words(`APPLICATION_ID AUTO_VACUUM CACHE_SIZE CELL_SIZE_CHECK COLLATION_LIST
+		COMPILE_OPTIONS DATABASE_LIST DATA_VERSION ENCODING FOREIGN_KEYS FREELIST_COUNT FUNCTION_LIST
+		JOURNAL_MODE MODULE_LIST PAGE_COUNT PAGE_SIZE PRAGMA_LIST QUERY_ONLY SCHEMA_VERSION SYNCHRONOUS
+		USER_VERSION`)
+	describingPragmas = engine.Words(`FOREIGN_KEY_CHECK FOREIGN_KEY_LIST INDEX_INFO INDEX_LIST INDEX_XINFO
+		INTEGRITY_CHECK QUICK_CHECK TABLE_INFO TABLE_LIST TABLE_XINFO`)
+	fileStatements   = engine.Words("SELECT WITH VALUES")
+	serverStatements = engine.Words("SELECT WITH VALUES TABLE SHOW EXPLAIN")
 )
 
 func pragmaReads(words []string) bool {
 	if len(words) > 2 && words[1] == "." {
 		words = words[2:]
 	}
-	if len(words) == 0 {
-		return false
-	}
-	return slices.Contains(describingPragmas, words[0]) || slices.Contains(showingPragmas, words[0]) &&
-		len(words) == 1
+	return len(words) > 0 && (describingPragmas[words[0]] || showingPragmas[words[0]] && len(words) == 1)
 }
 
 // A tokenKind is what a token is, and the number of its group in the expressions below.

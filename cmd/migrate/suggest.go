@@ -14,6 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/engine"
+	"selvedge/internal/stores"
 )
 
 // nearest returns the name most like a mistyped word; "" if none is close.
@@ -128,11 +129,8 @@ func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) str
 	if word == "" {
 		return ""
 	}
-	var relations []engine.Relation
-	readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) {
-		relations, err = rx.Store().Relations()
-		return err
-	})
+	relations, readErr := stores.Get(ctx, d.Read, "names",
+		func(rx *db.Rx) ([]engine.Relation, error) { return rx.Store().Relations() })
 	if readErr != nil {
 		return ""
 	}

@@ -70,7 +70,7 @@ func (a *app) printTonight(o query.Overview, answer tonightAnswer) {
 	facts := []string{
 		"needs you", more(len(o.Needs.Items)+len(o.Paused.Items), o.Needs.Next+o.Paused.Next),
 		"running", more(len(o.Running.Items), o.Running.Next), "failed", more(len(o.Failed.Items), o.Failed.Next),
-		"this week", answer.Week.words(), "last week", answer.LastWeek.words(),
+		"this week", answer.Week.known(), "last week", answer.LastWeek.known(),
 	}
 	var tables []*grid
 	needs := stepGrid
