@@ -145,14 +145,14 @@ func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Optio
 		}
 		given = append(given, tree.Given{Layout: l, Dir: f.Dir, Options: o})
 	}
-	return tree.Verify(ctx, d, dir, Auto, given)
+	return tree.Verify(ctx, d, dir, given)
 }
 
 // Auto is the kind of a report on several trees.
-const Auto = "auto"
+const Auto = tree.Auto
 
 // Sum adds up the reports on several trees in dir.
-func Sum(dir string, reports []Report) Report { return tree.Sum(dir, Auto, reports) }
+func Sum(dir string, reports []Report) Report { return tree.Sum(dir, reports) }
 
 // Export writes the scope's records in the old layout into dir, which must be empty or missing.
 // Without an error, every file is on the disk and was read back by the old program's rules, with

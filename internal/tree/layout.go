@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -114,15 +115,8 @@ type Progress struct {
 	Bytes, TotalBytes int64
 }
 
-const defaultBatchBytes = 4 << 20
-
 // Batch is about how many bytes of a tree are written in one transaction.
-func (o Options) Batch() int {
-	if o.BatchBytes <= 0 {
-		return defaultBatchBytes
-	}
-	return o.BatchBytes
-}
+func (o Options) Batch() int { return cmp.Or(max(o.BatchBytes, 0), 4<<20) }
 
 // A Tree is one folder in one call: what a Layout works with.
 type Tree struct {

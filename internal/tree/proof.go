@@ -35,7 +35,7 @@ type Given struct {
 // Verify imports each tree into a temporary file and compares the result with d; see [Derived]. What
 // is in the folder of a tree, or in dir, and no import reads is unknown. total is the sum of the
 // reports. Nothing is written to d.
-func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (total Report, reports []Report,
+func Verify(ctx context.Context, d *db.DB, dir string, trees []Given) (total Report, reports []Report,
 	err error,
 ) {
 	var covers []*coverage
@@ -49,7 +49,7 @@ func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (tota
 		}
 		reports = append(reports, report)
 		if err != nil {
-			return Sum(dir, sum, reports), reports, interrupted(ctx, "verify", err)
+			return Sum(dir, reports), reports, interrupted(ctx, "verify", err)
 		}
 		covers = append(covers, &x.covered)
 		told = append(told, tell(g.Layout, x.said))
@@ -62,7 +62,7 @@ func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (tota
 	if len(reports) == 1 {
 		return reports[0], reports, nil
 	}
-	total = Sum(dir, sum, reports)
+	total = Sum(dir, reports)
 	total.Unknown = total.Unknown[:0] // what one does not read another may
 	return total, reports, conclude(&total, dir, d.Path(), covers, covers, strings.Join(told, ", "))
 }

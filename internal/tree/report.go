@@ -206,9 +206,12 @@ func sum[T any](into, more *T) {
 	}
 }
 
+// Auto is the kind of a report on several trees.
+const Auto = "auto"
+
 // Sum adds up the reports of several trees below dir.
-func Sum(dir, kind string, reports []Report) Report {
-	total := newPart(kind, "", dir)
+func Sum(dir string, reports []Report) Report {
+	total := newPart(Auto, "", dir)
 	for i := range reports {
 		total.Scope = reports[i].Scope
 		total.add(&Part{reports[i]})
