@@ -127,10 +127,7 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 // lockReservation locks the row of a thread's reservation. A call that takes the thread away
 // deletes that row.
 func (r *Registry) lockReservation(tx *db.Tx, thread string, lock func(string, ...any) error) error {
-	if err := tx.Store().Of(r.db.Store()); err != nil {
-		return err
-	}
-	scope, ok, err := tx.Rx.Store().Scope(r.scope)
+	scope, ok, err := stores.Scope(&tx.Rx, r.db, r.scope)
 	if err == nil && ok {
 		err = lock(sqlLockReservation, scope, thread)
 	}

@@ -114,10 +114,7 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 	if err != nil {
 		return page, err
 	}
-	if err := rx.Store().Of(r.db.Store()); err != nil {
-		return page, err
-	}
-	scope, ok, err := rx.Store().Scope(r.scope)
+	scope, ok, err := stores.Scope(rx, r.db, r.scope)
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}

@@ -71,7 +71,7 @@ func certainly(rx *db.Rx, s *stored) (Liveness, error) {
 func (r *Registry) reap(ctx context.Context, why string,
 	page func(rx *db.Rx, scope int64, after place) ([]stored, error), by judge,
 ) (int, error) {
-	return stores.Sweep[place]{
+	return stores.Sweep[place, string]{
 		DB: r.db, Op: why, Turn: longestTurn,
 		Page: func(rx *db.Rx, after place) (dead []string, last place, more bool, err error) {
 			last = after

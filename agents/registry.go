@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -58,11 +59,8 @@ var (
 
 // readTx runs fn on the scope. A scope without rows is empty: fn is not run.
 func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error) error {
-	if err := rx.Store().Of(r.db.Store()); err != nil {
-		return named(why, id, err)
-	}
 	rx.Store().BootTime() // before the statements: a process may be stopped between any two
-	scope, ok, err := rx.Store().Scope(r.scope)
+	scope, ok, err := stores.Scope(rx, r.db, r.scope)
 	if err == nil && ok {
 		err = fn(scope)
 	}
@@ -84,11 +82,8 @@ func (r *Registry) findTx(rx *db.Rx, why, id string, fn func(scope int64) (bool,
 }
 
 func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error) error {
-	if err := tx.Store().Of(r.db.Store()); err != nil {
-		return named(why, id, err)
-	}
 	tx.Store().BootTime()
-	scope, err := tx.Store().Scope(r.scope)
+	scope, err := stores.NewScope(tx, r.db, r.scope)
 	if err == nil {
 		err = fn(scope)
 	}

@@ -64,10 +64,7 @@ func (s *Store) readable(runID string, document []byte) (row, error) {
 }
 
 func (s *Store) put(tx *db.Tx, r row, document []byte) error {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return err
-	}
-	scope, err := tx.Store().Scope(s.scope)
+	scope, err := stores.NewScope(tx, s.db, s.scope)
 	if err != nil {
 		return err
 	}

@@ -35,9 +35,9 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 
 // RecoverOneTx recovers one claim, as Recover does each.
 func (s *Store) RecoverOneTx(tx *db.Tx, runID string) (freed bool, err error) {
-	var id string
+	var id int64
 	return freed, s.look(&tx.Rx, opRecover, runID, func(scope int64) error {
-		found, err := tx.Find(&id, `SELECT CAST(id AS TEXT) FROM checkpoints WHERE `+ofRun+` AND state = 'claimed'`,
+		found, err := tx.Find(&id, `SELECT id FROM checkpoints WHERE `+ofRun+` AND state = 'claimed'`,
 			s.key(scope, runID)...)
 		if found {
 			freed, err = s.recoverOne(tx, id, isOver)

@@ -209,10 +209,7 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	if err != nil {
 		return page, err
 	}
-	if err := rx.Store().Of(s.db.Store()); err != nil {
-		return page, err
-	}
-	scope, there, err := rx.Store().Scope(s.scope)
+	scope, there, err := stores.Scope(rx, s.db, s.scope)
 	if err != nil || !there && at.After == "" {
 		return page, err
 	}

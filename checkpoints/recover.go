@@ -2,7 +2,6 @@ package checkpoints
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"selvedge/db"
@@ -64,9 +63,9 @@ func isOrphaned(rx *db.Rx, c *claimed) (bool, error) {
 }
 
 func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error) {
-	return stores.Sweep[*claimed]{
+	return stores.Sweep[*claimed, int64]{
 		DB: s.db, Op: opRecover, Turn: longestTurn,
-		Page: func(rx *db.Rx, after *claimed) (ids []string, last *claimed, more bool, err error) {
+		Page: func(rx *db.Rx, after *claimed) (ids []int64, last *claimed, more bool, err error) {
 			last = after
 			err = s.look(rx, opRecover, "", func(scope int64) error {
 				query, args := sqlClaimsFirst, []any{scope, s.agent, recoverBatch}
@@ -80,7 +79,7 @@ func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error
 					last = &claims[i]
 					var take bool
 					if take, err = free(rx, last); take {
-						ids = append(ids, strconv.FormatInt(last.ID, 10))
+						ids = append(ids, last.ID)
 					}
 				}
 				more = len(claims) == recoverBatch
@@ -88,20 +87,16 @@ func (s *Store) recover(ctx context.Context, free judge) (rearmed int, err error
 			})
 			return ids, last, more, err
 		},
-		End: func(tx *db.Tx, id string) (bool, error) { return s.recoverOne(tx, id, free) },
+		End: func(tx *db.Tx, id int64) (bool, error) { return s.recoverOne(tx, id, free) },
 	}.Run(ctx, nil)
 }
 
 // recoverOne makes a run wait again if its claim, a row's number, may be taken, and reports whether to
 // count it.
-func (s *Store) recoverOne(tx *db.Tx, id string, free judge) (counts bool, err error) {
+func (s *Store) recoverOne(tx *db.Tx, id int64, free judge) (counts bool, err error) {
 	err = s.look(&tx.Rx, opRecover, "", func(int64) error {
-		key, err := strconv.ParseInt(id, 10, 64)
-		if err != nil {
-			return err
-		}
 		var c claimed
-		if ok, err := tx.Find(&c, sqlClaimByID, key); err != nil || !ok {
+		if ok, err := tx.Find(&c, sqlClaimByID, id); err != nil || !ok {
 			return err
 		}
 		if take, err := free(&tx.Rx, &c); err != nil || !take {

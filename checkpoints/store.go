@@ -7,6 +7,7 @@ import (
 
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -106,11 +107,8 @@ func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, er
 }
 
 func (s *Store) inScope(rx *db.Rx, fn func(scope int64) error) error {
-	if err := rx.Store().Of(s.db.Store()); err != nil {
-		return err
-	}
 	rx.Store().BootTime() // before the statements: a process may be stopped between any two
-	scope, there, err := rx.Store().Scope(s.scope)
+	scope, there, err := stores.Scope(rx, s.db, s.scope)
 	if err == nil && there {
 		err = fn(scope)
 	}

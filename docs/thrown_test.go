@@ -209,8 +209,8 @@ func (x *thrower) renew(change func(*db.Leased)) error {
 }
 
 // sweep sweeps one thing.
-func (x *thrower) sweep(change func(*stores.Sweep[int])) error {
-	s := stores.Sweep[int]{
+func (x *thrower) sweep(change func(*stores.Sweep[int, string])) error {
+	s := stores.Sweep[int, string]{
 		DB: x.d, Op: "sweep",
 		Page: func(*db.Rx, int) ([]string, int, bool, error) { return []string{"a"}, 1, false, nil },
 		End:  func(*db.Tx, string) (bool, error) { return true, nil },
@@ -573,13 +573,13 @@ var throws = map[string]func(x *thrower) error{
 		return err
 	},
 	"stores.Sweep.Page": func(x *thrower) error {
-		return x.sweep(func(s *stores.Sweep[int]) {
+		return x.sweep(func(s *stores.Sweep[int, string]) {
 			page := s.Page
 			s.Page = func(rx *db.Rx, after int) ([]string, int, bool, error) { x.hit(); return page(rx, after) }
 		})
 	},
 	"stores.Sweep.End": func(x *thrower) error {
-		return x.sweep(func(s *stores.Sweep[int]) {
+		return x.sweep(func(s *stores.Sweep[int, string]) {
 			s.End = func(*db.Tx, string) (bool, error) { x.hit(); return false, nil }
 		})
 	},

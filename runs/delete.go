@@ -73,7 +73,7 @@ func removeRun(tx *db.Tx, key int64) error {
 }
 
 func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
-	_, row, err := s.findLocked(tx, opDelete, run)
+	row, err := s.findLocked(tx, opDelete, run)
 	if err == nil {
 		err = s.free(tx, opDelete, run, &row)
 	}

@@ -94,7 +94,7 @@ func (s *Store) beginAgain(tx *db.Tx, key int64, b Batch) (*Run, error) {
 	if err := p.repeated(digest); err != nil {
 		return nil, err
 	}
-	_, row, err := s.findLocked(tx, opBegin, p.ref)
+	row, err := s.findLocked(tx, opBegin, p.ref)
 	if err == nil && row.Epoch != nil {
 		lease, err := s.db.ReattachTx(&tx.Rx, s.scope, leaseKind, leaseName(key), *row.Epoch)
 		if err == nil {
@@ -130,7 +130,7 @@ const (
 
 // ResumeTx is Resume inside a transaction. The run is held once that commits.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
-	_, row, err := s.findLocked(tx, opResume, run)
+	row, err := s.findLocked(tx, opResume, run)
 	switch {
 	case err != nil:
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -48,12 +49,7 @@ func NewStore(d *db.DB, options Options) *Store {
 
 // scopeIn returns the number of the store's scope in a transaction, which must be one of the
 // store's file.
-func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
-	if err := rx.Store().Of(s.db.Store()); err != nil {
-		return 0, false, err
-	}
-	return rx.Store().Scope(s.scope)
-}
+func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) { return stores.Scope(rx, s.db, s.scope) }
 
 // read runs fn in a short read on the store's scope, unless nothing was ever written to it.
 func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope int64) error) error {
@@ -94,7 +90,7 @@ func (r RunRef) failed(op string, err error) error {
 }
 
 // findLocked locks a run's row and reads it. ErrNotFound: the run does not exist.
-func (s *Store) findLocked(tx *db.Tx, op string, run RunRef) (scope int64, row runRow, err error) {
+func (s *Store) findLocked(tx *db.Tx, op string, run RunRef) (row runRow, err error) {
 	scope, ok, err := s.scopeIn(&tx.Rx)
 	if err == nil && ok {
 		ok, err = tx.Store().FindLocked(&row, sqlFindRun, scope, run.RunID, run.AgentID)
@@ -105,5 +101,5 @@ func (s *Store) findLocked(tx *db.Tx, op string, run RunRef) (scope int64, row r
 	if err != nil {
 		err = run.failed(op, err)
 	}
-	return scope, row, err
+	return row, err
 }

@@ -36,12 +36,7 @@ func (f RuntimeFilter) check() error {
 
 // scopeIn returns the number of the scope; ok is false if nothing was ever written to it. A
 // transaction of another file is an error.
-func (s *Runtimes) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
-	if err := rx.Store().Of(s.db.Store()); err != nil {
-		return 0, false, err
-	}
-	return rx.Store().Scope(s.scope)
-}
+func (s *Runtimes) scopeIn(rx *db.Rx) (int64, bool, error) { return stores.Scope(rx, s.db, s.scope) }
 
 const (
 	opGetRuntime    = "summarize runtime"

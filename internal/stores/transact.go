@@ -73,23 +73,23 @@ func ByID(err error, number, id string) error {
 // A Sweep ends what may be ended among many things, such as the leases of dead processes. It
 // searches in reads, which block nobody, and writes only to end what it found, after checking it
 // again.
-type Sweep[P any] struct {
+type Sweep[P, ID any] struct {
 	DB *db.DB
 	Op string
 	// Turn is the time after which a transaction ends to let other writers in.
 	Turn time.Duration
 	// Page returns the ids of what may be ended on the page after a place, the place at which the
 	// page ends, and whether there are more pages.
-	Page func(rx *db.Rx, after P) (ids []string, last P, more bool, err error)
+	Page func(rx *db.Rx, after P) (ids []ID, last P, more bool, err error)
 	// End ends one thing if it still may be ended.
-	End func(tx *db.Tx, id string) (ended bool, err error)
+	End func(tx *db.Tx, id ID) (ended bool, err error)
 }
 
 // Run sweeps from the place after on, and returns how many things it ended. After an error, what it
 // ended before stays ended.
-func (s Sweep[P]) Run(ctx context.Context, after P) (ended int, err error) {
+func (s Sweep[P, ID]) Run(ctx context.Context, after P) (ended int, err error) {
 	for more := true; more; {
-		var ids []string
+		var ids []ID
 		from := after
 		err := s.DB.Read(ctx, s.Op, func(rx *db.Rx) (err error) {
 			ids, after, more, err = s.Page(rx, from)
@@ -108,7 +108,7 @@ func (s Sweep[P]) Run(ctx context.Context, after P) (ended int, err error) {
 }
 
 // end ends things until its turn is over, and reports how many it examined.
-func (s Sweep[P]) end(ctx context.Context, ids []string) (ended, looked int, err error) {
+func (s Sweep[P, ID]) end(ctx context.Context, ids []ID) (ended, looked int, err error) {
 	err = s.DB.Write(ctx, s.Op, func(tx *db.Tx) error {
 		ended, looked = 0, 0
 		for began := time.Now(); looked < len(ids); {

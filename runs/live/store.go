@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -79,24 +80,16 @@ func (s *Store) lookup(rx *db.Rx, why, runID string, fn func(scope int64) error)
 
 // scopeIn returns the number of the store's scope in a transaction, which must be of the store's
 // file; ok is false if nothing was ever written to the scope.
-func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
-	if err := rx.Store().Of(s.db.Store()); err != nil {
-		return 0, false, err
-	}
-	return rx.Store().Scope(s.scope)
-}
+func (s *Store) scopeIn(rx *db.Rx) (int64, bool, error) { return stores.Scope(rx, s.db, s.scope) }
 
 // inside runs fn in the caller's write transaction.
 func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error) error {
-	err := checkID(why, runID)
-	if err == nil {
-		err = tx.Store().Of(s.db.Store())
+	if err := checkID(why, runID); err != nil {
+		return err
 	}
+	scope, err := stores.NewScope(tx, s.db, s.scope)
 	if err == nil {
-		var scope int64
-		if scope, err = tx.Store().Scope(s.scope); err == nil {
-			err = fn(scope)
-		}
+		err = fn(scope)
 	}
 	return named(why, runID, err)
 }
