@@ -57,7 +57,7 @@ func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 // Get returns the entry with the id, and puts nothing aside. A missing or stale entry is
 // ErrNotFound.
 func (r *Registry) Get(ctx context.Context, id string) (Entry, error) {
-	return stores.Get(ctx, r.db.Read, opGet, func(rx *db.Rx) (Entry, error) { return r.GetTx(rx, id) })
+	return stores.Get(ctx, r.db.Read, opGet, stores.Bind(r.GetTx, id))
 }
 
 // GetTx is Get inside a transaction.

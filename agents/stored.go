@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"selvedge/db"
-	"selvedge/internal/txn"
+	"selvedge/internal/stores"
 )
 
 // findEntry returns the one entry of a query that begins with sqlRow; nil if there is none.
@@ -107,11 +107,9 @@ func readQueries(rx *db.Rx, agent int64) ([]ContextQuery, error) {
 // appendQueries adds queries from position from on.
 func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error {
 	for i, q := range list {
-		columns := []any{
-			agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt),
-			exactTime(q.QueriedAt, q.exact),
-		}
-		if err := tx.Store().Queue(sqlAddQuery, append(columns, txn.Checksum(columns...))...); err != nil {
+		err := stores.Put(tx, sqlAddQuery, agent, int64(from+i), q.Path, q.Scope, db.Nanos(q.QueriedAt),
+			exactTime(q.QueriedAt, q.exact))
+		if err != nil {
 			return err
 		}
 	}

@@ -123,7 +123,7 @@ func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Summary, error] {
 // Get returns one checkpoint, without its document: see [Store.LoadDocument]. A missing one is
 // ErrNotFound.
 func (s *Store) Get(ctx context.Context, ref Ref) (Summary, error) {
-	return stores.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (Summary, error) { return s.GetTx(rx, ref) })
+	return stores.Get(ctx, s.db.Read, opGet, stores.Bind(s.GetTx, ref))
 }
 
 // GetTx is Get inside a transaction.

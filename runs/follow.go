@@ -89,8 +89,7 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 // is the end of the trace, for what is yet to come. ErrNotFound: the run does not exist.
 // ErrInvalid: lines is negative.
 func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (cursor string, err error) {
-	return stores.Get(ctx, s.db.Read, opFollow,
-		func(rx *db.Rx) (string, error) { return s.CursorBeforeTx(rx, run, lines) })
+	return stores.Get(ctx, s.db.Read, opFollow, stores.Bind2(s.CursorBeforeTx, run, lines))
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.

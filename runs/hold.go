@@ -219,8 +219,7 @@ const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum)
 // epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
 	const op = "reattach run"
-	at, err := stores.Get(ctx, s.db.Read, op,
-		func(rx *db.Rx) (stores.Place, error) { return s.placeIn(rx, run, "") })
+	at, err := stores.Get(ctx, s.db.Read, op, stores.Bind2(s.placeIn, run, ""))
 	if err != nil {
 		return nil, run.failed(op, err)
 	}

@@ -36,22 +36,14 @@ func (layout) Name() string { return "runs" }
 
 // Recognise accepts the folder that holds runs/, or runs/ itself, if a record in it can be read.
 func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
-	root, _, err := runsRoot(dir)
-	if errors.Is(err, db.ErrNotFound) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
 	files, agents, readable := 0, map[string]bool{}, false
-	err = l.Walk(root, func(path string) error {
+	found, err := tree.EachIn(l, dir, func(root tree.Folder, path string) {
 		files++
 		agent, _, _ := strings.Cut(path, "/")
 		agents[agent] = true
 		readable = readable || holdsRecord(root, path) // other programs have a folder runs/ too
-		return nil
-	}, func(string, string) error { return nil })
-	return fmt.Sprintf("run traces: %d files of %d agents", files, len(agents)), err == nil && readable, err
+	})
+	return fmt.Sprintf("run traces: %d files of %d agents", files, len(agents)), found && readable, err
 }
 
 // Root returns the folder runs/, which dir is or holds.

@@ -66,7 +66,7 @@ func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, er
 // Get describes one run. A run without a started record, which no list shows, is Unstarted.
 // ErrNotFound: the run does not exist.
 func (s *Store) Get(ctx context.Context, run RunRef) (summary RunSummary, err error) {
-	return stores.Get(ctx, s.db.Read, opGet, func(rx *db.Rx) (RunSummary, error) { return s.GetTx(rx, run) })
+	return stores.Get(ctx, s.db.Read, opGet, stores.Bind(s.GetTx, run))
 }
 
 const opGet = "get run"
@@ -97,8 +97,7 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 // Find returns the runs whose id begins with prefix, ordered by run and then by agent, including
 // those that no list shows; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []RunRef, err error) {
-	return stores.Get(ctx, s.db.Read, opFind,
-		func(rx *db.Rx) ([]RunRef, error) { return s.FindTx(rx, prefix, limit) })
+	return stores.Get(ctx, s.db.Read, opFind, stores.Bind2(s.FindTx, prefix, limit))
 }
 
 const opFind = "find runs"

@@ -49,7 +49,9 @@ func NewStore(d *db.DB, options Options) *Store {
 
 // scopeIn returns the number of the store's scope in a transaction, which must be one of the
 // store's file.
-func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) { return stores.Scope(rx, s.db, s.scope) }
+func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
+	return stores.Scope(rx, s.db, s.scope)
+}
 
 // read runs fn in a short read on the store's scope, unless nothing was ever written to it.
 func (s *Store) read(ctx context.Context, op string, fn func(rx *db.Rx, scope int64) error) error {

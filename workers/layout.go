@@ -35,24 +35,16 @@ func (layout) Name() string { return "workers" }
 // Recognise accepts the folder that holds runtimes/, runtimes/ itself, or a folder that is a
 // runtime, if it has a readable runtime.json.
 func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
-	root, alone, err := findRoot(dir)
-	if errors.Is(err, db.ErrNotFound) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
-	if alone {
+	if isAlone(dir) {
 		return "worker runtime in a folder of its own",
-			isRuntime(root, runtimeFile, reader{later: true, alone: true}), nil
+			isRuntime(dir, runtimeFile, reader{later: true, alone: true}), nil
 	}
 	runtimes, readable := 0, false
-	err = l.Walk(root, func(path string) error {
+	found, err := tree.EachIn(l, dir, func(root tree.Folder, path string) {
 		runtimes++
 		readable = readable || isRuntime(root, path+"/"+runtimeFile, reader{})
-		return nil
-	}, func(string, string) error { return nil })
-	return fmt.Sprintf("worker runtimes: %d", runtimes), err == nil && readable, err
+	})
+	return fmt.Sprintf("worker runtimes: %d", runtimes), found && readable, err
 }
 
 // isRuntime reports whether a runtime can be read from a file.
@@ -67,22 +59,17 @@ func isRuntime(root tree.Folder, path string, form reader) bool {
 
 // Root is runtimes/, which dir is or holds, or a folder that is a runtime.
 func (layout) Root(dir tree.Folder) (tree.Folder, error) {
-	root, _, err := findRoot(dir)
-	return root, err
-}
-
-// findRoot finds runtimes/, which dir is or holds. alone is true if dir is a runtime.
-func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 	if isAlone(dir) {
-		return dir, true, nil
+		return dir, nil
 	}
-	if root, err = dir.Sub(runtimesFolder); !errors.Is(err, fs.ErrNotExist) {
-		return root, false, err
+	root, err := dir.Sub(runtimesFolder)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return root, err
 	}
 	if dir.Called(runtimesFolder) {
-		return dir, false, nil
+		return dir, nil
 	}
-	return root, false, &db.Error{
+	return root, &db.Error{
 		Op: "open tree", Entity: "worker runtimes", ID: dir.Path(), Err: db.ErrNotFound,
 		Hint: "name the folder that holds runtimes/, its runtimes/, or in later versions the folder that holds " +
 			"runtime.json",

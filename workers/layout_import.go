@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -177,7 +178,7 @@ func (p *importing) addWorkers(tx *db.Tx) error {
 			}
 		}
 		if text := files.snapshot; text != nil && !bytes.Equal(text, pretty(s.members())) {
-			if err := put(tx, sqlAddWorkerDocument, w.Key, text); err != nil {
+			if err := stores.Put(tx, sqlAddWorkerDocument, w.Key, text); err != nil {
 				return err
 			}
 		}
@@ -274,7 +275,7 @@ func (p *importing) addDocument(tx *db.Tx) error {
 	if p.snapshot == nil || len(p.faults) == 0 && bytes.Equal(p.snapshot, pretty(p.runtime.members())) {
 		return nil
 	}
-	return put(tx, sqlAddDocument, p.row.Key, p.snapshot)
+	return stores.Put(tx, sqlAddDocument, p.row.Key, p.snapshot)
 }
 
 // compact removes the blanks around the parts of a text that check has accepted.

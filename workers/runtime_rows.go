@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -156,13 +157,8 @@ func (w *runtimeRow) push(tx *db.Tx, worker *int64, kind RuntimeEventKind, messa
 }
 
 func (w *runtimeRow) putEvent(tx *db.Tx, position int64, e RuntimeEvent, worker *int64, at, raw any) error {
-	return put(tx, sqlAddEvent, w.Key<<logBits|position, unless(position, e.ID), worker, string(e.Kind),
+	return stores.Put(tx, sqlAddEvent, w.Key<<logBits|position, unless(position, e.ID), worker, string(e.Kind),
 		e.Message, at, raw)
-}
-
-// put inserts a row with its checksum.
-func put(tx *db.Tx, query string, columns ...any) error {
-	return tx.Store().Queue(query, append(columns, txn.Checksum(columns...))...)
 }
 
 // given returns a value, or NULL if a row is not to hold it.
@@ -185,7 +181,7 @@ func (w *runtimeRow) diagnose(tx *db.Tx, worker *int64, severity, code, message 
 
 func (w *runtimeRow) putDiagnostic(tx *db.Tx, d RuntimeDiagnostic, worker *int64, at, raw any) error {
 	w.Diagnostics++
-	return put(tx, sqlAddDiagnostic, w.Key<<logBits|w.Diagnostics, unless(w.Diagnostics, d.ID), d.Severity,
+	return stores.Put(tx, sqlAddDiagnostic, w.Key<<logBits|w.Diagnostics, unless(w.Diagnostics, d.ID), d.Severity,
 		d.Code, d.Message, worker, at, raw)
 }
 

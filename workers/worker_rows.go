@@ -178,7 +178,7 @@ func (request *CreateWorkerRequest) add(tx *db.Tx, worker int64) error {
 			columns[len(columns)-fields.NumField()+i] = encode(list.Interface())
 		}
 	}
-	return put(tx, sqlAddRequest, columns...)
+	return stores.Put(tx, sqlAddRequest, columns...)
 }
 
 // A summaryRow is a worker in a list.
@@ -252,7 +252,7 @@ func (w *workerRow) addEntry(tx *db.Tx, input WorkerInput, event uint64, batch i
 }
 
 func (w *workerRow) putEntry(tx *db.Tx, place int64, e TranscriptEntry, at, raw, batch any) error {
-	return put(tx, sqlAddEntry, w.Key<<entryBits|place, unless(place, e.Sequence), e.Role, []byte(e.Content),
+	return stores.Put(tx, sqlAddEntry, w.Key<<entryBits|place, unless(place, e.Sequence), e.Role, []byte(e.Content),
 		int64(e.EventID), at, raw, batch)
 }
 

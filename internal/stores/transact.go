@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Get runs fn with in, such as DB.Read or DB.WriteLocked, and returns its result.
@@ -57,6 +58,11 @@ func TakeUp[H any](ctx context.Context, in func(context.Context, string, func(*d
 		return nil, err
 	}
 	return held, err
+}
+
+// Put writes a row whose last column is the checksum of the others.
+func Put(tx *db.Tx, query string, columns ...any) error {
+	return tx.Store().Queue(query, append(columns, txn.Checksum(columns...))...)
 }
 
 // ByID gives an error of db about a lease the id of the item, if it names the number of the item's row.

@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -179,6 +180,25 @@ func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
 	return t, err
 }
 
+// EachIn walks the files below the root of dir, for Layout.Recognise; found is false if dir holds no tree
+// of the layout.
+func EachIn(l interface {
+	Root(dir Folder) (Folder, error)
+	Walk(root Folder, file func(path string) error, ignored func(path, reason string) error) error
+}, dir Folder, visit func(root Folder, path string),
+) (found bool, err error) {
+	root, err := l.Root(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil {
+		err = l.Walk(root, func(path string) error { visit(root, path); return nil }, ignoreNothing)
+	}
+	return err == nil, err
+}
+
+func ignoreNothing(string, string) error { return nil }
+
 // measure counts what a walk will visit, for Options.Progress.
 func (t *Tree) measure() error {
 	if t.Options.Progress == nil {
@@ -194,7 +214,7 @@ func (t *Tree) measure() error {
 				t.at.TotalBytes += info.Size()
 			}
 			return nil
-		}, func(string, string) error { return nil })
+		}, ignoreNothing)
 	}
 	if err == nil {
 		t.Options.Progress(t.at)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -177,8 +178,7 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 }
 
 func addKey(tx *db.Tx, row *runRow, key string, digest []byte) error {
-	columns := []any{row.Key, key, strconv.FormatUint(row.count(), 10), digest}
-	return tx.Store().Queue(sqlAddKey, append(columns, txn.Checksum(columns...))...)
+	return stores.Put(tx, sqlAddKey, row.Key, key, strconv.FormatUint(row.count(), 10), digest)
 }
 
 // apply updates the run's status and texts.

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
@@ -85,8 +86,7 @@ func (w *runRow) putEvent(tx *db.Tx, place int64, e *RunEventRecord, batch int64
 		number = batch
 	}
 	at, _ := timeColumn(e.TimestampMs)
-	columns := []any{w.first() | place, sequence, e.Event.kind, at, e.Event.text, raw, number}
-	return tx.Store().Queue(sqlAddEvent, append(columns, txn.Checksum(columns...))...)
+	return stores.Put(tx, sqlAddEvent, w.first()|place, sequence, e.Event.kind, at, e.Event.text, raw, number)
 }
 
 // putUsage writes what the event counts, beside the event.

@@ -65,8 +65,7 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 // are kept; before 0 events is the end of the stream. db.ErrNotFound: there is no such run.
 // db.ErrInvalid: events is negative.
 func (s *Store) CursorBefore(ctx context.Context, runID string, events int64) (cursor string, err error) {
-	return stores.Get(ctx, s.db.Read, opFollow,
-		func(rx *db.Rx) (string, error) { return s.CursorBeforeTx(rx, runID, events) })
+	return stores.Get(ctx, s.db.Read, opFollow, stores.Bind2(s.CursorBeforeTx, runID, events))
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.

@@ -41,20 +41,12 @@ func (layout) Name() string { return "live" }
 
 // Recognise accepts the folder given to the old store, if a run in it can be read.
 func (l layout) Recognise(dir tree.Folder) (string, bool, error) {
-	root, err := l.Root(dir)
-	if errors.Is(err, db.ErrNotFound) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
 	files, readable := 0, false
-	err = l.Walk(root, func(path string) error {
+	found, err := tree.EachIn(l, dir, func(root tree.Folder, path string) {
 		files++
 		readable = readable || holdsRun(root, path)
-		return nil
-	}, func(string, string) error { return nil })
-	return fmt.Sprintf("live runs: %d sessions", files), err == nil && readable, err
+	})
+	return fmt.Sprintf("live runs: %d sessions", files), found && readable, err
 }
 
 // holdsRun reports whether a file holds a readable run.

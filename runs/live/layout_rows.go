@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -166,8 +167,7 @@ func addCopy(tx *db.Tx, key int64, at origin) error {
 	if err := tx.Store().Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
 		return err
 	}
-	return tx.Store().Queue(sqlAddCopy, key, at.Source, at.Path, at.Position,
-		txn.Checksum(key, at.Source, at.Path, at.Position))
+	return stores.Put(tx, sqlAddCopy, key, at.Source, at.Path, at.Position)
 }
 
 // stamp changes with everything that a call on the run can change.

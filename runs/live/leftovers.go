@@ -156,8 +156,7 @@ func (s *Store) dropLeftovers(ctx context.Context) error {
 		if err != nil || !found {
 			return err
 		}
-		last, err = stores.Get(ctx, s.db.Reclaim, opDelete,
-			func(tx *db.Tx) (int64, error) { return dropBehind(tx, run-1) })
+		last, err = stores.Get(ctx, s.db.Reclaim, opDelete, stores.Bind(dropBehind, run-1))
 		if err != nil {
 			return err
 		}

@@ -37,8 +37,7 @@ const (
 
 // Get returns the snapshot of a run. db.ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, runID string) (run RunSnapshot, err error) {
-	return stores.Get(ctx, s.db.Read, opGet,
-		func(rx *db.Rx) (RunSnapshot, error) { return s.GetTx(rx, runID) })
+	return stores.Get(ctx, s.db.Read, opGet, stores.Bind(s.GetTx, runID))
 }
 
 // GetTx is Get inside a transaction.
@@ -121,8 +120,7 @@ func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, e
 // Find returns the ids that begin with prefix, in order; at most limit of them, with the rules of a
 // page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []string, err error) {
-	return stores.Get(ctx, s.db.Read, opFind,
-		func(rx *db.Rx) ([]string, error) { return s.FindTx(rx, prefix, limit) })
+	return stores.Get(ctx, s.db.Read, opFind, stores.Bind2(s.FindTx, prefix, limit))
 }
 
 const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ?

@@ -41,8 +41,7 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 			break
 		}
 		behind = keys[len(keys)-1]
-		n, err := stores.Get(ctx, s.db.Write, opRecover,
-			func(tx *db.Tx) (int, error) { return release(tx, keys) })
+		n, err := stores.Get(ctx, s.db.Write, opRecover, stores.Bind(release, keys))
 		if err != nil {
 			return recovered, err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -259,8 +260,7 @@ func (w *wholeRow) addAs(tx *db.Tx) error {
 
 func (w *wholeRow) addTexts(tx *db.Tx) error {
 	w.indexed = w.Status
-	texts := w.runTexts.columns(w.Key)
-	return tx.Store().Queue(sqlAddTexts, append(texts, txn.Checksum(texts...))...)
+	return stores.Put(tx, sqlAddTexts, w.runTexts.columns(w.Key)...)
 }
 
 // moved is the first of the columns that move writes.

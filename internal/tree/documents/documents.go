@@ -2,7 +2,6 @@ package documents
 
 import (
 	"context"
-	"errors"
 	"io"
 	"path/filepath"
 
@@ -76,20 +75,12 @@ type Layout struct{ Kind }
 
 // Recognise accepts a folder with a document that the old program can read.
 func (l Layout) Recognise(dir tree.Folder) (description string, ok bool, err error) {
-	root, err := l.Root(dir)
-	if errors.Is(err, db.ErrNotFound) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
 	files := map[string]int{}
-	err = l.Walk(root, func(path string) error {
+	found, err := tree.EachIn(l, dir, func(root tree.Folder, path string) {
 		files[filepath.Ext(path)]++
 		ok = ok || Readable(l.Kind, root, path)
-		return nil
-	}, func(string, string) error { return nil })
-	return l.Describe(files), err == nil && ok, err
+	})
+	return l.Describe(files), found && ok, err
 }
 
 // Foreign asks the kind, if its folder has no name of its own.
