@@ -104,7 +104,7 @@ func (k kind) Identities(path string, value any, claimed func(path string) bool)
 }
 
 func isAgentID(id string) bool {
-	return id != "" && len(id) <= txn.MaxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return len(id) <= txn.MaxID && checkID(id) == nil
 }
 
 // Forms is the one file of an entry.

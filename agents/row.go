@@ -179,14 +179,10 @@ func exactTime(t time.Time, exact string) *string {
 }
 
 func (x exactValues) count(name string, n *uint64) *int64 {
-	if n == nil {
-		return nil
-	}
-	if *n > math.MaxInt64 {
+	if n != nil && *n > math.MaxInt64 {
 		x[name] = strconv.FormatUint(*n, 10)
 	}
-	held := int64(min(*n, math.MaxInt64))
-	return &held
+	return converted(n, func(n uint64) int64 { return int64(min(n, math.MaxInt64)) })
 }
 
 func (x exactValues) float(name string, f *float32) *float64 {

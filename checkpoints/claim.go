@@ -375,20 +375,12 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 		} else if !ok {
 			return s.otherAgent(&tx.Rx, scope, runID)
 		}
-		if found.Owner != nil {
-			own, err := tx.Store().Owns(*found.Owner)
-			foreign := false
-			if err == nil && !own {
-				foreign, err = tx.Store().OwnerAlive(*found.Owner)
-			}
-			if err != nil {
-				return err
-			}
-			if foreign {
-				var process string
-				err := tx.Get(&process, sqlProcess, *found.Owner)
-				return cmp.Or(err, fmt.Errorf("%w: process %s holds the claim", db.ErrLeaseLost, process))
-			}
+		if foreign, err := stores.IsOthers(&tx.Rx, found.Owner); err != nil {
+			return err
+		} else if foreign {
+			var process string
+			err := tx.Get(&process, sqlProcess, *found.Owner)
+			return cmp.Or(err, fmt.Errorf("%w: process %s holds the claim", db.ErrLeaseLost, process))
 		}
 		_, err := end(tx, found.ID, Completed, Decision{}, sqlRemoveClaim, found.ID)
 		return err

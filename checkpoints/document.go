@@ -118,13 +118,8 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 // is unreadable. A Ref without a state means the waiting checkpoint if there is one, else the
 // claimed one. A missing checkpoint is ErrNotFound.
 func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
-	s = s.as(ref.AgentID)
-	err = s.find(rx, opLoad, ref.RunID, func(scope int64) (bool, error) {
-		inState, err := ref.State.condition()
-		if err != nil {
-			return false, err
-		}
-		return rx.Find(&document, sqlDocumentOf+inState+sqlWaitingFirst, s.key(scope, ref.RunID)...)
+	err = s.findRef(rx, opLoad, ref, func(inState string, run []any) (bool, error) {
+		return rx.Find(&document, sqlDocumentOf+inState+sqlWaitingFirst, run...)
 	})
 	return document, err
 }
@@ -143,14 +138,9 @@ func (s *Store) Delete(ctx context.Context, ref Ref) error {
 
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
-	s = s.as(ref.AgentID)
-	return s.find(&tx.Rx, opDelete, ref.RunID, func(scope int64) (bool, error) {
-		inState, err := ref.State.condition()
-		if err != nil {
-			return false, err
-		}
+	return s.findRef(&tx.Rx, opDelete, ref, func(inState string, run []any) (bool, error) {
 		var removed []int64 // by which a server tells followers
-		err = tx.Select(&removed, sqlRemove+inState+` RETURNING id`, s.key(scope, ref.RunID)...)
+		err := tx.Select(&removed, sqlRemove+inState+` RETURNING id`, run...)
 		return len(removed) > 0, err
 	})
 }

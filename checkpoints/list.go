@@ -128,15 +128,9 @@ func (s *Store) Get(ctx context.Context, ref Ref) (Summary, error) {
 
 // GetTx is Get inside a transaction.
 func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
-	s = s.as(ref.AgentID)
-	err = s.find(rx, opGet, ref.RunID, func(scope int64) (found bool, err error) {
-		inState, err := ref.State.condition()
-		if err != nil {
-			return false, err
-		}
+	err = s.findRef(rx, opGet, ref, func(inState string, run []any) (found bool, err error) {
 		var row summaryRow
-		query := sqlSummary + `WHERE ` + ofRun + inState + sqlWaitingFirst
-		if found, err = rx.Find(&row, query, s.key(scope, ref.RunID)...); found {
+		if found, err = rx.Find(&row, sqlSummary+`WHERE `+ofRun+inState+sqlWaitingFirst, run...); found {
 			summary, err = row.summary(rx)
 		}
 		return found, err

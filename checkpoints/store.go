@@ -106,6 +106,19 @@ func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, er
 	return err
 }
 
+// findRef is find for the checkpoint that ref names: fn gets the condition of its state, and the
+// arguments of ofRun.
+func (s *Store) findRef(rx *db.Rx, op string, ref Ref, fn func(inState string, run []any) (bool, error)) error {
+	s = s.as(ref.AgentID)
+	return s.find(rx, op, ref.RunID, func(scope int64) (bool, error) {
+		inState, err := ref.State.condition()
+		if err != nil {
+			return false, err
+		}
+		return fn(inState, s.key(scope, ref.RunID))
+	})
+}
+
 func (s *Store) inScope(rx *db.Rx, fn func(scope int64) error) error {
 	rx.Store().BootTime() // before the statements: a process may be stopped between any two
 	scope, there, err := stores.Scope(rx, s.db, s.scope)

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -56,17 +57,15 @@ func prepare(b Batch) (prepared, error) {
 }
 
 func (p *prepared) checkIDs() error {
-	err := p.ref.check()
-	if err == nil {
-		err = txn.CheckID("append key", p.Key)
+	err := cmp.Or(p.ref.check(), txn.CheckID("append key", p.Key))
+	if err != nil || p.Parent == (RunRef{}) {
+		return err
 	}
-	if err == nil && p.Parent != (RunRef{}) {
-		err = p.Parent.check()
-	}
-	if err == nil && p.Parent != (RunRef{}) && p.Parent == p.ref {
+	switch err = p.Parent.check(); {
+	case err != nil:
+	case p.Parent == p.ref:
 		err = txn.Invalid("name the run that started this one, or none", "a run is not its own parent")
-	}
-	if err == nil && p.Parent != (RunRef{}) && len(p.Records) == 0 {
+	case len(p.Records) == 0:
 		err = txn.Invalid("give the parent with the records", "a batch without records has a parent")
 	}
 	return err

@@ -144,7 +144,7 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	if err := s.free(tx, opResume, run, &row); err != nil {
 		return nil, err
 	}
-	others, err := row.isOthers(&tx.Rx)
+	others, err := stores.IsOthers(&tx.Rx, row.OwnerID)
 	if err == nil && others {
 		err = fmt.Errorf("%w: another process that lives writes to it", db.ErrConflict)
 	}

@@ -142,17 +142,6 @@ func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run runRow, ends boo
 	return run, err == nil && !spared, err
 }
 
-// isOthers reports whether the run belongs to another live process.
-func (r *runRow) isOthers(rx *db.Rx) (bool, error) {
-	if r.OwnerID == nil {
-		return false, nil
-	}
-	if own, err := rx.Store().Owns(*r.OwnerID); own || err != nil {
-		return false, err
-	}
-	return rx.Store().OwnerAlive(*r.OwnerID)
-}
-
 // endOrphan appends an end to the run, with the ids that the run's started record names.
 func (s *Store) endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
 	end := Ended{

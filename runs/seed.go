@@ -111,7 +111,7 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 	e := ending{
 		store: s, op: "adopt orphans",
 		spares: func(rx *db.Rx, scope int64, ref RunRef, run *runRow) (bool, error) {
-			if others, err := run.isOthers(rx); others || err != nil {
+			if others, err := stores.IsOthers(rx, run.OwnerID); others || err != nil {
 				return others, err
 			}
 			if held, err := rx.Find(new(int64), sqlEverHeld, run.Key, scope, leaseName(run.Key)); held || err != nil {

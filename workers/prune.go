@@ -33,12 +33,9 @@ func removeEnded(tx *db.Tx, ended stores.Ended, share int64) (stores.Removal, in
 	if err != nil {
 		return stores.Kept, 0, err
 	}
-	if w.TranscriptLen > share {
-		_, err := row.removePart(tx, w, share)
+	long := w.TranscriptLen > share
+	if _, err := row.removePart(tx, w, share); err != nil || long {
 		return stores.Partial, share, err
-	}
-	if err := row.removeWorker(tx, w); err != nil {
-		return stores.Kept, 0, err
 	}
 	return stores.Removed, w.TranscriptLen, row.save(tx)
 }

@@ -216,7 +216,10 @@ func (r *Runtime) readEvents(rx *db.Rx, cursor EventCursor, limit uint64) (Runti
 	}
 	position, placed := placeOf(row, cursor)
 	if row.FirstPosition > 1 && position < uint64(row.FirstPosition) {
-		return batch, r.expired()
+		return batch, &db.Error{
+			Op: opEvents, Entity: "runtime", ID: string(r.id), Err: db.ErrCursorExpired,
+			Hint: "go on from EventCursorFromStart; what lay between is gone",
+		}
 	}
 	from, most := int64(0), int64(paging.NoLimit)
 	if placed {
@@ -262,13 +265,6 @@ func placeOf(row *runtimeRow, c EventCursor) (position uint64, placed bool) {
 		return c.NextEventID, true
 	}
 	return c.NextEventID, false
-}
-
-func (r *Runtime) expired() error {
-	return &db.Error{
-		Op: opEvents, Entity: "runtime", ID: string(r.id), Err: db.ErrCursorExpired,
-		Hint: "go on from EventCursorFromStart; what lay between is gone",
-	}
 }
 
 const opDiagnostics = "read diagnostics"

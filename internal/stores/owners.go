@@ -23,3 +23,14 @@ func ForgetDeadOwners(ctx context.Context, d *db.DB) error {
 	}
 	return nil
 }
+
+// IsOthers reports whether the owner is another live process; nil is none.
+func IsOthers(rx *db.Rx, owner *int64) (bool, error) {
+	if owner == nil {
+		return false, nil
+	}
+	if own, err := rx.Store().Owns(*owner); own || err != nil {
+		return false, err
+	}
+	return rx.Store().OwnerAlive(*owner)
+}

@@ -106,7 +106,8 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch, held bool) (Appended, 
 		}
 	}
 	if b.Key != "" {
-		if err := addKey(tx, row, b.Key, digest); err != nil {
+		first := strconv.FormatUint(row.count(), 10)
+		if err := stores.Put(tx, sqlAddKey, row.Key, b.Key, first, digest); err != nil {
 			return a, err
 		}
 	}
@@ -175,10 +176,6 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 	}
 	first, err = strconv.ParseUint(row.Sequence, 10, 64)
 	return first, true, err
-}
-
-func addKey(tx *db.Tx, row *runRow, key string, digest []byte) error {
-	return stores.Put(tx, sqlAddKey, row.Key, key, strconv.FormatUint(row.count(), 10), digest)
 }
 
 // apply updates the run's status and texts.

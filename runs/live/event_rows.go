@@ -51,7 +51,19 @@ func (w *runRow) addEvent(tx *db.Tx, e *RunEventRecord, batch int64) error {
 	return nil
 }
 
-// storeEvent writes one of the events of a new run, whose row counts it already.
+// storeEvents writes the events of a new run from the first that the caps keep, and the usage of all of
+// them. The row counts them already.
+func (w *runRow) storeEvents(tx *db.Tx, events []RunEventRecord, first int) (err error) {
+	for i := first; err == nil && i < len(events); i++ {
+		err = w.storeEvent(tx, events, i)
+	}
+	for i := 0; err == nil && i < len(events); i++ {
+		err = w.putUsage(tx, &events[i])
+	}
+	return err
+}
+
+// storeEvent writes one of the events of a new run.
 func (w *runRow) storeEvent(tx *db.Tx, events []RunEventRecord, i int) error {
 	return w.putEvent(tx, w.placeOf(events, i), &events[i], 0)
 }
@@ -103,16 +115,6 @@ func (w *runRow) putUsage(tx *db.Tx, e *RunEventRecord) error {
 		Scope: w.Scope, RunID: w.RunID, SessionID: w.SessionID, LiveRun: w.Key, Account: e.Event.kind,
 		Sequence: int64(min(e.Sequence, maxInt64)), RecordedAt: at,
 	}, counts)
-}
-
-// putAllUsage is putUsage for all events of a new run, also for those that a cap leaves out.
-func (w *runRow) putAllUsage(tx *db.Tx, events []RunEventRecord) error {
-	for i := range events {
-		if err := w.putUsage(tx, &events[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 type eventRow struct {

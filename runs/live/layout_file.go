@@ -253,7 +253,7 @@ func (w *fileWriter) End(dst []byte) []byte {
 // regular reports whether an export writes the element's own bytes from its rows.
 func (e *fileElement) regular() bool {
 	return e.Level >= 0 && e.Record.nextSequence() == e.Record.Snapshot.EventCount &&
-		bytes.Equal(appendIndented(nil, e.Record.appendJSON(nil), e.Level), e.Text)
+		bytes.Equal(appendIndented(nil, e.Record.json(), e.Level), e.Text)
 }
 
 func (d *fileDamage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }

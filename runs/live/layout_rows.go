@@ -81,11 +81,8 @@ func importRun(tx *db.Tx, scopeName string, e *fileElement, from origin) error {
 	if row.Key, err = tx.Store().Number("live_runs"); err == nil {
 		err = row.addAs(tx)
 	}
-	for i := 0; err == nil && i < len(e.Record.Events); i++ {
-		err = row.storeEvent(tx, e.Record.Events, i)
-	}
 	if err == nil {
-		err = row.putAllUsage(tx, e.Record.Events)
+		err = row.storeEvents(tx, e.Record.Events, 0)
 	}
 	if err == nil {
 		err = countIn(tx, scope, 1, row.Key)
@@ -137,7 +134,7 @@ func recordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err er
 	if err != nil {
 		return nil, false, false, err
 	}
-	return record.appendJSON(nil), false, true, nil
+	return record.json(), false, true, nil
 }
 
 func wholeByKey(rx *db.Rx, key int64) (*wholeRow, bool, error) {

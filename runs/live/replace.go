@@ -103,7 +103,7 @@ func (w *wholeRow) equals(rx *db.Rx, r RunRecord) (bool, error) {
 		return false, err
 	}
 	r.Snapshot.EventCount = r.nextSequence()
-	return bytes.Equal(ours.appendJSON(nil), r.appendJSON(nil)), nil
+	return bytes.Equal(ours.json(), r.json()), nil
 }
 
 func (s *Store) newRuns(list []*RunRecord) []newRun {
@@ -263,26 +263,21 @@ func unchanged(tx *db.Tx, was *wholeRow) error {
 // add writes a run. If its events are written, it uses the run's reserved key, which this process
 // may have lost.
 func (r *replacement) add(tx *db.Tx, scope int64, n *newRun) error {
+	first, write := n.first, n.row.add
 	if r.owner != 0 {
 		mine, err := tx.Exec(sqlMine, n.row.Key, r.owner)
 		if err == nil && mine == 0 {
 			err = fmt.Errorf("%w: its events were taken for left ones", db.ErrConflict)
 		}
-		if err == nil {
-			err = n.row.addAs(tx)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = n.row.putAllUsage(tx, n.events)
-		}
-		return err
+		first, write = len(n.events), n.row.addAs
 	}
 	n.row.Scope = scope
-	err := n.row.add(tx)
-	for i := n.first; err == nil && i < len(n.events); i++ {
-		err = n.row.storeEvent(tx, n.events, i)
-	}
+	err := write(tx)
 	if err == nil {
-		err = n.row.putAllUsage(tx, n.events)
+		err = n.row.storeEvents(tx, n.events, first)
 	}
 	return err
 }

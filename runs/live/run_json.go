@@ -44,10 +44,9 @@ func (e RunEventRecord) appendJSON(dst []byte) []byte {
 	return appendFurther(dst, e.Further)
 }
 
-// appendJSON appends the run and its events as compact JSON.
-func (r RunRecord) appendJSON(dst []byte) []byte {
-	dst = r.Snapshot.appendJSON(append(dst, `{"snapshot":`...))
-	dst = append(dst, `,"events":[`...)
+// json returns the run and its events as compact JSON.
+func (r RunRecord) json() []byte {
+	dst := append(r.Snapshot.appendJSON([]byte(`{"snapshot":`)), `,"events":[`...)
 	for i := range r.Events {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -72,7 +71,7 @@ func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.appendJSON(nil), n
 func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.appendJSON(nil), nil }
 
 // MarshalJSON returns the run and its events as compact JSON.
-func (r RunRecord) MarshalJSON() ([]byte, error) { return r.appendJSON(nil), nil }
+func (r RunRecord) MarshalJSON() ([]byte, error) { return r.json(), nil }
 
 // UnmarshalJSON reads a snapshot. It returns db.ErrInvalid with the reason if it cannot. The count
 // of events is taken as it is.
