@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 )
 
 const (
@@ -22,42 +23,26 @@ WHERE id = ?`
 // Restate derives the columns of every checkpoint of the file from its document again, for
 // maintenance.Salvage.
 func Restate(ctx context.Context, d *db.DB) error {
-	const op, group = "restate checkpoints", 100
-	var ids []int64
-	err := d.Read(ctx, op, func(rx *db.Rx) error {
-		ids = nil
-		return rx.Select(&ids, sqlIDs)
-	})
-	for some := range slices.Chunk(ids, group) {
-		if err != nil {
-			break
-		}
-		err = d.Write(ctx, op, func(tx *db.Tx) (err error) {
-			for i := 0; i < len(some) && err == nil; i++ {
-				err = restate(tx, some[i])
-			}
-			return err
-		})
-	}
+	_, err := stores.Restate(ctx, d, "restate checkpoints", sqlIDs, restate)
 	return err
 }
 
-func restate(tx *db.Tx, id int64) error {
+func restate(tx *db.Tx, id int64) (note string, err error) {
 	var was struct {
 		Scope    int64  `db:"scope"`
 		Document []byte `db:"document"`
 		row
 	}
 	if found, err := tx.Find(&was, sqlRestate, id); err != nil || !found {
-		return err
+		return "", err
 	}
 	is := rowOf(was.RunID, was.Document)
 	is.State, is.SavedAt, is.AgentID = was.State, was.SavedAt, was.AgentID
 	if reflect.DeepEqual(is, was.row) {
-		return nil
+		return "", nil
 	}
 	// scope, run, stage, prompt, created, its text, saved, size, checksum, problem, agent, their checksum
 	columns := is.columns(was.Scope)
-	_, err := tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:10], []any{columns[11], id})...)
-	return err
+	_, err = tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:10], []any{columns[11], id})...)
+	return "", err
 }

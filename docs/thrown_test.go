@@ -572,6 +572,11 @@ var throws = map[string]func(x *thrower) error{
 		})
 		return err
 	},
+	"stores.Restate(fn)": func(x *thrower) error {
+		one := func(*db.Tx, int64) (string, error) { x.hit(); return "", nil }
+		_, err := stores.Restate(x.t.Context(), x.d, "restate", "SELECT 1", one)
+		return err
+	},
 	"stores.Sweep.Page": func(x *thrower) error {
 		return x.sweep(func(s *stores.Sweep[int, string]) {
 			page := s.Page

@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/stores"
@@ -22,30 +21,7 @@ var sqlRestated = `SELECT scope, agent_id, run_id, key, owner_id, ` + stateColum
 // lost, for maintenance.Salvage. It returns a note for each run whose end is lost: such a run is
 // open.
 func Restate(ctx context.Context, d *db.DB) (notes []string, err error) {
-	const op, group = "restate runs", 100
-	keys, err := stores.Get(ctx, d.Read, op, func(rx *db.Rx) (keys []int64, err error) {
-		err = rx.Select(&keys, sqlKeys)
-		return keys, err
-	})
-	for some := range slices.Chunk(keys, group) {
-		lost, err := stores.Get(ctx, d.Write, op, func(tx *db.Tx) (lost []string, err error) {
-			for _, key := range some {
-				note, err := restate(tx, key)
-				if err != nil {
-					return nil, err
-				}
-				if note != "" {
-					lost = append(lost, note)
-				}
-			}
-			return lost, nil
-		})
-		if err != nil {
-			return notes, err
-		}
-		notes = append(notes, lost...)
-	}
-	return notes, err
+	return stores.Restate(ctx, d, "restate runs", sqlKeys, restate)
 }
 
 // restate returns a note if the end of the run is lost. What only a lost started record held stays.
