@@ -56,8 +56,7 @@ func (r *Registry) newest(ctx context.Context, why, query, key string) (Entry, b
 }
 
 // one returns the first entry of a query with the scope and the key as arguments.
-func (r *Registry) one(ctx context.Context, in func(context.Context, string, func(*db.Rx) error) error,
-	why, query, key string,
+func (r *Registry) one(ctx context.Context, in stores.In[*db.Rx], why, query, key string,
 ) (Entry, bool, error) {
 	return stores.Find(ctx, in, why, func(rx *db.Rx) (e Entry, ok bool, err error) {
 		err = r.readTx(rx, why, "", func(scope int64) (err error) {

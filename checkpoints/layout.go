@@ -91,9 +91,7 @@ func checkpointAt(name string) tree.Entity {
 
 // Walk follows the original: the extension decides, and a name that is only an extension has none.
 // The original reads such a file for the run "", so it is imported if it holds a document.
-func (k kind) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error,
-) error {
+func (k kind) Walk(root tree.Folder, file func(string) error, ignored func(path, reason string) error) error {
 	return root.Names(".", func(name string) error {
 		e := checkpointAt(name)
 		switch {

@@ -130,9 +130,7 @@ func holdsRecord(root tree.Folder, path string) bool {
 // and every name in it with the extension jsonl is a run, of whatever file type. A folder that
 // cannot be listed, that is behind a link that is not followed, or whose type the system does not
 // report, is visited as a file that cannot be read.
-func (layout) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error,
-) error {
+func (layout) Walk(root tree.Folder, file func(string) error, ignored func(path, reason string) error) error {
 	return root.Names(".", func(agent string) error {
 		info, err := root.Stat(agent)
 		switch {

@@ -78,9 +78,7 @@ func refused(err error) error {
 }
 
 // call is stores.Get with errors as refused returns them.
-func call[X, T any](ctx context.Context, run func(context.Context, string, func(X) error) error, op string,
-	do func(X) (T, error),
-) (T, error) {
+func call[X, T any](ctx context.Context, run stores.In[X], op string, do func(X) (T, error)) (T, error) {
 	answer, err := stores.Get(ctx, run, op, do)
 	return answer, refused(err)
 }

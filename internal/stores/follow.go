@@ -52,6 +52,9 @@ type Stretch[R, T any] struct {
 	Status string
 }
 
+// A yielder is the loop of a follower.
+type yielder[R, T any] = func(db.Followed[R, T], error) bool
+
 // A Placed is an item with its position in the stream. Positions grow.
 type Placed[T any] struct {
 	Position int64
@@ -391,9 +394,7 @@ func (at *stand[R]) behind(end Place) bool {
 var errLeft = errors.New("the loop was left")
 
 // restOf reads one stream to its end, or reports that it was removed.
-func (s *Stream[R, T]) restOf(ctx context.Context, d *db.DB, at *stand[R],
-	yield func(db.Followed[R, T], error) bool,
-) error {
+func (s *Stream[R, T]) restOf(ctx context.Context, d *db.DB, at *stand[R], yield yielder[R, T]) error {
 	for more := true; more; {
 		next, some, err := s.nextNews(ctx, d, at.itself, yield)
 		if errors.Is(err, db.ErrCursorExpired) {
@@ -409,9 +410,7 @@ func (s *Stream[R, T]) restOf(ctx context.Context, d *db.DB, at *stand[R],
 	return nil
 }
 
-func (s *Stream[R, T]) removalOf(ctx context.Context, d *db.DB, was stand[R],
-	yield func(db.Followed[R, T], error) bool,
-) error {
+func (s *Stream[R, T]) removalOf(ctx context.Context, d *db.DB, was stand[R], yield yielder[R, T]) error {
 	if was.Out || was.gone {
 		return nil
 	}

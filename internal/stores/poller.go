@@ -227,9 +227,7 @@ func (l *poller) returns(ctx context.Context, poll func(context.Context)) (ended
 // read is Read for a poll. It does not count as work the wait for a server that is being replaced,
 // or a run of fn that was lost with a server: the rest after such a poll would keep followers
 // waiting several times as long.
-func (l *poller) read(ctx context.Context, by func(context.Context, string, func(*db.Rx) error) error,
-	fn func(*db.Rx) error,
-) error {
+func (l *poller) read(ctx context.Context, by In[*db.Rx], fn func(*db.Rx) error) error {
 	before := l.worked
 	err := by(ctx, pollWhy, func(rx *db.Rx) error {
 		began := time.Now()

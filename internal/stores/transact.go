@@ -9,10 +9,11 @@ import (
 	"selvedge/internal/txn"
 )
 
-// Get runs fn with in, such as DB.Read or DB.WriteLocked, and returns its result.
-func Get[X, T any](ctx context.Context, in func(context.Context, string, func(X) error) error, why string,
-	fn func(X) (T, error),
-) (T, error) {
+// In is a call that runs a function in a transaction, such as DB.Read or DB.WriteLocked.
+type In[X any] = func(ctx context.Context, why string, fn func(X) error) error
+
+// Get runs fn with in and returns its result.
+func Get[X, T any](ctx context.Context, in In[X], why string, fn func(X) (T, error)) (T, error) {
 	v, _, err := Find(ctx, in, why, func(x X) (T, bool, error) {
 		v, err := fn(x)
 		return v, true, err
@@ -31,8 +32,7 @@ func Bind2[X, A, B, T any](fn func(X, A, B) (T, error), a A, b B) func(X) (T, er
 }
 
 // Find is Get for what may be missing.
-func Find[X, T any](ctx context.Context, in func(context.Context, string, func(X) error) error, why string,
-	fn func(X) (T, bool, error),
+func Find[X, T any](ctx context.Context, in In[X], why string, fn func(X) (T, bool, error),
 ) (v T, ok bool, err error) {
 	err = in(ctx, why, func(x X) (err error) {
 		v, ok, err = fn(x)
@@ -47,8 +47,7 @@ func Find[X, T any](ctx context.Context, in func(context.Context, string, func(X
 
 // TakeUp returns what fn holds by a lease, also with an unknown outcome: Reattach with its epoch
 // then finds out.
-func TakeUp[H any](ctx context.Context, in func(context.Context, string, func(*db.Tx) error) error,
-	op string, fn func(*db.Tx) (*H, error),
+func TakeUp[H any](ctx context.Context, in In[*db.Tx], op string, fn func(*db.Tx) (*H, error),
 ) (held *H, err error) {
 	err = in(ctx, op, func(tx *db.Tx) (err error) {
 		held, err = fn(tx)

@@ -76,9 +76,7 @@ const sessionExtension = ".json"
 
 // Walk calls file for what should hold records: later layouts first, as later versions read them,
 // and files that are named after the session in them before copies of these.
-func (layout) Walk(root tree.Folder, file func(path string) error,
-	ignored func(path, reason string) error,
-) error {
+func (layout) Walk(root tree.Folder, file func(string) error, ignored func(path, reason string) error) error {
 	for _, folder := range []string{sessionsFolder, "v1/runs", "runs"} {
 		switch _, err := root.Sub(folder); {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

@@ -94,11 +94,9 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 	return named(why, runID, err)
 }
 
-// A writer is one of the calls of [db.DB] that write.
-type writer func(ctx context.Context, why string, fn func(*db.Tx) error) error
-
 // within returns what fn returns in a transaction of in, also with an error.
-func within[T any](ctx context.Context, in writer, why string, fn func(*db.Tx) (T, error)) (v T, err error) {
+func within[T any](ctx context.Context, in stores.In[*db.Tx], why string, fn func(*db.Tx) (T, error),
+) (v T, err error) {
 	err = in(ctx, why, func(tx *db.Tx) error {
 		v, err = fn(tx)
 		return err
@@ -108,7 +106,7 @@ func within[T any](ctx context.Context, in writer, why string, fn func(*db.Tx) (
 
 // writing returns the call that writes events. Ends alone are written on a full disk too, so that a
 // holder can release its run.
-func writing(d *db.DB, events []Event) writer {
+func writing(d *db.DB, events []Event) stores.In[*db.Tx] {
 	for i := range events {
 		if kind := events[i].kind; kind != "agent_end" && kind != "error" {
 			return d.WriteLocked
@@ -118,7 +116,7 @@ func writing(d *db.DB, events []Event) writer {
 }
 
 // write runs fn in a transaction that locks the run's row first, and writes to no other run.
-func (s *Store) write(ctx context.Context, write writer, why, runID string,
+func (s *Store) write(ctx context.Context, write stores.In[*db.Tx], why, runID string,
 	fn func(tx *db.Tx, scope int64) error,
 ) error {
 	if err := checkID(why, runID); err != nil {
