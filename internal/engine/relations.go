@@ -1,6 +1,9 @@
 package engine
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // A RelationColumn is a column with its table or view, as an engine reads it. A relation without
 // columns has one without a name.
@@ -26,16 +29,29 @@ func RelationsOf(columns []RelationColumn) []Relation {
 	return all
 }
 
-// CountRows counts the rows of every table.
-func CountRows(x Rx, tables []string) (list []TableStats, err error) {
+// ReadTables reads when the database was made, if it has a schema, and counts the rows of the tables
+// that a query names.
+func (s *Stats) ReadTables(x Rx, query string) error {
+	if s.Schema > 0 {
+		var created int64
+		if err := x.Get(&created, "SELECT created_at FROM selvedge_file", nil); err != nil {
+			return err
+		}
+		s.CreatedAt = time.Unix(0, created).UTC()
+	}
+	var tables []string
+	if err := x.Select(&tables, query, nil); err != nil {
+		return err
+	}
+	s.Tables = nil // a read may run again
 	for _, name := range tables {
 		t := TableStats{Name: name}
 		if err := x.Get(&t.Rows, "SELECT count(*) FROM "+Quoted(name), nil); err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, t)
+		s.Tables = append(s.Tables, t)
 	}
-	return list, nil
+	return nil
 }
 
 // Quoted returns a name quoted for SQL.

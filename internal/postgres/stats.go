@@ -11,7 +11,6 @@ import (
 
 const (
 	sqlServerVersion = `SELECT 'PostgreSQL ' || current_setting('server_version')`
-	sqlCreatedAt     = `SELECT created_at FROM selvedge_file`
 
 	// sqlSizes are the sizes of the schema: tables with their indexes and large values.
 	sqlSizes = `
@@ -55,19 +54,7 @@ func stats(x engine.Rx, s *engine.Stats) (err error) {
 		return err
 	}
 	s.FileBytes, s.PageSize, s.Pages = z.Bytes, z.Page, z.Bytes/z.Page
-	if s.Schema > 0 {
-		var created int64
-		if err := x.Get(&created, sqlCreatedAt, nil); err != nil {
-			return err
-		}
-		s.CreatedAt = time.Unix(0, created).UTC()
-	}
-	var tables []string
-	if err := x.Select(&tables, sqlSchemaTables, nil); err != nil {
-		return err
-	}
-	s.Tables, err = engine.CountRows(x, tables)
-	return err
+	return s.ReadTables(x, sqlSchemaTables)
 }
 
 // Work returns counts of the handle's work since it was opened.

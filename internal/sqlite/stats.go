@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"selvedge/internal/engine"
 )
@@ -33,31 +32,17 @@ func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
 	return s, err
 }
 
-func stats(x engine.Rx, s *engine.Stats) error {
-	have, err := readVersions(engine.Getting(x))
-	if err != nil {
+func stats(x engine.Rx, s *engine.Stats) (err error) {
+	if s.Versions, err = readVersions(engine.Getting(x)); err != nil {
 		return err
 	}
-	s.Versions = have
 	if err := x.Get(&s.Engine, "SELECT 'SQLite ' || sqlite_version()", nil); err != nil {
 		return err
 	}
 	if s.PageSize, s.Pages, s.FreePages, err = pageCounts(engine.Getting(x)); err != nil {
 		return err
 	}
-	if have.Schema > 0 {
-		var created int64
-		if err := x.Get(&created, "SELECT created_at FROM selvedge_file", nil); err != nil {
-			return err
-		}
-		s.CreatedAt = time.Unix(0, created).UTC()
-	}
-	var tables []string
-	if err := x.Select(&tables, sqlCountedTables, nil); err != nil {
-		return err
-	}
-	s.Tables, err = engine.CountRows(x, tables)
-	return err
+	return s.ReadTables(x, sqlCountedTables)
 }
 
 // pageCounts are the size of a page, and how many pages the file has and does not use.
