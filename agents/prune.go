@@ -50,9 +50,5 @@ func endedAgents(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []
 
 // removeEnded removes an entry that was not brought back meanwhile.
 func removeEnded(tx *db.Tx, agent stores.Ended, _ int64) (stores.Removal, int64, error) {
-	n, err := tx.Exec(sqlPrune, agent.Key, agent.At)
-	if err != nil || n == 0 {
-		return stores.Kept, 0, err
-	}
-	return stores.Removed, 0, nil
+	return stores.RemovedRow(tx.Exec(sqlPrune, agent.Key, agent.At))
 }

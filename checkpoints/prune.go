@@ -46,9 +46,5 @@ func endedClaims(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []
 }
 
 func removeEnded(tx *db.Tx, claim stores.Ended, _ int64) (stores.Removal, int64, error) {
-	n, err := tx.Exec(sqlPrune, claim.Key)
-	if err != nil || n == 0 {
-		return stores.Kept, 0, err
-	}
-	return stores.Removed, 0, nil
+	return stores.RemovedRow(tx.Exec(sqlPrune, claim.Key))
 }

@@ -38,11 +38,7 @@ func listed(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []store
 
 // remove removes a value that was not written meanwhile.
 func remove(tx *db.Tx, value stores.Ended, _ int64) (stores.Removal, int64, error) {
-	n, err := tx.Exec(sqlPrune, value.Key, value.At)
-	if err != nil || n == 0 {
-		return stores.Kept, 0, err
-	}
-	return stores.Removed, 0, nil
+	return stores.RemovedRow(tx.Exec(sqlPrune, value.Key, value.At))
 }
 
 // Pin protects a value from retention until Unpin. Delete still removes it. ErrNotFound: there is no

@@ -64,6 +64,15 @@ const (
 	Partial                // a part of it was removed; the next transaction continues
 )
 
+// RemovedRow is what Remove returns for an item that is one row, from a DELETE that leaves an item
+// that has not ended, or was written since.
+func RemovedRow(rows int64, err error) (Removal, int64, error) {
+	if err != nil || rows == 0 {
+		return Kept, 0, err
+	}
+	return Removed, 0, nil
+}
+
 const (
 	// endedAtOnce is how many items one read lists, since a long read keeps the WAL from
 	// restarting.
