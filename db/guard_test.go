@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/txn"
+	"selvedge/internal/machine"
 	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
@@ -61,7 +61,7 @@ func TestClock_PanicEndsKeep(t *testing.T) {
 		if broken {
 			panic("clock")
 		}
-		return txn.ReadBootTime()
+		return machine.ReadBootTime()
 	}})
 	lease, err := d.Reserve(t.Context(), "port", "1",
 		db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Minute}})
@@ -125,7 +125,7 @@ func TestKeep_FailingNameIsItsEnd(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for name, fails := range map[string]func(){"panic": func() { panic("named") }, "Goexit": runtime.Goexit} {
 		ctx, stop := d.KeepLease(t.Context(), db.Renewal{
-			TTL: time.Second, Until: txn.ReadBootTime(), Named: func(err error) error { fails(); return err },
+			TTL: time.Second, Until: machine.ReadBootTime(), Named: func(err error) error { fails(); return err },
 		})
 		<-ctx.Done()
 		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) ||

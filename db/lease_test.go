@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/txn"
+	"selvedge/internal/machine"
 )
 
 func TestBootTime_RunsOnAndKnowsBoot(t *testing.T) {
-	before, after := txn.ReadBootTime(), txn.ReadBootTime()
+	before, after := machine.ReadBootTime(), machine.ReadBootTime()
 	if before.Since <= 0 || after.Since < before.Since || before.Boot != after.Boot {
 		t.Errorf("read %+v and then %+v", before, after)
 	}

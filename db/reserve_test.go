@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/machine"
 	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
@@ -685,7 +686,7 @@ func TestKeep_EndsWhileRenewalIsStuck(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	stuck := make(chan struct{})
 	kept, stop := d.KeepLease(t.Context(), db.Renewal{
-		TTL: 100 * time.Millisecond, Until: txn.ReadBootTime().Add(100 * time.Millisecond),
+		TTL: 100 * time.Millisecond, Until: machine.ReadBootTime().Add(100 * time.Millisecond),
 		Renew: func(context.Context) error { <-stuck; return nil },
 		Named: func(err error) error { return fmt.Errorf("the lease: %w", err) },
 	})

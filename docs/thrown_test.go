@@ -18,6 +18,7 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/engine"
+	"selvedge/internal/machine"
 	"selvedge/internal/paging"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
@@ -647,7 +648,7 @@ func thrown(t *testing.T, does, want string, call func(*thrower) error) {
 	x := &thrower{t: t, path: dbtest.Path(t), calls: does == "call"}
 	x.d = dbtest.OpenAt(t, x.path, db.Options{
 		Now:      func() time.Time { x.option("Now"); return time.Now() },
-		BootTime: func() db.BootTime { x.option("BootTime"); return txn.ReadBootTime() },
+		BootTime: func() db.BootTime { x.option("BootTime"); return machine.ReadBootTime() },
 		Observe:  func(db.Observation) { x.option("Observe") },
 	})
 	goroutines := runtime.NumGoroutine()

@@ -33,9 +33,6 @@ func (tx *Tx) ReadBootTime() BootTime {
 	return tx.BootTime()
 }
 
-// ReadBootTime reads the clock.
-func ReadBootTime() BootTime { return machine.ReadBootTime() }
-
 // BootID identifies the current boot of the machine; nil if the system does not report it. On
 // Linux it is /proc/sys/kernel/random/boot_id.
 func BootID() *string { return machine.BootID() }
