@@ -104,13 +104,14 @@ const whyGone = "the agent left the registry"
 
 const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
-	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND put_aside_at IS NULL`
+	// The + keeps a server from the indexes of agents that are not put aside: the key finds the row.
+	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND +put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0
 	ELSE 1 END AS out
-FROM agents a WHERE a.id > ? AND a.id <= ? AND +a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
+FROM agents a WHERE a.id > ? AND a.id <= ? AND +a.scope = ? AND +a.put_aside_at IS NULL ORDER BY a.id`
 )
 
-var sqlByKey = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
+var sqlByKey = sqlRow + `WHERE a.id = ? AND +a.put_aside_at IS NULL`
 
 // readChange reads the state of an agent if it was written after the place.
 func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[string, Change], err error) {
