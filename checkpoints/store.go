@@ -108,7 +108,8 @@ func (s *Store) find(rx *db.Rx, op, runID string, fn func(scope int64) (bool, er
 
 // findRef is find for the checkpoint that ref names: fn gets the condition of its state, and the
 // arguments of ofRun.
-func (s *Store) findRef(rx *db.Rx, op string, ref Ref, fn func(inState string, run []any) (bool, error)) error {
+func (s *Store) findRef(rx *db.Rx, op string, ref Ref, fn func(inState string, run []any) (bool, error),
+) error {
 	s = s.as(ref.AgentID)
 	return s.find(rx, op, ref.RunID, func(scope int64) (bool, error) {
 		inState, err := ref.State.condition()

@@ -135,7 +135,7 @@ func (layout) Walk(root tree.Folder, file func(string) error, ignored func(path,
 		info, err := root.Stat(agent)
 		switch {
 		case agent == nobackup && (err != nil || !info.IsDir()):
-			return nil
+			return nil //nolint:nilerr // it is no agent's folder, whether or not it can be read
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
 			return ignored(agent, root.Why(agent, err))
 		case err != nil:

@@ -181,8 +181,8 @@ func (w *runtimeRow) diagnose(tx *db.Tx, worker *int64, severity, code, message 
 
 func (w *runtimeRow) putDiagnostic(tx *db.Tx, d RuntimeDiagnostic, worker *int64, at, raw any) error {
 	w.Diagnostics++
-	return stores.Put(tx, sqlAddDiagnostic, w.Key<<logBits|w.Diagnostics, unless(w.Diagnostics, d.ID), d.Severity,
-		d.Code, d.Message, worker, at, raw)
+	return stores.Put(tx, sqlAddDiagnostic, w.Key<<logBits|w.Diagnostics, unless(w.Diagnostics, d.ID),
+		d.Severity, d.Code, d.Message, worker, at, raw)
 }
 
 // An eventRow is an event's row, or a diagnostic's.

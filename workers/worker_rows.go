@@ -252,8 +252,8 @@ func (w *workerRow) addEntry(tx *db.Tx, input WorkerInput, event uint64, batch i
 }
 
 func (w *workerRow) putEntry(tx *db.Tx, place int64, e TranscriptEntry, at, raw, batch any) error {
-	return stores.Put(tx, sqlAddEntry, w.Key<<entryBits|place, unless(place, e.Sequence), e.Role, []byte(e.Content),
-		int64(e.EventID), at, raw, batch)
+	return stores.Put(tx, sqlAddEntry, w.Key<<entryBits|place, unless(place, e.Sequence), e.Role,
+		[]byte(e.Content), int64(e.EventID), at, raw, batch)
 }
 
 // An entryRow is an entry's row.
