@@ -103,7 +103,7 @@ func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at stores.Place, err e
 const whyGone = "the agent left the registry"
 
 const (
-	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+	sqlKeyOf = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	// The + keeps a server from the indexes of agents that are not put aside: the key finds the row.
 	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND +put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0
