@@ -273,7 +273,7 @@ func TestAnInterruptedChangeEndsTheTransaction(t *testing.T) {
 				if err := insert("before", 1)(tx); err != nil {
 					return err
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
 				rows, err := tx.Store().QueryContext(ctx, "INSERT INTO numbers (name, n) "+endless+
 					"SELECT 'x', x FROM c RETURNING id")
