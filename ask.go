@@ -86,7 +86,7 @@ func (s *Store) Answer(ctx context.Context, ref Ref, key string, a Answer) error
 		err = a.check()
 	}
 	if err == nil {
-		err = s.db.Write(ctx, op, func(tx *db.Tx) error { return s.answerTx(tx, ref, key, a) })
+		err = s.db.WriteLocked(ctx, op, func(tx *db.Tx) error { return s.answerTx(tx, ref, key, a) })
 	}
 	return named(op, ref, err)
 }
@@ -107,7 +107,7 @@ func (a *Answer) check() error {
 
 func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 	tx.Store().BootTime() // before the statements
-	run, err := s.get(&tx.Rx, ref)
+	run, err := s.getLocked(tx, ref)
 	if err != nil {
 		return err
 	}

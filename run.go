@@ -76,7 +76,7 @@ func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error) er
 		r.timer.Stop()
 		r.timer = nil
 	}
-	err := r.store.db.Write(ctx, op, func(tx *db.Tx) error {
+	err := r.store.db.WriteLocked(ctx, op, func(tx *db.Tx) error {
 		if err := r.trace.HoldTx(tx); err != nil {
 			return err
 		}

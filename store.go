@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/runs"
 	"selvedge/runs/live"
@@ -126,6 +127,19 @@ func (s *Store) find(rx *db.Rx, ref Ref) (row runRow, found bool, err error) {
 	}
 	found, err = rx.Find(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	return row, found, err
+}
+
+// getLocked is get for a transaction that changes the run or what belongs to it: it locks the row.
+func (s *Store) getLocked(tx *db.Tx, ref Ref) (row runRow, err error) {
+	scope, err := stores.NewScope(tx, s.db, s.o.Scope)
+	if err != nil {
+		return row, err
+	}
+	found, err := tx.Store().FindLocked(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
+	if err == nil && !found {
+		err = db.ErrNotFound
+	}
+	return row, err
 }
 
 // get is find for a run that must exist.

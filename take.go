@@ -31,7 +31,7 @@ func (s *Store) Submit(ctx context.Context, id string, start Start) (Ref, error)
 	ref := Ref{AgentID: s.o.Agent, RunID: id}
 	err := start.check(ref)
 	if err == nil {
-		err = s.db.Write(ctx, op, func(tx *db.Tx) error {
+		err = s.db.WriteLocked(ctx, op, func(tx *db.Tx) error {
 			_, err := s.add(tx, ref, start)
 			return err
 		})
@@ -52,13 +52,16 @@ const (
 	sqlSubmit  = `UPDATE runs SET owner_id = NULL, ready_at = ? WHERE key = ?`
 )
 
-// add returns the row of a run, which it makes if it does not exist.
+// add returns the row of a run, locked, and makes it if it does not exist.
 func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
-	scope, err := tx.Store().Scope(s.o.Scope)
+	scope, err := stores.NewScope(tx, s.db, s.o.Scope)
+	if err == nil { // there may be no row to lock, and agents must not make two runs of one id
+		err = tx.Store().LockName("runs", fmt.Sprintf("%d %q", scope, ref.RunID))
+	}
 	if err != nil {
 		return row, err
 	}
-	row, found, err := s.find(&tx.Rx, ref)
+	found, err := tx.Store().FindForInsert(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	if err != nil || found {
 		return row, err
 	}
@@ -101,7 +104,7 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 		return nil, named(op, ref, err)
 	}
 	var over error
-	r, err := stores.TakeUp(ctx, s.db.Write, op, func(tx *db.Tx) (r *Run, err error) {
+	r, err := stores.TakeUp(ctx, s.db.WriteLocked, op, func(tx *db.Tx) (r *Run, err error) {
 		r, over, err = s.takeTx(tx, op, ref, start)
 		return r, err
 	})
@@ -326,7 +329,7 @@ const (
 )
 
 func (s *Store) cancelTx(tx *db.Tx, ref Ref, why string) error {
-	row, err := s.get(&tx.Rx, ref)
+	row, err := s.getLocked(tx, ref)
 	if err != nil || row.Status == string(runs.StatusCancelled) {
 		return err
 	}

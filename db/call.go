@@ -93,7 +93,10 @@ func (c *call) runWrite(x engine.Tx) error {
 	t.tx = Tx{Rx: Rx{&t.store.Rx}, in: &t.store, call: c}
 	t.store.Begin(&c.db.store, x)
 	defer t.store.End()
-	return c.write(&t.tx)
+	if err := c.write(&t.tx); err != nil {
+		return err
+	}
+	return t.store.Finish()
 }
 
 func (c *call) runRead(x engine.Rx) error {

@@ -76,7 +76,9 @@ func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 						}
 						return true
 					}
-					at, locking := map[string]int{"Lock": 0, "Hold": 0, "lock": 0, "FindLocked": 1, "FindForInsert": 1}[name]
+					at, locking := map[string]int{
+						"Lock": 0, "Hold": 0, "lock": 0, "FindLocked": 1, "FindForInsert": 1, "lockQuery": 1,
+					}[name]
 					if !locking || len(n.Args) < at+2 {
 						return true
 					}

@@ -73,16 +73,21 @@ func (s *Store) AppendTx(tx *db.Tx, b Batch) (Appended, error) { return s.append
 
 // appendTx appends under the lease with this epoch, which holds in tx; 0 is none.
 func (s *Store) appendTx(tx *db.Tx, b Batch, epoch int64) (a Appended, err error) {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return a, RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
-	}
-	p, err := prepare(b)
+	p, err := s.prepareIn(tx, b)
 	if err != nil || len(b.Records) == 0 {
 		return a, err
 	}
 	p.epoch = epoch
 	a.Repeated, err = p.append(tx, s, tx.Exec)
 	return a, err
+}
+
+// prepareIn is prepare for a transaction, which must be of the store's database.
+func (s *Store) prepareIn(tx *db.Tx, b Batch) (p prepared, err error) {
+	if err := tx.Store().Of(s.db.Store()); err != nil {
+		return p, RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
+	}
+	return prepare(b)
 }
 
 const opAppend = "append records"

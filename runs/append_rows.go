@@ -27,7 +27,10 @@ type prepared struct {
 	undated bool  // a record has no time and gets that of the transaction
 	epoch   int64 // of the lease by which the caller holds the run; 0: none
 	scope   int64 // of the run; set with the row of the run
+	begins  bool  // the run must not exist: errExists
 }
+
+var errExists = fmt.Errorf("%w: there is such a run", db.ErrConflict)
 
 // prepare checks a batch. It returns an error for an invalid id and for a record that could not be
 // read back.
@@ -338,6 +341,9 @@ func (p prepared) appendToAny(tx *db.Tx, s *Store, scope int64, owner *int64) (k
 	found, err := tx.Store().FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
 		return 0, false, err
+	}
+	if found && p.begins {
+		return 0, false, errExists
 	}
 	if found && p.Repeat != 0 {
 		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key<<24, (run.Key+1)<<24, p.Repeat); kept ||

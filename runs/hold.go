@@ -43,7 +43,7 @@ type BeginOptions struct {
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: the run exists
 // already; Resume holds one that is free. ErrInvalid: the run id is empty.
 func (s *Store) Begin(ctx context.Context, started Started, o BeginOptions) (r *Run, err error) {
-	return stores.TakeUp(ctx, s.db.Write, opBegin,
+	return stores.TakeUp(ctx, s.db.WriteLocked, opBegin,
 		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started, o) })
 }
 
@@ -54,15 +54,16 @@ func (s *Store) BeginTx(tx *db.Tx, started Started, o BeginOptions) (*Run, error
 		return nil, ref.failed(opBegin, txn.Invalid("give the run an id", "the run id is empty"))
 	}
 	b := Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []Record{started}, Key: o.Key, Parent: o.Parent}
-	key, found, err := s.find(&tx.Rx, ref)
-	if err == nil && found {
-		return s.beginAgain(tx, key, b)
-	}
-	var a Appended
+	p, err := s.prepareIn(tx, b)
+	repeated := false
 	if err == nil {
-		a, err = s.AppendTx(tx, b)
+		p.begins = true
+		repeated, err = p.append(tx, s, tx.Exec)
 	}
-	if err == nil && a.Repeated {
+	if errors.Is(err, errExists) {
+		return s.beginAgain(tx, p)
+	}
+	if err == nil && repeated {
 		err = ref.failed(opBegin, fmt.Errorf("%w: a run that was begun under this key was removed", db.ErrConflict))
 	}
 	if err != nil {
@@ -72,40 +73,33 @@ func (s *Store) BeginTx(tx *db.Tx, started Started, o BeginOptions) (*Run, error
 }
 
 // beginAgain is BeginTx for a run that exists: it must have been begun under the same key.
-func (s *Store) beginAgain(tx *db.Tx, key int64, b Batch) (*Run, error) {
-	p, err := prepare(b)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) beginAgain(tx *db.Tx, p prepared) (*Run, error) {
+	row, err := s.findLocked(tx, opBegin, p.ref)
 	var digest []byte
 	known := false
-	if b.Key != "" {
-		known, err = tx.Find(&digest, sqlFindKey, key, b.Key)
+	if err == nil && p.Key != "" {
+		known, err = tx.Find(&digest, sqlFindKey, row.Key, p.Key)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case !known:
 		return nil, &db.Error{
-			Op: opBegin, Entity: "run", ID: b.RunID, Hint: "use a new id, or take the run up with Resume",
-			Err: fmt.Errorf("%w: there is such a run", db.ErrConflict),
+			Op: opBegin, Entity: "run", ID: p.RunID, Hint: "use a new id, or take the run up with Resume",
+			Err: errExists,
 		}
 	}
 	if err := p.repeated(digest); err != nil {
 		return nil, err
 	}
-	row, err := s.findLocked(tx, opBegin, p.ref)
-	if err == nil && row.Epoch != nil {
-		lease, err := s.db.ReattachTx(&tx.Rx, s.scope, leaseKind, leaseName(key), *row.Epoch)
+	if row.Epoch != nil {
+		lease, err := s.db.ReattachTx(&tx.Rx, s.scope, leaseKind, leaseName(row.Key), *row.Epoch)
 		if err == nil {
 			return s.handle(p.ref, lease), nil
 		}
 		if !errors.Is(err, db.ErrLeaseLost) {
 			return nil, p.ref.failed(opBegin, err)
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	return s.ResumeTx(tx, p.ref)
 }

@@ -10,12 +10,38 @@ import (
 type Tx struct {
 	Rx
 	engine engine.Tx
+	last   []*change // of QueueLast
+}
+
+type change struct {
+	query  string
+	args   []any
+	undone bool // with its savepoint
 }
 
 // Begin opens the transaction for its function.
 func (tx *Tx) Begin(in *Handle, x engine.Tx) {
 	tx.engine, tx.writes = x, true
 	tx.Rx.Begin(in, x)
+}
+
+// Finish does what QueueLast left to be done.
+func (tx *Tx) Finish() error {
+	left := tx.last
+	if len(left) == 0 {
+		return nil
+	}
+	tx.last = nil
+	err := tx.do(nil, func() error {
+		tx.engine.OnRollback(func() { tx.last = append(left, tx.last...) }) // they may be older than the savepoint
+		return nil
+	})
+	for _, c := range left {
+		if err == nil && !c.undone {
+			err = tx.Queue(c.query, c.args...)
+		}
+	}
+	return err
 }
 
 // Exec changes rows and returns their number.
@@ -28,6 +54,20 @@ func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 // the next statement or the commit. So use it for changes that the caller's input can't make fail.
 func (tx *Tx) Queue(query string, args ...any) error {
 	return tx.do(args, func() error { return tx.engine.Queue(query, args) })
+}
+
+// QueueLast is Queue for a change of a row that many transactions change, such as a count of rows: on a
+// server it is the last change of its transaction, so that the others wait for the commit alone.
+func (tx *Tx) QueueLast(query string, args ...any) error {
+	if tx.SingleWriter() {
+		return tx.Queue(query, args...)
+	}
+	return tx.do(args, func() error {
+		c := &change{query: query, args: args}
+		tx.last = append(tx.last, c)
+		tx.engine.OnRollback(func() { c.undone = true })
+		return nil
+	})
 }
 
 // ExecAndCommit is Exec for the only change of a transaction, and the last statement of its function if it

@@ -20,6 +20,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetDay = `UPDATE usage_days SET input_tokens = ?, cache_read_input_tokens = ?,
 	cache_write_input_tokens = ?, output_tokens = ?, reasoning_output_tokens = ?, cost_nanos = ?,
 	checksum = ? WHERE id = ?`
+	sqlSettling  = `UPDATE usage_runs SET scope = scope WHERE run_id = ? AND scope = ?`
 	sqlDropUsage = `DELETE FROM usage_runs WHERE run_id = ? AND scope = ?`
 )
 
@@ -38,6 +39,11 @@ func NameOf(rx *db.Rx, key int64) (n Name, err error) {
 // Settle adds the usage of runs that are gone to that of their days, once neither a trace nor a live
 // run has their name. Call it after the removal.
 func Settle(tx *db.Tx, n Name) error {
+	if !tx.Store().SingleWriter() { // removals of a trace and of its live run wait for each other here
+		if err := tx.Store().Queue(sqlSettling, n.RunID, n.Scope); err != nil {
+			return err
+		}
+	}
 	sources, err := sourcesOf(&tx.Rx, n)
 	if err != nil || len(sources) == 0 {
 		return err

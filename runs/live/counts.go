@@ -20,12 +20,11 @@ const removedRuns = 200
 
 // countIn counts runs that were added to a scope; oldest is the lowest of their keys.
 func countIn(tx *db.Tx, scope int64, runs int, oldest int64) error {
-	return tx.Store().Queue(sqlCountIn, scope, runs, oldest)
+	return tx.Store().QueueLast(sqlCountIn, scope, runs, oldest)
 }
 
 func countOut(tx *db.Tx, scope, runs int64) error {
-	_, err := tx.Exec(sqlCountOut, runs, runs, scope)
-	return err
+	return tx.Store().QueueLast(sqlCountOut, runs, runs, scope)
 }
 
 // dropOldest enforces the cap on runs after a run was added, and removes those added first. Runs that
@@ -36,12 +35,15 @@ func (s *Store) dropOldest(tx *db.Tx, scope, added int64) error {
 		Runs   int64 `db:"runs"`
 		Oldest int64 `db:"oldest"` // no run has a lower key
 	}
+	if err := tx.Store().Finish(); err != nil {
+		return err
+	}
 	if _, err := tx.Find(&counts, sqlCounts, scope); err != nil {
 		return err
 	}
 	left, excess, first := fullBudget(), over(s.caps.runs, counts.Runs), counts.Oldest
 	for n := 0; excess > 0 && n < removedRuns; n++ {
-		row, found, err := queryRow(&tx.Rx, sqlOldest, first, scope)
+		row, found, err := lockQuery(tx.Store().FindLocked, sqlOldest, first, scope)
 		if err != nil || !found || row.Key == added {
 			return err
 		}

@@ -27,7 +27,7 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 		if run, err = created(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
-		there, found, err := findLocked(tx, scope, id)
+		there, found, err := findForInsert(tx, scope, id)
 		if err == nil && found {
 			err = s.free(tx, opCreate, there)
 		}
@@ -46,8 +46,12 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 // ReserveRunWithIDTx is ReserveRunWithID inside the caller's transaction.
 func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r Reservation, err error) {
 	err = s.inside(tx, opReserve, id, func(scope int64) error {
-		r.Existing, r.Snapshot, err = s.snapshot(&tx.Rx, scope, id)
-		if err != nil || r.Existing {
+		row, found, err := findForInsert(tx, scope, id)
+		if err == nil && found {
+			r.Existing = true
+			r.Snapshot, err = row.seen(&tx.Rx)
+		}
+		if err != nil || found {
 			return err
 		}
 		if r.Snapshot, err = created(tx, id, sessionID, prompt); err != nil {
@@ -63,8 +67,14 @@ func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run 
 	if err != nil || !found {
 		return false, RunSnapshot{}, err
 	}
-	whole, err := row.whole(rx)
-	return err == nil, whole.snapshot(), err
+	run, err = row.seen(rx)
+	return err == nil, run, err
+}
+
+// seen returns the run as callers see it.
+func (w *runRow) seen(rx *db.Rx) (RunSnapshot, error) {
+	whole, err := w.whole(rx)
+	return whole.snapshot(), err
 }
 
 func created(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {

@@ -44,7 +44,7 @@ const (
 // Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a
 // run; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
-	r, err = stores.TakeUp(ctx, s.db.Write, opBegin,
+	r, err = stores.TakeUp(ctx, s.db.WriteLocked, opBegin,
 		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one

@@ -63,8 +63,8 @@ func (s *Store) mark(tx *db.Tx, why, runID string, change func(*runRow) error) (
 		if err != nil {
 			return err
 		}
-		whole, err := row.whole(&tx.Rx)
-		run, found = whole.snapshot(), true
+		run, err = row.seen(&tx.Rx)
+		found = true
 		return err
 	})
 	return run, found && err == nil, err

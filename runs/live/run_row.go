@@ -130,8 +130,19 @@ func queryRow(rx *db.Rx, query string, args ...any) (w *runRow, found bool, err 
 // findLocked is findRow for a transaction that changes the run or what belongs to it: every such
 // transaction locks the row first.
 func findLocked(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, err error) {
+	return lockQuery(tx.Store().FindLocked, sqlFindRow, scope, runID)
+}
+
+// findForInsert is findLocked for a caller that adds the run if there is none.
+func findForInsert(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, err error) {
+	return lockQuery(tx.Store().FindForInsert, sqlFindRow, scope, runID)
+}
+
+// lockQuery is queryRow with a call that locks the row.
+func lockQuery(find func(dest any, query string, args ...any) (bool, error), query string, args ...any,
+) (w *runRow, found bool, err error) {
 	w = &runRow{}
-	found, err = tx.Store().FindLocked(w, sqlFindRow, scope, runID)
+	found, err = find(w, query, args...)
 	w.indexed = w.Status
 	return w, found, err
 }

@@ -22,7 +22,7 @@ func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSna
 // CreateRunWithID adds a run under the caller's id. It replaces a run of that id and its events;
 // [Store.ReserveRunWithID] does not. db.ErrConflict: that run is held.
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (RunSnapshot, error) {
-	run, err := within(ctx, s.db.Write, opCreate,
+	run, err := within(ctx, s.db.WriteLocked, opCreate,
 		func(tx *db.Tx) (RunSnapshot, error) { return s.CreateRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // an error would mean that the run was not created
@@ -33,7 +33,7 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 // ReserveRunWithID adds a run under the caller's id unless it exists, so that a start can be
 // repeated safely. Of concurrent callers, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (Reservation, error) {
-	r, err := within(ctx, s.db.Write, opReserve,
+	r, err := within(ctx, s.db.WriteLocked, opReserve,
 		func(tx *db.Tx) (Reservation, error) { return s.ReserveRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil && !r.Existing {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one
@@ -55,8 +55,7 @@ func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) 
 		if found = err == nil; err != nil {
 			return err
 		}
-		whole, err := row.whole(&tx.Rx)
-		run = whole.snapshot()
+		run, err = row.seen(&tx.Rx)
 		return err
 	})
 	switch {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"selvedge"
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/runs"
@@ -413,4 +414,71 @@ func TestPostgres_ReplacingRunIsLockedToo(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// What removed runs used is settled once, by the later of two removals of one name.
+func TestPostgres_UsageIsSettledByLastRemoval(t *testing.T) {
+	ctx := t.Context()
+	address := dbtest.Postgres(t)
+	d := dbtest.OpenAt(t, address, db.Options{})
+	run, err := selvedge.On(d, selvedge.Options{Agent: "a"}).Take(ctx, "x", selvedge.Start{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = run.Reply("plan", func(context.Context) (selvedge.Reply, error) {
+		return selvedge.Reply{Usage: db.Usage{InputTokens: new(uint64(7)), OutputTokens: new(uint64(1))}}, nil
+	})
+	if err := errors.Join(err, run.End(selvedge.Succeeded(""))); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	err = d.Write(ctx, "test", func(tx *db.Tx) error {
+		err := runs.NewStore(d, runs.Options{}).DeleteTx(tx, runs.RunRef{AgentID: "a", RunID: "x"})
+		if err != nil {
+			return err
+		}
+		go func() { // the cap removes the live run
+			_, err := live.NewStore(d, live.Options{MaxRuns: new(uint64(1))}).CreateRunWithID(ctx, "y", "s", "")
+			done <- err
+		}()
+		dbtest.AwaitPostgresWaits(t, address, 1)
+		return nil
+	})
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	if err := d.Read(ctx, "test", func(rx *db.Rx) error {
+		return rx.Get(&left, "SELECT count(*) FROM usage_runs")
+	}); err != nil || left > 0 {
+		t.Errorf("the usage of %d runs that are gone is not settled, %v", left, err)
+	}
+}
+
+// The number of a scope's runs is changed last, also if a part of the transaction that needs it before is
+// undone.
+func TestPostgres_UndonePartKeepsEarlierCounts(t *testing.T) {
+	ctx := t.Context()
+	d := twoHandles(t)[0]
+	create := func(tx *db.Tx, most *uint64, id string) error {
+		_, err := live.NewStore(d, live.Options{MaxRuns: most}).CreateRunWithIDTx(tx, id, "s", "")
+		return err
+	}
+	undone := errors.New("undone")
+	if err := d.WriteLocked(ctx, "test", func(tx *db.Tx) error {
+		err := create(tx, nil, "kept")
+		part := tx.Savepoint(func() error {
+			return errors.Join(create(tx, nil, "a"), create(tx, new(uint64(1)), "b"), undone)
+		})
+		if !errors.Is(part, undone) {
+			err = part
+		}
+		return errors.Join(err, create(tx, new(uint64(1)), "last"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := live.NewStore(d, live.Options{}).List(ctx)
+	if err != nil || len(list) != 1 || list[0].ID != "last" {
+		t.Errorf("%v, %v", list, err)
+	}
 }

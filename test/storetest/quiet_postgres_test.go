@@ -1,0 +1,176 @@
+//go:build postgres
+
+package storetest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selvedge"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/state"
+	"selvedge/test/dbtest"
+)
+
+const (
+	quietHandles = 3
+	quietCallers = 4 // of each handle
+)
+
+// crowd runs call in every caller of every handle.
+func crowd(t *testing.T, handles []*db.DB, call func(d *db.DB, caller int) error) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for c := range len(handles) * quietCallers {
+		wait.Go(func() {
+			if err := call(handles[c%len(handles)], c); err != nil {
+				t.Errorf("caller %d: %v", c, err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func openSeveral(t *testing.T, address string) (handles []*db.DB) {
+	for range quietHandles {
+		handles = append(handles, dbtest.OpenAt(t, address, db.Options{}))
+	}
+	t.Cleanup(func() {
+		found, err := handles[0].Check(context.Background())
+		if err != nil || len(found) > 0 {
+			t.Errorf("check: %v, %v", found, err)
+		}
+	})
+	return handles
+}
+
+// Each race that a transaction loses is an ERROR in the server's log.
+func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
+	ctx := t.Context()
+	address := dbtest.PostgresAlone(t, "../..")
+	handles := openSeveral(t, address)
+	turn := runs.Turn{Output: json.RawMessage(`{}`)}
+	if err := runs.NewStore(handles[0], runs.Options{}).AppendTurns(ctx, "a", "shared",
+		[]runs.Turn{turn}); err != nil {
+		t.Fatal(err)
+	}
+	const each = 15
+	crowd(t, handles, func(d *db.DB, caller int) error {
+		for i := range each {
+			if err := work(ctx, d, fmt.Sprintf("%d-%d", caller, i), turn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	log := dbtest.PostgresShell(t, "../..", address, "grep ERROR: log || true")
+	const commits = quietHandles * quietCallers * each * 17 // at least
+	if lines := strings.Count(log, "ERROR:"); lines > commits/1000 {
+		t.Errorf("%d commits left %d ERROR lines:\n%.4000s", commits, lines, log)
+	}
+}
+
+// work is what an agent does, in 17 commits.
+func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
+	front := selvedge.On(d, selvedge.Options{Agent: "a"})
+	run, err := front.Take(ctx, "front-"+id, selvedge.Start{Intent: "work"})
+	if err != nil {
+		return err
+	}
+	_, err = run.Reply("plan", func(context.Context) (selvedge.Reply, error) { return selvedge.Reply{Text: "do"}, nil })
+	if err == nil {
+		_, err = run.Do("push", selvedge.Effect{Tool: "git"},
+			func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(`{}`), nil })
+	}
+	if err == nil {
+		_, err = run.Ask("gate", selvedge.Question{Prompt: "go on?"})
+	}
+	if !errors.Is(err, selvedge.ErrWaiting) {
+		return fmt.Errorf("ask: %w", err)
+	}
+	if err := front.Answer(ctx, run.Ref(), "gate", selvedge.Answer{Decision: "approved"}); err != nil {
+		return err
+	}
+	if run, err = front.Take(ctx, "front-"+id, selvedge.Start{}); err != nil {
+		return err
+	}
+	traces := runs.NewStore(d, runs.Options{})
+	held, errBegin := traces.Begin(ctx, runs.Started{AgentID: "a", RunID: "held-" + id, StartedAt: time.Now()},
+		runs.BeginOptions{})
+	if err := errors.Join(run.End(selvedge.Succeeded("done")), errBegin); err != nil {
+		return err
+	}
+	watched := live.NewStore(d, live.Options{})
+	_, errCreate := watched.CreateRunWithID(ctx, "live-"+id, "s", "")
+	_, errEvent := watched.Append(ctx, "live-"+id, live.Batch{Events: []live.Event{live.AgentEnd("x")}})
+	paused := checkpoints.NewStore(d, checkpoints.Options{})
+	errSave := paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: id, CreatedAt: time.Now()})
+	claim, ok, errClaim := paused.Claim(ctx, id)
+	if err := errors.Join(errCreate, errEvent, errSave, errClaim); err != nil || !ok {
+		return fmt.Errorf("claim %s: %t, %w", id, ok, err)
+	}
+	_, errSet := state.NewStore(d, state.Options{}).Set(ctx, state.Ref{Key: "k"}, json.RawMessage(`1`))
+	return errors.Join(held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
+		traces.AppendTurns(ctx, "a", "shared", []runs.Turn{turn}))
+}
+
+func TestPostgres_OneOfManyBegins(t *testing.T) {
+	ctx := t.Context()
+	handles := openSeveral(t, dbtest.Postgres(t))
+	for name, begin := range map[string]func(d *db.DB, id string) error{
+		"runs.Begin": func(d *db.DB, id string) error {
+			_, err := runs.NewStore(d, runs.Options{}).Begin(ctx, runs.Started{AgentID: "a", RunID: id},
+				runs.BeginOptions{})
+			return err
+		},
+		"live.Begin": func(d *db.DB, id string) error {
+			_, err := live.NewStore(d, live.Options{}).Begin(ctx, live.Start{ID: id})
+			return err
+		},
+		"Take": func(d *db.DB, id string) error {
+			_, err := selvedge.On(d, selvedge.Options{Agent: "b"}).Take(ctx, "taken-"+id, selvedge.Start{})
+			return err
+		},
+	} {
+		for i := range 10 {
+			var won atomic.Int64
+			crowd(t, handles, func(d *db.DB, _ int) error {
+				err := begin(d, fmt.Sprint("run-", i))
+				if err == nil {
+					won.Add(1)
+				}
+				if errors.Is(err, db.ErrConflict) {
+					return nil
+				}
+				return err
+			})
+			if won.Load() != 1 {
+				t.Errorf("%s: %d winners", name, won.Load())
+			}
+		}
+	}
+	summary, err := runs.NewStore(handles[0], runs.Options{}).Get(ctx, runs.RunRef{AgentID: "b", RunID: "taken-run-0"})
+	if err != nil || summary.TurnCount != 0 {
+		t.Errorf("taken run: %+v, %v", summary, err)
+	}
+	lines := 0
+	for _, err := range runs.NewStore(handles[0], runs.Options{}).Trace(ctx,
+		runs.RunRef{AgentID: "b", RunID: "taken-run-0"}) {
+		if lines++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines != 1 {
+		t.Errorf("the trace of a run that was taken once has %d lines", lines)
+	}
+}
