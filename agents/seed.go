@@ -16,7 +16,7 @@ import (
 // is active on the thread, nor which program wrote the entry before. An entry without a start
 // begins now.
 func (r *Registry) Save(ctx context.Context, e Entry) error {
-	return r.db.Write(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
+	return r.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
 }
 
 // Load returns the entry with the id; ok is false if there is none. An entry that ended seven days
@@ -144,7 +144,7 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 // CreateGeneratedEntry adds the entry that build makes for a new id, even if another agent has its
 // thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
-	return stores.Get(ctx, r.db.Write, opCreate, stores.Bind(r.CreateGeneratedEntryTx, build))
+	return stores.Get(ctx, r.db.WriteLocked, opCreate, stores.Bind(r.CreateGeneratedEntryTx, build))
 }
 
 // FindOrCreateActiveEntry calls update with the first active entry, in the order of ids, that

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"selvedge/internal/serdejson"
 )
@@ -14,15 +15,15 @@ import (
 // members in the same order.
 
 var (
-	requestJSON    = structureFor[CreateWorkerRequest]()
-	inputJSON      = structureFor[WorkerInput]()
-	profileJSON    = structureFor[ProfileSelector]()
-	bundleJSON     = structureFor[ConfigBundleRef]()
-	refJSON        = structureFor[WorkerRef]()
-	limitsJSON     = structureFor[RuntimeLimits]()
-	eventJSON      = structureFor[RuntimeEvent]()
-	entryJSON      = structureFor[TranscriptEntry]()
-	diagnosticJSON = structureFor[RuntimeDiagnostic]()
+	requestJSON    = sync.OnceValue(structureFor[CreateWorkerRequest])
+	inputJSON      = sync.OnceValue(structureFor[WorkerInput])
+	profileJSON    = sync.OnceValue(structureFor[ProfileSelector])
+	bundleJSON     = sync.OnceValue(structureFor[ConfigBundleRef])
+	refJSON        = sync.OnceValue(structureFor[WorkerRef])
+	limitsJSON     = sync.OnceValue(structureFor[RuntimeLimits])
+	eventJSON      = sync.OnceValue(structureFor[RuntimeEvent])
+	entryJSON      = sync.OnceValue(structureFor[TranscriptEntry])
+	diagnosticJSON = sync.OnceValue(structureFor[RuntimeDiagnostic])
 	anyJSON        *structure // the library reads some values as a whole first
 )
 
@@ -186,11 +187,13 @@ func (f *field) decodeList(text []byte, v reflect.Value) error {
 }
 
 // variants are the members of each kind of intent, besides the kind.
-var variants = map[string]*structure{
-	intentAssistant: variantOf("Assistant", "purpose"),
-	intentTask:      variantOf("Task", "objective"),
-	intentRole:      variantOf("Role", "role", "purpose"),
-}
+var variants = sync.OnceValue(func() map[string]*structure {
+	return map[string]*structure{
+		intentAssistant: variantOf("Assistant", "purpose"),
+		intentTask:      variantOf("Task", "objective"),
+		intentRole:      variantOf("Role", "role", "purpose"),
+	}
+})
 
 var intentKinds = []string{intentAssistant, intentTask, intentRole}
 
@@ -219,11 +222,12 @@ func (i *WorkerIntent) decodeJSON(text []byte) error {
 		return err
 	}
 	i.Kind = intentKinds[kind]
-	return variants[i.Kind].set(variants[i.Kind].Take(rest), reflect.ValueOf(i).Elem())
+	variant := variants()[i.Kind]
+	return variant.set(variant.Take(rest), reflect.ValueOf(i).Elem())
 }
 
 func (p *ProfileSelector) decodeJSON(text []byte) error {
-	v, kinds := profileJSON.Read(text), profileJSON.fields[0].words
+	v, kinds := profileJSON().Read(text), profileJSON().fields[0].words
 	p.Kind = kinds[v.Word(0, kinds, isNull)]
 	if v.Err == nil && p.Kind != profileDefault {
 		p.Value = v.Text(1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 )
 
 // The two snapshots of the old program: runtime.json and worker.json.
@@ -17,8 +18,8 @@ const (
 )
 
 var (
-	runtimeJSON = structureFor[runtimeSnapshot]()
-	workerJSON  = structureFor[workerSnapshot]()
+	runtimeJSON = sync.OnceValue(structureFor[runtimeSnapshot])
+	workerJSON  = sync.OnceValue(structureFor[workerSnapshot])
 )
 
 // A runtimeSnapshot is a runtime.json.
@@ -40,10 +41,10 @@ type runtimeSnapshot struct {
 // readRuntimeSnapshot reads a runtime.json. wrong is why the old program refuses one that can be
 // read; "" if it accepts it.
 func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err error) {
-	if s, err = decode[runtimeSnapshot](runtimeJSON, text); err != nil {
+	if s, err = decode[runtimeSnapshot](runtimeJSON(), text); err != nil {
 		return s, "", err
 	}
-	for _, d := range membersOf(runtimeJSON.Read(trimBlanks(text)).Values[len(runtimeJSON.Names)-1]) {
+	for _, d := range membersOf(runtimeJSON().Read(trimBlanks(text)).Values[len(runtimeJSON().Names)-1]) {
 		s.diagnosed = append(s.diagnosed, d.Value)
 	}
 	if wrong = wrongVersion(s.SchemaVersion); wrong == "" && s.Backend != backendFile {
@@ -90,7 +91,7 @@ type workerSnapshot struct {
 // readWorkerSnapshot reads a worker.json. wrong is why the old program refuses one that can be
 // read; "" if it accepts it.
 func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error) {
-	if s, err = decode[workerSnapshot](workerJSON, text); err != nil {
+	if s, err = decode[workerSnapshot](workerJSON(), text); err != nil {
 		return s, "", err
 	}
 	if wrong = wrongVersion(s.SchemaVersion); wrong == "" && s.WorkerRef.WorkerID != s.WorkerID {

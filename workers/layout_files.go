@@ -108,7 +108,7 @@ func (s *runtimeSnapshot) document(given []byte, touched bool) ([]byte, error) {
 	if nameless == nil && !touched && (ours == 0 || ours == 1 && s.Diagnostics[first].Code == codeLater) {
 		return given, nil
 	}
-	return runtimeJSON.merged(s.members(), given), nil
+	return runtimeJSON().merged(s.members(), given), nil
 }
 
 func (w *runtimeRow) workerFiles(rx *db.Rx) (list []workerFiles, err error) {
@@ -169,14 +169,14 @@ func (s *workerSnapshot) document(given []byte) ([]byte, error) {
 	if given == nil {
 		return pretty(s.members()), nil
 	}
-	if err := workerJSON.check(given); err != nil {
+	if err := workerJSON().check(given); err != nil {
 		return nil, corrupt(err)
 	}
-	values := workerJSON.Read(trimBlanks(given))
+	values := workerJSON().Read(trimBlanks(given))
 	request := values.Need(4)
 	if values.Err != nil {
 		return nil, corrupt(values.Err)
 	}
 	before, after, _ := bytes.Cut(s.members(), slices.Concat([]byte(`"request":`), encode(s.Request)))
-	return workerJSON.merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil
+	return workerJSON().merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil
 }

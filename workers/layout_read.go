@@ -182,7 +182,7 @@ func (r *runtimeReader) events() {
 	}
 	r.tree.events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
 		e, err := r.form.event(line)
-		r.gaps.event.add(r.form.gapOf(eventJSON, line))
+		r.gaps.event.add(r.form.gapOf(eventJSON(), line))
 		kind, wrong := string(e.Kind), e.Kind.wrong()
 		if err == nil && wrong != "" && r.form.later {
 			if !slices.Contains(r.kinds, kind) {
@@ -345,7 +345,7 @@ func (r *runtimeReader) transcript(path string, w *workerFiles) {
 	own := WorkerRef{r.tree.id, w.id}
 	w.entries = r.lines(path, &w.id, "entry", func(line []byte) (string, bool, error) {
 		e, err := r.form.entry(line)
-		r.gaps.entry.add(r.form.gapOf(entryJSON, line))
+		r.gaps.entry.add(r.form.gapOf(entryJSON(), line))
 		switch {
 		case err != nil:
 			return "", false, err

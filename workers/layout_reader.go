@@ -56,12 +56,12 @@ func (r reader) worker(text []byte) (s workerSnapshot, g gap, wrong string, err 
 
 // event reads a line of events.jsonl.
 func (r reader) event(line []byte) (RuntimeEvent, error) {
-	return readLine(r, eventJSON, line, func(e *RuntimeEvent) *WorkerRef { return e.WorkerRef })
+	return readLine(r, eventJSON(), line, func(e *RuntimeEvent) *WorkerRef { return e.WorkerRef })
 }
 
 // entry reads a line of transcript.jsonl.
 func (r reader) entry(line []byte) (TranscriptEntry, error) {
-	return readLine(r, entryJSON, line, func(e *TranscriptEntry) *WorkerRef { return &e.WorkerRef })
+	return readLine(r, entryJSON(), line, func(e *TranscriptEntry) *WorkerRef { return &e.WorkerRef })
 }
 
 func readLine[T any](r reader, st *structure, line []byte, refOf func(*T) *WorkerRef) (T, error) {
@@ -88,7 +88,7 @@ func (r reader) foreign(ref WorkerRef) bool { return r.alone && ref.RuntimeID !=
 // by config_bundles, which they all write, or by a runtime that has its folder for itself and no
 // name.
 func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
-	o := objectOf(runtimeJSON, text)
+	o := objectOf(runtimeJSON(), text)
 	if o == nil || r.strict ||
 		!slices.Contains(o.gap.added, "config_bundles") && (!r.alone || o.has("runtime_id")) {
 		return text, gap{}
@@ -96,7 +96,7 @@ func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
 	o.replace("schema_version", "1")
 	o.fill("runtime_id", string(serdejson.AppendQuoted(nil, string(r.runtimeID))))
 	o.fill("limits", "{}")
-	if limits := o.inner("limits", limitsJSON); limits != nil {
+	if limits := o.inner("limits", limitsJSON()); limits != nil {
 		limits.fill("max_transcript_projection_items", "256")
 		limits.fill("max_event_batch_items", "256")
 		o.put("limits", limits)
@@ -107,7 +107,7 @@ func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
 	if list := o.value("diagnostics"); len(list) > 0 && list[0] == '[' {
 		var earlier [][]byte
 		for _, d := range membersOf(list) {
-			earlier = append(earlier, r.withRef(diagnosticJSON, d.Value))
+			earlier = append(earlier, r.withRef(diagnosticJSON(), d.Value))
 		}
 		o.set("diagnostics", slices.Concat([]byte{'['}, bytes.Join(earlier, []byte{','}), []byte{']'}))
 	}
@@ -117,16 +117,16 @@ func (r reader) earlierRuntime(text []byte) ([]byte, gap) {
 // earlierWorker is a worker.json as the original would have written it. Later versions are known by
 // a request that has no intent.
 func (r reader) earlierWorker(text []byte) ([]byte, gap) {
-	o := objectOf(workerJSON, text)
+	o := objectOf(workerJSON(), text)
 	if o == nil {
 		return text, gap{}
 	}
-	request := o.inner("request", requestJSON)
+	request := o.inner("request", requestJSON())
 	if request == nil || request.has("intent") || r.strict {
 		if !r.alone {
 			return text, gap{}
 		}
-		return r.withRef(workerJSON, text), gap{}
+		return r.withRef(workerJSON(), text), gap{}
 	}
 	o.set("worker_ref", r.earlierRef(o.value("worker_ref")))
 	o.set("worker_id", earlierID(o.value("worker_id")))
@@ -137,10 +137,10 @@ func (r reader) earlierWorker(text []byte) ([]byte, gap) {
 	})
 	request.fill("intent", `{"kind":"assistant"}`)
 	request.fillUnless("profile", `{"kind":"runtime_default"}`,
-		func(value []byte) bool { _, err := decode[ProfileSelector](profileJSON, value); return err == nil })
+		func(value []byte) bool { _, err := decode[ProfileSelector](profileJSON(), value); return err == nil })
 	if bundle := request.value("config_bundle"); bundle != nil {
 		request.fillUnless("config_bundle", "null", func(value []byte) bool {
-			_, err := decode[ConfigBundleRef](bundleJSON, value)
+			_, err := decode[ConfigBundleRef](bundleJSON(), value)
 			return value[0] == 'n' || err == nil
 		})
 	}
@@ -152,11 +152,11 @@ func (r reader) earlierWorker(text []byte) ([]byte, gap) {
 
 // addedToWorker names the members of a worker.json that the original doesn't know.
 func addedToWorker(text []byte) []string {
-	o := objectOf(workerJSON, text)
+	o := objectOf(workerJSON(), text)
 	if o == nil {
 		return nil
 	}
-	if request := o.inner("request", requestJSON); request != nil {
+	if request := o.inner("request", requestJSON()); request != nil {
 		o.put("request", request)
 	}
 	return o.gap.added
@@ -173,7 +173,7 @@ func (r reader) withRef(st *structure, text []byte) []byte {
 }
 
 func (r reader) earlierRef(text []byte) []byte {
-	o := objectOf(refJSON, text)
+	o := objectOf(refJSON(), text)
 	if o == nil {
 		return text
 	}
@@ -194,7 +194,7 @@ func earlierID(text []byte) []byte {
 
 // withIntent is a request in which the original finds an intent.
 func withIntent(request []byte) []byte {
-	o := objectOf(requestJSON, request)
+	o := objectOf(requestJSON(), request)
 	if o == nil || o.has("intent") {
 		return request
 	}

@@ -26,7 +26,7 @@ func ToolsLess(intent WorkerIntent, profile ProfileSelector) CreateWorkerRequest
 
 // UnmarshalJSON reads a request. It requires intent and profile, and ignores unknown members.
 func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
-	return into(requestJSON, text, request)
+	return into(requestJSON(), text, request)
 }
 
 // A WorkerIntent is the purpose of a worker. The zero value is an assistant without a purpose.
@@ -108,7 +108,7 @@ func (p ProfileSelector) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a profile, an object with the members kind and value.
-func (p *ProfileSelector) UnmarshalJSON(text []byte) error { return into(profileJSON, text, p) }
+func (p *ProfileSelector) UnmarshalJSON(text []byte) error { return into(profileJSON(), text, p) }
 
 // A ConfigBundleRef names a configuration bundle. The runtime does not read the bundle.
 type ConfigBundleRef struct {
@@ -149,7 +149,7 @@ func (request *CreateWorkerRequest) check() error {
 	switch {
 	case !slices.Contains(intentKinds, intent.kind()):
 		return invalidRequest(fmt.Sprintf("unknown intent %q", intent.Kind))
-	case !slices.Contains(profileJSON.fields[0].words, profile.kind()):
+	case !slices.Contains(profileJSON().fields[0].words, profile.kind()):
 		return invalidRequest(fmt.Sprintf("unknown profile %q", profile.Kind))
 	case !utf8.Valid(encode(*request)):
 		return invalidRequest("a text is not valid UTF-8")
@@ -175,7 +175,7 @@ func UserInput(content string) WorkerInput { return WorkerInput{Kind: roleUser, 
 func SystemInput(content string) WorkerInput { return WorkerInput{Kind: roleSystem, Content: content} }
 
 // UnmarshalJSON reads an input. Its kind must be user or system.
-func (i *WorkerInput) UnmarshalJSON(text []byte) error { return into(inputJSON, text, i) }
+func (i *WorkerInput) UnmarshalJSON(text []byte) error { return into(inputJSON(), text, i) }
 
 func (i WorkerInput) check() error {
 	switch {

@@ -273,7 +273,7 @@ func (e *eventRow) diagnostic(runtime RuntimeID) (RuntimeDiagnostic, error) {
 		ID: e.number(), Severity: e.Kind, Code: e.Code, Message: e.Message, WorkerRef: e.worker(runtime),
 	}
 	if out.WorkerRef == nil && e.Raw != nil {
-		original, err := decode[RuntimeDiagnostic](diagnosticJSON, e.Raw)
+		original, err := decode[RuntimeDiagnostic](diagnosticJSON(), e.Raw)
 		if err != nil {
 			return out, corrupted(opDiagnostics, err)
 		}

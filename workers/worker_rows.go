@@ -220,7 +220,7 @@ func (w *summaryRow) wholeRequest(rx *db.Rx) (q CreateWorkerRequest, err error) 
 		if text == nil {
 			continue
 		}
-		if err := requestJSON.fields[requestLists+i].decode(text, fields.Field(requestLists+i)); err != nil {
+		if err := requestJSON().fields[requestLists+i].decode(text, fields.Field(requestLists+i)); err != nil {
 			return q, corrupted("read worker", err)
 		}
 	}

@@ -75,6 +75,9 @@ func (tx *Tx) QueueLast(query string, args ...any) error {
 // the function then returns an error. If it changed no row, the function may continue, as in a new
 // transaction: it must lock again what it had locked.
 func (tx *Tx) ExecAndCommit(query string, args ...any) (int64, error) {
+	if len(tx.last) > 0 { // it is not the only change
+		return tx.Exec(query, args...)
+	}
 	return ask(&tx.Rx, args, func() (int64, error) { return tx.engine.ExecAndCommit(query, args) })
 }
 
