@@ -178,5 +178,6 @@ func (s *workerSnapshot) document(given []byte) ([]byte, error) {
 		return nil, corrupt(values.Err)
 	}
 	before, after, _ := bytes.Cut(s.members(), slices.Concat([]byte(`"request":`), encode(s.Request)))
-	return workerJSON().merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil
+	text := slices.Concat(before, []byte(`"request":`), withIntent(request), after)
+	return workerJSON().merged(text, given), nil
 }
