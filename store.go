@@ -118,24 +118,19 @@ const sqlFindRun = `SELECT key, scope, status, outcome, ended_at, epoch FROM run
 
 // find returns the row of a run.
 func (s *Store) find(rx *db.Rx, ref Ref) (row runRow, found bool, err error) {
-	if err := rx.Store().Of(s.db.Store()); err != nil {
-		return row, false, err
+	scope, found, err := stores.Scope(rx, s.db, s.o.Scope)
+	if err == nil && found {
+		found, err = rx.Find(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	}
-	scope, ok, err := rx.Store().Scope(s.o.Scope)
-	if err != nil || !ok {
-		return row, false, err
-	}
-	found, err = rx.Find(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	return row, found, err
 }
 
 // getLocked is get for a transaction that changes the run or what belongs to it: it locks the row.
 func (s *Store) getLocked(tx *db.Tx, ref Ref) (row runRow, err error) {
-	scope, err := stores.NewScope(tx, s.db, s.o.Scope)
-	if err != nil {
-		return row, err
+	scope, found, err := stores.Scope(&tx.Rx, s.db, s.o.Scope)
+	if err == nil && found {
+		found, err = tx.Store().FindLocked(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	}
-	found, err := tx.Store().FindLocked(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
 	if err == nil && !found {
 		err = db.ErrNotFound
 	}
