@@ -47,8 +47,9 @@ func mixed(t *testing.T, handles []*db.DB, do func(d *db.DB, inside bool, caller
 	wait.Wait()
 }
 
-func twoHandles(t *testing.T) []*db.DB {
-	address := dbtest.Postgres(t)
+func twoHandles(t *testing.T) []*db.DB { return twoHandlesOf(t, dbtest.Postgres(t)) }
+
+func twoHandlesOf(t *testing.T, address string) []*db.DB {
 	handles := []*db.DB{dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})}
 	t.Cleanup(func() {
 		found, err := handles[0].Check(context.Background())

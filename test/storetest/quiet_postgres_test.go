@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,65 +21,29 @@ import (
 	"selvedge/test/dbtest"
 )
 
-const (
-	quietHandles = 3
-	quietCallers = 4 // of each handle
-)
-
-// crowd runs call in every caller of every handle.
-func crowd(t *testing.T, handles []*db.DB, call func(d *db.DB, caller int) error) {
-	t.Helper()
-	var wait sync.WaitGroup
-	for c := range len(handles) * quietCallers {
-		wait.Go(func() {
-			if err := call(handles[c%len(handles)], c); err != nil {
-				t.Errorf("caller %d: %v", c, err)
-			}
-		})
-	}
-	wait.Wait()
-}
-
-func openSeveral(t *testing.T, address string) (handles []*db.DB) {
-	for range quietHandles {
-		handles = append(handles, dbtest.OpenAt(t, address, db.Options{}))
-	}
-	t.Cleanup(func() {
-		found, err := handles[0].Check(context.Background())
-		if err != nil || len(found) > 0 {
-			t.Errorf("check: %v, %v", found, err)
-		}
-	})
-	return handles
-}
-
 // Each race that a transaction loses is an ERROR in the server's log.
 func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
 	ctx := t.Context()
 	address := dbtest.PostgresAlone(t, "../..")
-	handles := openSeveral(t, address)
+	handles := twoHandlesOf(t, address)
 	turn := runs.Turn{Output: json.RawMessage(`{}`)}
 	if err := runs.NewStore(handles[0], runs.Options{}).AppendTurns(ctx, "a", "shared",
 		[]runs.Turn{turn}); err != nil {
 		t.Fatal(err)
 	}
-	const each = 15
-	crowd(t, handles, func(d *db.DB, caller int) error {
-		for i := range each {
-			if err := work(ctx, d, fmt.Sprintf("%d-%d", caller, i), turn); err != nil {
-				return err
-			}
-		}
-		return nil
+	mixed(t, handles, func(d *db.DB, _ bool, caller, i int) error {
+		return work(ctx, d, fmt.Sprintf("%d-%d", caller, i), turn)
 	})
 	log := dbtest.PostgresShell(t, "../..", address, "grep ERROR: log || true")
-	const commits = quietHandles * quietCallers * each * 17 // at least
+	const commits = mixedCallers * mixedEach * commitsOfWork
 	if lines := strings.Count(log, "ERROR:"); lines > commits/1000 {
 		t.Errorf("%d commits left %d ERROR lines:\n%.4000s", commits, lines, log)
 	}
 }
 
-// work is what an agent does, in 17 commits.
+const commitsOfWork = 18
+
+// work is what an agent does.
 func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
 	front := selvedge.On(d, selvedge.Options{Agent: "a"})
 	run, err := front.Take(ctx, "front-"+id, selvedge.Start{Intent: "work"})
@@ -126,7 +89,7 @@ func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
 
 func TestPostgres_OneOfManyBegins(t *testing.T) {
 	ctx := t.Context()
-	handles := openSeveral(t, dbtest.Postgres(t))
+	handles := twoHandles(t)
 	for name, begin := range map[string]func(d *db.DB, id string) error{
 		"runs.Begin": func(d *db.DB, id string) error {
 			_, err := runs.NewStore(d, runs.Options{}).Begin(ctx, runs.Started{AgentID: "a", RunID: id},
@@ -142,20 +105,20 @@ func TestPostgres_OneOfManyBegins(t *testing.T) {
 			return err
 		},
 	} {
-		for i := range 10 {
-			var won atomic.Int64
-			crowd(t, handles, func(d *db.DB, _ int) error {
-				err := begin(d, fmt.Sprint("run-", i))
-				if err == nil {
-					won.Add(1)
-				}
-				if errors.Is(err, db.ErrConflict) {
-					return nil
-				}
-				return err
-			})
-			if won.Load() != 1 {
-				t.Errorf("%s: %d winners", name, won.Load())
+		var won [mixedEach]atomic.Int64
+		mixed(t, handles, func(d *db.DB, _ bool, _, i int) error {
+			err := begin(d, fmt.Sprint("run-", i))
+			if err == nil {
+				won[i].Add(1)
+			}
+			if errors.Is(err, db.ErrConflict) {
+				return nil
+			}
+			return err
+		})
+		for i := range won {
+			if n := won[i].Load(); n != 1 {
+				t.Errorf("%s: run %d had %d winners", name, i, n)
 			}
 		}
 	}
