@@ -153,7 +153,7 @@ func (r Redaction) each(
 		}
 	}
 	far := begin(ctx, d, step)
-	for _, texts := range migrations.TextColumns() {
+	for _, texts := range migrations.TextColumns {
 		t := r.table(texts, scope)
 		if t == nil {
 			continue
