@@ -92,51 +92,43 @@ var viewWords = map[string]string{
 	// Programs that read a text as C does end it at a NUL, and replace() finds none. In JSON a NUL
 	// is \u0000, which no other text is once backslashes are replaced by another character.
 	"shown(": `CASE WHEN instr(?, "char"(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\', ` +
-		`"char"(65534))), '\u0000', "char"(65533)), '$'), "char"(65534), '\') ELSE ? END`,
+		"'\uFFFE')), '\\u0000', '\uFFFD'), '$'), '\uFFFE', '\\') ELSE ? END",
 	// A text that is not JSON, as damage leaves some, must not end a query over all rows.
 	"doc(": `CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END`,
 
-	// Versions and providers name the counts in several ways. Package usage reads the same in Go.
+	// Of a record j: the path of the object with its counts, and, with that path as u, what it holds about
+	// the use of a model. Versions and providers name the counts in several ways. Package usage reads the
+	// same in Go.
 	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
 		`WHEN json_type(?, '$.usage') = 'object' THEN '$.usage' ELSE '$.usageMetadata' END`,
-	"provider_of(": `coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))`,
-	"request_model_of(": `coalesce(json_extract(?.j, '$.request_model'), ` +
-		`json_extract(?.j, '$.meta.request_model'))`,
-	"response_model_of(": `coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), ` +
-		`json_extract(?.j, '$.meta.response_model'), json_extract(?.j, '$.model'))`,
+	"use_of_model(": `coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) AS provider, ` +
+		`coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) AS request_model, ` +
+		`coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), ` +
+		`json_extract(j, '$.meta.response_model'), json_extract(j, '$.model')) AS response_model, ` +
+		`count_of(total_tokens) AS total_tokens, ` +
+		`count_of(input_tokens) + count_of(cache_creation_input_tokens) AS anthropic_tokens, ` +
+		`coalesce(count_of(input_tokens), count_of(prompt_tokens), count_of(promptTokenCount) + ` +
+		`coalesce(count_of(toolUsePromptTokenCount), 0)) AS prompt_tokens, ` +
+		`coalesce(count_of(cache_read_input_tokens), count_of(cache_read_tokens), ` +
+		`count_of(prompt_tokens_details.cached_tokens), count_of(input_tokens_details.cached_tokens), ` +
+		`count_of(cachedContentTokenCount)) AS cache_read, ` +
+		`coalesce(count_of(cache_write_input_tokens), count_of(cache_creation_input_tokens), ` +
+		`count_of(cache_write_tokens), count_of(prompt_tokens_details.cache_write_tokens), ` +
+		`count_of(input_tokens_details.cache_write_tokens)) AS cache_write, ` +
+		`coalesce(count_of(output_tokens), count_of(completion_tokens), count_of(candidatesTokenCount) + ` +
+		`coalesce(count_of(thoughtsTokenCount), 0), count_of(thoughtsTokenCount)) AS output_tokens, ` +
+		`coalesce(count_of(reasoning_output_tokens), count_of(reasoning_tokens), ` +
+		`count_of(completion_tokens_details.reasoning_tokens), ` +
+		`count_of(output_tokens_details.reasoning_tokens), ` +
+		`count_of(output_tokens_details.thinking_tokens), count_of(thoughtsTokenCount)) AS reasoning_tokens, ` +
+		`coalesce(json_extract(j, '$.cost_usd'), count_of(cost_usd)) AS cost_usd`,
+	"count_of(": `json_extract(j, u || '.?')`,
 	// Some records count cached tokens apart from the input tokens, and some among them. The total
 	// shows which. Anthropic's counts have no total, and are apart.
-	"input_tokens_of(": `CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - ` +
-		`prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) THEN ` +
-		`json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ` +
-		`WHEN json_extract(?.j, ?.u || '.total_tokens') IS NULL AND json_extract(?.j, ?.u || '.input_tokens') ` +
-		`+ json_extract(?.j, ?.u || '.cache_creation_input_tokens') IS NOT NULL THEN ` +
-		`prompt_tokens_of(?) + coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0) ` +
-		`ELSE prompt_tokens_of(?) END`,
-	"prompt_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.prompt_tokens'), json_extract(?.j, ?.u || '.promptTokenCount') + ` +
-		`coalesce(json_extract(?.j, ?.u || '.toolUsePromptTokenCount'), 0))`,
-	"cache_read_of(": `coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_read_tokens'), ` +
-		`json_extract(?.j, ?.u || '.prompt_tokens_details.cached_tokens'), ` +
-		`json_extract(?.j, ?.u || '.input_tokens_details.cached_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cachedContentTokenCount'))`,
-	"cache_write_of(": `coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_creation_input_tokens'), ` +
-		`json_extract(?.j, ?.u || '.cache_write_tokens'), ` +
-		`json_extract(?.j, ?.u || '.prompt_tokens_details.cache_write_tokens'), ` +
-		`json_extract(?.j, ?.u || '.input_tokens_details.cache_write_tokens'))`,
-	"output_tokens_of(": `coalesce(json_extract(?.j, ?.u || '.output_tokens'), ` +
-		`json_extract(?.j, ?.u || '.completion_tokens'), json_extract(?.j, ?.u || '.candidatesTokenCount') + ` +
-		`coalesce(json_extract(?.j, ?.u || '.thoughtsTokenCount'), 0), ` +
-		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
-	"reasoning_of(": `coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), ` +
-		`json_extract(?.j, ?.u || '.reasoning_tokens'), ` +
-		`json_extract(?.j, ?.u || '.completion_tokens_details.reasoning_tokens'), ` +
-		`json_extract(?.j, ?.u || '.output_tokens_details.reasoning_tokens'), ` +
-		`json_extract(?.j, ?.u || '.output_tokens_details.thinking_tokens'), ` +
-		`json_extract(?.j, ?.u || '.thoughtsTokenCount'))`,
-	"cost_of(": `coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))`,
+	"input_tokens_of(": `CASE WHEN ?.total_tokens - ?.output_tokens - ?.prompt_tokens = ` +
+		`coalesce(?.cache_read, 0) + coalesce(?.cache_write, 0) THEN ?.total_tokens - ?.output_tokens ` +
+		`WHEN ?.total_tokens IS NULL AND ?.anthropic_tokens IS NOT NULL THEN ` +
+		`?.prompt_tokens + coalesce(?.cache_read, 0) + coalesce(?.cache_write, 0) ELSE ?.prompt_tokens END`,
 }
 
 // writtenOut returns a script with the SQL of each word.

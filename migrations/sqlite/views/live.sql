@@ -36,32 +36,34 @@ SELECT
     e.type       AS type,       -- the event's own word, as in tool_start
     utc(e.recorded_at) AS recorded_at, -- UTC
     e.recorded_at AS recorded_at_ns, -- Unix nanoseconds, whole milliseconds
-    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END AS tool_name, -- the tool it is about; NULL: none
-    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END AS tool_call_id, -- the call it is about; NULL: none
+    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(e.d, '$.name') ELSE json_extract(e.d, '$.tool_name') END AS tool_name, -- the tool it is about; NULL: none
+    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(e.d, '$.id') ELSE json_extract(e.d, '$.tool_id') END AS tool_call_id, -- the call it is about; NULL: none
     CASE WHEN e.type IN ('error', 'permission_denied', 'command_dead_lettered', 'persistence_failed') THEN e.type
-         WHEN e.type = 'tool_end' THEN coalesce(json_extract(doc(e.event), '$.error_kind.type'), json_extract(doc(e.event), '$.error_kind'),
-            CASE WHEN json_extract(doc(e.event), '$.exit_code') <> 0 THEN 'exit_code' END)
-         WHEN e.type IN ('subagent_end', 'external_task_completed') AND json_extract(doc(e.event), '$.success') = 0 THEN 'failed'
+         WHEN e.type = 'tool_end' THEN coalesce(json_extract(e.d, '$.error_kind.type'), json_extract(e.d, '$.error_kind'),
+            CASE WHEN json_extract(e.d, '$.exit_code') <> 0 THEN 'exit_code' END)
+         WHEN e.type IN ('subagent_end', 'external_task_completed') AND json_extract(e.d, '$.success') = 0 THEN 'failed'
         END      AS error_type, -- what went wrong: the event's error_kind, exit_code, failed (a task without success), error, permission_denied, command_dead_lettered or persistence_failed; NULL: nothing
-    provider_of(e)                       AS provider,     -- of the model, in a turn_end or agent_end, as all to cost_source; NULL: the record doesn't say, as in the two below
-    request_model_of(e)                  AS request_model, -- model that was asked for
-    response_model_of(e)                 AS response_model, -- model that answered
+    e.provider                           AS provider,     -- of the model, in a turn_end or agent_end, as all to cost_source; NULL: the record doesn't say, as in the two below
+    e.request_model                      AS request_model, -- model that was asked for
+    e.response_model                     AS response_model, -- model that answered
     input_tokens_of(e)                   AS input_tokens, -- tokens read, those from a cache included; NULL: not counted, as in all below. An agent_end sums its turn_ends up: v_usage has what can be added up
-    cache_read_of(e)                     AS cache_read_input_tokens, -- of these, read from a cache
-    cache_write_of(e)                    AS cache_write_input_tokens, -- of these, written to a cache
-    output_tokens_of(e)                  AS output_tokens, -- tokens answered
-    reasoning_of(e)                      AS reasoning_output_tokens, -- of these, for reasoning
-    cost_of(e)                           AS cost_usd,     -- US dollars
-    CASE WHEN cost_of(e) IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
-    CASE e.type WHEN 'error' THEN json_extract(doc(e.event), '$.message') WHEN 'permission_denied' THEN json_extract(doc(e.event), '$.reason')
-        ELSE json_extract(doc(e.event), '$.error') END AS error, -- what went wrong, in words; NULL: nothing
+    e.cache_read                         AS cache_read_input_tokens, -- of these, read from a cache
+    e.cache_write                        AS cache_write_input_tokens, -- of these, written to a cache
+    e.output_tokens                      AS output_tokens, -- tokens answered
+    e.reasoning_tokens                   AS reasoning_output_tokens, -- of these, for reasoning
+    e.cost_usd                           AS cost_usd,     -- US dollars
+    CASE WHEN e.cost_usd IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
+    CASE e.type WHEN 'error' THEN json_extract(e.d, '$.message') WHEN 'permission_denied' THEN json_extract(e.d, '$.reason')
+        ELSE json_extract(e.d, '$.error') END AS error, -- what went wrong, in words; NULL: nothing
     CAST(e.event AS TEXT) AS event, -- the event as JSON
     e.id          AS place,      -- order of the events of a run, which restored sequences may repeat or go back in
     r.key         AS run         -- the run's number, for joins with v_live_runs
 FROM live_runs AS r
 JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN ( -- in this order: the ids of a run's events are one range
-    SELECT *, CASE WHEN type = 'turn_end' OR type = 'agent_end' THEN counts_of(j) END AS u
-    FROM (SELECT *, CASE WHEN type = 'turn_end' OR type = 'agent_end' THEN doc(event) END AS j FROM live_events AS e)
+    SELECT *, use_of_model()
+    FROM (SELECT *, CASE WHEN j IS NOT NULL THEN counts_of(j) END AS u
+        FROM (SELECT *, CASE WHEN type = 'turn_end' OR type = 'agent_end' THEN d END AS j
+            FROM (SELECT *, doc(event) AS d FROM live_events AS e)))
 ) AS e
 WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32;

@@ -63,16 +63,16 @@ SELECT
          WHEN t.verdict = 'fail' THEN 'refuted'
         END                              AS error_type,   -- what went wrong: policy_rejected, timeout, killed, exit_code or refuted; NULL: nothing
     json_extract(t.j, '$.action_id')     AS tool_call_id, -- id of the action, as later versions write it; NULL: not recorded
-    provider_of(t)                       AS provider,     -- of the model; NULL: the record doesn't say, as in the two below
-    request_model_of(t)                  AS request_model, -- model that was asked for
-    response_model_of(t)                 AS response_model, -- model that answered
+    t.provider                           AS provider,     -- of the model; NULL: the record doesn't say, as in the two below
+    t.request_model                      AS request_model, -- model that was asked for
+    t.response_model                     AS response_model, -- model that answered
     input_tokens_of(t)                   AS input_tokens, -- tokens read, those from a cache included; NULL: not counted, as in all below. v_usage has what can be added up
-    cache_read_of(t)                     AS cache_read_input_tokens, -- of these, read from a cache
-    cache_write_of(t)                    AS cache_write_input_tokens, -- of these, written to a cache
-    output_tokens_of(t)                  AS output_tokens, -- tokens answered
-    reasoning_of(t)                      AS reasoning_output_tokens, -- of these, for reasoning
-    cost_of(t)                           AS cost_usd,     -- US dollars
-    CASE WHEN cost_of(t) IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
+    t.cache_read                         AS cache_read_input_tokens, -- of these, read from a cache
+    t.cache_write                        AS cache_write_input_tokens, -- of these, written to a cache
+    t.output_tokens                      AS output_tokens, -- tokens answered
+    t.reasoning_tokens                   AS reasoning_output_tokens, -- of these, for reasoning
+    t.cost_usd                           AS cost_usd,     -- US dollars
+    CASE WHEN t.cost_usd IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
     coalesce(json_extract(t.j, '$.action_duration_ms'),
         (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6)
                                          AS duration_ms,  -- of the action, as later versions write it, else since the record before was written; NULL: imported without it
@@ -82,7 +82,8 @@ SELECT
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN ( -- in this order, and without an index on kind: the ids of a run's records are one range
-    SELECT *, CASE WHEN raw IS NOT NULL THEN counts_of(j) END AS u FROM (SELECT *, doc(raw) AS j FROM run_records AS t)
+    SELECT *, use_of_model()
+    FROM (SELECT *, CASE WHEN raw IS NOT NULL THEN counts_of(j) END AS u FROM (SELECT *, doc(raw) AS j FROM run_records AS t))
 ) AS t
 WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND +t.kind = 'turn';
 
@@ -94,16 +95,16 @@ SELECT
     coalesce(r.shown_agent_id, r.agent_id) AS agent_id,   -- as in v_runs
     coalesce(r.shown_run_id, r.run_id)     AS run_id,     -- as in v_runs
     t.id & 16777215                      AS sequence,     -- place of the line in the trace, from 1
-    provider_of(t)                       AS provider,     -- of the model; NULL: the record doesn't say, as in the two below
-    request_model_of(t)                  AS request_model, -- model that was asked for
-    response_model_of(t)                 AS response_model, -- model that answered
+    t.provider                           AS provider,     -- of the model; NULL: the record doesn't say, as in the two below
+    t.request_model                      AS request_model, -- model that was asked for
+    t.response_model                     AS response_model, -- model that answered
     input_tokens_of(t)                   AS input_tokens, -- tokens read, those from a cache included; NULL: not counted, as in all below. v_usage has what can be added up
-    cache_read_of(t)                     AS cache_read_input_tokens, -- of these, read from a cache
-    cache_write_of(t)                    AS cache_write_input_tokens, -- of these, written to a cache
-    output_tokens_of(t)                  AS output_tokens, -- tokens answered
-    reasoning_of(t)                      AS reasoning_output_tokens, -- of these, for reasoning
-    cost_of(t)                           AS cost_usd,     -- US dollars
-    CASE WHEN cost_of(t) IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
+    t.cache_read                         AS cache_read_input_tokens, -- of these, read from a cache
+    t.cache_write                        AS cache_write_input_tokens, -- of these, written to a cache
+    t.output_tokens                      AS output_tokens, -- tokens answered
+    t.reasoning_tokens                   AS reasoning_output_tokens, -- of these, for reasoning
+    t.cost_usd                           AS cost_usd,     -- US dollars
+    CASE WHEN t.cost_usd IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
     json_extract(t.j, '$.tool_name')     AS tool_name,    -- the tool it is about; NULL: none
     json_extract(t.j, '$.tool_call_id')  AS tool_call_id, -- the call it is about; NULL: none
     json_extract(t.j, '$.error_type')    AS error_type,   -- what went wrong; NULL: nothing
@@ -114,8 +115,9 @@ SELECT
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN (
-    SELECT *, CASE WHEN raw IS NOT NULL THEN counts_of(j) END AS u, coalesce(recorded_at, CAST(strftime('%s', json_extract(j, '$.recorded_at')) AS INTEGER) * 1000000000) AS at
-    FROM (SELECT *, doc(raw) AS j FROM run_records AS t)
+    SELECT *, use_of_model()
+    FROM (SELECT *, CASE WHEN raw IS NOT NULL THEN counts_of(j) END AS u, coalesce(recorded_at, CAST(strftime('%s', json_extract(j, '$.recorded_at')) AS INTEGER) * 1000000000) AS at
+        FROM (SELECT *, doc(raw) AS j FROM run_records AS t))
 ) AS t
 WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND +t.unknown_kind = 'model_turn';
 
