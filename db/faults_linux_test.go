@@ -402,14 +402,18 @@ func TestLock_FailingCallsFailAtOnce(t *testing.T) {
 func TestCheck_UnreadableIsNotCalledCorrupt(t *testing.T) {
 	path := numbersAt(t)
 	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "close -> nil")
-	for _, number := range []int{1, 2, 4} { // of the page of the schema that a new reader reads
-		goOn(t, p, "open -> nil", fmt.Sprintf("fail pread64 EIO %d 999 -> armed", number),
+	names := "a"
+	for _, number := range []int{1, 2, 4} { // of the page of the schema that a new connection reads
+		names += fmt.Sprint(" b", number)
+		goOn(t, p, "open -> nil", fmt.Sprintf("add b%d -> nil", number),
+			fmt.Sprintf("fail pread64 EIO %d 999 -> armed", number),
 			"names -> input/output error", "mend -> mended true",
-			"names -> [a]", "close -> nil")
+			"names -> ["+names+"]", "close -> nil")
+		goOn(t, p, "open -> nil", "names -> ["+names+"]",
+			fmt.Sprintf("fail pread64 EIO %d 999 -> armed", number),
+			"add c -> input/output error", "mend -> mended true", "close -> nil")
 	}
-	goOn(t, p, "open -> nil", "names -> [a]", "fail pread64 EIO 1 999 -> armed", "add b -> input/output error",
-		"mend -> mended true",
-		"add c -> nil", "names -> [a c]", "close -> nil")
+	goOn(t, p, "open -> nil", "add c -> nil", "names -> ["+names+" c]", "close -> nil")
 	p.Wait()
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"selvedge/db"
@@ -70,4 +71,36 @@ func TestATransactionThatChangesWrittenPagesAgainIsWhole(t *testing.T) {
 	if n := count(t, d, "n > 0"); n != rows {
 		t.Errorf("%d rows of %d are there", n, rows)
 	}
+}
+
+// A file that was opened has one connection, which goes to the first call. A write beside a first read
+// opens its own.
+func TestOpen_OneConnectionForFirstRead(t *testing.T) {
+	path, d := openTable(t, numbers)
+	must(t, d.Close())
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	connections := func(want int, when string) {
+		t.Helper()
+		if got := len(openBelow(t, path+"-wal")); got != want {
+			t.Errorf("%s: %d connections, not %d", when, got, want)
+		}
+	}
+	connections(1, "open")
+	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error {
+		var before, after int
+		err := rx.Get(&before, "SELECT count(*) FROM numbers")
+		connections(1, "in the first read")
+		var all sync.WaitGroup
+		all.Go(func() { must(t, d.Write(t.Context(), "add", insert("a", 1))) })
+		all.Wait()
+		if err == nil {
+			err = rx.Get(&after, "SELECT count(*) FROM numbers")
+		}
+		if before != 0 || after != 0 {
+			t.Errorf("the read saw %d rows, and then %d", before, after)
+		}
+		return err
+	}))
+	must(t, d.Close())
 }

@@ -130,11 +130,17 @@ func (p *readers) open(ctx context.Context) (*session, error) {
 	if p.opened == p.max {
 		return nil, nil
 	}
-	s, err := retrySession(ctx, p.pool, roleReader, p.engine.config)
-	if err != nil {
-		return nil, err
+	var s *session
+	if w := p.engine.writer; w != nil {
+		s = w.giveAway()
 	}
-	for _, p := range []pragma{patience, queryOnly} {
+	if s == nil {
+		var err error
+		if s, err = retrySession(ctx, p.pool, roleReader, p.engine.config); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range []pragma{patience, queryOnly, smallCache} {
 		if err := setPragma(ctx, s.conn, p); err != nil {
 			return nil, closeAfter(s, err)
 		}

@@ -69,10 +69,10 @@ func (s Synchronous) pragma() pragma {
 	return pragma{"synchronous", "FULL", "2"}
 }
 
-// readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
+// smallCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
 // memory, since the driver's allocator rounds up to a power of two, and a connection whose cache is
 // full takes 4.6 MB (5.4 MB with SQLite's 500 pages).
-const readerCache = "-1600"
+var smallCache = pragma{"cache_size", "-1600", "-1600"}
 
 // pragmas are the settings of a connection.
 func pragmas(r role, s Synchronous) []pragma {
@@ -81,7 +81,7 @@ func pragmas(r role, s Synchronous) []pragma {
 		{"cell_size_check", "1", "1"},
 	}
 	if r == roleReader || r == roleAtRest {
-		return append(list, pragma{"foreign_keys", "1", "1"}, pragma{"cache_size", readerCache, readerCache})
+		return append(list, pragma{"foreign_keys", "1", "1"}, smallCache)
 	}
 	foreignKeys := "1"
 	if r == roleMigration {

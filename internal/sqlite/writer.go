@@ -38,7 +38,8 @@ const fewCallers = 16
 // a caller that found it idle, or else its own, which serves the waiting callers in groups.
 type writer struct {
 	engine  *Engine
-	session *session
+	session *session // nil before the first call, once a reader has it
+	used    bool     // by a call
 	turns   *lock.Turns // among the processes; nil in memory
 	stopped chan struct{}
 
@@ -91,6 +92,41 @@ func startWriter(e *Engine, s *session, turns *lock.Turns) *writer {
 	w.arrived.L = &w.mu
 	go w.run()
 	return w
+}
+
+// giveAway returns the connection of a writer that was not used yet, and nil of any other. An opened
+// file has that one connection, and reading the schema for a second one takes as long as opening the
+// file: most programs that list or show something don't write.
+func (w *writer) giveAway() *session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy || w.used || w.closing {
+		return nil
+	}
+	s := w.session
+	w.session = nil
+	return s
+}
+
+// connect makes sure that the writer has its connection.
+func (w *writer) connect() error {
+	w.used = true
+	if w.session != nil {
+		return nil
+	}
+	s, err := openSession(background, w.engine.path, roleWriter, w.engine.config)
+	if err != nil {
+		return openFailure(err, w.engine.path)
+	}
+	if err = setPragma(background, s.conn, noPatience); err == nil {
+		err = s.mayWrite()
+	}
+	if err != nil {
+		return closeAfter(s, s.failure(err))
+	}
+	w.session = s
+	w.countCheckpoints()
+	return nil
 }
 
 // enter hands the writer to a caller that finds it idle, and queues the others.
@@ -183,6 +219,9 @@ func (w *writer) close() error {
 	w.arrived.Signal()
 	w.mu.Unlock()
 	<-w.stopped
+	if w.session == nil {
+		return w.lookout.end()
+	}
 	return errors.Join(w.session.Close(), w.lookout.end())
 }
 
@@ -305,6 +344,9 @@ func (w *writer) take() []*request {
 
 // tryLock is lock for a lone caller, which queues when it fails.
 func (w *writer) tryLock() bool {
+	if w.connect() != nil { // lock reports it
+		return false
+	}
 	if w.turns != nil && !w.turns.TryLock() {
 		return false
 	}
@@ -325,6 +367,10 @@ func (w *writer) tryLock() bool {
 // when, before that, every caller left, or when the lock can't be had at all: then the waiting
 // callers have their error.
 func (w *writer) lock(again bool) bool {
+	if err := w.connect(); err != nil {
+		w.refuse(err)
+		return false
+	}
 	stay := func() bool { return again || w.wanted() }
 	if w.turns != nil {
 		if ok, err := w.turns.Lock(stay); !ok || err != nil {
