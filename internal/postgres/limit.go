@@ -69,7 +69,7 @@ func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValu
 	if err != nil {
 		return nil, err
 	}
-	if written.changes = p.changes; l.by == nil {
+	if written.changes, written.draws = p.changes, p.draws; l.by == nil {
 		l.by = map[int64]*prepared{}
 	}
 	l.by[rows] = written

@@ -30,8 +30,9 @@ const (
 // rebind rewrites a text for the server: each ? becomes $1, $2 and so on, and ?7 becomes $7,
 // outside of strings, quoted names, comments and $tags$
 // (postgresql.org/docs/15/sql-syntax-lexical.html). It refuses what a callback may not run, and
-// reports whether the statement may change something.
-func rebind(query string) (text string, changes bool, err error) {
+// reports whether the statement may change something, and whether that is only a sequence: numbers of
+// nextval that its rows carry.
+func rebind(query string) (text string, changes, draws bool, err error) {
 	var out strings.Builder
 	out.Grow(len(query) + 16)
 	params := 0
@@ -44,7 +45,9 @@ func rebind(query string) (text string, changes bool, err error) {
 			first, last = cmp.Or(first, strings.ToUpper(token)), token
 			changes = changes || strings.EqualFold(token, "INTO")
 		case token == "(":
-			changes = changes || last != "" && !reading[strings.ToLower(last)]
+			called := strings.ToLower(last)
+			draws = draws || called == "nextval"
+			changes = changes || called != "" && called != "nextval" && !reading[called]
 			last = ""
 		case token[0] == '"':
 			last = token
@@ -61,15 +64,16 @@ func rebind(query string) (text string, changes bool, err error) {
 		out.WriteString(token)
 	}
 	if why := refusedStatements[first]; why != "" {
-		return "", false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid,
+		return "", false, false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid,
 			first, why)
 	}
-	return out.String(), changes || first != "SELECT" && first != "VALUES", nil
+	changes = changes || first != "SELECT" && first != "VALUES"
+	return out.String(), changes, draws && !changes, nil
 }
 
 // reading are the words that may stand before a parenthesis in a query that changes nothing. Any
-// other function may change something: nextval does, and a user's own may. A query that is
-// wrongly taken for a change costs a commit.
+// other function may change something, as a user's own may. A query that is wrongly taken for a change
+// costs a commit.
 var reading = engine.Words(`all and any array as avg between bool_and bool_or by case cast coalesce count
 	date_trunc distinct else except exists extract filter from generate_series greatest having in instr
 	intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5

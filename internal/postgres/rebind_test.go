@@ -20,7 +20,7 @@ func TestAQuestionMarkIsAParameterOutsideOfTextAlone(t *testing.T) {
 		"SELECT $$ ? $$, $1, ?":      "SELECT $$ ? $$, $1, $1",
 		"SELECT '?":                  "SELECT '?",
 	} {
-		if got, _, err := rebind(query); got != want || err != nil {
+		if got, _, _, err := rebind(query); got != want || err != nil {
 			t.Errorf("%s became %s: %v", query, got, err)
 		}
 	}

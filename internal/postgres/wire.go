@@ -55,6 +55,7 @@ type prepared struct {
 	*pgconn.StatementDescription
 	formats []int16 // of the results
 	changes bool    // it may change something
+	draws   bool    // it may give numbers of a sequence, which are to be committed
 	many    string  // the statement that inserts many such rows; "" without one
 	limit   limit
 
@@ -254,7 +255,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if kept, ok := w.prepared[query]; ok {
 		return kept, nil
 	}
-	text, changes, err := rebind(query)
+	text, changes, draws, err := rebind(query)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +277,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.changes, p.many = changes, folded(text, p.ParamOIDs)
+	p.changes, p.draws, p.many = changes, draws, folded(text, p.ParamOIDs)
 	p.limit.find(text)
 	if changes {
 		p.touches, p.touchReturns = touchings(text)
@@ -353,7 +354,9 @@ func (w *wire) bindArgs(ctx context.Context, query string, args []any) (bound, e
 		}
 		named[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
 	}
-	return w.bind(ctx, query, named)
+	b, err := w.bind(ctx, query, named)
+	w.changed = w.changed || err == nil && b.draws
+	return b, err
 }
 
 // put queues a statement to be sent with the next one, in its message.
@@ -448,6 +451,7 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 	b, err := w.bind(w.ctx, query, args)
 	var answered reader
 	if err == nil {
+		w.changed = w.changed || b.draws
 		w.drop()
 		answered, err = w.run(w.ctx, b)
 	}
@@ -486,6 +490,7 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	r := &results{wire: w, ctx: w.ctx, prepared: b.prepared, reader: &answered}
 	w.reading, w.asked = r, r
 	r.ahead = r.advance() // the error of a change with RETURNING comes before its first row
+	w.changed = w.changed || b.draws && r.ahead
 	if r.failed != nil {
 		return nil, r.failed
 	}
