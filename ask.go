@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/runs/live"
 )
@@ -86,7 +87,7 @@ func (s *Store) Answer(ctx context.Context, ref Ref, key string, a Answer) error
 		err = a.check()
 	}
 	if err == nil {
-		err = s.db.WriteLocked(ctx, op, func(tx *db.Tx) error { return s.answerTx(tx, ref, key, a) })
+		err = stores.On(s.db, txn.Runs).Write(ctx, op, func(tx *db.Tx) error { return s.answerTx(tx, ref, key, a) })
 	}
 	return named(op, ref, err)
 }

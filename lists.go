@@ -221,7 +221,8 @@ func (s *Store) Fork(ctx context.Context, from Ref, turns int, id string) (Ref, 
 		err = check(ref)
 	}
 	if err == nil {
-		err = s.db.Write(ctx, op, func(tx *db.Tx) error { return s.forkTx(tx, from, turns, ref) })
+		err = stores.On(s.db, txn.Forks).Write(ctx, op,
+			func(tx *db.Tx) error { return s.forkTx(tx, from, turns, ref) })
 	}
 	return ref, named(op, ref, err)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 	"selvedge/runs"
@@ -76,7 +77,7 @@ func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error) er
 		r.timer.Stop()
 		r.timer = nil
 	}
-	err := r.store.db.WriteLocked(ctx, op, func(tx *db.Tx) error {
+	err := stores.On(r.store.db, txn.Runs).Write(ctx, op, func(tx *db.Tx) error {
 		if err := r.trace.HoldTx(tx); err != nil {
 			return err
 		}

@@ -116,6 +116,12 @@ type runRow struct {
 const sqlFindRun = `SELECT key, scope, status, outcome, ended_at, epoch FROM runs
 	WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
+var (
+	runByName = txn.Runs.Rows(sqlFindRun)
+	runToAdd  = runByName.OrAdded()
+	runName   = txn.Runs.Name("%d %q")
+)
+
 // find returns the row of a run.
 func (s *Store) find(rx *db.Rx, ref Ref) (row runRow, found bool, err error) {
 	scope, found, err := stores.Scope(rx, s.db, s.o.Scope)
@@ -129,7 +135,7 @@ func (s *Store) find(rx *db.Rx, ref Ref) (row runRow, found bool, err error) {
 func (s *Store) getLocked(tx *db.Tx, ref Ref) (row runRow, err error) {
 	scope, found, err := stores.Scope(&tx.Rx, s.db, s.o.Scope)
 	if err == nil && found {
-		found, err = tx.Store().FindLocked(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
+		found, err = tx.Store().FindToChange(&row, runByName, scope, ref.RunID, ref.AgentID)
 	}
 	if err == nil && !found {
 		err = db.ErrNotFound

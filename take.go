@@ -31,7 +31,7 @@ func (s *Store) Submit(ctx context.Context, id string, start Start) (Ref, error)
 	ref := Ref{AgentID: s.o.Agent, RunID: id}
 	err := start.check(ref)
 	if err == nil {
-		err = s.db.WriteLocked(ctx, op, func(tx *db.Tx) error {
+		err = stores.On(s.db, txn.Runs).Write(ctx, op, func(tx *db.Tx) error {
 			_, err := s.add(tx, ref, start)
 			return err
 		})
@@ -56,12 +56,12 @@ const (
 func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
 	scope, err := stores.NewScope(tx, s.db, s.o.Scope)
 	if err == nil { // there may be no row to lock, and agents must not make two runs of one id
-		err = tx.Store().LockName("runs", fmt.Sprintf("%d %q", scope, ref.RunID))
+		err = tx.Store().WillChange(runName, scope, ref.RunID)
 	}
 	if err != nil {
 		return row, err
 	}
-	found, err := tx.Store().FindForInsert(&row, sqlFindRun, scope, ref.RunID, ref.AgentID)
+	found, err := tx.Store().FindToChange(&row, runToAdd, scope, ref.RunID, ref.AgentID)
 	if err != nil || found {
 		return row, err
 	}
@@ -104,7 +104,7 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 		return nil, named(op, ref, err)
 	}
 	var over error
-	r, err := stores.TakeUp(ctx, s.db.WriteLocked, op, func(tx *db.Tx) (r *Run, err error) {
+	r, err := stores.TakeUp(ctx, stores.On(s.db, txn.Runs).Write, op, func(tx *db.Tx) (r *Run, err error) {
 		r, over, err = s.takeTx(tx, op, ref, start)
 		return r, err
 	})
@@ -318,7 +318,7 @@ func (s *Store) Cancel(ctx context.Context, ref Ref, why string) error {
 		err = checkText("reason", why)
 	}
 	if err == nil {
-		err = s.db.WriteEnd(ctx, op, func(tx *db.Tx) error { return s.cancelTx(tx, ref, why) })
+		err = stores.On(s.db, txn.Runs).End(ctx, op, func(tx *db.Tx) error { return s.cancelTx(tx, ref, why) })
 	}
 	return named(op, ref, err)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 const opSave = "save agent"
@@ -108,7 +109,7 @@ func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() err
 		var w stored
 		there := false
 		if err == nil {
-			there, err = tx.Store().FindLocked(&w, sqlForQuery, scope, id)
+			there, err = tx.Store().FindToChange(&w, entryForQuery, scope, id)
 		}
 		if err == nil {
 			err = may()
@@ -119,6 +120,8 @@ func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() err
 		return addQuery(tx, scope, id, &w, q)
 	})
 }
+
+var entryForQuery = txn.Agents.Rows(sqlForQuery)
 
 const (
 	sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ?

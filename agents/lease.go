@@ -30,7 +30,8 @@ func (l *Lease) Thread() string { return l.thread }
 // handle completes a lease with the columns that were granted or read in rx.
 func (l *Lease) handle(rx *db.Rx, c txn.LeaseColumns) *Lease {
 	l.Handle = l.registry.db.NewHandle(rx.Store(), db.Leased{
-		Noun: "lease", Epoch: l.epoch, Lock: l.lock, Held: l.held, Renew: l.beat,
+		Noun: "lease", Epoch: l.epoch, Row: reservation, Held: l.held, Renew: l.beat,
+		Key:   func(rx *db.Rx) ([]any, error) { return l.registry.reservationKey(rx, l.thread) },
 		Named: func(op string, err error) error { return named(op, l.id, err) },
 	}, c)
 	return l
@@ -87,8 +88,8 @@ var (
 	` + sqlLease + `
 FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
 	AND ` + paging.Same("r.thread", "?2")
-	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` +
-		paging.Same("thread", "?2")
+	reservation = txn.AgentReservations.Rows(`SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` +
+		paging.Same("thread", "?2"))
 	sqlHeartbeat = `UPDATE agent_reservations
 	SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
@@ -124,24 +125,29 @@ func (l *Lease) heldBy(rx *db.Rx, w *stored) (bool, error) {
 	return judged == Alive, err
 }
 
-// lockReservation locks the row of a thread's reservation. A call that takes the thread away
-// deletes that row.
-func (r *Registry) lockReservation(tx *db.Tx, thread string, lock func(string, ...any) error) error {
-	scope, ok, err := stores.Scope(&tx.Rx, r.db, r.scope)
-	if err == nil && ok {
-		err = lock(sqlLockReservation, scope, thread)
+// reservationKey returns the arguments of the row of a thread's reservation. A call that takes the
+// thread away deletes that row.
+func (r *Registry) reservationKey(rx *db.Rx, thread string) ([]any, error) {
+	scope, ok, err := stores.Scope(rx, r.db, r.scope)
+	if err != nil || !ok {
+		return nil, err
 	}
-	return err
+	return []any{scope, thread}, nil
 }
 
-func (l *Lease) lock(tx *db.Tx, lock func(query string, args ...any) error) error {
-	return l.registry.lockReservation(tx, l.thread, lock)
+// lockReservation locks the row of a thread's reservation.
+func (r *Registry) lockReservation(tx *db.Tx, thread string) error {
+	key, err := r.reservationKey(&tx.Rx, thread)
+	if err == nil && key != nil {
+		err = tx.Store().WillChange(reservation, key...)
+	}
+	return err
 }
 
 // own locks the reservation and then checks that the lease holds, so that no renewal comes between.
 // The clock is read once the row is locked.
 func (l *Lease) own(tx *db.Tx, op string) error {
-	err := l.lock(tx, tx.Store().Lock)
+	err := l.registry.lockReservation(tx, l.thread)
 	if err == nil {
 		_, err = l.held(&tx.Rx, op, tx.Store().ReadBootTime)
 	}
@@ -166,7 +172,7 @@ func (l *Lease) beat(tx *db.Tx, exec func(query string, args ...any) (int64, err
 
 // Update is UpdateEntry under the lease.
 func (l *Lease) Update(ctx context.Context, update func(*Entry)) (Entry, error) {
-	return stores.Get(ctx, l.registry.db.WriteLocked, opUpdate, stores.Bind(l.UpdateTx, update))
+	return stores.Get(ctx, stores.On(l.registry.db, txn.Agents).Write, opUpdate, stores.Bind(l.UpdateTx, update))
 }
 
 // UpdateTx is Update inside a transaction.
@@ -189,7 +195,7 @@ func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
 
 // LogContextQuery is [Registry.LogContextQuery] under the lease.
 func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
-	return l.registry.db.WriteLocked(ctx, opLogQuery,
+	return stores.On(l.registry.db, txn.Agents).Write(ctx, opLogQuery,
 		func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
 }
 
@@ -202,7 +208,8 @@ const opRelease = "release thread"
 
 // Release ends the agent with the status Complete, Abandoned or Merged, and frees the thread.
 func (l *Lease) Release(ctx context.Context, status Status) error {
-	return l.registry.db.WriteEnd(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
+	return stores.On(l.registry.db, txn.Agents).End(ctx, opRelease,
+		func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
 }
 
 // ReleaseTx is Release inside a transaction.
@@ -212,7 +219,7 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 			return invalid("release with Complete, Abandoned or Merged",
 				"an agent that releases its thread has ended: complete, abandoned or merged")
 		}
-		_, err := tx.Store().FindLocked(new(int64), sqlKeyOf, scope, l.id)
+		_, err := tx.Store().FindToChange(new(int64), entryByID, scope, l.id)
 		if err == nil {
 			err = l.own(tx, opRelease)
 		}

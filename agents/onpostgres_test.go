@@ -11,6 +11,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -73,7 +74,7 @@ func TestPostgres_HolderWaitingPastEndLosesLease(t *testing.T) {
 			before := load(t, others, lease.SessionID())
 			done := make(chan error, 1)
 			err = d.WriteLocked(ctx, "have the entry", func(tx *db.Tx) error {
-				if _, err := tx.Store().FindLocked(new(int64), "SELECT id FROM agents"); err != nil {
+				if _, err := tx.Store().FindToChange(new(int64), txn.Agents.Rows("SELECT id FROM agents")); err != nil {
 					return err
 				}
 				go func() { done <- call(lease) }()

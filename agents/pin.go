@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -18,7 +19,7 @@ LIMIT 1`
 // aside and later ones of the same id. Delete still removes an entry. If there is no entry, the
 // error is db.ErrNotFound.
 func (r *Registry) Pin(ctx context.Context, id string) error {
-	return r.db.Write(ctx, opPin, func(tx *db.Tx) error { return r.PinTx(tx, id) })
+	return stores.On(r.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return r.PinTx(tx, id) })
 }
 
 // PinTx is Pin inside a transaction.

@@ -105,7 +105,7 @@ func (r *Registry) changeTx(tx *db.Tx, why, id string, fn func(scope int64, s *s
 }
 
 func (r *Registry) write(ctx context.Context, why, id string, fn func(tx *db.Tx, scope int64) error) error {
-	return r.db.Write(ctx, why, func(tx *db.Tx) error {
+	return stores.On(r.db, txn.Threads).Write(ctx, why, func(tx *db.Tx) error {
 		return r.writeTx(tx, why, id, func(scope int64) error { return fn(tx, scope) })
 	})
 }
@@ -222,15 +222,19 @@ func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 		return findEntry(&tx.Rx, sqlBySession, scope, id)
 	}
 	var key int64
-	if there, err := tx.Store().FindLocked(&key, sqlKeyOf, scope, id); err != nil || !there {
+	if there, err := tx.Store().FindToChange(&key, entryByID, scope, id); err != nil || !there {
 		return nil, err
 	}
 	return findEntry(&tx.Rx, sqlByKey, key)
 }
 
+var (
+	entryByID    = txn.Agents.Rows(sqlKeyOf)
+	leaseByEpoch = txn.AgentReservations.Rows(`SELECT pid_born_at, ` + txn.LeaseColumnNames +
+		` FROM agent_reservations WHERE epoch = ?`)
+)
+
 const (
-	sqlLockLease = `SELECT pid_born_at, ` + txn.LeaseColumnNames +
-		` FROM agent_reservations WHERE epoch = ?`
 	sqlEndReservation = `DELETE FROM agent_reservations WHERE epoch = ?`
 	sqlOtherPID       = `UPDATE agent_reservations SET pid_born_at = ? WHERE epoch = ?`
 	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ? AND heartbeat_at = ?`
@@ -292,7 +296,7 @@ func relock(tx *db.Tx, s *stored) error {
 		PIDBorn *int64 `db:"pid_born_at"`
 		txn.LeaseColumns
 	}
-	there, err := tx.Store().FindLocked(&now, sqlLockLease, *s.Epoch)
+	there, err := tx.Store().FindToChange(&now, leaseByEpoch, *s.Epoch)
 	if err == nil && !there { // a call that removes it locks or changes the entry first
 		err = fmt.Errorf("%w: epoch %d is gone", db.ErrConflict, *s.Epoch)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Reservation names the agent that has reserved a thread.
@@ -32,8 +33,9 @@ func (r *Registry) Reservation(ctx context.Context, thread string) (held Reserva
 	if err != nil || !ok || !held.Leased || held.Live != Dead || r.db.Store().ReadOnly {
 		return held, ok, err
 	}
-	return stores.Find(ctx, r.db.WriteLocked, opReservation, func(tx *db.Tx) (Reservation, bool, error) {
-		if err := r.lockReservation(tx, thread, tx.Store().Lock); err != nil {
+	write := stores.On(r.db, txn.AgentReservations).Write
+	return stores.Find(ctx, write, opReservation, func(tx *db.Tx) (Reservation, bool, error) {
+		if err := r.lockReservation(tx, thread); err != nil {
 			return held, false, named(opReservation, "", err)
 		}
 		return look(&tx.Rx)

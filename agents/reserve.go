@@ -72,7 +72,7 @@ func (a attempt) end(why string, err error) (attempt, error) {
 // try commits an attempt even if the caller's functions failed, and puts the remaining stale
 // entries aside.
 func (r *Registry) try(ctx context.Context, why string, do func(*db.Tx) (attempt, error)) (attempt, error) {
-	a, err := stores.Get(ctx, r.db.Write, why, do)
+	a, err := stores.Get(ctx, stores.On(r.db, txn.Threads).Write, why, do)
 	if a, err = a.end(why, err); err == nil {
 		err = r.putAsideRest(ctx, why, a.more)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // The calls of the old registry, under their names and with their behaviour: docs/parity.md lists
@@ -16,7 +17,7 @@ import (
 // is active on the thread, nor which program wrote the entry before. An entry without a start
 // begins now.
 func (r *Registry) Save(ctx context.Context, e Entry) error {
-	return r.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
+	return stores.On(r.db, txn.Agents).Write(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
 }
 
 // Load returns the entry with the id; ok is false if there is none. An entry that ended seven days
@@ -82,9 +83,10 @@ func (r *Registry) Delete(ctx context.Context, id string) error {
 // UpdateStatus sets an entry's status and the time of its end: now, or none for Active. A missing
 // entry is no error. UpdateStatus can bring back a stale entry that no call has put aside yet.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
-	write := r.db.WriteEnd
+	to := stores.On(r.db, txn.Agents)
+	write := to.End
 	if status == Active {
-		write = r.db.WriteLocked
+		write = to.Write
 	}
 	return write(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
 }
@@ -94,7 +96,7 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 // saved. update runs inside the transaction, as a Builder does. Programs without a lease use
 // UpdateEntry for heartbeats, to set HeartbeatAt and LastProgressAt.
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (Entry, bool, error) {
-	return stores.Find(ctx, r.db.WriteLocked, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
+	return stores.Find(ctx, stores.On(r.db, txn.Agents).Write, opUpdate, func(tx *db.Tx) (Entry, bool, error) {
 		return r.UpdateEntryTx(tx, id, update)
 	})
 }
@@ -102,7 +104,8 @@ func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entr
 // LogContextQuery adds a query to an active entry. If the entry is missing or not active, it does
 // nothing. The time of a query defaults to now.
 func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuery) error {
-	return r.db.WriteLocked(ctx, opLogQuery, func(tx *db.Tx) error { return r.LogContextQueryTx(tx, id, q) })
+	return stores.On(r.db, txn.Agents).Write(ctx, opLogQuery,
+		func(tx *db.Tx) error { return r.LogContextQueryTx(tx, id, q) })
 }
 
 // TryReserveThread reserves the thread for a new agent, which build makes. If an agent that is
@@ -144,7 +147,8 @@ func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread str
 // CreateGeneratedEntry adds the entry that build makes for a new id, even if another agent has its
 // thread.
 func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
-	return stores.Get(ctx, r.db.WriteLocked, opCreate, stores.Bind(r.CreateGeneratedEntryTx, build))
+	return stores.Get(ctx, stores.On(r.db, txn.Agents).Write, opCreate,
+		stores.Bind(r.CreateGeneratedEntryTx, build))
 }
 
 // FindOrCreateActiveEntry calls update with the first active entry, in the order of ids, that

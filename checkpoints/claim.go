@@ -51,7 +51,8 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // imported run that the old program continued after it was changed here stays too: the error is
 // ErrConflict until an operator decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
-	return stores.Find(ctx, s.db.WriteLocked, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
+	write := stores.On(s.db, txn.Checkpoints).Write
+	return stores.Find(ctx, write, opClaim, func(tx *db.Tx) (*Claim, bool, error) {
 		return s.claimBy(tx, runID, tx.Store().ExecAndCommit)
 	})
 }
@@ -66,10 +67,6 @@ const (
 const (
 	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints'
 		AND entity_id = c.run_id AND decided_at IS NULL)`
-	// A call that claims, removes a claim, or decides against one, locks or changes the rows of the
-	// run.
-	sqlLockRun    = `SELECT id FROM checkpoints WHERE ` + ofRun + ` ORDER BY id`
-	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`
 	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes,
 	c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE ` + sameRun + ` AND state = 'claimed') AS older,
@@ -79,7 +76,6 @@ WHERE ` + ofRun + ` AND state = 'paused'`
 	// sameRun selects the rows of the run of row c.
 	sameRun = `scope = c.scope AND run_id = c.run_id
 	AND coalesce(agent_id, '') = coalesce(c.agent_id, '')`
-	sqlStillPaused = `SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`
 	// A claim changes the state, in a row that does not hold the document. Two rows in one state
 	// violate UNIQUE. A row that was added after the lock is not locked: it is claimed only if it is
 	// unchanged since it was read.
@@ -87,6 +83,16 @@ WHERE ` + ofRun + ` AND state = 'paused'`
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?,
     changes = changes + 1
 WHERE id = ? AND state = 'paused' AND changes = ?`
+)
+
+var (
+	// A call that claims, removes a claim, or decides against one, locks or changes the rows of the
+	// run.
+	rowsOfRun   = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` ORDER BY id`)
+	claimOfRun  = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`)
+	stillPaused = txn.Checkpoints.Rows(
+		`SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`)
+	claimToEnd = txn.Checkpoints.Rows(sqlFindClaim)
 )
 
 // paused is a waiting run as Claim needs it.
@@ -140,7 +146,7 @@ func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok 
 // claim claims the waiting run, if there is one. If the run was changed meanwhile, ok is true and c
 // is nil.
 func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
-	if err := tx.Store().Lock(sqlLockRun, s.key(scope, runID)...); err != nil {
+	if err := tx.Store().WillChange(rowsOfRun, s.key(scope, runID)...); err != nil {
 		return nil, false, err
 	}
 	var found paused
@@ -165,7 +171,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	if found.Older != nil {
 		// The older claim ends only for a pause that stays: one added after the lock may be removed
 		// again.
-		ok, err := tx.Store().FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes)
+		ok, err := tx.Store().FindToChange(new(int64), stillPaused, found.ID, found.Changes)
 		if err != nil || !ok {
 			return nil, true, err
 		}
@@ -188,7 +194,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 // handle completes a claim with the columns that were granted or read in rx.
 func (c *Claim) handle(rx *db.Rx, lease txn.LeaseColumns) *Claim {
 	c.Handle = c.store.db.NewHandle(rx.Store(), db.Leased{
-		Noun: "claim", Epoch: c.epoch, Lock: c.lock, Renew: c.renew,
+		Noun: "claim", Epoch: c.epoch, Row: claimOfRun, Key: c.key, Renew: c.renew,
 		Held: func(rx *db.Rx, op string, clock func() db.BootTime) (txn.LeaseColumns, error) {
 			row, err := c.held(rx, op, clock)
 			return row.LeaseColumns, err
@@ -260,10 +266,12 @@ func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claime
 	return row, err
 }
 
-func (c *Claim) lock(tx *db.Tx, lock func(query string, args ...any) error) error {
-	return c.store.inScope(&tx.Rx, func(scope int64) error {
-		return lock(sqlHoldClaim, c.store.key(scope, c.runID)...)
+func (c *Claim) key(rx *db.Rx) (key []any, err error) {
+	err = c.store.inScope(rx, func(scope int64) error {
+		key = c.store.key(scope, c.runID)
+		return nil
 	})
+	return key, err
 }
 
 func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
@@ -280,7 +288,7 @@ func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
 // renew the claim any more, so one that was reported over stays over.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
-		return tx.Store().Lock(sqlLockRun, c.store.key(scope, c.runID)...)
+		return tx.Store().WillChange(rowsOfRun, c.store.key(scope, c.runID)...)
 	})
 	var row claimed
 	if err == nil {
@@ -316,7 +324,8 @@ func (c *Claim) CompleteTx(tx *db.Tx) error { return c.DecideTx(tx, Decision{}) 
 
 // Decide is Complete with the decision, for the history.
 func (c *Claim) Decide(ctx context.Context, d Decision) error {
-	return c.store.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
+	return stores.On(c.store.db, txn.Checkpoints).End(ctx, opComplete,
+		func(tx *db.Tx) error { return c.DecideTx(tx, d) })
 }
 
 // DecideTx is Decide inside a transaction.
@@ -326,7 +335,7 @@ func (c *Claim) DecideTx(tx *db.Tx, d Decision) error {
 
 // Release ends the claim without a resume: the run waits again.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.store.db.WriteEnd(ctx, opRelease, c.ReleaseTx)
+	return stores.On(c.store.db, txn.Checkpoints).End(ctx, opRelease, c.ReleaseTx)
 }
 
 // ReleaseTx is Release inside a transaction.
@@ -370,7 +379,7 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 			ID    int64  `db:"id"`
 			Owner *int64 `db:"owner_id"`
 		}
-		if ok, err := tx.Store().FindLocked(&found, sqlFindClaim, s.key(scope, runID)...); err != nil {
+		if ok, err := tx.Store().FindToChange(&found, claimToEnd, s.key(scope, runID)...); err != nil {
 			return err
 		} else if !ok {
 			return s.otherAgent(&tx.Rx, scope, runID)

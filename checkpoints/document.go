@@ -36,7 +36,8 @@ func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
 func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte) error {
 	r, err := s.readable(runID, document)
 	if err == nil {
-		err = s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) })
+		err = stores.On(s.db, txn.Checkpoints).Write(ctx, opSave,
+			func(tx *db.Tx) error { return s.put(tx, r, document) })
 	}
 	return failed(opSave, runID, err)
 }

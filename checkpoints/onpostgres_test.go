@@ -15,6 +15,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -155,7 +156,8 @@ func TestPostgres_HolderWaitingPastEndLosesClaim(t *testing.T) {
 			claim := mustClaim(t, store, name)
 			done := make(chan error, 1)
 			check(t, d.WriteLocked(t.Context(), "have the row", func(tx *db.Tx) error {
-				if err := tx.Store().Lock("SELECT id FROM checkpoints WHERE run_id = ?", name); err != nil {
+				run := txn.Checkpoints.Rows("SELECT id FROM checkpoints WHERE run_id = ?")
+				if err := tx.Store().WillChange(run, name); err != nil {
 					return err
 				}
 				if _, err := tx.Find(new(int64), "SELECT 1"); err != nil { // with which the lock goes

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -18,7 +19,7 @@ UNION ALL SELECT run_id FROM checkpoint_history WHERE scope = ?1 AND run_id = ?2
 // Pin exempts the history of a run, past and future, from retention until Unpin. If the run has
 // neither a checkpoint nor a history, the error is db.ErrNotFound.
 func (s *Store) Pin(ctx context.Context, runID string) error {
-	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
+	return stores.On(s.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }
 
 // PinTx is Pin inside a transaction.

@@ -1,7 +1,6 @@
 package checkpoints
 
 import (
-	"fmt"
 	"hash/crc32"
 	"time"
 
@@ -91,12 +90,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
 
+var pauseName = txn.Checkpoints.Name("%d %q")
+
 // put writes a row and its document, and replaces the run's checkpoint in that state. A row that is
 // written as claimed has no owner. It writes nothing if the row names no agent, and only named ones
 // have the run.
 func (r row) put(tx *db.Tx, scope int64, text []byte) (put bool, err error) {
 	// Serialize saves of a run before the row is numbered: the epochs of claims grow with the numbers.
-	if err := tx.Store().LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
+	if err := tx.Store().WillChange(pauseName, scope, r.RunID); err != nil {
 		return false, err
 	}
 	var id int64

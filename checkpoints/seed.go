@@ -5,6 +5,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // The calls of the old store, under their names and with their behaviour: docs/parity.md lists
@@ -16,7 +17,7 @@ import (
 // CreatedAt defaults to now.
 func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	if p.CreatedAt.IsZero() {
-		return s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.SaveTx(tx, p) })
+		return stores.On(s.db, txn.Checkpoints).Write(ctx, opSave, func(tx *db.Tx) error { return s.SaveTx(tx, p) })
 	}
 	document, err := p.Document()
 	if err != nil {
@@ -37,7 +38,8 @@ func (s *Store) Load(ctx context.Context, runID string) (*PausedWorkflow, bool, 
 // claim that another living process holds is ErrLeaseLost; one of this process, of a dead one or
 // from an import ends. [Claim.Complete] is fenced.
 func (s *Store) Complete(ctx context.Context, runID string) error {
-	return s.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
+	return stores.On(s.db, txn.Checkpoints).End(ctx, opComplete,
+		func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
 }
 
 const opRemove = "remove checkpoint"

@@ -13,8 +13,9 @@ type Leased struct {
 	// claim".
 	Noun  string
 	Epoch int64
-	// Lock locks the row of the lease with lock, which is Tx.Lock or Tx.Hold.
-	Lock func(tx *Tx, lock func(query string, args ...any) error) error
+	// Row is the row of the lease. Key returns its arguments; nil: there can be no such row.
+	Row txn.Subject
+	Key func(rx *Rx) ([]any, error)
 	// Held reads the row, calls clock, and returns the lease; ErrLeaseLost if this process does not
 	// hold it. On a server the lock may be sent with the row's statement, so the clock comes after it.
 	Held func(rx *Rx, op string, clock func() BootTime) (txn.LeaseColumns, error)
@@ -55,11 +56,20 @@ func (h *Handle) Epoch() int64 { return h.lease.Epoch }
 // it away before tx ends.
 func (h *Handle) HoldTx(tx *Tx) error {
 	op := "hold " + h.lease.Noun
-	err := h.lease.Lock(tx, tx.in.Hold)
+	err := h.row(tx, tx.in.Keep)
 	if err == nil {
 		_, err = h.lease.Held(&tx.Rx, op, tx.in.BootTime)
 	}
 	return h.lease.Named(op, err)
+}
+
+// row calls a verb of Tx for the row of the lease.
+func (h *Handle) row(tx *Tx, verb func(txn.Subject, ...any) error) error {
+	key, err := h.lease.Key(&tx.Rx)
+	if err == nil && key != nil {
+		err = verb(h.lease.Row, key...)
+	}
+	return err
 }
 
 // Hold runs fn in a transaction in which the lease holds, so that a stale holder's work is never
@@ -87,7 +97,7 @@ func (h *Handle) RenewTx(tx *Tx) error { return h.renew(tx, tx.Exec) }
 // before stays over.
 func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, error)) error {
 	op := "renew " + h.lease.Noun
-	err := h.lease.Lock(tx, tx.in.Lock)
+	err := h.row(tx, tx.in.WillChange)
 	if err != nil {
 		return h.lease.Named(op, err)
 	}

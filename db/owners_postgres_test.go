@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
 
@@ -211,9 +212,12 @@ func TestPostgres_EpochsGrowInOrder(t *testing.T) {
 func TestPostgres_UnlockableRowIsAnError(t *testing.T) {
 	d := dbtest.OpenAt(t, dbtest.Postgres(t), db.Options{})
 	dbtest.PostgresExec(t, d.Path(), "CREATE SEQUENCE selvedge.looks")
+	if _, err := d.Reserve(t.Context(), "port", "a", db.ReserveOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	err := d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
-		_, err := tx.Store().FindLocked(new(int64),
-			"SELECT id FROM scopes WHERE name = '' AND nextval('looks') % 2 = 0")
+		row := txn.Leases.Rows("SELECT epoch FROM leases WHERE nextval('looks') % 2 = 0")
+		_, err := tx.Store().FindToChange(new(int64), row)
 		return err
 	})
 	if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
@@ -233,7 +237,7 @@ func TestPostgres_RenewalWaitingPastEndFails(t *testing.T) {
 	}
 	renewed := make(chan error, 1)
 	if err := other.WriteLocked(t.Context(), "keep", func(tx *db.Tx) error {
-		if err := tx.Store().Lock("SELECT epoch FROM leases"); err != nil {
+		if err := tx.Store().WillChange(txn.Leases.Rows("SELECT epoch FROM leases")); err != nil {
 			return err
 		}
 		if err := tx.Get(new(int64), "SELECT 1"); err != nil {

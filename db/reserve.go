@@ -89,7 +89,11 @@ const (
 	sqlReserve = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` +
 		txn.LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
-	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
+)
+
+var (
+	reservation     = txn.Leases.Rows(`SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`)
+	reservationName = txn.Leases.Name("%d %q %q")
 )
 
 // ReserveTx is Reserve in the caller's transaction. The reservation holds once that is committed.
@@ -109,7 +113,7 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	}
 	// Serialize reservations of one name, so that an epoch is drawn only while no other caller can
 	// take and release it.
-	if err = in.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
+	if err = in.WillChange(reservationName, scope, kind, name); err == nil {
 		l.of, l.row.Note = scope, o.Note
 		err = l.take(in, o.LeaseTerms)
 	}
@@ -126,7 +130,7 @@ func newLease(scope, kind, name string) *Lease {
 // handle completes a lease whose row was written or read in rx.
 func (l *Lease) handle(d *DB, rx *txn.Rx) *Lease {
 	l.Handle = d.NewHandle(rx, Leased{
-		Noun: "reservation", Epoch: l.row.Epoch, Lock: l.lock, Renew: l.renewed, Named: l.failed,
+		Noun: "reservation", Epoch: l.row.Epoch, Row: reservation, Key: l.key, Renew: l.renewed, Named: l.failed,
 		Held: func(rx *Rx, _ string, clock func() BootTime) (txn.LeaseColumns, error) {
 			row, err := l.held(&d.store, rx.in, clock)
 			return row.LeaseColumns, err
@@ -299,17 +303,17 @@ func (l *Lease) held(of *txn.Handle, rx *txn.Rx, clock func() BootTime) (row txn
 	return row, l.failed("hold reservation", err)
 }
 
-// lock locks the row. One with the lease's epoch existed before the lock was requested.
-func (l *Lease) lock(tx *Tx, lock func(query string, args ...any) error) error {
-	if err := tx.in.Of(&l.db.store); err != nil {
-		return err
+// key returns the arguments of the lease's row. One with the lease's epoch existed before it is locked.
+func (l *Lease) key(rx *Rx) ([]any, error) {
+	if err := rx.in.Of(&l.db.store); err != nil {
+		return nil, err
 	}
-	tx.in.BootTime() // before the statements
-	scope, ok, err := tx.in.Rx.Scope(l.scope)
-	if err == nil && ok {
-		err = lock(sqlLockReservation, scope, l.row.Kind, l.row.Name)
+	rx.in.BootTime() // before the statements
+	scope, ok, err := rx.in.Scope(l.scope)
+	if err != nil || !ok {
+		return nil, err
 	}
-	return err
+	return []any{scope, l.row.Kind, l.row.Name}, nil
 }
 
 func (l *Lease) lost() error {
@@ -346,7 +350,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // ReleaseTx is Release in the caller's transaction.
 func (l *Lease) ReleaseTx(tx *Tx) error {
 	const op = "release reservation"
-	err := l.lock(tx, tx.in.Lock)
+	err := l.Handle.row(tx, tx.in.WillChange)
 	if err != nil {
 		return l.failed(op, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
 	"selvedge/internal/postgres"
+	"selvedge/internal/txn"
 )
 
 // serverConnections is the largest number of connections of a handle to a server, each for writing
@@ -38,7 +39,7 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 		Writers: cmp.Or(o.Writers, serverConnections), Readers: readers,
 		MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion,
-		LockTimeout: o.LockTimeout, Now: o.Now,
+		LockTimeout: o.LockTimeout, Locked: txn.LockedTables(), Now: o.Now,
 		Callbacks: callbacks, Mover: o.forMove, Hooks: o.hooks(callbacks),
 	}
 }

@@ -196,7 +196,7 @@ func (x *thrower) renew(change func(*db.Leased)) error {
 	ttl := int64(time.Minute)
 	l := db.Leased{
 		Noun: "lease",
-		Lock: func(*db.Tx, func(string, ...any) error) error { return nil },
+		Key:  func(*db.Rx) ([]any, error) { return nil, nil },
 		Held: func(*db.Rx, string, func() db.BootTime) (txn.LeaseColumns, error) {
 			return txn.LeaseColumns{TTL: &ttl}, nil
 		},
@@ -487,9 +487,9 @@ var throws = map[string]func(x *thrower) error{
 			}
 		})
 	},
-	"db.Leased.Lock": func(x *thrower) error {
+	"db.Leased.Key": func(x *thrower) error {
 		return x.renew(func(l *db.Leased) {
-			l.Lock = func(*db.Tx, func(string, ...any) error) error { x.hit(); return nil }
+			l.Key = func(*db.Rx) ([]any, error) { x.hit(); return nil, nil }
 		})
 	},
 	"db.Leased.Held": func(x *thrower) error {
@@ -536,6 +536,12 @@ var throws = map[string]func(x *thrower) error{
 		}
 		_, _, err := stores.Find(x.t.Context(), in, "find", func(*db.Rx) (int, bool, error) { return 0, true, nil })
 		return err
+	},
+	"stores.Writer.Write(fn)": func(x *thrower) error {
+		return stores.On(x.d, txn.Pins).Write(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"stores.Writer.End(fn)": func(x *thrower) error {
+		return stores.On(x.d, txn.Runs).End(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
 	},
 	"stores.TakeUp(in)": func(x *thrower) error {
 		in := func(ctx context.Context, why string, fn func(*db.Tx) error) error {

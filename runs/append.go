@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // A Batch is what one append adds to a run: all of it, or nothing.
@@ -47,7 +49,7 @@ func (s *Store) Append(ctx context.Context, b Batch) (Appended, error) {
 		return Appended{}, err
 	}
 	var a Appended
-	err = writing(b.Records)(s.db, ctx, opAppend, func(tx *db.Tx) (err error) {
+	err = writing(b.Records)(stores.On(s.db, txn.Runs), ctx, opAppend, func(tx *db.Tx) (err error) {
 		a.Repeated, err = p.append(tx, s, tx.Store().ExecAndCommit)
 		return err
 	})
@@ -59,13 +61,14 @@ func (s *Store) Append(ctx context.Context, b Batch) (Appended, error) {
 
 // writing returns the call that writes records. An end alone is written on a full disk too, so that
 // the run can be removed.
-func writing(records []Record) func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) error) error {
+func writing(records []Record,
+) func(w stores.Writer, ctx context.Context, why string, fn func(*db.Tx) error) error {
 	for _, r := range records {
 		if _, end := r.(Ended); !end {
-			return (*db.DB).WriteLocked
+			return stores.Writer.Write
 		}
 	}
-	return (*db.DB).WriteEnd
+	return stores.Writer.End
 }
 
 // AppendTx is Append inside the caller's transaction, next to its other changes.

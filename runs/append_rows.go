@@ -237,7 +237,7 @@ func appendBehind(tx *db.Tx, key, owner int64, p prepared, only change) (bool, e
 	if len(p.rows) > 1 {
 		return false, nil
 	}
-	if err := tx.Store().Lock(sqlRunByKey, key); err != nil {
+	if err := tx.Store().WillChange(keyByKey, key); err != nil {
 		return false, err
 	}
 	args := p.rows[0].args(make([]any, 0, 20)...)[2:] // without the kind and the column no turn has
@@ -307,6 +307,11 @@ type runRow struct {
 var (
 	sqlFindRun = `SELECT key, owner_id, epoch, ` + stateColumns +
 		` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	runByName = txn.Runs.Rows(sqlFindRun)
+	runToAdd  = runByName.OrAdded()
+	keyByName = txn.Runs.Rows(sqlRunOfAgent)
+	keyByKey  = txn.Runs.Rows(sqlRunByKey)
+
 	sqlAddRun = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` +
 		runMarks + `) RETURNING key`
 	sqlAddRunAs = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `, key) VALUES (?, ?, ?, ` +
@@ -338,7 +343,7 @@ func (p prepared) appendToAny(tx *db.Tx, s *Store, scope int64, owner *int64) (k
 ) {
 	p.scope = scope
 	var run runRow
-	found, err := tx.Store().FindForInsert(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
+	found, err := tx.Store().FindToChange(&run, runToAdd, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
 		return 0, false, err
 	}

@@ -43,7 +43,7 @@ type BeginOptions struct {
 // Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: the run exists
 // already; Resume holds one that is free. ErrInvalid: the run id is empty.
 func (s *Store) Begin(ctx context.Context, started Started, o BeginOptions) (r *Run, err error) {
-	return stores.TakeUp(ctx, s.db.WriteLocked, opBegin,
+	return stores.TakeUp(ctx, stores.On(s.db, txn.Runs).Write, opBegin,
 		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, started, o) })
 }
 
@@ -109,7 +109,7 @@ func (s *Store) beginAgain(tx *db.Tx, p prepared) (*Run, error) {
 // is ended again, and its trace continues after that end. ErrNotFound: the run does not exist.
 // ErrConflict: it was completed or cancelled, or another holder or process has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
-	return stores.TakeUp(ctx, s.db.WriteLocked, opResume,
+	return stores.TakeUp(ctx, stores.On(s.db, txn.Runs).Write, opResume,
 		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, run) })
 }
 
@@ -267,7 +267,7 @@ func (r *Run) AppendTx(tx *db.Tx, records ...Record) error {
 // AppendBatch is Append for a batch with a key, a parent, or the number of an append whose outcome was
 // unknown. The ids of the batch may be empty; those of another run are ErrInvalid.
 func (r *Run) AppendBatch(ctx context.Context, b Batch) (a Appended, err error) {
-	err = writing(b.Records)(r.store.db, ctx, opHeld, func(tx *db.Tx) (err error) {
+	err = writing(b.Records)(stores.On(r.store.db, txn.Runs), ctx, opHeld, func(tx *db.Tx) (err error) {
 		a, err = r.AppendBatchTx(tx, b)
 		return err
 	})
@@ -294,14 +294,14 @@ func (r *Run) AppendBatchTx(tx *db.Tx, b Batch) (Appended, error) {
 func (r *Run) lock(tx *db.Tx) (scope int64, err error) {
 	scope, ok, err := r.store.scopeIn(&tx.Rx)
 	if err == nil && ok {
-		err = tx.Store().Lock(sqlRunOfAgent, scope, r.ref.RunID, r.ref.AgentID)
+		err = tx.Store().WillChange(keyByName, scope, r.ref.RunID, r.ref.AgentID)
 	}
 	return scope, err
 }
 
 // End ends the run, at the time of the transaction, and releases it. ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, t Termination) error {
-	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
+	return stores.On(r.store.db, txn.Runs).End(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
 }
 
 // EndTx is End inside a transaction.
@@ -314,7 +314,7 @@ func (r *Run) EndTx(tx *db.Tx, t Termination) error {
 
 // Release releases the run and leaves it open; Resume can hold it again.
 func (r *Run) Release(ctx context.Context) error {
-	return r.store.db.WriteEnd(ctx, "release run", r.ReleaseTx)
+	return stores.On(r.store.db, txn.Runs).End(ctx, "release run", r.ReleaseTx)
 }
 
 const sqlRelease = `UPDATE runs SET epoch = NULL, owner_id = NULL

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -13,7 +14,7 @@ const opPin = "pin run"
 // Pin protects a run from retention until Unpin. Delete still removes it. ErrNotFound: the run does
 // not exist. A pin belongs to the run's name: a later run of that name is pinned too.
 func (s *Store) Pin(ctx context.Context, run RunRef) error {
-	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, run) })
+	return stores.On(s.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, run) })
 }
 
 // PinTx is Pin inside a transaction.

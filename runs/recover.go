@@ -7,6 +7,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // Recover releases the runs whose lease is over, because its process is dead or its time has
@@ -94,7 +95,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 	}
 	var at time.Time
 	var ended int
-	err = e.store.db.Write(ctx, e.op, func(tx *db.Tx) error {
+	err = stores.On(e.store.db, txn.Recoveries).Write(ctx, e.op, func(tx *db.Tx) error {
 		at, ended, refused = e.at, 0, nil
 		if at.IsZero() {
 			at = tx.Now()

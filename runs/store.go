@@ -95,7 +95,7 @@ func (r RunRef) failed(op string, err error) error {
 func (s *Store) findLocked(tx *db.Tx, op string, run RunRef) (row runRow, err error) {
 	scope, ok, err := s.scopeIn(&tx.Rx)
 	if err == nil && ok {
-		ok, err = tx.Store().FindLocked(&row, sqlFindRun, scope, run.RunID, run.AgentID)
+		ok, err = tx.Store().FindToChange(&row, runByName, scope, run.RunID, run.AgentID)
 	}
 	if err == nil && !ok {
 		err = db.ErrNotFound

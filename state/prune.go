@@ -44,7 +44,7 @@ func remove(tx *db.Tx, value stores.Ended, _ int64) (stores.Removal, int64, erro
 // Pin protects a value from retention until Unpin. Delete still removes it. ErrNotFound: there is no
 // such value. A pin belongs to the name: a later value of that owner and key is pinned too.
 func (s *Store) Pin(ctx context.Context, ref Ref) error {
-	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, ref) })
+	return stores.On(s.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, ref) })
 }
 
 // PinTx is Pin inside a transaction.

@@ -103,7 +103,7 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (Item, error) {
 // ErrInvalid: UTF-8, at most 127 levels deep, no half of a surrogate pair, no number beyond a
 // float64.
 func (s *Store) Set(ctx context.Context, ref Ref, value json.RawMessage) (version string, err error) {
-	return stores.Get(ctx, s.db.WriteLocked, opSet, stores.Bind2(s.SetTx, ref, value))
+	return stores.Get(ctx, stores.On(s.db, txn.Values).Write, opSet, stores.Bind2(s.SetTx, ref, value))
 }
 
 // SetTx is Set inside a transaction.
@@ -118,7 +118,7 @@ func (s *Store) SetTx(tx *db.Tx, ref Ref, value json.RawMessage) (version string
 func (s *Store) SetIf(
 	ctx context.Context, ref Ref, value json.RawMessage, version string,
 ) (next string, err error) {
-	return stores.Get(ctx, s.db.WriteLocked, opSet, func(tx *db.Tx) (string, error) {
+	return stores.Get(ctx, stores.On(s.db, txn.Values).Write, opSet, func(tx *db.Tx) (string, error) {
 		return s.SetIfTx(tx, ref, value, version)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 const opInput = "send input"
@@ -21,7 +23,8 @@ func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (W
 func (r *Runtime) RepeatInput(ctx context.Context, worker WorkerRef, input WorkerInput,
 	batch int64,
 ) (WorkerInteractionAck, error) {
-	return call(ctx, r.db.WriteLocked, opInput, func(tx *db.Tx) (WorkerInteractionAck, error) {
+	write := stores.On(r.db, txn.Runtimes).Write
+	return call(ctx, write, opInput, func(tx *db.Tx) (WorkerInteractionAck, error) {
 		return r.RepeatInputTx(tx, worker, input, batch)
 	})
 }

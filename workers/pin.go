@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -12,7 +13,8 @@ const opPin = "pin worker"
 // Pin exempts a worker from retention until Unpin. Delete still removes it. A missing worker is
 // db.ErrNotFound.
 func (s *Runtimes) Pin(ctx context.Context, worker WorkerRef) error {
-	return refused(s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, worker) }))
+	write := stores.On(s.db, txn.Pins).Write
+	return refused(write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, worker) }))
 }
 
 // PinTx is Pin inside a transaction.

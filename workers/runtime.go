@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -39,7 +40,8 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 		if options.MustExist {
 			return nil, runtimeGone(opOpen, r.id)
 		}
-		err = d.Write(ctx, opOpen, func(tx *db.Tx) error { return r.findOrStart(tx, options) })
+		err = stores.On(d, txn.NewRuntimes).Write(ctx, opOpen,
+			func(tx *db.Tx) error { return r.findOrStart(tx, options) })
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +172,7 @@ func (r *Runtime) lock(tx *db.Tx) error {
 	if err := tx.Store().Of(r.db.Store()); err != nil {
 		return err
 	}
-	return tx.Store().Lock(sqlLockRuntime, r.key)
+	return tx.Store().WillChange(runtimeByKey, r.key)
 }
 
 func (r *Runtime) ensureRunning(row *runtimeRow) error {

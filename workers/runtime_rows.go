@@ -51,7 +51,6 @@ const (
 	selectRuntimes  = `SELECT key, ` + runtimeName + `, ` + runtimeColumns + ` FROM worker_runtimes`
 	sqlFindRuntime  = selectRuntimes + ` WHERE scope = ? AND runtime_id = ?`
 	sqlRuntimeByKey = selectRuntimes + ` WHERE key = ?`
-	sqlLockRuntime  = `SELECT key FROM worker_runtimes WHERE key = ?`
 	sqlAddRuntime   = `INSERT INTO worker_runtimes (` + runtimeName + `, ` + runtimeColumns + `, checksum, key)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSaveRuntime = `UPDATE worker_runtimes SET (` + runtimeColumns + `, checksum) =
@@ -59,6 +58,8 @@ const (
 	sqlSaveLog     = `UPDATE worker_runtimes SET next_event_id = ?, next_event_position = ? WHERE key = ?`
 	sqlDropRuntime = `DELETE FROM worker_runtimes WHERE key = ?`
 )
+
+var runtimeByKey = txn.Runtimes.Rows(`SELECT key FROM worker_runtimes WHERE key = ?`)
 
 // findRuntime reads the row of a runtime in the scope of that name.
 func findRuntime(rx *db.Rx, scopeName string, id RuntimeID) (w *runtimeRow, found bool, err error) {

@@ -7,6 +7,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/paging"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // The calls of the old worker runtime, with their old names and behaviour. Some name a better call
@@ -50,7 +51,7 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 // one without capabilities. It refuses a task with a blank objective, a capability with a blank
 // name, and any worker once the runtime is stopped.
 func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (WorkerDetail, error) {
-	return call(ctx, r.db.WriteLocked, opCreate, stores.Bind(r.CreateWorkerTx, request))
+	return call(ctx, stores.On(r.db, txn.Runtimes).Write, opCreate, stores.Bind(r.CreateWorkerTx, request))
 }
 
 // SendInput appends an input to the worker's transcript and an event to the log, in one
@@ -70,21 +71,23 @@ func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerI
 func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
-	return call(ctx, r.db.WriteEnd, stopping.op, stores.Bind2(r.StopWorkerTx, worker, reason))
+	return call(ctx, stores.On(r.db, txn.Runtimes).End, stopping.op,
+		stores.Bind2(r.StopWorkerTx, worker, reason))
 }
 
 // CancelWorker is like StopWorker, but cancels the worker. A nil reason is "worker cancelled".
 func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef, reason *string) (WorkerLifecycleAck,
 	error,
 ) {
-	return call(ctx, r.db.WriteEnd, cancelling.op, stores.Bind2(r.CancelWorkerTx, worker, reason))
+	return call(ctx, stores.On(r.db, txn.Runtimes).End, cancelling.op,
+		stores.Bind2(r.CancelWorkerTx, worker, reason))
 }
 
 // StopRuntime stops the runtime for good, and every running worker, without separate events. The
 // runtime can still be read. StopRuntime returns the id of the last event, even if the runtime was
 // stopped before.
 func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
-	return call(ctx, r.db.WriteEnd, opStopRuntime, r.StopRuntimeTx)
+	return call(ctx, stores.On(r.db, txn.Runtimes).End, opStopRuntime, r.StopRuntimeTx)
 }
 
 // ListWorkers returns all workers in the order of their ids, from one snapshot. [Runtime.Page] and

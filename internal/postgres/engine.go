@@ -23,6 +23,7 @@ type Config struct {
 	SchemaVersion int64
 	Mover         bool // it is opened to move its rows, or rows into it: a database that is shut too
 	LockTimeout   time.Duration
+	Locked        []string // the tables whose rows the stores' calls lock, in the order in which they do
 	Now           func() time.Time
 	Callbacks     *callback.Callbacks
 	Died          func() // this process counts as dead, or soon may

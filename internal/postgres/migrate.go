@@ -232,7 +232,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
 	patience time.Duration,
 ) error {
 	if have.Schema > 0 {
-		if err := lockAll(ctx, s, patience); err != nil {
+		if err := e.lockAll(ctx, s, patience); err != nil {
 			return err
 		}
 		if err := dropViews(ctx, s); err != nil {

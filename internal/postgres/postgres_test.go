@@ -14,6 +14,7 @@ import (
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
 	"selvedge/internal/postgres"
+	"selvedge/internal/txn"
 	"selvedge/migrations"
 	"selvedge/test/dbtest"
 )
@@ -24,7 +25,7 @@ func config(t testing.TB) postgres.Config {
 	t.Cleanup(callbacks.TakeNumber())
 	return postgres.Config{
 		Writers: 8, Readers: 4, SchemaVersion: migrations.Steps[len(migrations.Steps)-1].Version,
-		LockTimeout: 5 * time.Minute, Now: time.Now,
+		LockTimeout: 5 * time.Minute, Locked: txn.LockedTables(), Now: time.Now,
 		Callbacks: callbacks,
 	}
 }

@@ -146,13 +146,13 @@ func isVacuum(s engine.Session) bool { return s.User == "" }
 
 // lockAll takes the locks of a call that runs alone, in the same order. Once it has them, no
 // transaction that writes is in progress.
-func lockAll(ctx context.Context, s *session, patience time.Duration) error {
+func (e *Engine) lockAll(ctx context.Context, s *session, patience time.Duration) error {
 	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; "+
 		"LOCK TABLE selvedge_file IN EXCLUSIVE MODE", patience.Milliseconds())); err != nil {
 		return err
 	}
 	var tables []string
-	err := s.conn.SelectContext(background, &tables, sqlLockedHere, "{"+strings.Join(migrations.Locked, ",")+"}")
+	err := s.conn.SelectContext(background, &tables, sqlLockedHere, "{"+strings.Join(e.config.Locked, ",")+"}")
 	if err == nil && len(tables) > 0 {
 		_, err = s.wire.simple(ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"selvedge/internal/callback"
 	"selvedge/internal/engine"
-	"selvedge/migrations"
 )
 
 const (
@@ -46,10 +45,10 @@ const (
 // sqlBeginAlone waits first for all our serialisable transactions under way, which hold the lock
 // of sqlEnter, and then for the transactions that lock rows first; new ones wait behind it,
 // before they hold anything. Readers continue. All of the waiting comes before the snapshot.
-func sqlBeginAlone(patience time.Duration) string {
+func sqlBeginAlone(patience time.Duration, locked []string) string {
 	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK "+
 		"TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
-		sqlBeginWrite, patience.Milliseconds(), strings.Join(migrations.Locked, ", "))
+		sqlBeginWrite, patience.Milliseconds(), strings.Join(locked, ", "))
 }
 
 // A turn is how a call runs relative to other calls.
@@ -255,7 +254,7 @@ func (t *tx) begin(ctx context.Context, turn turn) error {
 	text := sqlBeginQueued
 	switch {
 	case turn == alone:
-		text = sqlBeginAlone(t.engine.alonePatience)
+		text = sqlBeginAlone(t.engine.alonePatience, t.engine.config.Locked)
 	case turn == queued:
 	case t.locks:
 		wire.ahead = []bound{control(sqlBeginLocked)}

@@ -9,7 +9,30 @@ import (
 	"selvedge/internal/txn"
 )
 
-// In is a call that runs a function in a transaction, such as DB.Read or DB.WriteLocked.
+// A Writer begins the transactions of calls that change things of one kind.
+type Writer struct {
+	db   *db.DB
+	kind txn.Kind
+}
+
+// On returns the Writer for the things of a kind in a database.
+func On(d *db.DB, kind txn.Kind) Writer { return Writer{d, kind} }
+
+// Write runs fn in a transaction, as the kind requires.
+func (w Writer) Write(ctx context.Context, why string, fn func(*db.Tx) error) error {
+	if w.kind.Serializable() {
+		return w.db.Write(ctx, why, fn)
+	}
+	return w.db.WriteLocked(ctx, why, fn)
+}
+
+// End is Write for a function that ends a thing of a kind with row locks, which can be removed only after
+// its end. It works on a full disk: see [db.DB.WriteEnd].
+func (w Writer) End(ctx context.Context, why string, fn func(*db.Tx) error) error {
+	return w.db.WriteEnd(ctx, why, fn)
+}
+
+// In is a call that runs a function in a transaction, such as DB.Read or Writer.Write.
 type In[X any] = func(ctx context.Context, why string, fn func(X) error) error
 
 // Get runs fn with in and returns its result.

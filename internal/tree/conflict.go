@@ -63,12 +63,14 @@ FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scop
 	sqlConflictsOf  = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
 	sqlOpenOfSource = conflictColumns +
 		`WHERE c.source = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
-	sqlLockCheckpoints = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
-	sqlAddConflict     = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason,
+	sqlAddConflict = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason,
 		found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlDecideConflict = `UPDATE import_conflicts
 		SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
 )
+
+var checkpointsOf = txn.Checkpoints.Rows(
+	`SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`)
 
 // A conflictRow is a conflict as it is stored.
 type conflictRow struct {
@@ -140,7 +142,7 @@ func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) 
 // Contest adds a conflict over the thing of that id, unless one is open.
 func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 	if t.Source.kind == "checkpoints" { // a claim locks the rows before it looks for conflicts
-		if err := tx.Store().Lock(sqlLockCheckpoints, t.Source.Scope, id); err != nil {
+		if err := tx.Store().WillChange(checkpointsOf, t.Source.Scope, id); err != nil {
 			return err
 		}
 	}

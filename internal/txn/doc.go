@@ -1,7 +1,8 @@
 // Package txn is a transaction as the stores of this module use it. Package db gives its users the
 // few calls of db.Rx and db.Tx; a store gets the rest with their method Store:
 //
-//   - locks, queued statements and prefetches, which a server needs and a file does not
+//   - the kinds of things that calls change, which decide about row locks and isolation on a server
+//   - queued statements and prefetches, which a server needs and a file does not
 //   - the columns of a lease, owners, and the clock that leases run on
 //   - scopes, cursors and checksums
 //

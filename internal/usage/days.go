@@ -12,9 +12,6 @@ const (
 	sqlNamed  = `SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	dayValues = `provider, request_model, response_model, input_tokens, cache_read_input_tokens,
 	cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos`
-	sqlDay = `SELECT id, ` + dayValues + ` FROM usage_days WHERE agent_id = ? AND session_id = ? AND scope = ?
-	AND day = ? AND provider IS NOT DISTINCT FROM ?
-	AND request_model IS NOT DISTINCT FROM ? AND response_model IS NOT DISTINCT FROM ? LIMIT 1`
 	sqlAddDay = `INSERT INTO usage_days (scope, day, agent_id, session_id, ` + dayValues + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetDay = `UPDATE usage_days SET input_tokens = ?, cache_read_input_tokens = ?,
@@ -22,6 +19,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	checksum = ? WHERE id = ?`
 	sqlSettling  = `UPDATE usage_runs SET scope = scope WHERE run_id = ? AND scope = ?`
 	sqlDropUsage = `DELETE FROM usage_runs WHERE run_id = ? AND scope = ?`
+)
+
+var dayOfModel = txn.UsageDays.Rows(
+	`SELECT id, ` + dayValues + ` FROM usage_days WHERE agent_id = ? AND session_id = ? AND scope = ?
+	AND day = ? AND provider IS NOT DISTINCT FROM ?
+	AND request_model IS NOT DISTINCT FROM ? AND response_model IS NOT DISTINCT FROM ? LIMIT 1`,
 )
 
 // A Name is what a trace and a live run of the same work share.
@@ -125,7 +128,7 @@ func (d day) add(tx *db.Tx, c *Counts) error {
 		ID int64 `db:"id"`
 		Counts
 	}
-	found, err := tx.Store().FindLocked(&row, sqlDay, d.agent, d.session, d.scope, d.begins,
+	found, err := tx.Store().FindToChange(&row, dayOfModel, d.agent, d.session, d.scope, d.begins,
 		txn.Arg(c.Provider), txn.Arg(c.RequestModel), txn.Arg(c.ResponseModel))
 	if err != nil {
 		return err

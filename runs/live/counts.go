@@ -1,6 +1,9 @@
 package live
 
-import "selvedge/db"
+import (
+	"selvedge/db"
+	"selvedge/internal/txn"
+)
 
 const (
 	// Runs that replace others took their keys earlier, so others may have lower ones.
@@ -9,10 +12,11 @@ ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + excluded.runs,
     oldest = CASE WHEN excluded.oldest < live_scopes.oldest THEN excluded.oldest ELSE live_scopes.oldest END`
 	sqlCountOut = `UPDATE live_scopes SET runs = runs - ?, removed = removed + ? WHERE scope = ?`
 	sqlCounts   = `SELECT runs, oldest FROM live_scopes WHERE scope = ?`
-	sqlOldest   = `SELECT ` + rowColumns +
-		` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`
-	sqlMoveUp = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
+	sqlMoveUp   = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
 )
+
+var oldestRun = txn.LiveRuns.Rows(`SELECT ` + rowColumns +
+	` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`)
 
 // removedRuns is how many runs one transaction removes for a cap. It holds the writer for less than
 // 50 ms.
@@ -43,7 +47,7 @@ func (s *Store) dropOldest(tx *db.Tx, scope, added int64) error {
 	}
 	left, excess, first := fullBudget(), over(s.caps.runs, counts.Runs), counts.Oldest
 	for n := 0; excess > 0 && n < removedRuns; n++ {
-		row, found, err := lockQuery(tx.Store().FindLocked, sqlOldest, first, scope)
+		row, found, err := rowToChange(tx, oldestRun, first, scope)
 		if err != nil || !found || row.Key == added {
 			return err
 		}

@@ -27,7 +27,7 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 		if run, err = created(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
-		there, found, err := findForInsert(tx, scope, id)
+		there, found, err := rowToChange(tx, runToAdd, scope, id)
 		if err == nil && found {
 			err = s.free(tx, opCreate, there)
 		}
@@ -46,7 +46,7 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 // ReserveRunWithIDTx is ReserveRunWithID inside the caller's transaction.
 func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r Reservation, err error) {
 	err = s.inside(tx, opReserve, id, func(scope int64) error {
-		row, found, err := findForInsert(tx, scope, id)
+		row, found, err := rowToChange(tx, runToAdd, scope, id)
 		if err == nil && found {
 			r.Existing = true
 			r.Snapshot, err = row.seen(&tx.Rx)

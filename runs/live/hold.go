@@ -44,7 +44,7 @@ const (
 // Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a
 // run; Resume holds one that is free.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
-	r, err = stores.TakeUp(ctx, s.db.WriteLocked, opBegin,
+	r, err = stores.TakeUp(ctx, stores.On(s.db, txn.LiveRuns).Write, opBegin,
 		func(tx *db.Tx) (*Run, error) { return s.BeginTx(tx, start) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one
@@ -73,7 +73,7 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 // Resume holds a free run, whatever its status: an agent may continue after an end.
 // db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or is held.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
-	return stores.TakeUp(ctx, s.db.WriteLocked, opResume,
+	return stores.TakeUp(ctx, stores.On(s.db, txn.LiveRuns).Write, opResume,
 		func(tx *db.Tx) (*Run, error) { return s.ResumeTx(tx, runID) })
 }
 
@@ -236,7 +236,7 @@ func (r *Run) locked(tx *db.Tx, op string, fn func(row *runRow, found bool) erro
 		if err != nil {
 			return err
 		}
-		row, found, err := findLocked(tx, scope, r.id)
+		row, found, err := rowToChange(tx, runByID, scope, r.id)
 		if err == nil && !r.borrowed {
 			err = r.lease.HoldTx(tx)
 		}
@@ -250,7 +250,8 @@ func (r *Run) locked(tx *db.Tx, op string, fn func(row *runRow, found bool) erro
 // End records the run's last events, such as AgentEnd, and releases it. db.ErrLeaseLost is as for
 // Append.
 func (r *Run) End(ctx context.Context, events ...Event) error {
-	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
+	return stores.On(r.store.db, txn.LiveRuns).End(ctx, opEnd,
+		func(tx *db.Tx) error { return r.EndTx(tx, events...) })
 }
 
 // EndTx is End inside the caller's transaction.
@@ -263,7 +264,7 @@ func (r *Run) EndTx(tx *db.Tx, events ...Event) error {
 
 // Release releases the run as it is; Resume can hold it again.
 func (r *Run) Release(ctx context.Context) error {
-	return r.store.db.WriteEnd(ctx, opRelease, r.ReleaseTx)
+	return stores.On(r.store.db, txn.LiveRuns).End(ctx, opRelease, r.ReleaseTx)
 }
 
 // ReleaseTx is Release inside the caller's transaction.

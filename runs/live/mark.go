@@ -51,7 +51,7 @@ func (s *Store) mark(tx *db.Tx, why, runID string, change func(*runRow) error) (
 		if err := tx.Store().Queue(sqlEndTraceLease, scope, runID); err != nil {
 			return err
 		}
-		row, ok, err := findLocked(tx, scope, runID)
+		row, ok, err := rowToChange(tx, runByID, scope, runID)
 		if err != nil || !ok {
 			return err
 		}

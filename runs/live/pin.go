@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
@@ -14,7 +15,7 @@ const opPin = "pin live run"
 // db.ErrNotFound: there is no such run. A pin belongs to the id: a later run of that id is pinned
 // too.
 func (s *Store) Pin(ctx context.Context, runID string) error {
-	return s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
+	return stores.On(s.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }
 
 // PinTx is Pin inside a transaction.

@@ -6,6 +6,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/paging"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 const (
@@ -41,7 +42,7 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 			break
 		}
 		behind = keys[len(keys)-1]
-		n, err := stores.Get(ctx, s.db.Write, opRecover, stores.Bind(release, keys))
+		n, err := stores.Get(ctx, stores.On(s.db, txn.Recoveries).Write, opRecover, stores.Bind(release, keys))
 		if err != nil {
 			return recovered, err
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
 
@@ -128,7 +130,7 @@ func (r *replacement) run(ctx context.Context) error {
 		err = r.writeEarly(ctx)
 	}
 	if err == nil {
-		err = r.store.db.Write(ctx, opReplace, r.swap)
+		err = stores.On(r.store.db, txn.LiveScopes).Write(ctx, opReplace, r.swap)
 	}
 	if err != nil {
 		r.abandon(ctx)
@@ -142,7 +144,7 @@ func (r *replacement) run(ctx context.Context) error {
 func (r *replacement) writeEarly(ctx context.Context) error {
 	for run, written := 0, 0; run < len(r.added); {
 		var at, n int
-		err := r.store.db.Write(ctx, opReplace, func(tx *db.Tx) (err error) {
+		err := stores.On(r.store.db, txn.LiveScopes).Write(ctx, opReplace, func(tx *db.Tx) (err error) {
 			at, n, err = r.writeSome(tx, run, written)
 			return err
 		})

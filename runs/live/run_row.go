@@ -127,29 +127,23 @@ func queryRow(rx *db.Rx, query string, args ...any) (w *runRow, found bool, err 
 	return w, found, err
 }
 
-// findLocked is findRow for a transaction that changes the run or what belongs to it: every such
+var (
+	runByID  = txn.LiveRuns.Rows(sqlFindRow)
+	runToAdd = runByID.OrAdded()
+)
+
+// rowToChange is queryRow for a transaction that changes the run or what belongs to it: every such
 // transaction locks the row first.
-func findLocked(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, err error) {
-	return lockQuery(tx.Store().FindLocked, sqlFindRow, scope, runID)
-}
-
-// findForInsert is findLocked for a caller that adds the run if there is none.
-func findForInsert(tx *db.Tx, scope int64, runID string) (w *runRow, found bool, err error) {
-	return lockQuery(tx.Store().FindForInsert, sqlFindRow, scope, runID)
-}
-
-// lockQuery is queryRow with a call that locks the row.
-func lockQuery(find func(dest any, query string, args ...any) (bool, error), query string, args ...any,
-) (w *runRow, found bool, err error) {
+func rowToChange(tx *db.Tx, row txn.Subject, args ...any) (w *runRow, found bool, err error) {
 	w = &runRow{}
-	found, err = find(w, query, args...)
+	found, err = tx.Store().FindToChange(w, row, args...)
 	w.indexed = w.Status
 	return w, found, err
 }
 
-// lockedRow is findLocked for a run that must exist.
+// lockedRow is rowToChange for a run that must exist.
 func lockedRow(tx *db.Tx, op string, scope int64, runID string) (*runRow, error) {
-	w, found, err := findLocked(tx, scope, runID)
+	w, found, err := rowToChange(tx, runByID, scope, runID)
 	if err == nil && !found {
 		err = notFound(op, runID)
 	}

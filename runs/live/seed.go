@@ -22,7 +22,7 @@ func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSna
 // CreateRunWithID adds a run under the caller's id. It replaces a run of that id and its events;
 // [Store.ReserveRunWithID] does not. db.ErrConflict: that run is held.
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (RunSnapshot, error) {
-	run, err := within(ctx, s.db.WriteLocked, opCreate,
+	run, err := within(ctx, stores.On(s.db, txn.LiveRuns).Write, opCreate,
 		func(tx *db.Tx) (RunSnapshot, error) { return s.CreateRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // an error would mean that the run was not created
@@ -33,7 +33,7 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 // ReserveRunWithID adds a run under the caller's id unless it exists, so that a start can be
 // repeated safely. Of concurrent callers, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (Reservation, error) {
-	r, err := within(ctx, s.db.WriteLocked, opReserve,
+	r, err := within(ctx, stores.On(s.db, txn.LiveRuns).Write, opReserve,
 		func(tx *db.Tx) (Reservation, error) { return s.ReserveRunWithIDTx(tx, id, sessionID, prompt) })
 	if err == nil && !r.Existing {
 		_ = s.dropLeftovers(ctx) // of a run that a cap removed; an error is not about this one
@@ -73,14 +73,14 @@ func (s *Store) RecordEvent(ctx context.Context, runID string, events ...Event) 
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
 	err error,
 ) {
-	return stores.Find(ctx, s.db.WriteEnd, opFail,
+	return stores.Find(ctx, stores.On(s.db, txn.LiveRuns).End, opFail,
 		func(tx *db.Tx) (RunSnapshot, bool, error) { return s.MarkFailedTx(tx, runID, message) })
 }
 
 // MarkCancelled cancels a run, whatever its status, and ends the lease by which it is held. found is
 // false for a run that does not exist. Followers receive the new status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
-	return stores.Find(ctx, s.db.WriteEnd, opCancel,
+	return stores.Find(ctx, stores.On(s.db, txn.LiveRuns).End, opCancel,
 		func(tx *db.Tx) (RunSnapshot, bool, error) { return s.MarkCancelledTx(tx, runID) })
 }
 

@@ -107,12 +107,13 @@ func within[T any](ctx context.Context, in stores.In[*db.Tx], why string, fn fun
 // writing returns the call that writes events. Ends alone are written on a full disk too, so that a
 // holder can release its run.
 func writing(d *db.DB, events []Event) stores.In[*db.Tx] {
+	to := stores.On(d, txn.LiveRuns)
 	for i := range events {
 		if kind := events[i].kind; kind != "agent_end" && kind != "error" {
-			return d.WriteLocked
+			return to.Write
 		}
 	}
-	return d.WriteEnd
+	return to.End
 }
 
 // write runs fn in a transaction that locks the run's row first, and writes to no other run.

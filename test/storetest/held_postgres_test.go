@@ -14,6 +14,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/txn"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
@@ -295,7 +296,8 @@ func TestPostgres_EntryChangeSparesRenewedLease(t *testing.T) {
 func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
 	blocked(t, handles[1], 2, func(tx *db.Tx) error {
-		return errors.Join(tx.Store().Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
+		all := txn.AgentReservations.Rows("SELECT epoch FROM agent_reservations")
+		return errors.Join(tx.Store().WillChange(all), tx.Get(new(int64), "SELECT 1"))
 	}, func() {
 		var wait sync.WaitGroup
 		wait.Go(func() {

@@ -1,0 +1,152 @@
+package txn
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Kind is a kind of thing that calls change. It decides what keeps a call apart from the others on a
+// server: row locks, or a serialisable transaction. In a file, one transaction writes at a time.
+//
+// A call L of a kind with row locks runs READ COMMITTED and locks its row before it reads. It waits for
+// other such calls, and reads what they left. PostgreSQL checks serialisable transactions only against
+// each other: a T that waits for a row that L only locked goes on with its old snapshot. So L changes
+// the row that it locked, or adds one under a unique key that T needs, and T fails and runs again. The
+// comments of the kinds say what T meets, with the error code; docs/decisions/0020 has the rules.
+type Kind int
+
+const (
+	// The kinds with row locks are in the order in which one transaction locks their rows.
+
+	// Runs: creating, beginning and taking a run add a row under a unique key (23505) or change it
+	// (40001); taking also locks the name, so that two agents do not both add the run. An end, a release,
+	// a resumption and a write after a lease is over change the row (40001). An append of turns only locks
+	// it: T takes the same id for a record (23505). A T that removes the run notes it in run_leavings, and
+	// the next transaction drops what L added. Steps, answers and usage lock the row, then the
+	// reservation, then the live run: T changes them together with one of these rows (40001).
+	Runs Kind = iota
+	// LiveRuns: an event, a mark, an end and a release change the row (40001). A creation, a replacement
+	// and a cap add or remove a row under a unique key (23505 or 40001).
+	LiveRuns
+	// Runtimes: an input, a worker that is created or ended, and the runtime's end change the row (40001).
+	Runtimes
+	// Checkpoints: a claim, its renewal, end and release change the row (40001). A pause adds a row under
+	// a unique key (23505), and locks the name. An import that marks a conflict locks the run's rows.
+	Checkpoints
+	// Agents: a change of an entry, also under a lease, and its release change the row (40001). A query
+	// that is added rewrites the row for this.
+	Agents
+	// AgentReservations: a heartbeat changes the row, which T deletes (40001).
+	AgentReservations
+	// Leases: a reservation locks the name, and adds a row under a unique key or removes one (40001). A
+	// renewal, a release and a removal by hand change the row (40001).
+	Leases
+	// UsageDays: the usage of removed runs is settled after an empty change of the rows of usage_runs of
+	// that name (40001).
+	UsageDays
+
+	// Values lock no row: one statement changes it, or adds it under a unique key (40001).
+	Values
+
+	// The other kinds are serialisable.
+
+	// Threads: a thread is not given while an agent is active on it, and a call that finds or creates an
+	// agent may add one. The two share neither a row nor a name.
+	Threads
+	// Pins: a pin is added to a thing that is only read, beside a removal that looks for pins.
+	Pins
+	// NewRuntimes: there is no row to lock for a runtime that is opened first.
+	NewRuntimes
+	// Forks: a fork copies rows of a run that others change.
+	Forks
+	// Recoveries: a recovery changes several runs, which it finds by their owners.
+	Recoveries
+	// LiveScopes: all live runs of a scope are replaced at once.
+	LiveScopes
+)
+
+// tables are the tables whose rows are locked, by kind.
+var tables = [...]string{
+	Runs: "runs", LiveRuns: "live_runs", Runtimes: "worker_runtimes", Checkpoints: "checkpoints",
+	Agents: "agents", AgentReservations: "agent_reservations", Leases: "leases", UsageDays: "usage_days",
+}
+
+// LockedTables are the tables of the kinds with row locks, in the order in which one transaction locks
+// their rows. While a transaction has these tables alone, no call of those kinds runs.
+func LockedTables() []string { return tables[:] }
+
+// Serializable reports whether calls that change things of the kind run in serialisable transactions.
+func (k Kind) Serializable() bool { return k > Values }
+
+// A Subject is what a call changes: rows of a kind, or a name that a row of the kind may get.
+type Subject struct {
+	kind  Kind
+	query string // for a name, its format
+	name  bool
+	added bool
+}
+
+// Rows returns the rows of the kind's table that the query selects, as it stands without a FOR clause.
+// They are locked in the order of the result. A query of another table panics.
+func (k Kind) Rows(query string) Subject {
+	_, from, _ := strings.Cut(query, "FROM ")
+	if table := strings.Fields(from); len(table) == 0 || table[0] != tables[k] {
+		panic(fmt.Sprintf("the query selects no rows of %s: %s", tables[k], query))
+	}
+	return Subject{kind: k, query: query}
+}
+
+// Name returns a name, formatted with the arguments, for check-then-insert, when there is no row to lock
+// yet. All programs that use a database must format it alike.
+func (k Kind) Name(format string) Subject { return Subject{kind: k, query: format, name: true} }
+
+// OrAdded returns the rows for a caller of FindToChange that adds one if there is none. If another
+// transaction adds it meanwhile, a unique key fails, and the function runs again.
+func (s Subject) OrAdded() Subject {
+	s.added = true
+	return s
+}
+
+// WillChange announces a change of the subject, or of what belongs to it. Until the transaction ends, others
+// that announce the same wait. In a kind with row locks, what is read from now on is the latest committed state.
+func (tx *Tx) WillChange(s Subject, args ...any) error {
+	return tx.do(args, func() error {
+		if s.name {
+			return tx.engine.LockName(tables[s.kind], fmt.Sprintf(s.query, args...))
+		}
+		return tx.engine.Lock(s.query, args)
+	})
+}
+
+// Keep keeps the rows from being removed until the transaction ends: the holder of a lease does its work
+// after it. A take-over waits, and renewals pass: others may change columns that are not in a key.
+func (tx *Tx) Keep(s Subject, args ...any) error {
+	return tx.do(args, func() error { return tx.engine.Hold(s.query, args) })
+}
+
+// mostReplaced is how often a row may be replaced while its lock is awaited, before the row counts
+// as readable but not lockable.
+const mostReplaced = 100
+
+// FindToChange is Find for a row that is announced as by WillChange: the row is the latest committed
+// one, and stays so. If another row replaced it during the wait, that one is found. A row that a
+// policy of the server lets this user read but not change is engine.ErrInvalid.
+func (tx *Tx) FindToChange(dest any, s Subject, args ...any) (bool, error) {
+	for range mostReplaced {
+		found, err := tx.Find(dest, tx.engine.Locking(s.query, args), args...)
+		if found || err != nil || s.added || tx.SingleWriter() {
+			return found, err
+		}
+		// The row may be gone, and its replacement newer than the query.
+		if found, err := tx.Find(dest, s.query, args...); !found || err != nil {
+			return false, err
+		}
+	}
+	return false, Invalid("let the user change what it may read: see the policies for row security of "+
+		"the table", "a row is there that can't be locked")
+}
+
+// SingleWriter reports whether this is the only writing transaction, so that one statement may read the
+// last value and write the next. Otherwise those are two statements, and db.Write runs the
+// transaction again if it conflicts with another.
+func (tx *Tx) SingleWriter() bool { return tx.engine.SingleWriter() }
