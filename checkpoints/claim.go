@@ -87,8 +87,10 @@ WHERE id = ? AND state = 'paused' AND changes = ?`
 
 var (
 	// A call that claims, removes a claim, or decides against one, locks or changes the rows of the
-	// run.
-	rowsOfRun   = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` ORDER BY id`)
+	// run: the pause first. A run has one row in each of these states.
+	rowsOfRun = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` ORDER BY state DESC`)
+	// A call that waited for a claim to take the pause finds none, and lets the next one look at once.
+	pauseOfRun  = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'paused'`)
 	claimOfRun  = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`)
 	stillPaused = txn.Checkpoints.Rows(
 		`SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`)
@@ -146,7 +148,7 @@ func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok 
 // claim claims the waiting run, if there is one. If the run was changed meanwhile, ok is true and c
 // is nil.
 func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
-	if err := tx.Store().WillChange(rowsOfRun, s.key(scope, runID)...); err != nil {
+	if err := tx.Store().WillChange(pauseOfRun, s.key(scope, runID)...); err != nil {
 		return nil, false, err
 	}
 	var found paused

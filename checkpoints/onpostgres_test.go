@@ -73,23 +73,24 @@ func TestPostgres_SavesOfRunNumberedInOrder(t *testing.T) {
 	saves.Wait()
 }
 
-// A pause comes behind a claimer's lock, and is removed again: either the claimer has it, or the
-// older claim goes on.
+// A claimer waits for a pause that another one replaces, which is removed again: either the claimer has
+// it, or the older claim goes on.
 func TestPostgres_VanishedPauseEndsNoOlderClaim(t *testing.T) {
 	address := dbtest.Postgres(t)
 	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
 	save(t, store, "r")
 	claim := mustClaim(t, store, "r")
-	locking := func(statement string) *pgconn.PgConn {
+	save(t, store, "r")
+	locking := func(statements string) *pgconn.PgConn {
 		conn, err := pgconn.Connect(t.Context(), address)
 		check(t, err)
 		t.Cleanup(func() { check(t, conn.Close(context.Background())) })
-		_, err = conn.Exec(t.Context(), "SET search_path = selvedge; BEGIN; "+statement).ReadAll()
+		_, err = conn.Exec(t.Context(), "SET search_path = selvedge; BEGIN; "+statements).ReadAll()
 		check(t, err)
 		return conn
 	}
 	free := func(conn *pgconn.PgConn) {
-		_, err := conn.Exec(t.Context(), "ROLLBACK").ReadAll()
+		_, err := conn.Exec(t.Context(), "COMMIT").ReadAll()
 		check(t, err)
 	}
 	waiting := func() int {
@@ -97,7 +98,14 @@ func TestPostgres_VanishedPauseEndsNoOlderClaim(t *testing.T) {
 			"SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"))
 	}
 	waits := func() { dbtest.AwaitPostgresWaits(t, address, 1) }
-	claimed := locking("SELECT id FROM checkpoints FOR UPDATE")
+	pause := locking(`CREATE TEMP TABLE again ON COMMIT DROP AS SELECT * FROM checkpoints WHERE state = 'paused';
+CREATE TEMP TABLE document ON COMMIT DROP AS
+	SELECT * FROM checkpoint_documents WHERE checkpoint = (SELECT id FROM again);
+DELETE FROM checkpoints WHERE state = 'paused';
+UPDATE again SET id = nextval('checkpoints_id_seq');
+UPDATE document SET checkpoint = (SELECT id FROM again);
+INSERT INTO checkpoints SELECT * FROM again;
+INSERT INTO checkpoint_documents SELECT * FROM document`)
 	history := locking("LOCK TABLE checkpoint_history IN SHARE MODE")
 	type answer struct {
 		ok  bool
@@ -109,9 +117,7 @@ func TestPostgres_VanishedPauseEndsNoOlderClaim(t *testing.T) {
 		done <- answer{ok, err}
 	}()
 	waits()
-	other := dbtest.OpenAt(t, address, db.Options{})
-	save(t, checkpoints.NewStore(other, checkpoints.Options{}), "r")
-	free(claimed)
+	free(pause)
 	waits()
 	removal := make(chan struct{})
 	go func() {

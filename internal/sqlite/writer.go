@@ -38,8 +38,8 @@ const fewCallers = 16
 // a caller that found it idle, or else its own, which serves the waiting callers in groups.
 type writer struct {
 	engine  *Engine
-	session *session // nil before the first call, once a reader has it
-	used    bool     // by a call
+	session *session    // nil before the first call, once a reader has it
+	used    bool        // by a call
 	turns   *lock.Turns // among the processes; nil in memory
 	stopped chan struct{}
 

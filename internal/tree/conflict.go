@@ -70,7 +70,7 @@ FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scop
 )
 
 var checkpointsOf = txn.Checkpoints.Rows(
-	`SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`)
+	`SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY state DESC, id`)
 
 // A conflictRow is a conflict as it is stored.
 type conflictRow struct {

@@ -31,7 +31,8 @@ const (
 	// Runtimes: an input, a worker that is created or ended, and the runtime's end change the row (40001).
 	Runtimes
 	// Checkpoints: a claim, its renewal, end and release change the row (40001). A pause adds a row under
-	// a unique key (23505), and locks the name. An import that marks a conflict locks the run's rows.
+	// a unique key (23505), and locks the name. An import that marks a conflict locks the run's rows. Of a
+	// run, the pause is locked first. A claim locks that alone: one that comes too late holds nothing.
 	Checkpoints
 	// Agents: a change of an entry, also under a lease, and its release change the row (40001). A query
 	// that is added rewrites the row for this.

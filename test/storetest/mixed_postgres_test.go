@@ -270,6 +270,7 @@ func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
+		done(t, stores[0].SaveDocument(t.Context(), id, pauseOf(id, 1))) // what the claims wait for
 		var wait sync.WaitGroup
 		var won atomic.Int64
 		claim := func(s *checkpoints.Store) {
