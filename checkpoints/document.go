@@ -134,12 +134,15 @@ const (
 // Delete removes a checkpoint, claimed or not; its claim is lost. Without a state in ref, it
 // removes both checkpoints of the run. If there is none, the error is ErrNotFound.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
-	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
+	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
 }
 
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
 	return s.findRef(&tx.Rx, opDelete, ref, func(inState string, run []any) (bool, error) {
+		if err := tx.Store().WillChange(rowsOfRun, run...); err != nil {
+			return false, err
+		}
 		var removed []int64 // by which a server tells followers
 		err := tx.Select(&removed, sqlRemove+inState+` RETURNING id`, run...)
 		return len(removed) > 0, err

@@ -47,12 +47,15 @@ const opRemove = "remove checkpoint"
 // Remove removes the run, whether it waits, is claimed, or both. A missing run is no error; for
 // [Store.Delete] it is.
 func (s *Store) Remove(ctx context.Context, runID string) error {
-	return s.db.Reclaim(ctx, opRemove, func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
+	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opRemove, func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
 }
 
 // RemoveTx is Remove inside a transaction.
 func (s *Store) RemoveTx(tx *db.Tx, runID string) error {
 	return s.look(&tx.Rx, opRemove, runID, func(scope int64) error {
+		if err := tx.Store().WillChange(rowsOfRun, s.key(scope, runID)...); err != nil {
+			return err
+		}
 		n, err := tx.Exec(sqlRemove, s.key(scope, runID)...)
 		if err == nil && n == 0 {
 			err = s.otherAgent(&tx.Rx, scope, runID)

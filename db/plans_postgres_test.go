@@ -19,8 +19,6 @@ var mayScanOnAServer = map[string]string{
 		"through when one is made",
 	"AND state = 'claimed' AND epoch IS NOT DISTINCT": "has the row's id; of an empty table any " +
 		"index will do",
-	"AND coalesce(agent_id, '') = $3 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked " +
-		"in the order of their ids",
 }
 
 // A server plans by what it knows of the rows. This is about what its indexes let it do: no

@@ -8,6 +8,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/paging"
+	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
@@ -23,7 +24,7 @@ func (s *Store) Delete(ctx context.Context, run RunRef) error {
 	var at detachment
 	for more := true; more && err == nil; {
 		var next detachment
-		err = s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error {
+		err = stores.On(s.db, txn.Runs).Remove(ctx, opDelete, func(tx *db.Tx) error {
 			key, err := s.deletable(tx, run)
 			if err == nil {
 				next, more, err = at.of(key).step(tx)
@@ -106,11 +107,12 @@ const (
 	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`
 	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedOrCancelled + ` AND ` + loose
 	sqlLeave     = `INSERT INTO run_leavings (run) VALUES (?)`
-	sqlLeft      = `SELECT run FROM run_leavings ORDER BY run LIMIT 1`
 	sqlLeftLine  = `SELECT id, bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
 	sqlDropLines = `DELETE FROM run_records WHERE id >= ? AND id < ?`
 	sqlNothing   = `DELETE FROM run_leavings WHERE run = ?`
 )
+
+var leaving = txn.Leavings.Rows(`SELECT run FROM run_leavings ORDER BY run LIMIT 1`).Free()
 
 // runsAtATime is the number of rows of runs that one transaction of retention removes.
 var runsAtATime int64 = 200 // a variable for tests
@@ -229,7 +231,7 @@ func spend(tx *db.Tx, key, limit int64) (int64, error) {
 // dropLeavings removes the records of removed runs, also of those that another process removed.
 func (s *Store) dropLeavings(ctx context.Context) error {
 	for more := true; more; {
-		err := s.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
+		err := stores.On(s.db, txn.Runs).Remove(ctx, opGC, func(tx *db.Tx) (err error) {
 			if more, err = dropLines(tx); err == nil && !more {
 				const most = 1000
 				n := int64(0)
@@ -254,7 +256,7 @@ func dropLines(tx *db.Tx) (more bool, err error) {
 		var run int64
 		var first leftLine
 		at := time.Now()
-		if more, err = tx.Find(&run, sqlLeft); err != nil || !more {
+		if more, err = tx.Store().FindToChange(&run, leaving); err != nil || !more {
 			return false, err
 		}
 		found, err := tx.Find(&first, sqlLeftLine, run<<24, (run+1)<<24)

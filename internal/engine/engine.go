@@ -138,6 +138,8 @@ type Tx interface {
 	Rx
 	// Exec changes rows and returns their number.
 	Exec(query string, args []any) (int64, error)
+	// LockRows makes the transaction of a Write or Reclaim that has run no statement one of WriteLocked.
+	LockRows()
 	// Lock locks the rows that a query names until the transaction ends. In a function given to
 	// WriteLocked, later statements read what was committed last; in one given to Write, they read
 	// the snapshot.
@@ -146,8 +148,8 @@ type Tx interface {
 	// transactions may change columns that are not in a key.
 	Hold(query string, args []any) error
 	// Locking returns the query as one that locks the rows that it returns, as Lock does. The arguments
-	// are those with which it is run next.
-	Locking(query string, args []any) string
+	// are those with which it is run next. free: only rows that no other transaction has locked.
+	Locking(query string, args []any, free bool) string
 	// LockName locks a name in a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
 	// Queue is Exec for a change whose count the caller does not need. It may be sent with the next

@@ -24,7 +24,7 @@ func TestPostgres_WritersOfOneRowLoseNothing(t *testing.T) {
 	for name, lock := range map[string]func(engine.Tx) error{
 		"first": func(x engine.Tx) error { return x.Lock(sqlTheCounter, []any{"a"}) },
 		"first, reading it": func(x engine.Tx) error {
-			return x.Get(new(string), x.Locking(sqlTheCounter, []any{"a"}), []any{"a"})
+			return x.Get(new(string), x.Locking(sqlTheCounter, []any{"a"}, false), []any{"a"})
 		},
 	} {
 		var runs atomic.Int64

@@ -220,6 +220,14 @@ func (r *rows) Close() error {
 	return r.ended(err)
 }
 
+// LockRows makes the transaction READ COMMITTED. One that runs alone, or in the queue, has begun.
+func (t *tx) LockRows() {
+	if t.session.wire.unbegun() {
+		t.locks = true
+		_ = t.begin(background, beside) // it only queues
+	}
+}
+
 // Lock locks the rows that a query names before the next statement, which then sees what was
 // committed to them before. FOR NO KEY UPDATE is the lock of an UPDATE that does not change the
 // key.
@@ -254,7 +262,10 @@ const namesLocked = 1024
 
 // Locking makes a query lock the rows that it returns. It returns them as they are once it has
 // the lock, even if they were changed while it waited.
-func (t *tx) Locking(query string, args []any) string {
+func (t *tx) Locking(query string, args []any, free bool) string {
+	if free {
+		return query + forChange + " SKIP LOCKED"
+	}
 	t.latch(query, args)
 	return query + forChange
 }

@@ -219,8 +219,11 @@ func (*tx) Hold(string, []any) error { return nil }
 // LockName does nothing.
 func (*tx) LockName(string, string) error { return nil }
 
+// LockRows does nothing: a file has one writer.
+func (*tx) LockRows() {}
+
 // Locking is the query: a file has one writer.
-func (*tx) Locking(query string, _ []any) string { return query }
+func (*tx) Locking(query string, _ []any, _ bool) string { return query }
 
 // Prefetch does nothing: a query needs no message.
 func (*rx) Prefetch(string, []any) error { return nil }

@@ -32,6 +32,17 @@ func (w Writer) End(ctx context.Context, why string, fn func(*db.Tx) error) erro
 	return w.db.WriteEnd(ctx, why, fn)
 }
 
+// Remove is Write for a function that removes a thing of a kind with row locks. It works on a full disk:
+// see [db.DB.Reclaim].
+func (w Writer) Remove(ctx context.Context, why string, fn func(*db.Tx) error) error {
+	return w.db.Reclaim(ctx, why, func(tx *db.Tx) error {
+		if err := tx.Store().LockRows(); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
 // In is a call that runs a function in a transaction, such as DB.Read or Writer.Write.
 type In[X any] = func(ctx context.Context, why string, fn func(X) error) error
 

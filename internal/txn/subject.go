@@ -42,6 +42,8 @@ const (
 	// Leases: a reservation locks the name, and adds a row under a unique key or removes one (40001). A
 	// renewal, a release and a removal by hand change the row (40001).
 	Leases
+	// Leavings are removed runs whose records are still there. Each remover takes one that no other has.
+	Leavings
 	// UsageDays: the usage of removed runs is settled after an empty change of the rows of usage_runs of
 	// that name (40001).
 	UsageDays
@@ -69,7 +71,8 @@ const (
 // tables are the tables whose rows are locked, by kind.
 var tables = [...]string{
 	Runs: "runs", LiveRuns: "live_runs", Runtimes: "worker_runtimes", Checkpoints: "checkpoints",
-	Agents: "agents", AgentReservations: "agent_reservations", Leases: "leases", UsageDays: "usage_days",
+	Agents: "agents", AgentReservations: "agent_reservations", Leases: "leases", Leavings: "run_leavings",
+	UsageDays: "usage_days",
 }
 
 // LockedTables are the tables of the kinds with row locks, in the order in which one transaction locks
@@ -85,6 +88,7 @@ type Subject struct {
 	query string // for a name, its format
 	name  bool
 	added bool
+	free  bool
 }
 
 // Rows returns the rows of the kind's table that the query selects, as it stands without a FOR clause.
@@ -106,6 +110,17 @@ func (k Kind) Name(format string) Subject { return Subject{kind: k, query: forma
 func (s Subject) OrAdded() Subject {
 	s.added = true
 	return s
+}
+
+// Free returns those of the rows that no other transaction has locked, for calls that share out work.
+func (s Subject) Free() Subject {
+	s.free = true
+	return s
+}
+
+// LockRows makes a transaction that has run no statement one of a kind with row locks.
+func (tx *Tx) LockRows() error {
+	return tx.do(nil, func() error { tx.engine.LockRows(); return nil })
 }
 
 // WillChange announces a change of the subject, or of what belongs to it. Until the transaction ends, others
@@ -134,8 +149,8 @@ const mostReplaced = 100
 // policy of the server lets this user read but not change is engine.ErrInvalid.
 func (tx *Tx) FindToChange(dest any, s Subject, args ...any) (bool, error) {
 	for range mostReplaced {
-		found, err := tx.Find(dest, tx.engine.Locking(s.query, args), args...)
-		if found || err != nil || s.added || tx.SingleWriter() {
+		found, err := tx.Find(dest, tx.engine.Locking(s.query, args, s.free), args...)
+		if found || err != nil || s.added || s.free || tx.SingleWriter() {
 			return found, err
 		}
 		// The row may be gone, and its replacement newer than the query.

@@ -128,6 +128,13 @@ func contests() []contest {
 			serial: func(_ *db.DB, tx *db.Tx) error { return second(tx.Exec("DELETE FROM leases")) },
 		},
 		{
+			name: "run_leavings: removal", query: "SELECT count(*) FROM runs",
+			prepare: func(ctx context.Context, d *db.DB) error {
+				return traces(d).AppendRecords(ctx, "a", "r", []runs.Record{runs.Ended{}})
+			},
+			call: func(d *db.DB, tx *db.Tx) error { return traces(d).DeleteTx(tx, named("r")) },
+		},
+		{
 			name: "usage_days: settle", query: "SELECT sum(input_tokens) FROM usage_days",
 			want: [2]int64{300, 300},
 			prepare: func(ctx context.Context, d *db.DB) (err error) {

@@ -41,7 +41,7 @@ func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
 	}
 }
 
-const commitsOfWork = 18
+const commitsOfWork = 21
 
 // work is what an agent does.
 func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
@@ -84,7 +84,8 @@ func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
 	}
 	_, errSet := state.NewStore(d, state.Options{}).Set(ctx, state.Ref{Key: "k"}, json.RawMessage(`1`))
 	return errors.Join(held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
-		traces.AppendTurns(ctx, "a", "shared", []runs.Turn{turn}))
+		traces.AppendTurns(ctx, "a", "shared", []runs.Turn{turn}),
+		traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "front-" + id}), watched.Delete(ctx, "live-"+id))
 }
 
 func TestPostgres_OneOfManyBegins(t *testing.T) {
