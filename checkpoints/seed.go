@@ -47,7 +47,8 @@ const opRemove = "remove checkpoint"
 // Remove removes the run, whether it waits, is claimed, or both. A missing run is no error; for
 // [Store.Delete] it is.
 func (s *Store) Remove(ctx context.Context, runID string) error {
-	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opRemove, func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
+	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opRemove,
+		func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
 }
 
 // RemoveTx is Remove inside a transaction.

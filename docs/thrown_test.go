@@ -543,6 +543,9 @@ var throws = map[string]func(x *thrower) error{
 	"stores.Writer.End(fn)": func(x *thrower) error {
 		return stores.On(x.d, txn.Runs).End(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
 	},
+	"stores.Writer.Remove(fn)": func(x *thrower) error {
+		return stores.On(x.d, txn.Runs).Remove(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
 	"stores.TakeUp(in)": func(x *thrower) error {
 		in := func(ctx context.Context, why string, fn func(*db.Tx) error) error {
 			x.hit()

@@ -101,7 +101,8 @@ var viewWords = map[string]string{
 	// same in Go.
 	"counts_of(": `CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ` +
 		`WHEN json_type(?, '$.usage') = 'object' THEN '$.usage' ELSE '$.usageMetadata' END`,
-	"use_of_model(": `coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) AS provider, ` +
+	"use_of_model(": `coalesce(json_extract(j, '$.provider'), ` +
+		`json_extract(j, '$.meta.provider')) AS provider, ` +
 		`coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) AS request_model, ` +
 		`coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), ` +
 		`json_extract(j, '$.meta.response_model'), json_extract(j, '$.model')) AS response_model, ` +

@@ -154,7 +154,8 @@ func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef
 // Delete removes a worker with its transcript. Its events and diagnostics stay, without its name. A
 // missing worker is db.ErrNotFound.
 func (r *Runtime) Delete(ctx context.Context, worker WorkerRef) error {
-	return refused(stores.On(r.db, txn.Runtimes).Remove(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
+	remove := stores.On(r.db, txn.Runtimes).Remove
+	return refused(remove(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
 }
 
 // DeleteTx is Delete inside a transaction of the caller's.

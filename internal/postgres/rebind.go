@@ -64,8 +64,8 @@ func rebind(query string) (text string, changes, draws bool, err error) {
 		out.WriteString(token)
 	}
 	if why := refusedStatements[first]; why != "" {
-		return "", false, false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid,
-			first, why)
+		return "", false, false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s",
+			engine.ErrInvalid, first, why)
 	}
 	changes = changes || first != "SELECT" && first != "VALUES"
 	return out.String(), changes, draws && !changes, nil

@@ -123,8 +123,8 @@ func (tx *Tx) LockRows() error {
 	return tx.do(nil, func() error { tx.engine.LockRows(); return nil })
 }
 
-// WillChange announces a change of the subject, or of what belongs to it. Until the transaction ends, others
-// that announce the same wait. In a kind with row locks, what is read from now on is the latest committed state.
+// WillChange announces a change of the subject, or of what belongs to it. Others that announce the same
+// wait until the transaction ends. In a kind with row locks, later reads see the latest committed state.
 func (tx *Tx) WillChange(s Subject, args ...any) error {
 	return tx.do(args, func() error {
 		if s.name {

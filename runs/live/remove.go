@@ -14,7 +14,8 @@ const opDelete = "delete live run"
 // db.ErrConflict: it is held. Nil means that the run is gone: events that could not be deleted,
 // because ctx ended or the disk failed, are invisible, and the next removal deletes them.
 func (s *Store) Delete(ctx context.Context, runID string) error {
-	err := stores.On(s.db, txn.LiveRuns).Remove(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
+	err := stores.On(s.db, txn.LiveRuns).Remove(ctx, opDelete,
+		func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
 	if err == nil {
 		_ = s.dropLeftovers(ctx) // an error would mean that the run still exists
 	}
