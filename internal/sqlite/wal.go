@@ -60,21 +60,25 @@ type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 // countCheckpoints replaces SQLite's own wal_autocheckpoint, which does not report how it ended:
 // from walCheckpointPages on, a commit moves the WAL into the file as far as readers let it.
 func (w *writer) countCheckpoints() {
-	w.onWAL = func(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
-		w.wal.log = int64(pages)
-		if pages >= walCheckpointPages {
-			if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0,
-				0) == sqlite3.SQLITE_OK {
-				w.counted.checkpoints.Add(1)
-			} else {
-				w.counted.checkpointsFailed.Add(1)
-			}
-		}
-		return sqlite3.SQLITE_OK // anything else would be the commit's error
+	if w.onWAL == nil { // a connection that was given away keeps it
+		w.onWAL = w.committedPages
 	}
 	w.session.handle.raw(func(tls *libc.TLS) {
 		sqlite3.Xsqlite3_wal_hook(tls, w.session.db, *(*uintptr)(unsafe.Pointer(&w.onWAL)), 0)
 	})
+}
+
+func (w *writer) committedPages(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
+	w.wal.log = int64(pages)
+	if pages >= walCheckpointPages {
+		if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0,
+			0) == sqlite3.SQLITE_OK {
+			w.counted.checkpoints.Add(1)
+		} else {
+			w.counted.checkpointsFailed.Add(1)
+		}
+	}
+	return sqlite3.SQLITE_OK // anything else would be the commit's error
 }
 
 // boundWAL keeps the WAL in its bounds, after a commit and before the turn ends. It ignores errors:
