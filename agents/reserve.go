@@ -87,6 +87,9 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 		if o != nil && o.TTL <= 0 {
 			return invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
 		}
+		if err := tx.Store().Prefetch(sqlOnThread, scope, thread); err != nil {
+			return err
+		}
 		if a.more, err = putAside(tx, scope); err != nil {
 			return err
 		}
