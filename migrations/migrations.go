@@ -112,9 +112,9 @@ func Whole() string { return concat("sqlite/whole") }
 // Views returns the script that creates all views, which must be dropped before. Some words in the
 // files are not functions of SQLite: utc(x) stands for a time in Unix nanoseconds as text, doc(x)
 // for a BLOB that should be JSON, and shown(x) for a text with U+FFFD for each NUL. counts_of(j) is
-// the path of the object with the counts of record j. The other words in _of take a row with the
-// record as j and that path as u, and read what the record holds about the use of a model. usageWords
-// are those of v_usage.
+// the path of the object with the counts of record j. use_of_model() are columns of what record j, with
+// that path as u, holds about the use of a model, and input_tokens_of(t) reads those of t. usageWords are
+// those of v_usage.
 func Views() string { return writtenOut(concat("sqlite/views"), sqliteWords()) }
 
 // A Check is an invariant: a query that returns no row while the file is intact. Its first column
