@@ -540,3 +540,22 @@ func TestPostgres_LateOwnerIsDeadForever(t *testing.T) {
 		t.Errorf("the owners are %d, and %d lives", ids, second)
 	}
 }
+
+// A number of a sequence is committed if the caller gets it. A query that finds nothing draws none, and
+// waits for no commit.
+func TestPostgres_DrawnNumberIsCommitted(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE SEQUENCE numbers")
+	for _, there := range []bool{false, true} {
+		out := e.WriteLocked(t.Context(), "draw", func(x engine.Tx) error {
+			err := x.Get(new(int64), "SELECT nextval('numbers') WHERE ?", []any{there})
+			if there == errors.Is(err, engine.ErrNotFound) {
+				t.Errorf("found %t: %v", there, err)
+			}
+			return nil
+		})
+		if out.Err != nil || out.Commit > 0 != there {
+			t.Errorf("found %t: %v, a commit of %v", there, out.Err, out.Commit)
+		}
+	}
+}
