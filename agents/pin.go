@@ -35,7 +35,8 @@ func (r *Registry) PinTx(tx *db.Tx, id string) error {
 
 // Unpin removes the pin of an agent. An agent without a pin is no error.
 func (r *Registry) Unpin(ctx context.Context, id string) error {
-	return r.db.Reclaim(ctx, "unpin agent", func(tx *db.Tx) error { return r.UnpinTx(tx, id) })
+	return stores.On(r.db, txn.Pins).Remove(ctx, "unpin agent",
+		func(tx *db.Tx) error { return r.UnpinTx(tx, id) })
 }
 
 // UnpinTx is Unpin inside a transaction.

@@ -89,7 +89,7 @@ var (
 	// A call that claims, removes a claim, or decides against one, locks or changes the rows of the
 	// run: the pause first. A run has one row in each of these states.
 	rowsOfRun = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` ORDER BY state DESC`)
-	// A call that waited for a claim to take the pause finds none, and lets the next one look at once.
+	// A claim locks the pause alone. One that waited for another claim finds none, and locks nothing.
 	pauseOfRun  = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'paused'`)
 	claimOfRun  = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`)
 	stillPaused = txn.Checkpoints.Rows(

@@ -141,11 +141,16 @@ func (s *Store) Delete(ctx context.Context, ref Ref) error {
 // DeleteTx is Delete inside a transaction.
 func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
 	return s.findRef(&tx.Rx, opDelete, ref, func(inState string, run []any) (bool, error) {
-		if err := tx.Store().WillChange(rowsOfRun, run...); err != nil {
-			return false, err
-		}
-		var removed []int64 // by which a server tells followers
-		err := tx.Select(&removed, sqlRemove+inState+` RETURNING id`, run...)
-		return len(removed) > 0, err
+		return remove(tx, inState, run)
 	})
+}
+
+// remove removes the checkpoints of a run in a state, or in both.
+func remove(tx *db.Tx, inState string, run []any) (removed bool, err error) {
+	if err := tx.Store().WillChange(rowsOfRun, run...); err != nil {
+		return false, err
+	}
+	var ids []int64 // by which a server tells followers
+	err = tx.Select(&ids, sqlRemove+inState+` RETURNING id`, run...)
+	return len(ids) > 0, err
 }

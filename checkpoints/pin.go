@@ -35,7 +35,8 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 
 // Unpin removes the pin of a run. A run without a pin is no error.
 func (s *Store) Unpin(ctx context.Context, runID string) error {
-	return s.db.Reclaim(ctx, "unpin checkpoint", func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin checkpoint",
+		func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
 }
 
 // UnpinTx is Unpin inside a transaction.

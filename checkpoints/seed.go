@@ -54,11 +54,8 @@ func (s *Store) Remove(ctx context.Context, runID string) error {
 // RemoveTx is Remove inside a transaction.
 func (s *Store) RemoveTx(tx *db.Tx, runID string) error {
 	return s.look(&tx.Rx, opRemove, runID, func(scope int64) error {
-		if err := tx.Store().WillChange(rowsOfRun, s.key(scope, runID)...); err != nil {
-			return err
-		}
-		n, err := tx.Exec(sqlRemove, s.key(scope, runID)...)
-		if err == nil && n == 0 {
+		removed, err := remove(tx, "", s.key(scope, runID))
+		if err == nil && !removed {
 			err = s.otherAgent(&tx.Rx, scope, runID)
 		}
 		return err

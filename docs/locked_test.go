@@ -9,7 +9,7 @@ import (
 )
 
 // choosing is a call that chooses between row locks and a serialisable transaction.
-var choosing = regexp.MustCompile(`\b(db|d|DB\(\))\.(Write|WriteLocked|WriteEnd)[(,)]`)
+var choosing = regexp.MustCompile(`\b(db|d|DB\(\))\.(Write|WriteLocked|WriteEnd|Reclaim)[(,)]`)
 
 // A store says by stores.On what kind of thing it writes. Package txn has no other calls that lock.
 func TestLint_StoresWriteByKind(t *testing.T) {

@@ -29,7 +29,8 @@ func (s *Store) PinTx(tx *db.Tx, run RunRef) error {
 
 // Unpin removes the pin of a run, if it has one.
 func (s *Store) Unpin(ctx context.Context, run RunRef) error {
-	return s.db.Reclaim(ctx, "unpin run", func(tx *db.Tx) error { return s.UnpinTx(tx, run) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin run",
+		func(tx *db.Tx) error { return s.UnpinTx(tx, run) })
 }
 
 // UnpinTx is Unpin inside a transaction.

@@ -64,7 +64,8 @@ func (s *Store) PinTx(tx *db.Tx, ref Ref) error {
 
 // Unpin removes the pin of a value, if it has one.
 func (s *Store) Unpin(ctx context.Context, ref Ref) error {
-	return s.db.Reclaim(ctx, "unpin value", func(tx *db.Tx) error { return s.UnpinTx(tx, ref) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin value",
+		func(tx *db.Tx) error { return s.UnpinTx(tx, ref) })
 }
 
 // UnpinTx is Unpin inside a transaction.

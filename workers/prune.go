@@ -54,7 +54,7 @@ func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed 
 	}
 	for more := true; more; {
 		var n int64
-		err := r.db.Reclaim(ctx, opPrune, func(tx *db.Tx) error {
+		err := stores.On(r.db, txn.Retention).Remove(ctx, opPrune, func(tx *db.Tx) error {
 			row, err := r.row(&tx.Rx, opPrune)
 			if err != nil {
 				return err

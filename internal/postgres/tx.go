@@ -222,9 +222,8 @@ func (r *rows) Close() error {
 
 // LockRows makes the transaction READ COMMITTED. One that runs alone, or in the queue, has begun.
 func (t *tx) LockRows() {
-	if t.session.wire.unbegun() {
-		t.locks = true
-		_ = t.begin(background, beside) // it only queues
+	if wire := t.session.wire; wire.unbegun() {
+		t.locks, wire.ahead = true, []bound{control(sqlBeginLocked)}
 	}
 }
 

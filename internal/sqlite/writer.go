@@ -94,9 +94,8 @@ func startWriter(e *Engine, s *session, turns *lock.Turns) *writer {
 	return w
 }
 
-// giveAway returns the connection of a writer that was not used yet, and nil of any other. An opened
-// file has that one connection, and reading the schema for a second one takes as long as opening the
-// file: most programs that list or show something don't write.
+// giveAway returns the connection of a writer that was not used yet; nil if it was. Opening a second
+// connection takes as long as opening the file, and a program that only lists or shows something needs one.
 func (w *writer) giveAway() *session {
 	w.mu.Lock()
 	defer w.mu.Unlock()

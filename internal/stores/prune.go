@@ -115,7 +115,7 @@ func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.
 		var went []Ended
 		var looked int
 		var next any
-		err = d.Reclaim(ctx, p.Op, func(tx *db.Tx) (err error) {
+		err = On(d, txn.Retention).Remove(ctx, p.Op, func(tx *db.Tx) (err error) {
 			next = progress
 			went, looked, err = p.removeSome(tx, planned, &next)
 			return err

@@ -32,9 +32,11 @@ func (w Writer) End(ctx context.Context, why string, fn func(*db.Tx) error) erro
 	return w.db.WriteEnd(ctx, why, fn)
 }
 
-// Remove is Write for a function that removes a thing of a kind with row locks. It works on a full disk:
-// see [db.DB.Reclaim].
+// Remove is Write for a function that removes something. It works on a full disk: see [db.DB.Reclaim].
 func (w Writer) Remove(ctx context.Context, why string, fn func(*db.Tx) error) error {
+	if w.kind.Serializable() {
+		return w.db.Reclaim(ctx, why, fn)
+	}
 	return w.db.Reclaim(ctx, why, func(tx *db.Tx) error {
 		if err := tx.Store().LockRows(); err != nil {
 			return err

@@ -58,6 +58,9 @@ const (
 	Threads
 	// Pins: a pin is added to a thing that is only read, beside a removal that looks for pins.
 	Pins
+	// Retention: what it removes, it finds in lists, and it leaves what is pinned. So do removals of a
+	// thing in many transactions, and of what a dead owner left.
+	Retention
 	// NewRuntimes: there is no row to lock for a runtime that is opened first.
 	NewRuntimes
 	// Forks: a fork copies rows of a run that others change.
@@ -95,7 +98,7 @@ type Subject struct {
 // They are locked in the order of the result. A query of another table panics.
 func (k Kind) Rows(query string) Subject {
 	_, from, _ := strings.Cut(query, "FROM ")
-	if table := strings.Fields(from); len(table) == 0 || table[0] != tables[k] {
+	if rest, is := strings.CutPrefix(from, tables[k]); !is || rest != "" && rest[0] != ' ' && rest[0] != '\n' {
 		panic(fmt.Sprintf("the query selects no rows of %s: %s", tables[k], query))
 	}
 	return Subject{kind: k, query: query}

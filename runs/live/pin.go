@@ -30,7 +30,8 @@ func (s *Store) PinTx(tx *db.Tx, runID string) error {
 
 // Unpin removes the pin of a run, if it has one.
 func (s *Store) Unpin(ctx context.Context, runID string) error {
-	return s.db.Reclaim(ctx, "unpin live run", func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin live run",
+		func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
 }
 
 // UnpinTx is Unpin inside a transaction.

@@ -292,7 +292,7 @@ func (r *replacement) abandon(ctx context.Context) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	for some := range slices.Chunk(r.added[:r.reserved], 500) {
-		_ = r.store.db.Reclaim(ctx, opReplace, func(tx *db.Tx) error {
+		_ = stores.On(r.store.db, txn.LiveScopes).Remove(ctx, opReplace, func(tx *db.Tx) error {
 			for i := range some {
 				if _, err := tx.Exec(sqlGiveUp, some[i].row.Key, r.owner); err != nil {
 					return err
