@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"selvedge/checkpoints/internal/codec"
 	"selvedge/internal/chrono"
@@ -30,6 +31,42 @@ func Decode(document []byte) (*PausedWorkflow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode an accepted document: %w", err)
 	}
-	p.document = bytes.Clone(document)
+	p.read = &reading{bytes.Clone(document), p}
+	clone(reflect.ValueOf(&p.read.value).Elem())
 	return &p, nil
+}
+
+// clone replaces what v refers to by copies.
+func clone(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				clone(field)
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			to := reflect.New(v.Type().Elem())
+			to.Elem().Set(v.Elem())
+			v.Set(to)
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			to := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(to, v)
+			v.Set(to)
+			for i := 0; i < v.Len() && v.Type().Elem().Kind() == reflect.Struct; i++ {
+				clone(v.Index(i))
+			}
+		}
+	case reflect.Map: // of free-form values
+		if values, _ := v.Interface().(map[string]json.RawMessage); values != nil {
+			to := make(map[string]json.RawMessage, len(values))
+			for name, value := range values {
+				to[name] = bytes.Clone(value)
+			}
+			v.Set(reflect.ValueOf(to))
+		}
+	}
 }

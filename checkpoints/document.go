@@ -18,12 +18,12 @@ const (
 
 // SaveTx is Save inside a transaction.
 func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
-	if p.CreatedAt.IsZero() && p.document == nil {
+	if p.CreatedAt.IsZero() && p.read == nil {
 		now := *p
 		now.CreatedAt = tx.Now()
 		p = &now
 	}
-	document, err := p.Document()
+	document, err := p.text()
 	if err != nil {
 		return failed(opSave, p.RunID, invalid(err))
 	}

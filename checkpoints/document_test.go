@@ -1,6 +1,7 @@
 package checkpoints_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"selvedge/checkpoints"
 )
@@ -280,6 +282,50 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	back, err := checkpoints.Decode(changed)
 	if err != nil || back.Prompt != "again?" || string(back.WFState["m"]) == "" {
 		t.Errorf("read back as %+v, %v", back, err)
+	}
+}
+
+func TestDocument_NoticesChangesInPlace(t *testing.T) {
+	document := with(t, `"stages": []`, `"goal": "done", "stages": [{"id":"s","name":"S",`+
+		`"step":{"type":"approval","prompt":"p","output_key":"k"},"timeout_ms":5,"metadata":{"m":1}}]`)
+	document = []byte(strings.NewReplacer(`"wf_state": {}`, `"wf_state": {"n": 1}`,
+		`"metadata": {}`, `"metadata": {"k": 1}`,
+		`"fields": []`, `"fields": [{"name":"f","label":"F","field_type":"options","options":["a"],"required":true}]`,
+		`"stage_results": []`, `"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed",`+
+			`"output":{"type":"empty"},"duration_ms":1.0,"error":"e"}]`,
+		`"completed_stage_ids": []`, `"completed_stage_ids": ["s"]`,
+		`"edges": []`, `"edges": [{"from":"s","to":"t","conditions":[{"key":"k","operator":"eq","value":1,`+
+			`"description":""}],"label":""}]`).Replace(string(document)))
+	for place, change := range map[string]func(*checkpoints.PausedWorkflow){
+		"goal":             func(p *checkpoints.PausedWorkflow) { *p.Workflow.Goal = "other" },
+		"metadata":         func(p *checkpoints.PausedWorkflow) { p.Workflow.Metadata["k"][0] = '2' },
+		"stage":            func(p *checkpoints.PausedWorkflow) { p.Workflow.Stages[0].Name = "T" },
+		"step":             func(p *checkpoints.PausedWorkflow) { copy(p.Workflow.Stages[0].Step[29:], "q") },
+		"timeout":          func(p *checkpoints.PausedWorkflow) { *p.Workflow.Stages[0].TimeoutMS = 6 },
+		"stage's metadata": func(p *checkpoints.PausedWorkflow) { p.Workflow.Stages[0].Metadata["m"][0] = '2' },
+		"condition":        func(p *checkpoints.PausedWorkflow) { p.Workflow.Edges[0].Conditions[0].Value[0] = '2' },
+		"option":           func(p *checkpoints.PausedWorkflow) { p.Fields[0].Options[0] = "b" },
+		"state":            func(p *checkpoints.PausedWorkflow) { p.WFState["n"][0] = '2' },
+		"stage's error":    func(p *checkpoints.PausedWorkflow) { *p.StageResults[0].Error = "f" },
+		"completed stage":  func(p *checkpoints.PausedWorkflow) { p.CompletedStageIDs[0] = "t" },
+	} {
+		p, err := checkpoints.Decode(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(p)
+		changed, err := p.Document()
+		if err != nil {
+			t.Fatalf("%s: %v", place, err)
+		}
+		back, err := checkpoints.Decode(changed)
+		if err != nil {
+			t.Fatalf("%s: %v", place, err)
+		}
+		if same := cmp.Diff(p, back, cmpopts.IgnoreUnexported(checkpoints.PausedWorkflow{})); same != "" ||
+			bytes.Equal(changed, document) {
+			t.Errorf("%s: the change is not in the document: %s", place, same)
+		}
 	}
 }
 

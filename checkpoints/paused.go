@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"time"
+
+	"selvedge/checkpoints/internal/codec"
 )
 
 // A PausedWorkflow is a run that waits at an approval stage, with everything needed to resume it.
@@ -29,8 +31,14 @@ type PausedWorkflow struct {
 	PriorDurationMS float64   `json:"prior_duration_ms"`
 	CreatedAt       time.Time `json:"created_at"` // when the run paused
 
-	createdAtText string // CreatedAt as in the document, if a time.Time can't hold it (second 60)
-	document      []byte // that it was read from
+	createdAtText string   // CreatedAt as in the document, if a time.Time can't hold it (second 60)
+	read          *reading // nil: made by the program
+}
+
+// A reading is a document and what was read from it, which never changes.
+type reading struct {
+	document []byte
+	value    PausedWorkflow
 }
 
 // A Workflow is a graph of stages.
@@ -112,17 +120,27 @@ const (
 // new encoding, which includes the members that only the document has. A value that could not be
 // read back is an error.
 func (p *PausedWorkflow) Document() ([]byte, error) {
-	if p.document == nil {
-		return encode(p)
+	document, err := p.text()
+	if err == nil {
+		err = codec.Check(document)
 	}
-	before, err := Decode(p.document)
 	if err != nil {
 		return nil, err
 	}
-	if reflect.DeepEqual(before, p) {
-		return p.document, nil
+	return document, nil
+}
+
+// text is Document without the check that it can be read back.
+func (p *PausedWorkflow) text() ([]byte, error) {
+	if p.read == nil {
+		return encode(p)
 	}
-	return rewrite(p.document, before, p)
+	now := *p
+	now.read = nil
+	if reflect.DeepEqual(p.read.value, now) {
+		return p.read.document, nil
+	}
+	return rewrite(p.read.document, &p.read.value, p)
 }
 
 // MarshalJSON returns the document.

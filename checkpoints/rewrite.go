@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 
-	"selvedge/checkpoints/internal/codec"
 	"selvedge/internal/serdejson"
 )
 
@@ -25,7 +24,7 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	}
 	w := &writer{}
 	w.pretty(changed)
-	return w.out, codec.Check(w.out)
+	return w.out, nil
 }
 
 // A form is how much of the structure of a value is known.

@@ -19,7 +19,7 @@ func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	if p.CreatedAt.IsZero() {
 		return stores.On(s.db, txn.Checkpoints).Write(ctx, opSave, func(tx *db.Tx) error { return s.SaveTx(tx, p) })
 	}
-	document, err := p.Document()
+	document, err := p.text()
 	if err != nil {
 		return failed(opSave, p.RunID, invalid(err))
 	}
