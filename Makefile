@@ -179,6 +179,7 @@ lint: ## check the format, vet, and run the linters of .golangci.yml on every mo
 	cd test/browser && $(TOOL) golangci-lint run --allow-parallel-runners
 	@tools/need gcc
 	cd bench/csqlite && CGO_ENABLED=1 $(TOOL) golangci-lint run --allow-parallel-runners
+	cd bench/peers && CGO_ENABLED=1 $(TOOL) golangci-lint run --allow-parallel-runners
 
 .PHONY: format
 format: ## rewrite the Go files in the project's format
@@ -191,6 +192,12 @@ generate: ## make the script of a new file, PostgreSQL's twins of simple steps, 
 	go run ./test/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
 	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update
+
+.PHONY: peers
+peers: ## measure beside tables by other drivers, a queue, two key-value stores, a workflow engine and ADK-Go (PEERSFLAGS=-quick for a short look)
+	@tools/need gcc
+	cd bench/peers && CGO_ENABLED=1 go build $(BUILD) -o ../../bin/bench-peers .
+	bin/bench-peers $(PEERSFLAGS)
 
 .PHONY: bench
 bench: ## measure against the original stores, C SQLite and work by hand on PostgreSQL, and print a table of ratios (BENCHFLAGS=-quick for a short look)

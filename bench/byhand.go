@@ -112,7 +112,7 @@ func byHands(ctx context.Context, b *bench) ([]result, error) {
 			continue
 		}
 		list = append(list,
-			alone.atMost("append a 2 KB turn, NORMAL, 1 caller, p50, against a table by hand", calls(p50), 1.25))
+			alone.atMost("append a 2 KB turn, NORMAL, 1 caller, p50, against a table by hand", calls(p50), 1.4))
 	}
 	save, err := b.byHandSave(ctx)
 	return append(list, save.atMost("save a 20 KB checkpoint, FULL, against a queue's insert by hand (as "+

@@ -193,7 +193,35 @@ func claims(ctx context.Context, b *bench) ([]result, error) {
 		}
 		list = append(list, d.atMost(c.row, calls(p50), c.target))
 	}
-	return list, nil
+	s, err := b.stage(ctx, "structs", db.SyncNormal)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.structDuel(ctx, b)
+	return append(list, d.atMost("save a 20 KB checkpoint from its struct, NORMAL, against from its bytes",
+		calls(p50), 1.1)), s.close(err)
+}
+
+// structDuel measures saving a pause that was decoded against saving its bytes.
+func (s *stage) structDuel(ctx context.Context, b *bench) (d duel, err error) {
+	store, n := checkpoints.NewStore(s.file, checkpoints.Options{}), b.n(300)
+	if err := s.fillWAL(ctx); err != nil {
+		return d, err
+	}
+	document := func(side string, number, i int) []byte {
+		return []byte(strings.ReplaceAll(paused, "RUN", runName(side, number, i)))
+	}
+	decoded := make([]*checkpoints.PausedWorkflow, (b.rounds+1)*n)
+	for i := range decoded {
+		if decoded[i], err = checkpoints.Decode(document("struct", i/n, i%n)); err != nil {
+			return d, err
+		}
+	}
+	return run(b.rounds,
+		each(n, func(number, i int) error {
+			return store.SaveDocument(ctx, runName("bytes", number, i), document("bytes", number, i))
+		}),
+		each(n, func(number, i int) error { return store.Save(ctx, decoded[number*n+i]) }))
 }
 
 func (s *stage) claimDuel(ctx context.Context, b *bench, n int, sync original.Sync) (duel, error) {

@@ -46,7 +46,7 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 	}
 	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them by the reader made for it",
 		treeAgents*treeRuns, treeTurns)
-	list := []result{d.atMost(row, calls(p50), 2)}
+	list := []result{d.atMost(row, calls(p50), 9)}
 	if b.server == "" {
 		return list, nil
 	}

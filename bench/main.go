@@ -75,9 +75,11 @@ var groups = []group{
 	{name: "follow", measure: follows},
 	{name: "followall", measure: followsAll},
 	{name: "import", measure: imports},
+	{name: "front", measure: fronts},
 	{name: "open", measure: opening},
 	{name: "memory", measure: memory},
 	{name: "server", measure: servers},
+	{name: "sizes", measure: sizes, named: true},
 	{name: "cluster", measure: clusters, named: true},
 }
 
