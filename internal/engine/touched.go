@@ -54,19 +54,19 @@ type Touch struct {
 // Touched are the rows that commits touched.
 type Touched struct {
 	Rows []Touch
-	All  bool // it is not known which
+	All  bool // others may be too
 }
 
 // mostTouched bounds the rows of a commit, and of what a watcher has not taken yet. What is more is
-// all.
+// not named.
 const mostTouched = 10_000
 
 // Add adds a row.
 func (t *Touched) Add(row Touch) {
 	switch {
-	case t.All || len(t.Rows) > 0 && t.Rows[len(t.Rows)-1] == row:
+	case len(t.Rows) > 0 && t.Rows[len(t.Rows)-1] == row:
 	case len(t.Rows) >= mostTouched:
-		t.Rows, t.All = t.Rows[:0], true
+		t.All = true
 	default:
 		t.Rows = append(t.Rows, row)
 	}
@@ -94,7 +94,7 @@ type Feed struct {
 	all  bool
 }
 
-// Take returns the keys that were touched since the last Take. all: it is not known which. What was
+// Take returns the keys that were touched since the last Take. all: others may be too. What was
 // committed before a value of Changes was sent is in what is taken after it, or was in what was taken
 // before. A row may be named that was not touched.
 func (f *Feed) Take() (keys []int64, all bool) {
@@ -115,16 +115,13 @@ func (f *Feed) touched(t Touched) {
 	defer f.mu.Unlock()
 	f.all = f.all || t.All || f.stream == NoStream
 	for _, row := range t.Rows {
-		if f.all {
-			break
-		}
-		if row.Stream == f.stream {
+		switch {
+		case row.Stream != f.stream:
+		case len(f.keys) < mostTouched:
 			f.keys[row.Key] = struct{}{}
-			f.all = len(f.keys) > mostTouched
+		default:
+			f.all = true
 		}
-	}
-	if f.all {
-		clear(f.keys)
 	}
 }
 

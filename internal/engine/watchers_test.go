@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -146,5 +147,39 @@ func TestOpen_FailedStartIsRetried(t *testing.T) {
 	}
 	if err := w.Close(); err != nil || e.open != 0 {
 		t.Errorf("closing: %v, %+v", err, e)
+	}
+}
+
+// A watcher that can't look at everything at once still hears of the rows that are named.
+func TestFeed_NamesRowsBesideUnknownOnes(t *testing.T) {
+	w := engine.NewWatchers((&elsewhere{}).begin)
+	f, err := w.Join(t.Context(), engine.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var half engine.Touched
+	half.All = true
+	half.Add(engine.Touch{Stream: engine.Runs, Key: 2})
+	for _, commit := range []engine.Touched{
+		{Rows: []engine.Touch{{Stream: engine.Runs, Key: 1}}}, {All: true}, half,
+		{Rows: []engine.Touch{{Stream: engine.Agents, Key: 3}, {Stream: engine.Runs, Key: 4}}},
+	} {
+		w.Touched(commit)
+	}
+	if keys, all := f.Take(); !slices.Equal(keys, []int64{1, 2, 4}) || !all {
+		t.Errorf("took %v, all %v", keys, all)
+	}
+	if keys, all := f.Take(); len(keys) > 0 || all {
+		t.Errorf("took %v, all %v, again", keys, all)
+	}
+	const most = 10_000
+	var many engine.Touched
+	for key := range int64(most + 1) {
+		many.Add(engine.Touch{Stream: engine.Runs, Key: key})
+	}
+	w.Touched(many)
+	w.Touched(engine.Touched{Rows: []engine.Touch{{Stream: engine.Runs, Key: most}}})
+	if keys, all := f.Take(); len(keys) != most || !all {
+		t.Errorf("took %d keys, all %v, of more than are kept", len(keys), all)
 	}
 }

@@ -105,7 +105,7 @@ func (w *wire) touchRow(p *prepared, row [][]byte) {
 }
 
 // A notification tells other processes what commits touched: its version, who sends it, and the rows,
-// each as its stream and its key, or a star for all.
+// each as its stream and its key, and a star if others may be touched.
 const (
 	notifiedAs   = "1"
 	mostNotified = 7900 // bytes; the server takes 8000
@@ -116,11 +116,14 @@ func notification(sender string, t engine.Touched) string {
 	var out strings.Builder
 	out.WriteString(notifiedAs + " " + sender)
 	for _, row := range t.Rows {
+		if out.Len() > mostNotified {
+			t.All = true
+			break
+		}
 		out.WriteString(" " + strconv.Itoa(int(row.Stream)) + ":" + strconv.FormatInt(row.Key, radix))
-		t.All = t.All || out.Len() > mostNotified
 	}
 	if t.All {
-		return notifiedAs + " " + sender + " *"
+		out.WriteString(" *")
 	}
 	return out.String()
 }
@@ -136,7 +139,8 @@ func notified(text string) (sender string, t engine.Touched) {
 		s, err := strconv.ParseUint(stream, 10, 8)
 		k, err2 := strconv.ParseInt(key, radix, 64)
 		if err != nil || err2 != nil {
-			return words[1], engine.Touched{All: true}
+			t.All = true
+			continue
 		}
 		t.Add(engine.Touch{Stream: engine.Stream(s), Key: k})
 	}
