@@ -24,13 +24,13 @@ var crews = []struct {
 	target    float64
 }{
 	{"append", 1, 1, 0, 0.5},
-	{"append", crewSize, 16, 0, 1.2},
+	{"append", crewSize, 16, 0, 1.3},
 	{"append to one run", crewSize, 16, 0, 0.5},
 	{"append to 8 runs", crewSize, 16, 0, 0.5},
-	{"heartbeat", crewSize, 16, 0, 0.5},
+	{"heartbeat", crewSize, 16, 0, 1},
 	{"input", crewSize, 16, 0, 0.5},
-	{"claim", crewSize, 4, 150, 0.5},
-	{"reserve", crewSize, 4, 100, 0.5},
+	{"claim", crewSize, 4, 150, 1},
+	{"reserve", crewSize, 4, 100, 1},
 	{"list", crewSize, 4, 0, 0.5},
 }
 
