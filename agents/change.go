@@ -126,7 +126,6 @@ var entryForQuery = txn.Agents.Rows(sqlForQuery)
 const (
 	sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ?
 		AND put_aside_at IS NULL`
-	// sqlTouch makes a concurrent serializable transaction that rewrites the queries see the new one.
 	sqlTouch = `UPDATE agents SET changes = changes WHERE id = ?`
 )
 
@@ -148,10 +147,8 @@ func addQuery(tx *db.Tx, scope int64, id string, w *stored, q ContextQuery) erro
 	if err := probe.check(); err != nil {
 		return err
 	}
-	if !tx.Store().SingleWriter() {
-		if err := tx.Store().Queue(sqlTouch, w.ID); err != nil {
-			return err
-		}
+	if err := tx.Store().Touch(sqlTouch, w.ID); err != nil {
+		return err
 	}
 	var count int
 	if err := tx.Get(&count, sqlCountQueries, w.ID); err != nil {

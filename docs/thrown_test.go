@@ -227,6 +227,7 @@ func (x *thrower) prune(change func(*stores.Pruning)) error {
 		Ended: func(*db.Rx, int64, stores.Ended, int) ([]stores.Ended, error) {
 			return []stores.Ended{{Key: 1, ID: "x", At: 1}}, nil
 		},
+		Lock:   func(*db.Tx, int64, []stores.Ended) (map[int64]bool, error) { return nil, nil },
 		Remove: func(*db.Tx, stores.Ended, int64) (stores.Removal, int64, error) { return stores.Removed, 1, nil },
 	}
 	change(&p)
@@ -477,6 +478,11 @@ var throws = map[string]func(x *thrower) error{
 				x.hit()
 				return 1, nil
 			}
+		})
+	},
+	"stores.Pruning.Lock": func(x *thrower) error {
+		return x.prune(func(p *stores.Pruning) {
+			p.Lock = func(*db.Tx, int64, []stores.Ended) (map[int64]bool, error) { x.hit(); return nil, nil }
 		})
 	},
 	"stores.Pruning.Remove": func(x *thrower) error {

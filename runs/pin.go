@@ -2,14 +2,16 @@ package runs
 
 import (
 	"context"
-	"errors"
 
 	"selvedge/db"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
-const opPin = "pin run"
+const (
+	opPin    = "pin run"
+	sqlTouch = `UPDATE runs SET epoch = epoch WHERE key = ?`
+)
 
 // Pin protects a run from retention until Unpin. Delete still removes it. ErrNotFound: the run does
 // not exist. A pin belongs to the run's name: a later run of that name is pinned too.
@@ -19,9 +21,11 @@ func (s *Store) Pin(ctx context.Context, run RunRef) error {
 
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, run RunRef) error {
-	if _, err := s.GetTx(&tx.Rx, run); errors.Is(err, db.ErrNotFound) {
-		return run.failed(opPin, db.ErrNotFound)
-	} else if err != nil {
+	row, err := s.findLocked(tx, opPin, run)
+	if err == nil {
+		err = tx.Store().Touch(sqlTouch, row.Key)
+	}
+	if err != nil {
 		return err
 	}
 	return tx.Store().Pin(s.scope, run.pin())

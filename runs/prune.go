@@ -84,7 +84,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, cancelled bool) (db.Pruned,
 	error,
 ) {
-	p.Op, p.Store, p.Scope, p.Share = opGC, txn.StoreRuns, s.scope, runsAtATime
+	p.Op, p.Store, p.Kind, p.Scope, p.Share = opGC, txn.StoreRuns, txn.Runs, s.scope, runsAtATime
+	p.Lock = lockEnded
 	p.Excess = append([]stores.Ended{}, p.Excess...) // not nil, even if it is empty
 	p.Remove = func(tx *db.Tx, run stores.Ended, _ int64) (stores.Removal, int64, error) {
 		over, err := tx.Find(new(int64), sqlStillOver, run.Key, cancelled)
@@ -108,6 +109,8 @@ func (s *Store) remove(ctx context.Context, p stores.Pruning, policy db.Policy, 
 	}
 	return done, err
 }
+
+var lockEnded = stores.LockFree(txn.Runs, `SELECT key FROM runs WHERE key IN (%s) ORDER BY key`)
 
 // cancelled returns the cancelled runs, in short reads of the whole file: no index has them.
 func (s *Store) cancelled(ctx context.Context) (all []stores.Ended, err error) {

@@ -16,6 +16,7 @@ FROM state_values AS v WHERE scope = ? AND (updated_at, v.id) < (?, ?)
 	ORDER BY updated_at DESC, v.id DESC LIMIT ` + paging.BoundLimit
 	sqlPrune = `DELETE FROM state_values WHERE id = ? AND updated_at = ?`
 	opPin    = "pin value"
+	sqlTouch = `UPDATE state_values SET changes = changes WHERE id = ?`
 )
 
 // Prune removes the values that the policy does not retain. The policy applies to the time of their
@@ -23,8 +24,8 @@ FROM state_values AS v WHERE scope = ? AND (updated_at, v.id) < (?, ?)
 // removed before an error stays removed; another call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune values", Store: txn.StoreState, Scope: s.scope, Ended: listed, Remove: remove,
-		Share: prunedAtOnce,
+		Op: "prune values", Store: txn.StoreState, Kind: txn.Values, Scope: s.scope, Ended: listed,
+		Lock: lockEnded, Remove: remove, Share: prunedAtOnce,
 	}, policy)
 }
 
@@ -35,6 +36,8 @@ func listed(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []store
 	err = rx.Select(&list, sqlNewest, scope, after.At, after.Key, limit)
 	return list, err
 }
+
+var lockEnded = stores.LockFree(txn.Values, `SELECT id FROM state_values WHERE id IN (%s) ORDER BY id`)
 
 // remove removes a value that was not written meanwhile.
 func remove(tx *db.Tx, value stores.Ended, _ int64) (stores.Removal, int64, error) {
@@ -50,11 +53,15 @@ func (s *Store) Pin(ctx context.Context, ref Ref) error {
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, ref Ref) error {
 	scope, there, err := s.look(&tx.Rx, ref)
+	var id int64
 	if err == nil && there {
-		there, err = tx.Find(new(int64), sqlKeyOf, scope, ref.Owner, ref.Key)
+		there, err = tx.Store().FindToChange(&id, valueByName, scope, ref.Owner, ref.Key)
 	}
 	if err == nil && !there {
 		err = db.ErrNotFound
+	}
+	if err == nil {
+		err = tx.Store().Touch(sqlTouch, id)
 	}
 	if err != nil {
 		return failed(opPin, ref.Key, err)

@@ -81,6 +81,8 @@ WHERE scope = ? AND owner = ? AND state_key = ? AND id = ? AND changes = ? ` + w
 	ORDER BY state_key, owner LIMIT ` + paging.BoundLimit
 )
 
+var valueByName = txn.Values.Rows(sqlKeyOf)
+
 // Get returns a value. A missing one is ErrNotFound.
 func (s *Store) Get(ctx context.Context, ref Ref) (Item, error) {
 	return stores.Get(ctx, s.db.ReadSingle, opGet, stores.Bind(s.GetTx, ref))
@@ -157,6 +159,9 @@ func (s *Store) put(tx *db.Tx, ref Ref, value json.RawMessage, write func(column
 		scope, err = tx.Store().Scope(s.scope)
 	}
 	if err != nil {
+		return "", failed(opSet, ref.Key, err)
+	}
+	if err := tx.Store().WillChange(valueByName, scope, ref.Owner, ref.Key); err != nil {
 		return "", failed(opSet, ref.Key, err)
 	}
 	columns := []any{scope, ref.Owner, ref.Key, string(value), db.Nanos(tx.Now())}

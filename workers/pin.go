@@ -8,7 +8,10 @@ import (
 	"selvedge/internal/txn"
 )
 
-const opPin = "pin worker"
+const (
+	opPin    = "pin worker"
+	sqlTouch = `UPDATE worker_runtimes SET status = status WHERE key = ?`
+)
 
 // Pin exempts a worker from retention until Unpin. Delete still removes it. A missing worker is
 // db.ErrNotFound.
@@ -23,12 +26,18 @@ func (s *Runtimes) PinTx(tx *db.Tx, worker WorkerRef) error {
 	if err != nil {
 		return err
 	}
+	if err := tx.Store().WillChange(runtimeByKey, runtime.Key); err != nil {
+		return err
+	}
 	_, found, err := find[workerRow](&tx.Rx, sqlFindWorker, runtime.Key, string(worker.WorkerID))
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return workerNotFound(worker)
+	}
+	if err := tx.Store().Touch(sqlTouch, runtime.Key); err != nil {
+		return err
 	}
 	return tx.Store().Pin(s.scope, worker.pin())
 }

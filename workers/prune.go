@@ -18,9 +18,23 @@ import (
 // logs.
 func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune workers", Store: txn.StoreWorkers, Scope: s.scope, Ended: endedWorkers, Weigh: weighWorker,
-		Remove: removeEnded, Share: deleted,
+		Op: "prune workers", Store: txn.StoreWorkers, Kind: txn.Runtimes, Scope: s.scope, Ended: endedWorkers,
+		Weigh: weighWorker, Lock: lockEnded, Remove: removeEnded, Share: deleted,
 	}, policy)
+}
+
+var runtimeByID = txn.Runtimes.Rows(`SELECT key FROM worker_runtimes WHERE scope = ? AND runtime_id = ?`)
+
+// lockEnded locks the runtimes of workers. It waits for them, since many calls lock a runtime.
+func lockEnded(tx *db.Tx, scope int64, ended []stores.Ended) (all map[int64]bool, err error) {
+	locked := map[string]bool{}
+	for i := 0; i < len(ended) && err == nil; i++ {
+		if id := ended[i].Owner; !locked[id] {
+			locked[id] = true
+			err = tx.Store().WillChange(runtimeByID, scope, id)
+		}
+	}
+	return nil, err
 }
 
 // removeEnded removes a worker, or a part of its transcript if that is long.
@@ -54,7 +68,7 @@ func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed 
 	}
 	for more := true; more; {
 		var n int64
-		err := stores.On(r.db, txn.Retention).Remove(ctx, opPrune, func(tx *db.Tx) error {
+		err := stores.On(r.db, txn.Parts).Remove(ctx, opPrune, func(tx *db.Tx) error {
 			row, err := r.row(&tx.Rx, opPrune)
 			if err != nil {
 				return err

@@ -238,7 +238,7 @@ func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
 // last. A missing runtime is db.ErrNotFound.
 func (s *Runtimes) Delete(ctx context.Context, id RuntimeID) error {
 	for more := true; more; {
-		err := stores.On(s.db, txn.Retention).Remove(ctx, opDeleteRuntime, func(tx *db.Tx) error {
+		err := stores.On(s.db, txn.Parts).Remove(ctx, opDeleteRuntime, func(tx *db.Tx) error {
 			row, err := s.find(&tx.Rx, opDeleteRuntime, id)
 			if err != nil {
 				return err

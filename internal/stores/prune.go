@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"selvedge/db"
@@ -17,6 +19,7 @@ import (
 type Pruning struct {
 	Op    string // names the call in errors
 	Store string // see txn.Stores
+	Kind  txn.Kind
 	Scope string
 
 	// Ended returns at most limit items that have ended, newest first, that come after the
@@ -25,6 +28,9 @@ type Pruning struct {
 	Ended func(rx *db.Rx, scope int64, after Ended, limit int) ([]Ended, error)
 	// Weigh returns the Bytes of an item if Ended leaves them out; nil if Ended sets them.
 	Weigh func(rx *db.Rx, thing Ended) (int64, error)
+	// Lock locks the items, so that they are neither pinned nor changed before they are removed. It
+	// returns the keys of those that may be removed; nil: all of them. See [LockFree].
+	Lock func(tx *db.Tx, scope int64, things []Ended) (map[int64]bool, error)
 	// Remove removes an item that ended and still is ended, or a part of one that is larger than
 	// share. It reports what it did and how much of the share it used. A transaction starts with
 	// Share. An item that a foreign key holds stays: its error joins that of Prune, which goes on.
@@ -64,6 +70,31 @@ const (
 	Partial                // a part of it was removed; the next transaction continues
 )
 
+// LockFree returns a [Pruning.Lock] for items that are rows of a kind with row locks. The query finds
+// the rows by a list of keys, for which it has %s. It leaves out those that are gone, and those that
+// another transaction has: a wait for one while others are locked could be a deadlock.
+func LockFree(kind txn.Kind, query string) func(*db.Tx, int64, []Ended) (map[int64]bool, error) {
+	rows := kind.Rows(fmt.Sprintf(query, "?"+strings.Repeat(", ?", lockedAtOnce-1))).Free()
+	return func(tx *db.Tx, _ int64, things []Ended) (map[int64]bool, error) {
+		if tx.Store().SingleWriter() {
+			return nil, nil
+		}
+		var args [lockedAtOnce]any
+		for i := range args {
+			args[i] = things[min(i, len(things)-1)].Key
+		}
+		var keys []int64
+		if err := tx.Store().SelectToChange(&keys, rows, args[:]...); err != nil {
+			return nil, err
+		}
+		locked := map[int64]bool{}
+		for _, key := range keys {
+			locked[key] = true
+		}
+		return locked, nil
+	}
+}
+
 // RemovedRow is what Remove returns for an item that is one row, from a DELETE that leaves an item
 // that has not ended, or was written since.
 func RemovedRow(rows int64, err error) (Removal, int64, error) {
@@ -80,10 +111,13 @@ const (
 	// pruneTurn is the time after which a transaction ends to let other writers in. A transaction
 	// should hold the writer for 50 ms at most, including the commit.
 	pruneTurn = 5 * time.Millisecond
+	// lockedAtOnce is how many items are locked in one statement.
+	lockedAtOnce = 16
 )
 
 // Prune removes what a policy does not retain, oldest first, in short transactions. After an error,
-// what was removed before stays removed, and the next call continues.
+// what was removed before stays removed, and the next call continues. On a server, an item that
+// another transaction is changing may stay until the next call.
 func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.Pruned, err error) {
 	if err := CheckPolicy(policy); err != nil {
 		return done, err
@@ -115,7 +149,7 @@ func Prune(ctx context.Context, d *db.DB, p Pruning, policy db.Policy) (done db.
 		var went []Ended
 		var looked int
 		var next any
-		err = On(d, txn.Retention).Remove(ctx, p.Op, func(tx *db.Tx) (err error) {
+		err = On(d, p.Kind).Remove(ctx, p.Op, func(tx *db.Tx) (err error) {
 			next = progress
 			went, looked, err = p.removeSome(tx, planned, &next)
 			return err
@@ -271,19 +305,43 @@ func beyondAge(p db.Policy, now time.Time, ended int64) bool {
 	return p.Age == db.KeepNone || p.Age > 0 && ended < db.Nanos(now.Add(-p.Age))
 }
 
+// removing has one transaction at a time remove things of a scope on a server. Several would change rows
+// that belong to many things, such as the usage of a day, in different orders.
+var removing = txn.Runs.Name("retention %d")
+
 // removeSome removes the first planned items, within the share of a transaction. looked is how many
 // are done, and progress the progress of the next one.
 func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []Ended, looked int, err error) {
 	scope, _, err := tx.Store().Rx.Scope(p.Scope)
+	if err == nil {
+		err = tx.Store().WillChange(removing, scope)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
+	var locked map[int64]bool
+	lockedTo := 0
 	began := time.Now()
 	for share := p.Share; looked < len(planned) && share > 0 && (looked == 0 || time.Since(began) < pruneTurn); {
 		thing := planned[looked]
-		if pinned, err := tx.Store().IsPinned(scope, p.pin(thing)); err != nil {
+		if looked == lockedTo {
+			lockedTo = min(looked+lockedAtOnce, len(planned))
+			if locked, err = p.Lock(tx, scope, planned[looked:lockedTo]); err != nil {
+				return nil, 0, err
+			}
+			if looked == 0 { // it may have waited
+				began = time.Now()
+			}
+		}
+		if locked != nil && !locked[thing.Key] {
+			looked++
+			continue
+		}
+		pinned, err := tx.Store().IsPinned(scope, p.pin(thing))
+		if err != nil {
 			return nil, 0, err
-		} else if pinned { // pinned since it was planned
+		}
+		if pinned { // since it was planned
 			looked++
 			continue
 		}

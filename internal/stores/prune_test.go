@@ -57,6 +57,7 @@ func (p *past) pruning() stores.Pruning {
 			p.pages = append(p.pages, len(page))
 			return page, nil
 		},
+		Lock: func(*db.Tx, int64, []stores.Ended) (map[int64]bool, error) { return nil, nil },
 		Remove: func(tx *db.Tx, thing stores.Ended, share int64) (did stores.Removal, took int64, err error) {
 			p.takes = append(p.takes, take{thing.ID, tx.Batch(), share})
 			if p.remove == nil {

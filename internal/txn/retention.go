@@ -101,8 +101,12 @@ func column(limit int64) any {
 // Pinned is a maintenance.Pinned: an item that no limit removes.
 type Pinned struct{ Store, ID, Owner string }
 
-// Pin keeps an item of a scope, whatever the limits of retention say, until Unpin. The stores check
-// that it exists: see their Pin. Pinning twice is fine.
+var pinRow = Pins.Rows(
+	`SELECT pinned_at FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`,
+)
+
+// Pin keeps an item of a scope, whatever the limits of retention say, until Unpin. The stores lock it,
+// check that it exists, and touch it: see their Pin. Pinning twice is fine.
 func (tx *Tx) Pin(scope string, p Pinned) error {
 	err := CheckStore(p.Store)
 	if err == nil {
@@ -116,6 +120,9 @@ func (tx *Tx) Pin(scope string, p Pinned) error {
 	}
 	id, err := tx.Scope(scope)
 	if err != nil {
+		return err
+	}
+	if err := tx.WillChange(pinRow, id, p.Store, p.ID, p.Owner); err != nil {
 		return err
 	}
 	columns := []any{id, p.Store, p.ID, p.Owner, Nanos(tx.Now())}

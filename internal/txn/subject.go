@@ -48,19 +48,21 @@ const (
 	// that name (40001).
 	UsageDays
 
-	// Values lock no row: one statement changes it, or adds it under a unique key (40001).
+	// Values: a write locks the row, and changes it or adds one under a unique key (40001). So T also meets
+	// a removal before it adds the value again.
 	Values
+	// Pins: a pin locks its thing first, and rewrites its row for a T that removes it (40001). Then it locks
+	// the pin, which T adds or removes (40001). The name of an agent or of a paused run stands for what
+	// retention removes there: entries that were put aside, and a history.
+	Pins
 
 	// The other kinds are serialisable.
 
 	// Threads: a thread is not given while an agent is active on it, and a call that finds or creates an
 	// agent may add one. The two share neither a row nor a name.
 	Threads
-	// Pins: a pin is added to a thing that is only read, beside a removal that looks for pins.
-	Pins
-	// Retention: what it removes, it finds in lists, and it leaves what is pinned. So do removals of a
-	// thing in many transactions, and of what a dead owner left.
-	Retention
+	// Parts: removals of a thing in many transactions, and of what a dead owner left.
+	Parts
 	// NewRuntimes: there is no row to lock for a runtime that is opened first.
 	NewRuntimes
 	// Forks: a fork copies rows of a run that others change.
@@ -75,7 +77,7 @@ const (
 var tables = [...]string{
 	Runs: "runs", LiveRuns: "live_runs", Runtimes: "worker_runtimes", Checkpoints: "checkpoints",
 	Agents: "agents", AgentReservations: "agent_reservations", Leases: "leases", Leavings: "run_leavings",
-	UsageDays: "usage_days",
+	UsageDays: "usage_days", Values: "state_values", Pins: "retention_pins",
 }
 
 // LockedTables are the tables of the kinds with row locks, in the order in which one transaction locks
@@ -83,7 +85,7 @@ var tables = [...]string{
 func LockedTables() []string { return tables[:] }
 
 // Serializable reports whether calls that change things of the kind run in serialisable transactions.
-func (k Kind) Serializable() bool { return k > Values }
+func (k Kind) Serializable() bool { return k > Pins }
 
 // A Subject is what a call changes: rows of a kind, or a name that a row of the kind may get.
 type Subject struct {
@@ -137,6 +139,15 @@ func (tx *Tx) WillChange(s Subject, args ...any) error {
 	})
 }
 
+// Touch sends a change of a row to what it is. For a row that was only locked: a serialisable transaction
+// that removes or changes it fails, and runs again. In a file it does nothing.
+func (tx *Tx) Touch(query string, args ...any) error {
+	if tx.SingleWriter() {
+		return nil
+	}
+	return tx.Queue(query, args...)
+}
+
 // Keep keeps the rows from being removed until the transaction ends: the holder of a lease does its work
 // after it. A take-over waits, and renewals pass: others may change columns that are not in a key.
 func (tx *Tx) Keep(s Subject, args ...any) error {
@@ -163,6 +174,11 @@ func (tx *Tx) FindToChange(dest any, s Subject, args ...any) (bool, error) {
 	}
 	return false, Invalid("let the user change what it may read: see the policies for row security of "+
 		"the table", "a row is there that can't be locked")
+}
+
+// SelectToChange is Select for rows that are announced as by WillChange.
+func (tx *Tx) SelectToChange(dest any, s Subject, args ...any) error {
+	return tx.Select(dest, tx.engine.Locking(s.query, args, s.free), args...)
 }
 
 // SingleWriter reports whether this is the only writing transaction, so that one statement may read the

@@ -42,10 +42,9 @@ func NameOf(rx *db.Rx, key int64) (n Name, err error) {
 // Settle adds the usage of runs that are gone to that of their days, once neither a trace nor a live
 // run has their name. Call it after the removal.
 func Settle(tx *db.Tx, n Name) error {
-	if !tx.Store().SingleWriter() { // removals of a trace and of its live run wait for each other here
-		if err := tx.Store().Queue(sqlSettling, n.RunID, n.Scope); err != nil {
-			return err
-		}
+	// Removals of a trace and of its live run wait for each other here.
+	if err := tx.Store().Touch(sqlSettling, n.RunID, n.Scope); err != nil {
+		return err
 	}
 	sources, err := sourcesOf(&tx.Rx, n)
 	if err != nil || len(sources) == 0 {

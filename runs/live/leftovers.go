@@ -156,7 +156,7 @@ func (s *Store) dropLeftovers(ctx context.Context) error {
 		if err != nil || !found {
 			return err
 		}
-		last, err = stores.Get(ctx, stores.On(s.db, txn.Retention).Remove, opDelete, stores.Bind(dropBehind, run-1))
+		last, err = stores.Get(ctx, stores.On(s.db, txn.Parts).Remove, opDelete, stores.Bind(dropBehind, run-1))
 		if err != nil {
 			return err
 		}

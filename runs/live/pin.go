@@ -2,14 +2,16 @@ package live
 
 import (
 	"context"
-	"errors"
 
 	"selvedge/db"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
 )
 
-const opPin = "pin live run"
+const (
+	opPin    = "pin live run"
+	sqlTouch = `UPDATE live_runs SET epoch = epoch WHERE key = ?`
+)
 
 // Pin protects a run from retention until Unpin. Delete and a cap on runs still remove it.
 // db.ErrNotFound: there is no such run. A pin belongs to the id: a later run of that id is pinned
@@ -20,12 +22,16 @@ func (s *Store) Pin(ctx context.Context, runID string) error {
 
 // PinTx is Pin inside a transaction.
 func (s *Store) PinTx(tx *db.Tx, runID string) error {
-	if _, err := s.GetTx(&tx.Rx, runID); errors.Is(err, db.ErrNotFound) {
-		return notFound(opPin, runID)
-	} else if err != nil {
-		return err
-	}
-	return tx.Store().Pin(s.scope, pin(runID))
+	return s.inside(tx, opPin, runID, func(scope int64) error {
+		row, err := lockedRow(tx, opPin, scope, runID)
+		if err == nil {
+			err = tx.Store().Touch(sqlTouch, row.Key)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Store().Pin(s.scope, pin(runID))
+	})
 }
 
 // Unpin removes the pin of a run, if it has one.

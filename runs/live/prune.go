@@ -14,8 +14,8 @@ import (
 // call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	done, err := stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune live runs", Store: txn.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded,
-		Share: fullBudget().Events,
+		Op: "prune live runs", Store: txn.StoreLive, Kind: txn.LiveRuns, Scope: s.scope, Ended: endedRuns,
+		Lock: lockEnded, Remove: removeEnded, Share: fullBudget().Events,
 	}, policy)
 	if err == nil && !policy.DryRun {
 		err = s.dropLeftovers(ctx)
@@ -44,6 +44,8 @@ func endedRuns(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []st
 	}
 	return list, err
 }
+
+var lockEnded = stores.LockFree(txn.LiveRuns, `SELECT key FROM live_runs WHERE key IN (%s) ORDER BY key`)
 
 // removeEnded removes a run, unless it has changed meanwhile or is held.
 func removeEnded(tx *db.Tx, run stores.Ended, share int64) (stores.Removal, int64, error) {

@@ -15,6 +15,7 @@ import (
 	"selvedge/internal/txn"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/state"
 	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
@@ -27,6 +28,7 @@ type contest struct {
 	call    func(d *db.DB, tx *db.Tx) error
 	serial  func(d *db.DB, tx *db.Tx) error // nil: the same
 	query   string                          // of a number
+	adds    bool                            // the call runs again if the function adds the row first
 	// want is that number once both have ended, if the call commits first, and if the function does.
 	want [2]int64
 }
@@ -36,6 +38,7 @@ func contests() []contest {
 	watched := func(d *db.DB) *live.Store { return live.NewStore(d, live.Options{}) }
 	paused := func(d *db.DB) *checkpoints.Store { return checkpoints.NewStore(d, checkpoints.Options{}) }
 	registry := func(d *db.DB) *agents.Registry { return agents.NewRegistry(d, agents.Options{}) }
+	values := func(d *db.DB) *state.Store { return state.NewStore(d, state.Options{}) }
 	named := func(id string) runs.RunRef { return runs.RunRef{AgentID: "a", RunID: id} }
 	turn := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{runs.Turn{Output: []byte("{}")}}}
 	runtime := workers.RuntimeOptions{RuntimeID: "r"}
@@ -46,7 +49,32 @@ func contests() []contest {
 	var thread *agents.Lease
 	var lease *db.Lease
 	terms := db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}}
-	return []contest{
+	begin := func(ctx context.Context, d *db.DB) error {
+		started := []runs.Record{runs.Started{AgentID: "a", RunID: "r", StartedAt: time.Unix(1, 0)}}
+		return traces(d).AppendRecords(ctx, "a", "r", started)
+	}
+	end := func(ctx context.Context, d *db.DB) error {
+		return traces(d).AppendRecords(ctx, "a", "r", []runs.Record{runs.Ended{}})
+	}
+	watch := func(ctx context.Context, d *db.DB) error {
+		return second(watched(d).ReserveRunWithID(ctx, "r", "", ""))
+	}
+	pause := func(ctx context.Context, d *db.DB) error {
+		return paused(d).SaveDocument(ctx, "r", pauseOf("r", 1))
+	}
+	value := state.Ref{Key: "k"}
+	set := func(ctx context.Context, d *db.DB) error { return second(values(d).Set(ctx, value, []byte("1"))) }
+	work := func(ctx context.Context, d *db.DB) error {
+		r, err := workers.Open(ctx, d, runtime)
+		if err != nil {
+			return err
+		}
+		made, err := r.CreateWorker(ctx, workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
+		worker = made.WorkerRef
+		return err
+	}
+	const pins = "SELECT count(*) FROM retention_pins"
+	list := []contest{
 		{
 			name: "runs: append", query: "SELECT count(*) FROM run_records", want: [2]int64{3, 3},
 			prepare: func(ctx context.Context, d *db.DB) error { return second(traces(d).Append(ctx, turn)) },
@@ -54,9 +82,7 @@ func contests() []contest {
 		},
 		{
 			name: "live_runs: event", query: "SELECT sum(event_count) FROM live_runs", want: [2]int64{2, 2},
-			prepare: func(ctx context.Context, d *db.DB) error {
-				return second(watched(d).ReserveRunWithID(ctx, "r", "", ""))
-			},
+			prepare: watch,
 			call: func(d *db.DB, tx *db.Tx) error {
 				event := live.Batch{Events: []live.Event{live.TextDelta("x")}}
 				return second(watched(d).AppendTx(tx, "r", event))
@@ -64,16 +90,7 @@ func contests() []contest {
 		},
 		{
 			name: "worker_runtimes: input", query: "SELECT count(*) FROM worker_entries", want: [2]int64{2, 2},
-			prepare: func(ctx context.Context, d *db.DB) error {
-				r, err := workers.Open(ctx, d, runtime)
-				if err != nil {
-					return err
-				}
-				made, err := r.CreateWorker(ctx,
-					workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
-				worker = made.WorkerRef
-				return err
-			},
+			prepare: work,
 			call: func(d *db.DB, tx *db.Tx) error {
 				r, err := workers.OpenTx(tx, d, runtime)
 				if err == nil {
@@ -89,9 +106,7 @@ func contests() []contest {
 		},
 		{
 			name: "checkpoints: claim", query: "SELECT sum(changes) FROM checkpoints", want: [2]int64{2, 2},
-			prepare: func(ctx context.Context, d *db.DB) error {
-				return paused(d).SaveDocument(ctx, "r", pauseOf("r", 1))
-			},
+			prepare: pause,
 			call: func(d *db.DB, tx *db.Tx) error {
 				_, _, err := paused(d).ClaimTx(tx, "r")
 				return err
@@ -129,10 +144,8 @@ func contests() []contest {
 		},
 		{
 			name: "run_leavings: removal", query: "SELECT count(*) FROM runs",
-			prepare: func(ctx context.Context, d *db.DB) error {
-				return traces(d).AppendRecords(ctx, "a", "r", []runs.Record{runs.Ended{}})
-			},
-			call: func(d *db.DB, tx *db.Tx) error { return traces(d).DeleteTx(tx, named("r")) },
+			prepare: end,
+			call:    func(d *db.DB, tx *db.Tx) error { return traces(d).DeleteTx(tx, named("r")) },
 		},
 		{
 			name: "usage_days: settle", query: "SELECT sum(input_tokens) FROM usage_days",
@@ -149,7 +162,108 @@ func contests() []contest {
 			call:   func(d *db.DB, tx *db.Tx) error { return traces(d).DeleteTx(tx, named("r")) },
 			serial: func(d *db.DB, tx *db.Tx) error { return traces(d).DeleteTx(tx, named("other")) },
 		},
+		{
+			name: "runs: creation", query: "SELECT count(*) FROM run_records", want: [2]int64{2, 2}, adds: true,
+			call: func(d *db.DB, tx *db.Tx) error { return second(traces(d).AppendTx(tx, turn)) },
+		},
+		{
+			name: "live_runs: creation", query: "SELECT count(*) FROM live_runs", want: [2]int64{1, 1}, adds: true,
+			call: func(d *db.DB, tx *db.Tx) error {
+				return second(watched(d).ReserveRunWithIDTx(tx, "r", "", ""))
+			},
+		},
+		{
+			name: "agents: creation", query: "SELECT coalesce(sum(changes), 0) FROM agents", want: [2]int64{2, 2},
+			call: func(d *db.DB, tx *db.Tx) error { return registry(d).SaveTx(tx, entry) },
+		},
+		{
+			name: "runs: resume", query: "SELECT count(*) FROM leases", want: [2]int64{1, 1}, prepare: begin,
+			call: func(d *db.DB, tx *db.Tx) error { return second(traces(d).ResumeTx(tx, named("r"))) },
+		},
+		{
+			name: "live_runs: resume", query: "SELECT count(*) FROM leases", want: [2]int64{1, 1}, prepare: watch,
+			call: func(d *db.DB, tx *db.Tx) error { return second(watched(d).ResumeTx(tx, "r")) },
+		},
+		{
+			name: "state_values: write", query: "SELECT coalesce(sum(changes), 0) FROM state_values",
+			want: [2]int64{2, 2},
+			call: func(d *db.DB, tx *db.Tx) error { return second(values(d).SetTx(tx, value, []byte("1"))) },
+		},
+		{
+			name: "state_values: removal", query: "SELECT count(*) FROM state_values", want: [2]int64{1, 0},
+			prepare: set,
+			call:    func(d *db.DB, tx *db.Tx) error { return values(d).DeleteTx(tx, value) },
+			serial: func(d *db.DB, tx *db.Tx) error {
+				return second(values(d).SetTx(tx, value, []byte("1")))
+			},
+		},
+		{
+			name: "retention_pins: pin", query: pins, want: [2]int64{1, 1}, prepare: begin,
+			call: func(d *db.DB, tx *db.Tx) error { return traces(d).PinTx(tx, named("r")) },
+		},
+		{
+			name: "retention_pins: unpin", query: pins, want: [2]int64{1, 0},
+			prepare: func(ctx context.Context, d *db.DB) error {
+				return errors.Join(begin(ctx, d), traces(d).Pin(ctx, named("r")))
+			},
+			call:   func(d *db.DB, tx *db.Tx) error { return traces(d).UnpinTx(tx, named("r")) },
+			serial: func(d *db.DB, tx *db.Tx) error { return traces(d).PinTx(tx, named("r")) },
+		},
 	}
+	for _, thing := range []struct {
+		table       string
+		add         func(ctx context.Context, d *db.DB) error
+		pin, remove func(d *db.DB, tx *db.Tx) error
+	}{
+		{
+			"runs",
+			end,
+			func(d *db.DB, tx *db.Tx) error { return traces(d).PinTx(tx, named("r")) },
+			func(d *db.DB, tx *db.Tx) error { return traces(d).DeleteTx(tx, named("r")) },
+		},
+		{
+			"live_runs",
+			watch,
+			func(d *db.DB, tx *db.Tx) error { return watched(d).PinTx(tx, "r") },
+			func(d *db.DB, tx *db.Tx) error { return watched(d).DeleteTx(tx, "r") },
+		},
+		{
+			"worker_runtimes",
+			work,
+			func(d *db.DB, tx *db.Tx) error { return workers.NewRuntimes(d, "").PinTx(tx, worker) },
+			func(d *db.DB, tx *db.Tx) error { return workers.NewRuntimes(d, "").DeleteTx(tx, "r") },
+		},
+		{
+			"checkpoints",
+			pause,
+			func(d *db.DB, tx *db.Tx) error { return paused(d).PinTx(tx, "r") },
+			func(d *db.DB, tx *db.Tx) error { return paused(d).DeleteTx(tx, checkpoints.Ref{RunID: "r"}) },
+		},
+		{
+			"agents",
+			func(ctx context.Context, d *db.DB) error { return registry(d).Save(ctx, entry) },
+			func(d *db.DB, tx *db.Tx) error { return registry(d).PinTx(tx, "s") },
+			func(d *db.DB, tx *db.Tx) error { return registry(d).DeleteTx(tx, "s") },
+		},
+		{
+			"state_values",
+			set,
+			func(d *db.DB, tx *db.Tx) error { return values(d).PinTx(tx, value) },
+			func(d *db.DB, tx *db.Tx) error { return values(d).DeleteTx(tx, value) },
+		},
+	} {
+		list = append(list, contest{
+			name: thing.table + ": pin", query: pins, want: [2]int64{1, 0}, prepare: thing.add, call: thing.pin,
+			serial: func(d *db.DB, tx *db.Tx) error {
+				var pinned int
+				if err := tx.Get(&pinned, pins); err != nil || pinned > 0 {
+					return err
+				}
+				return thing.remove(d, tx)
+			},
+		})
+	}
+	return list
 }
 
 func TestPostgres_ReaderMeetsLockedChange(t *testing.T) {
@@ -216,7 +330,7 @@ func (c contest) run(t *testing.T, order int) error {
 		t.Error("the function committed what it had read before the call")
 	case order == 1 && ran > after:
 		return errDisturbed
-	case calls > 1:
+	case calls > 1 && !c.adds:
 		t.Errorf("the call ran %d times", calls)
 	}
 	var got int64

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"selvedge"
+	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/state"
 	"selvedge/test/dbtest"
+	"selvedge/workers"
 )
 
 // Each race that a transaction loses is an ERROR in the server's log.
@@ -31,11 +33,16 @@ func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
 		[]runs.Turn{turn}); err != nil {
 		t.Fatal(err)
 	}
+	runtime, err := workers.Open(ctx, handles[0], workers.RuntimeOptions{RuntimeID: "r"})
+	done(t, err)
 	mixed(t, handles, func(d *db.DB, _ bool, caller, i int) error {
 		return work(ctx, d, fmt.Sprintf("%d-%d", caller, i), turn)
 	})
+	mixed(t, handles, func(d *db.DB, _ bool, caller, i int) error {
+		return retain(ctx, d, runtime.RuntimeID(), fmt.Sprintf("%d-%d", caller, i))
+	})
 	log := dbtest.PostgresShell(t, "../..", address, "grep ERROR: log || true")
-	const commits = mixedCallers * mixedEach * commitsOfWork
+	const commits = mixedCallers * mixedEach * (commitsOfWork + commitsOfRetain)
 	if lines := strings.Count(log, "ERROR:"); lines > commits/1000 {
 		t.Errorf("%d commits left %d ERROR lines:\n%.4000s", commits, lines, log)
 	}
@@ -86,6 +93,63 @@ func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
 	return errors.Join(held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
 		traces.AppendTurns(ctx, "a", "shared", []runs.Turn{turn}),
 		traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "front-" + id}), watched.Delete(ctx, "live-"+id))
+}
+
+const commitsOfRetain = 34
+
+// retain ends one thing in each store, pins it for a while, and removes what has ended.
+func retain(ctx context.Context, d *db.DB, runtime workers.RuntimeID, id string) error {
+	traces, watched := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	paused, values := checkpoints.NewStore(d, checkpoints.Options{}), state.NewStore(d, state.Options{})
+	registry, runtimes := agents.NewRegistry(d, agents.Options{}), workers.NewRuntimes(d, "")
+	opened, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: runtime})
+	if err != nil {
+		return err
+	}
+	worker, err := opened.CreateWorker(ctx, workers.ToolsLess(workers.WorkerIntent{}, workers.ProfileSelector{}))
+	if err != nil {
+		return err
+	}
+	run, value := runs.RunRef{AgentID: "b", RunID: "ended-" + id}, state.Ref{Owner: "b", Key: id}
+	ended := time.Now().Add(-30 * 24 * time.Hour)
+	_, errCreate := watched.CreateRunWithID(ctx, run.RunID, "s", "")
+	_, _, errCancel := watched.MarkCancelled(ctx, run.RunID)
+	_, errStop := opened.StopWorker(ctx, worker.WorkerRef, nil)
+	_, errSet := values.Set(ctx, value, json.RawMessage(`1`))
+	errSave := paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: run.RunID, CreatedAt: time.Now()})
+	claim, ok, errClaim := paused.Claim(ctx, run.RunID)
+	if err := errors.Join(errCreate, errCancel, errStop, errSet, errSave, errClaim); err != nil || !ok {
+		return fmt.Errorf("claim %s: %t, %w", id, ok, err)
+	}
+	err = errors.Join(
+		traces.AppendRecords(ctx, run.AgentID, run.RunID, []runs.Record{
+			runs.Started{AgentID: run.AgentID, RunID: run.RunID, StartedAt: time.Now()}, runs.Ended{},
+		}),
+		claim.Complete(ctx),
+		registry.Save(ctx, agents.Entry{
+			SessionID: "ended-" + id, Thread: "t", BaseState: "b", StartedAt: ended, CompletedAt: &ended,
+			Status: agents.Abandoned,
+		}))
+	for _, pin := range []func(context.Context) error{
+		func(ctx context.Context) error { return traces.Pin(ctx, run) },
+		func(ctx context.Context) error { return watched.Pin(ctx, run.RunID) },
+		func(ctx context.Context) error { return paused.Pin(ctx, run.RunID) },
+		func(ctx context.Context) error { return values.Pin(ctx, value) },
+		func(ctx context.Context) error { return runtimes.Pin(ctx, worker.WorkerRef) },
+		func(ctx context.Context) error { return registry.Pin(ctx, run.RunID) },
+	} {
+		if failed := pin(ctx); !errors.Is(failed, db.ErrNotFound) { // another caller may have removed it
+			err = errors.Join(err, failed)
+		}
+	}
+	err = errors.Join(err, traces.Unpin(ctx, run), watched.Unpin(ctx, run.RunID), paused.Unpin(ctx, run.RunID),
+		values.Unpin(ctx, value), runtimes.Unpin(ctx, worker.WorkerRef), registry.Unpin(ctx, run.RunID))
+	for _, prune := range []func(context.Context, db.Policy) (db.Pruned, error){
+		traces.Prune, watched.Prune, paused.Prune, values.Prune, runtimes.Prune, registry.Prune,
+	} {
+		err = errors.Join(err, second(prune(ctx, db.Policy{Count: db.KeepNone})))
+	}
+	return err
 }
 
 func TestPostgres_OneOfManyBegins(t *testing.T) {
