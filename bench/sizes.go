@@ -47,7 +47,8 @@ func (c curve) Line() (points string) {
 }
 
 var growthPage = template.Must(template.New("").Funcs(
-	template.FuncMap{"y": func(i int) int { return 24 + 96*i }}).Parse(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {{y (len .Curves)}}" role="img"
+	template.FuncMap{"y": func(i int) int { return 24 + 96*i }}).Parse(
+	`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {{y (len .Curves)}}" role="img"
   font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="white"/>
 <text x="20" y="18">{{.Title}}</text>

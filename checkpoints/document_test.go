@@ -290,7 +290,8 @@ func TestDocument_NoticesChangesInPlace(t *testing.T) {
 		`"step":{"type":"approval","prompt":"p","output_key":"k"},"timeout_ms":5,"metadata":{"m":1}}]`)
 	document = []byte(strings.NewReplacer(`"wf_state": {}`, `"wf_state": {"n": 1}`,
 		`"metadata": {}`, `"metadata": {"k": 1}`,
-		`"fields": []`, `"fields": [{"name":"f","label":"F","field_type":"options","options":["a"],"required":true}]`,
+		`"fields": []`, `"fields": [{"name":"f","label":"F","field_type":"options","options":["a"],`+
+			`"required":true}]`,
 		`"stage_results": []`, `"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed",`+
 			`"output":{"type":"empty"},"duration_ms":1.0,"error":"e"}]`,
 		`"completed_stage_ids": []`, `"completed_stage_ids": ["s"]`,

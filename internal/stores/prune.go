@@ -333,15 +333,14 @@ func (p Pruning) removeSome(tx *db.Tx, planned []Ended, progress *any) (went []E
 				began = time.Now()
 			}
 		}
-		if locked != nil && !locked[thing.Key] {
-			looked++
-			continue
+		stays := locked != nil && !locked[thing.Key]
+		if !stays { // it may have been pinned since it was planned
+			if stays, err = tx.Store().IsPinned(scope, p.pin(thing)); err != nil {
+				return nil, 0, err
+			}
 		}
-		pinned, err := tx.Store().IsPinned(scope, p.pin(thing))
-		if err != nil {
-			return nil, 0, err
-		}
-		if pinned { // since it was planned
+		if stays {
+			*progress = nil // a part of it may have been removed
 			looked++
 			continue
 		}

@@ -264,6 +264,31 @@ func TestWhatGoesInPartsIsGoneOnce(t *testing.T) {
 	}
 }
 
+func TestPrune_ProgressIsOfOneItem(t *testing.T) {
+	p := newPast(2)
+	p.remove = func(thing stores.Ended) (stores.Removal, int64, error) {
+		if thing.ID == "1" {
+			*thing.Progress = "half"
+			return stores.Partial, 0, nil
+		}
+		if *thing.Progress != nil {
+			t.Errorf("%s goes on with the progress %v of another item", thing.ID, *thing.Progress)
+		}
+		return stores.Removed, 0, nil
+	}
+	pruning := p.pruning()
+	pruning.Lock = func(*db.Tx, int64, []stores.Ended) (map[int64]bool, error) {
+		if len(p.takes) == 0 {
+			return nil, nil
+		}
+		return map[int64]bool{2: true}, nil // another call has the first
+	}
+	prune(t, dbtest.Open(t, db.Options{}), pruning, db.Policy{Count: db.KeepNone})
+	if got := p.taken(); !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("removed %q", got)
+	}
+}
+
 func TestWhatWentBeforeAnErrorStaysGone(t *testing.T) {
 	p := newPast(4)
 	p.share = 2
