@@ -61,7 +61,7 @@ func clone(v reflect.Value) {
 			}
 		}
 	case reflect.Map: // of free-form values
-		if values, _ := v.Interface().(map[string]json.RawMessage); values != nil {
+		if values, _ := reflect.TypeAssert[map[string]json.RawMessage](v); values != nil {
 			to := make(map[string]json.RawMessage, len(values))
 			for name, value := range values {
 				to[name] = bytes.Clone(value)

@@ -304,11 +304,13 @@ func TestDocument_NoticesChangesInPlace(t *testing.T) {
 		"step":             func(p *checkpoints.PausedWorkflow) { copy(p.Workflow.Stages[0].Step[29:], "q") },
 		"timeout":          func(p *checkpoints.PausedWorkflow) { *p.Workflow.Stages[0].TimeoutMS = 6 },
 		"stage's metadata": func(p *checkpoints.PausedWorkflow) { p.Workflow.Stages[0].Metadata["m"][0] = '2' },
-		"condition":        func(p *checkpoints.PausedWorkflow) { p.Workflow.Edges[0].Conditions[0].Value[0] = '2' },
-		"option":           func(p *checkpoints.PausedWorkflow) { p.Fields[0].Options[0] = "b" },
-		"state":            func(p *checkpoints.PausedWorkflow) { p.WFState["n"][0] = '2' },
-		"stage's error":    func(p *checkpoints.PausedWorkflow) { *p.StageResults[0].Error = "f" },
-		"completed stage":  func(p *checkpoints.PausedWorkflow) { p.CompletedStageIDs[0] = "t" },
+		"edge": func(p *checkpoints.PausedWorkflow) {
+			p.Workflow.Edges[0].Conditions[0].Value[0] = '2'
+		},
+		"option":          func(p *checkpoints.PausedWorkflow) { p.Fields[0].Options[0] = "b" },
+		"state":           func(p *checkpoints.PausedWorkflow) { p.WFState["n"][0] = '2' },
+		"stage's error":   func(p *checkpoints.PausedWorkflow) { *p.StageResults[0].Error = "f" },
+		"completed stage": func(p *checkpoints.PausedWorkflow) { p.CompletedStageIDs[0] = "t" },
 	} {
 		p, err := checkpoints.Decode(document)
 		if err != nil {

@@ -161,7 +161,9 @@ func TestFeed_NamesRowsBesideUnknownOnes(t *testing.T) {
 	half.All = true
 	half.Add(engine.Touch{Stream: engine.Runs, Key: 2})
 	for _, commit := range []engine.Touched{
-		{Rows: []engine.Touch{{Stream: engine.Runs, Key: 1}}}, {All: true}, half,
+		{Rows: []engine.Touch{{Stream: engine.Runs, Key: 1}}},
+		{All: true},
+		half,
 		{Rows: []engine.Touch{{Stream: engine.Agents, Key: 3}, {Stream: engine.Runs, Key: 4}}},
 	} {
 		w.Touched(commit)
