@@ -104,7 +104,8 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	b := &bench{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&b.quick, "quick", false, "a tenth of the work: shows that it runs, not how fast it is")
-	flags.BoolVar(&b.huge, "huge", false, "also append into a file of 5 million turns")
+	flags.BoolVar(&b.huge, "huge", false, "also append into a file of 5 million turns, and fill one with a "+
+		"million of everything for sizes")
 	flags.IntVar(&b.rounds, "rounds", 5, "rounds whose median is shown; an odd number")
 	flags.StringVar(&b.csqlite, "csqlite", "", "the program of bench/csqlite; its line is left out without it")
 	flags.StringVar(&b.server, "server", os.Getenv("SELVEDGE_POSTGRES"),

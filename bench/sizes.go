@@ -53,8 +53,7 @@ var growthPage = template.Must(template.New("").Funcs(
 <rect width="100%" height="100%" fill="white"/>
 <text x="20" y="18">{{.Title}}</text>
 {{range $i, $c := .Curves}}<g transform="translate(20 {{y $i}})"><text y="16">{{.Words}}</text>
-<g transform="translate(0 24)"><path d="M200 0V60M400 0V60" stroke="#ddd"/>
-<path d="M0 60H600" stroke="#888"/>
+<g transform="translate(0 24)"><path d="M0 60H600" stroke="#888"/>
 <polyline points="{{.Line}}" fill="none" stroke="#06c"/></g></g>
 {{end}}</svg>
 `))
@@ -70,7 +69,7 @@ type sized struct {
 	workers *roster
 }
 
-// sizes measures calls in a file of 1,000 to 1,000,000 of everything. In full it draws them.
+// sizes measures calls in a file of 1,000 to 100,000 of everything, or to 1,000,000. In full it draws them.
 func sizes(ctx context.Context, b *bench) ([]result, error) {
 	s, err := b.stage(ctx, "sizes", db.SyncNormal)
 	if err != nil {
@@ -90,7 +89,11 @@ func (s *sized) grow(ctx context.Context, b *bench) (list []result, err error) {
 	}
 	var curves []curve
 	var counts []string
-	for n := b.n(1_000); n <= b.n(1_000_000); n *= 10 {
+	most := 100_000
+	if b.huge {
+		most *= 10
+	}
+	for n := b.n(1_000); n <= b.n(most); n *= 10 {
 		counts = append(counts, count(n))
 		fmt.Fprintf(os.Stderr, "  %s of everything\n", count(n))
 		if err := s.fillTo(ctx, n); err != nil {
