@@ -155,6 +155,8 @@ func (s *sized) measure(ctx context.Context, b *bench, n int) (list []curve, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Leave()) }()
+	ctx, stop := context.WithCancel(ctx) // ends the follower
+	defer stop()
 	for _, c := range s.calls(ctx, n, r) {
 		if err := c.prepare(b.rounds); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
@@ -175,7 +177,7 @@ type sizedCall struct {
 	call    func(number, i int) error
 }
 
-// calls are all of them, that of a follower last: it goes on following.
+// calls are all of them, that of a follower last: it follows until ctx ends.
 func (s *sized) calls(ctx context.Context, n int, r *selvedge.Run) []sizedCall {
 	name := func(number, i int) string { return fmt.Sprintf("new-%d-%d-%d", n, number, i) }
 	appended, bill := runName("appended", n), runName("billed", n)
@@ -229,6 +231,11 @@ func (s *sized) calls(ctx context.Context, n int, r *selvedge.Run) []sizedCall {
 		{"append until a follower of all runs has it", func(int) (err error) {
 			heard, _, err = s.followAll(ctx)
 			return err
-		}, func(number, i int) error { return errors.Join(add(number, i), <-heard) }},
+		}, func(number, i int) error {
+			if err := add(number, i); err != nil {
+				return err
+			}
+			return <-heard
+		}},
 	}
 }
