@@ -36,7 +36,7 @@ ORDER BY ended_at DESC, key DESC LIMIT ?5`
 func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, r.db, stores.Pruning{
 		Op: "prune agents", Store: txn.StoreAgents, Kind: txn.Agents, Scope: r.scope, Ended: endedAgents,
-		Lock: lockEnded, Remove: removeEnded, Share: prunedAtOnce,
+		Lock: stores.LockNames(keptName), Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
 }
 
@@ -46,13 +46,6 @@ const prunedAtOnce = 500
 func endedAgents(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = rx.Select(&list, sqlAllEnded, scope, staleBefore(rx.Now()), after.At, after.Key, limit)
 	return list, err
-}
-
-func lockEnded(tx *db.Tx, scope int64, ended []stores.Ended) (all map[int64]bool, err error) {
-	for i := 0; i < len(ended) && err == nil; i++ {
-		err = tx.Store().WillChange(keptName, scope, ended[i].ID)
-	}
-	return nil, err
 }
 
 // removeEnded removes an entry that was not brought back meanwhile.

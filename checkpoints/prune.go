@@ -33,7 +33,7 @@ FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?)
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune checkpoints", Store: txn.StoreCheckpoints, Kind: txn.Checkpoints, Scope: s.scope,
-		Ended: endedClaims, Lock: lockEnded, Remove: removeEnded, Share: prunedAtOnce,
+		Ended: endedClaims, Lock: stores.LockNames(pauseName), Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
 }
 
@@ -43,13 +43,6 @@ const prunedAtOnce = 1000
 func endedClaims(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
 	err = rx.Select(&list, sqlEnded, scope, after.At, after.Key, limit)
 	return list, err
-}
-
-func lockEnded(tx *db.Tx, scope int64, ended []stores.Ended) (all map[int64]bool, err error) {
-	for i := 0; i < len(ended) && err == nil; i++ {
-		err = tx.Store().WillChange(pauseName, scope, ended[i].ID)
-	}
-	return nil, err
 }
 
 func removeEnded(tx *db.Tx, claim stores.Ended, _ int64) (stores.Removal, int64, error) {

@@ -17,9 +17,9 @@ import (
 // Pruning is a store's part in [Prune]: it lists what has ended, newest first, and removes one
 // item.
 type Pruning struct {
-	Op    string // names the call in errors
-	Store string // see txn.Stores
-	Kind  txn.Kind
+	Op    string   // names the call in errors
+	Store string   // see txn.Stores
+	Kind  txn.Kind // of what Lock locks
 	Scope string
 
 	// Ended returns at most limit items that have ended, newest first, that come after the
@@ -29,7 +29,8 @@ type Pruning struct {
 	// Weigh returns the Bytes of an item if Ended leaves them out; nil if Ended sets them.
 	Weigh func(rx *db.Rx, thing Ended) (int64, error)
 	// Lock locks the items, so that they are neither pinned nor changed before they are removed. It
-	// returns the keys of those that may be removed; nil: all of them. See [LockFree].
+	// returns the keys of those that may be removed; nil: all of them. See [LockFree] and
+	// [LockNames].
 	Lock func(tx *db.Tx, scope int64, things []Ended) (map[int64]bool, error)
 	// Remove removes an item that ended and still is ended, or a part of one that is larger than
 	// share. It reports what it did and how much of the share it used. A transaction starts with
@@ -92,6 +93,18 @@ func LockFree(kind txn.Kind, query string) func(*db.Tx, int64, []Ended) (map[int
 			locked[key] = true
 		}
 		return locked, nil
+	}
+}
+
+// LockNames returns a [Pruning.Lock] that locks a name for each item, of its scope and its id.
+func LockNames(name txn.Subject) func(*db.Tx, int64, []Ended) (map[int64]bool, error) {
+	return func(tx *db.Tx, scope int64, things []Ended) (map[int64]bool, error) {
+		for _, thing := range things {
+			if err := tx.Store().WillChange(name, scope, thing.ID); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
 	}
 }
 
