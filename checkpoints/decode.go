@@ -36,7 +36,7 @@ func Decode(document []byte) (*PausedWorkflow, error) {
 	return &p, nil
 }
 
-// clone replaces what v refers to by copies.
+// clone replaces what v refers to by copies, at all depths.
 func clone(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -50,23 +50,27 @@ func clone(v reflect.Value) {
 			to := reflect.New(v.Type().Elem())
 			to.Elem().Set(v.Elem())
 			v.Set(to)
+			clone(to.Elem())
 		}
 	case reflect.Slice:
 		if !v.IsNil() {
 			to := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 			reflect.Copy(to, v)
 			v.Set(to)
-			for i := 0; i < v.Len() && v.Type().Elem().Kind() == reflect.Struct; i++ {
+			for i := 0; i < v.Len() && v.Type().Elem().Kind() != reflect.Uint8; i++ {
 				clone(v.Index(i))
 			}
 		}
-	case reflect.Map: // of free-form values
-		if values, _ := reflect.TypeAssert[map[string]json.RawMessage](v); values != nil {
-			to := make(map[string]json.RawMessage, len(values))
-			for name, value := range values {
-				to[name] = bytes.Clone(value)
+	case reflect.Map:
+		if !v.IsNil() {
+			to := reflect.MakeMapWithSize(v.Type(), v.Len())
+			for key, value := range v.Seq2() {
+				item := reflect.New(value.Type()).Elem()
+				item.Set(value)
+				clone(item)
+				to.SetMapIndex(key, item)
 			}
-			v.Set(reflect.ValueOf(to))
+			v.Set(to)
 		}
 	}
 }
