@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"selvedge"
@@ -16,6 +13,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/runs"
+	"selvedge/test/plot"
 	"selvedge/workers"
 )
 
@@ -24,39 +22,17 @@ const plotted = "docs/growth.svg"
 
 // A curve is the time of a call, p50, in files of each size.
 type curve struct {
-	Name  string
+	name  string
 	times []float64 // nanoseconds
 }
 
-// Words tells the times.
-func (c curve) Words() string {
+func (c curve) words() string {
 	words := make([]string, len(c.times))
 	for i, t := range c.times {
 		words[i] = show(t)
 	}
-	return c.Name + ": " + strings.Join(words, ", ")
+	return strings.Join(words, ", ")
 }
-
-// Line is the points of the curve in a box of 600 by 60, from 0 to its maximum.
-func (c curve) Line() (points string) {
-	for i, t := range c.times {
-		points += fmt.Sprintf("%.1f,%.1f ", 600*float64(i)/float64(max(len(c.times)-1, 1)),
-			60-60*t/slices.Max(c.times))
-	}
-	return points
-}
-
-var growthPage = template.Must(template.New("").Funcs(
-	template.FuncMap{"y": func(i int) int { return 24 + 96*i }}).Parse(
-	`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {{y (len .Curves)}}" role="img"
-  font-family="sans-serif" font-size="12">
-<rect width="100%" height="100%" fill="white"/>
-<text x="20" y="18">{{.Title}}</text>
-{{range $i, $c := .Curves}}<g transform="translate(20 {{y $i}})"><text y="16">{{.Words}}</text>
-<g transform="translate(0 24)"><path d="M0 60H600" stroke="#888"/>
-<polyline points="{{.Line}}" fill="none" stroke="#06c"/></g></g>
-{{end}}</svg>
-`))
 
 // A sized is a file that grows: it has as many ended runs, each with a record of usage, as active agents,
 // paused runs and inputs of workers.
@@ -105,27 +81,25 @@ func (s *sized) grow(ctx context.Context, b *bench) (list []result, err error) {
 		}
 		for i, c := range times {
 			if i == len(curves) {
-				curves = append(curves, curve{Name: c.Name})
+				curves = append(curves, curve{name: c.name})
 			}
 			curves[i].times = append(curves[i].times, c.times...)
 		}
 	}
+	var drawn []plot.Curve
 	for _, c := range curves {
+		drawn = append(drawn, plot.Curve{Words: c.name + ": " + c.words(), Points: c.times})
 		list = append(list, result{
-			row: c.Name + ", among " + strings.Join(counts, ", "), ours: strings.TrimPrefix(c.Words(), c.Name+": "),
+			row: c.name + ", among " + strings.Join(counts, ", "), ours: c.words(),
 			ratio: fmt.Sprintf("%.2fx", c.times[len(c.times)-1]/c.times[0]), met: metUnknown,
 		})
 	}
 	if b.quick {
 		return list, nil
 	}
-	var svg bytes.Buffer
-	err = growthPage.Execute(&svg, map[string]any{
-		"Curves": curves,
-		"Title": "The time of a call, p50, NORMAL, in a file of " + strings.Join(counts, ", ") +
-			" runs, agents, pauses and inputs; " + time.Now().UTC().Format("2 January 2006"),
-	})
-	return list, errors.Join(err, os.WriteFile(plotted, svg.Bytes(), 0o644)) //nolint:gosec // a page's picture
+	svg, err := plot.Draw("The time of a call, p50, NORMAL, in a file of "+strings.Join(counts, ", ")+
+		" runs, agents, pauses and inputs; "+time.Now().UTC().Format("2 January 2006"), len(counts)-1, drawn)
+	return list, errors.Join(err, os.WriteFile(plotted, svg, 0o644)) //nolint:gosec // a page's picture
 }
 
 // fillTo adds things until there are n of each kind.
@@ -165,7 +139,7 @@ func (s *sized) measure(ctx context.Context, b *bench, n int) (list []curve, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
-		list = append(list, curve{Name: c.name, times: []float64{median(of(rounds, calls(p50)))}})
+		list = append(list, curve{name: c.name, times: []float64{median(of(rounds, calls(p50)))}})
 	}
 	return list, nil
 }

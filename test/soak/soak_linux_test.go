@@ -26,6 +26,7 @@ import (
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/test/dbtest"
+	"selvedge/test/plot"
 	"selvedge/workers"
 )
 
@@ -471,12 +472,12 @@ func (s *soak) measure(ctx context.Context, length time.Duration) []*figure {
 	// changes for each of five followers (0.2 MiB).
 	const caches = 2 * mib
 	list := []*figure{
-		{Name: "file, MiB", unit: mib},
-		{Name: "WAL, MiB", unit: mib, swings: true},
-		{Name: "live heap, MiB", unit: mib, slack: caches},
-		{Name: "anonymous memory, MiB", unit: mib, slack: caches},
-		{Name: "goroutines", unit: 1},
-		{Name: "descriptors", unit: 1},
+		{name: "file, MiB", unit: mib},
+		{name: "WAL, MiB", unit: mib, swings: true},
+		{name: "live heap, MiB", unit: mib, slack: caches},
+		{name: "anonymous memory, MiB", unit: mib, slack: caches},
+		{name: "goroutines", unit: 1},
+		{name: "descriptors", unit: 1},
 	}
 	pace := time.NewTicker(length / samples)
 	defer pace.Stop()
@@ -490,7 +491,7 @@ func (s *soak) measure(ctx context.Context, length time.Duration) []*figure {
 			float64(h.FileBytes), float64(h.WALBytes), float64(heap[0].Value.Uint64()), s.anonymous(),
 			float64(runtime.NumGoroutine()), float64(openDescriptors(s.t)),
 		} {
-			list[i].Samples = append(list[i].Samples, n)
+			list[i].samples = append(list[i].samples, n)
 		}
 	}
 	return list
@@ -522,13 +523,15 @@ func (s *soak) report(length time.Duration, figures []*figure, long bool) {
 				all.percentile(0.99), all.percentile(0.999), all.count())
 		}
 	}
+	var curves []plot.Curve
 	for _, f := range figures {
-		s.t.Log(f.Words())
+		s.t.Log(f.words())
 		if long && !f.flat() {
-			s.t.Errorf("grows: %s", f.Words())
+			s.t.Errorf("grows: %s", f.words())
 		}
+		curves = append(curves, plot.Curve{Words: f.words(), Points: f.samples})
 	}
-	svg, err := plot(title, figures)
+	svg, err := plot.Draw(title, 4, curves)
 	s.ok(err)
 	s.ok(xml.Unmarshal(svg, new(struct{})))
 	if long {
