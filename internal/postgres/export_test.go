@@ -27,6 +27,13 @@ func WithLatchPatience(t testing.TB, d time.Duration) {
 	t.Cleanup(func() { latchPatience = before })
 }
 
+// WithMostLooks has calls look so often for rows that others lock.
+func WithMostLooks(t testing.TB, n int) {
+	before := mostLooks
+	mostLooks = n
+	t.Cleanup(func() { mostLooks = before })
+}
+
 // WithScouts has handles that are opened until the test ends ask the hosts so often who is the primary.
 func WithScouts(t testing.TB, every time.Duration) {
 	before := scoutEvery

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,11 +16,16 @@ import (
 // rows first wait for each other in the process, before they have a snapshot: a serialisable one for all
 // others, and the others, which read what was committed while they waited on the server, for the
 // serialisable ones only. Such a wait holds nothing on the server.
+//
+// Calls of different handles do not wait for each other until a serialisable one loses, and then finds the
+// rows locked. From then on, those of its handle look first: they wait on the server, before they have a
+// snapshot.
 
 // latches are the waits of a handle, by the query that locks the rows, with its arguments.
 type latches struct {
-	mu sync.Mutex
-	by map[string]*latch
+	mu    sync.Mutex
+	by    map[string]*latch
+	looks map[string]int // how many of the next calls look first
 }
 
 // A latch is fair: who comes later waits behind.
@@ -63,19 +70,119 @@ func (l *latches) acquire(ctx context.Context, name string, weight int64) (relea
 }
 
 // latch waits for the other calls that lock these rows first. A serialisable transaction that has a
-// snapshot already does not wait; its call waits when it is run again.
-func (t *tx) latch(query string, args []any) {
-	begun := !t.session.wire.unbegun()
-	if t.unlatch != nil || begun && (t.locks || t.met.latch != "") {
-		return
+// snapshot already does not wait; its call waits when it is run again. locked reports that the rows are
+// locked already.
+func (t *tx) latch(query string, args []any) (locked bool, err error) {
+	if err := t.usable(); err != nil {
+		return false, err
 	}
-	name, weight := fmt.Sprint(query, args), int64(1)
-	if !t.locks {
-		t.met.latch, weight = name, exclusively
+	wire, latches := t.session.wire, &t.engine.latches
+	begun, name := !wire.unbegun(), fmt.Sprint(query, args)
+	if t.unlatch == nil && (!begun || !t.locks && t.met.latch == "") {
+		weight := int64(1)
+		if !t.locks {
+			t.met.latch, weight = name, exclusively
+		}
+		if !begun {
+			t.unlatch = latches.acquire(background, name, weight)
+		}
 	}
-	if !begun {
-		t.unlatch = t.engine.latches.acquire(background, name, weight)
+	if begun || t.locks || len(wire.ahead) > len(beginBeside) {
+		return false, nil
 	}
+	if latches.contested(name) {
+		t.met.looks = true
+	} else if t.met.losses == 0 {
+		return false, nil
+	}
+	locked, err = t.look(name, query, args)
+	return locked, t.after(err)
+}
+
+const (
+	// looksAfter is how many calls look first after one that found the rows locked. One that does not look,
+	// and loses, is an ERROR.
+	looksAfter = 1000
+	// mostContestedRows bounds what a handle remembers.
+	mostContestedRows = 1000
+	// sqlTurn locks or unlocks a number. Names, and the registry of sessions, use the OIDs of other tables.
+	sqlTurn = "SELECT pg_advisory_%s(CAST(CAST('sessions' AS REGCLASS) AS OID)::INTEGER, %d)"
+)
+
+// mostLooks bounds how often a call waits for the rows in vain, because others lock them in between. A test
+// lowers it.
+var mostLooks = 20
+
+// look begins a serialisable transaction with the lock of its first rows. It waits for them in READ
+// COMMITTED, so that it does not wait with a snapshot. All of it is one message. If others lock the rows in
+// between, it looks again. In the end, or after a long wait, the transaction begins without the lock.
+//
+// The calls that look at the same rows take turns by an advisory lock, which the session keeps until the
+// message that ends the transaction. When the server frees the rows of a commit, it still counts the
+// transaction among the concurrent ones for a moment; when it has unlocked, it does not.
+func (t *tx) look(name, query string, args []any) (locked bool, err error) {
+	wire := t.session.wire
+	begin := wire.ahead
+	for _, query := range []string{query + forChange, query + forChange + skipLocked} {
+		if err := wire.put(background, query, args); err != nil {
+			return false, err
+		}
+	}
+	all, free := wire.ahead[len(begin)], wire.ahead[len(begin)+1]
+	number := int32(crc32.ChecksumIEEE([]byte(name))) //nolint:gosec // any will do
+	message := slices.Concat([]bound{
+		control(sqlBeginLocked), free, control(sqlUndo + " AND CHAIN"),
+		control(fmt.Sprintf("SET LOCAL lock_timeout = %d", latchPatience.Milliseconds())),
+		control(fmt.Sprintf(sqlTurn, "lock", number)), all, control(sqlUndo),
+	}, begin, []bound{free})
+	for left := mostLooks; left > 0; left-- {
+		wire.ahead, wire.turn = nil, []bound{control(fmt.Sprintf(sqlTurn, "unlock", number))}
+		answers, err := wire.exchange(background, message)
+		switch {
+		case state(err) == "55P03":
+			left = 1 // the wait was too long
+		case err != nil:
+			return false, err
+		default:
+			before, waited, after := answers[1].tag, answers[5].tag, answers[len(answers)-1].tag
+			locked = after == waited
+			if !locked || before != waited {
+				t.met.looks = true
+				t.engine.latches.contend(name)
+			}
+			if locked {
+				return true, nil
+			}
+		}
+		if err := wire.undo(); err != nil {
+			return false, err
+		}
+	}
+	wire.ahead = begin
+	return false, nil
+}
+
+// contend has the next calls look first.
+func (l *latches) contend(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looks == nil || len(l.looks) == mostContestedRows {
+		l.looks = map[string]int{}
+	}
+	l.looks[name] = looksAfter
+}
+
+// contested reports whether a call is to look first.
+func (l *latches) contested(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.looks[name]
+	if left > 1 {
+		l.looks[name]--
+	} else {
+		delete(l.looks, name)
+	}
+	return left > 0
 }
 
 // releaseLatch lets the next call continue.

@@ -3,6 +3,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,4 +76,108 @@ func TestPostgres_WaitBeforeLockIsBounded(t *testing.T) {
 		write(t, e, absent)
 		return nil
 	})
+}
+
+const sqlTurns = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+	AND classid = CAST('sessions' AS REGCLASS)
+	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+// A call that finds the row locked when it is run again waits before its snapshot, and so do the next ones.
+func TestPostgres_TurnEndsWithItsTransaction(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e, other := open(t, address), open(t, address)
+	counter(t, e)
+	exec(t, e, "INSERT INTO counters VALUES ('b', 0)")
+	exec(t, e, "CREATE TABLE later (n BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	lock := func(x engine.Tx) error {
+		return errors.Join(x.Lock(sqlTheCounter, []any{"a"}), x.Get(new(int64), "SELECT n FROM counters", nil))
+	}
+	lose := func(x engine.Tx) error {
+		dbtest.PostgresExec(t, address, "UPDATE selvedge.counters SET n = n + 1 WHERE name = 'b'")
+		_, err := x.Exec("UPDATE counters SET n = n + 1 WHERE name = 'b'", nil)
+		return err
+	}
+	runs, done := 0, make(chan error, 1)
+	write(t, e, func(x engine.Tx) error {
+		err := lock(x)
+		if runs++; err != nil || runs > 1 {
+			return err
+		}
+		go func() {
+			done <- other.WriteLocked(t.Context(), "hold", func(y engine.Tx) error {
+				err := lock(y)
+				dbtest.AwaitPostgresWaits(t, address, 1) // the call that has lost
+				return err
+			}).Err
+		}()
+		dbtest.AwaitPostgresWaits(t, address, 1)
+		return lose(x)
+	})
+	if err := <-done; err != nil || runs != 2 {
+		t.Fatalf("it ran %d times: %v", runs, err)
+	}
+	lost := false
+	for ending, does := range map[string]func(engine.Tx) error{
+		"a commit":         func(x engine.Tx) error { return x.Queue(sqlCountUp, nil) },
+		"no change":        func(engine.Tx) error { return nil },
+		"its own error":    func(engine.Tx) error { return errors.New("enough") },
+		"a wrong query":    func(x engine.Tx) error { return x.Get(new(int64), "SELECT 1 / 0", nil) },
+		"a refused commit": func(x engine.Tx) error { return x.Queue("INSERT INTO later VALUES (1), (1)", nil) },
+		"a lost race": func(x engine.Tx) error {
+			if lost {
+				return nil
+			}
+			lost = true
+			return lose(x)
+		},
+	} {
+		out := e.Write(t.Context(), "end", func(x engine.Tx) error {
+			err := lock(x)
+			if n := get[int64](t, e, sqlTurns); n != 1 {
+				t.Errorf("before %s, %d transactions have a turn", ending, n)
+			}
+			return errors.Join(err, does(x))
+		})
+		if n := get[int64](t, e, sqlTurns); n != 0 {
+			t.Errorf("after %s (%v), %d transactions have a turn", ending, out.Err, n)
+		}
+	}
+}
+
+// Calls that look and do not get the row, or wait too long for it, wait with a snapshot.
+func TestPostgres_CallsThatLookInVainCount(t *testing.T) {
+	address := dbtest.Postgres(t)
+	handles := []*postgres.Engine{open(t, address), open(t, address), open(t, address)}
+	counter(t, handles[0])
+	const each = 100
+	count := func() {
+		var all sync.WaitGroup
+		for i := range 6 {
+			e := handles[i%len(handles)]
+			do := e.Write
+			if i < len(handles) {
+				do = e.WriteLocked
+			}
+			all.Go(func() {
+				for range each {
+					if err := do(t.Context(), "count up", func(x engine.Tx) error {
+						return errors.Join(x.Lock(sqlTheCounter, []any{"a"}), x.Queue(sqlCountUp, nil))
+					}).Err; err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	postgres.WithMostLooks(t, 1)
+	count()
+	postgres.WithLatchPatience(t, time.Millisecond)
+	count()
+	if n := get[int64](t, handles[0], "SELECT n FROM counters"); n != 2*6*each {
+		t.Errorf("%d calls counted to %d", 2*6*each, n)
+	}
+	if n := get[int64](t, handles[0], sqlTurns); n != 0 {
+		t.Errorf("%d turns are left", n)
+	}
 }

@@ -74,10 +74,10 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	}
 	w.warned = nil
 	kept := len(w.ahead) - 1 // the index of the statement that writes the number
-	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
+	all, done, at := slices.Concat(w.ahead, w.ending("COMMIT")), "COMMIT", kept+1
 	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
 		// one message is one transaction, READ COMMITTED, without BEGIN and COMMIT
-		all, done, kept = w.ahead[1:], "SELECT 1", kept-1
+		all, done, kept, at = w.ahead[1:], "SELECT 1", kept-1, kept-1
 	}
 	w.ahead = nil
 	answers, err := w.exchange(ctx, all)
@@ -96,7 +96,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	if err == nil && len(answers) == len(all) {
 		// A warning means that the wait for the standbys was given up: the server has the commit,
 		// and perhaps no standby has it.
-		switch tag := answers[len(all)-1].tag; {
+		switch tag := answers[at].tag; {
 		case tag == "ROLLBACK":
 			return 0, nil, errors.New("commit: the server undid the transaction")
 		case tag == done && w.warned == nil:

@@ -231,11 +231,16 @@ func (t *tx) LockRows() {
 // committed to them before. FOR NO KEY UPDATE is the lock of an UPDATE that does not change the
 // key.
 func (t *tx) Lock(query string, args []any) error {
-	t.latch(query, args)
+	if locked, err := t.latch(query, args); locked || err != nil {
+		return err
+	}
 	return t.Queue(query+forChange, args)
 }
 
-const forChange = " FOR NO KEY UPDATE"
+const (
+	forChange  = " FOR NO KEY UPDATE"
+	skipLocked = " SKIP LOCKED"
+)
 
 // Hold protects rows from deletion, before the next statement. FOR KEY SHARE lets others change
 // columns that are not in a key.
@@ -263,9 +268,9 @@ const namesLocked = 1024
 // the lock, even if they were changed while it waited.
 func (t *tx) Locking(query string, args []any, free bool) string {
 	if free {
-		return query + forChange + " SKIP LOCKED"
+		return query + forChange + skipLocked
 	}
-	t.latch(query, args)
+	_, _ = t.latch(query, args) // the query reports what failed
 	return query + forChange
 }
 

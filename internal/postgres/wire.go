@@ -40,6 +40,7 @@ type wire struct {
 	dropped  bool                 // answers were, before they were used
 	// a statement was bound that may change something; the transaction sets it back
 	changed bool
+	turn    []bound                   // ends the turn of the transaction, if it has one
 	touched engine.Touched            // rows of followed tables, by the transaction
 	told    []*pgconn.Notification    // that came; for a connection that listens
 	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that is still to be read
@@ -191,7 +192,7 @@ func (w *wire) endLater() {
 		_ = w.Close()
 		return
 	}
-	w.left = w.send(background, []bound{control("ROLLBACK")})
+	w.left = w.send(background, []bound{control(sqlUndo)})
 }
 
 // collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection
@@ -216,16 +217,26 @@ func (w *wire) collect(ctx context.Context) error {
 	return w.lost(background, err)
 }
 
+const sqlUndo = "ROLLBACK"
+
 // undo ends a transaction. A connection that can't is closed.
 func (w *wire) undo() error {
-	if w.ahead = nil; w.unbegun() {
+	all := w.ending(sqlUndo)
+	if w.ahead, w.turn = nil, nil; w.unbegun() {
+		all = all[1:]
+	}
+	if len(all) == 0 {
 		return nil
 	}
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
-	_, err := w.simple(ctx, "ROLLBACK")
+	w.answers = answers{}
+	_, err := w.exchange(ctx, all)
 	return err
 }
+
+// ending ends the transaction, and then its turn.
+func (w *wire) ending(text string) []bound { return append([]bound{control(text)}, w.turn...) }
 
 // lost attributes the error of a statement to its context, if that ended, or else to the
 // connection.

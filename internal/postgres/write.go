@@ -51,6 +51,9 @@ func sqlBeginAlone(patience time.Duration, locked []string) string {
 		sqlBeginWrite, patience.Milliseconds(), strings.Join(locked, ", "))
 }
 
+// beginBeside begins a serialisable transaction beside others.
+var beginBeside = []bound{control(sqlBeginWrite), control(sqlEnter)}
+
 // A turn is how a call runs relative to other calls.
 type turn int
 
@@ -70,15 +73,16 @@ type trouble struct {
 	alone     bool           // no other of our transactions runs beside the present one
 	strange   int            // how many keys were found so in runs alone
 	latch     string         // that the next run waits for before its snapshot; "" for none
+	looks     bool           // others lock the rows that it locks first
 }
 
 // turn returns the mode of the next run. A call that locks its rows waits for those locks instead
-// of the retry queue.
+// of the retry queue, and so does one that looks at them first.
 func (t *trouble) turn(locks bool) turn {
 	switch {
 	case t.losses > 0 && t.losses%aloneEvery == 0:
 		return alone
-	case t.losses >= queueAfter && !locks:
+	case t.losses >= queueAfter && !locks && !t.looks:
 		return queued
 	}
 	return beside
@@ -251,6 +255,7 @@ var errNotAlone = errors.New("a transaction that takes long has locks that would
 func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
 	wire.changed, wire.answers, wire.dropped, wire.touched = false, answers{}, false, engine.Touched{}
+	wire.turn = nil
 	text := sqlBeginQueued
 	switch {
 	case turn == alone:
@@ -260,7 +265,7 @@ func (t *tx) begin(ctx context.Context, turn turn) error {
 		wire.ahead = []bound{control(sqlBeginLocked)}
 		return nil
 	default:
-		wire.ahead = []bound{control(sqlBeginWrite), control(sqlEnter)}
+		wire.ahead = slices.Clone(beginBeside)
 		return nil
 	}
 	wire.mayDial(true)
@@ -321,13 +326,16 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 func (t *tx) endUnchanged() (again, err error) {
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
-	tags, err := t.session.wire.simple(ctx, "COMMIT")
+	wire := t.session.wire
+	at, all := len(wire.ahead), slices.Concat(wire.ahead, wire.ending("COMMIT"))
+	wire.ahead = nil
+	answers, err := wire.exchange(ctx, all)
 	switch {
 	case err != nil:
 		err = failure(fmt.Errorf("commit: %w", err))
 		return err, err
-	case !slices.Equal(tags, []string{"COMMIT"}):
-		return nil, fmt.Errorf("commit: the server answers %v", tags)
+	case answers[at].tag != "COMMIT":
+		return nil, fmt.Errorf("commit: the server answers %v", answers)
 	}
 	return nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,6 +46,47 @@ func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
 	const commits = mixedCallers * mixedEach * (commitsOfWork + commitsOfRetain)
 	if lines := strings.Count(log, "ERROR:"); lines > commits/1000 {
 		t.Errorf("%d commits left %d ERROR lines:\n%.4000s", commits, lines, log)
+	}
+}
+
+// Callers' functions that append to one run wait for it before their snapshots, once a handle has lost.
+func TestPostgres_AppendsInsideFunctionsAreQuiet(t *testing.T) {
+	address := dbtest.PostgresAlone(t, "../..")
+	ref := runs.RunRef{AgentID: "a", RunID: "shared"}
+	batch := runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
+		runs.Turn{Output: json.RawMessage(`{}`)},
+	}}
+	const handles, learning, each = 4, 50, 500
+	appendTo := make([]func() error, handles)
+	for i := range appendTo {
+		d := dbtest.OpenAt(t, address, db.Options{})
+		s := runs.NewStore(d, runs.Options{})
+		appendTo[i] = func() error {
+			return d.Write(t.Context(), "append", func(tx *db.Tx) error {
+				_, err := s.AppendTx(tx, batch)
+				return err
+			})
+		}
+		done(t, appendTo[i]())
+	}
+	before := 0
+	for _, times := range []int{learning, each} {
+		before = strings.Count(dbtest.PostgresShell(t, "../..", address, "cat log"), "ERROR:")
+		var all sync.WaitGroup
+		for _, do := range appendTo {
+			all.Go(func() {
+				for range times {
+					if err := do(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	lines := strings.Count(dbtest.PostgresShell(t, "../..", address, "cat log"), "ERROR:") - before
+	if lines > handles*each/1000 {
+		t.Errorf("%d commits left %d ERROR lines", handles*each, lines)
 	}
 }
 
