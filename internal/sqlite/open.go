@@ -210,7 +210,7 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 		}
 	}
 	e.generation = uint64(have.Generation)
-	if err := setPragma(ctx, s.conn, noPatience); err != nil {
+	if err := s.prepareWriter(ctx); err != nil {
 		return nil, closeAfter(s, s.failure(err))
 	}
 	return s, nil

@@ -294,6 +294,17 @@ var (
 	noPatience = pragma{"busy_timeout", "0", "0"}
 )
 
+// prepareWriter sets what only the connection in service as the writer has. The pages that a savepoint would
+// undo are kept in memory: SQLite would map 64 KiB of it for each savepoint, and write them to a file once a
+// savepoint has more.
+func (s *session) prepareWriter(ctx context.Context) error {
+	err := setPragma(ctx, s.conn, noPatience)
+	if err == nil {
+		err = setPragma(ctx, s.conn, pragma{"temp_store", "MEMORY", "2"})
+	}
+	return err
+}
+
 // queryOnly refuses temporary tables too, which mode=ro lets through.
 var queryOnly = pragma{"query_only", "1", "1"}
 

@@ -117,7 +117,7 @@ func (w *writer) connect() error {
 	if err != nil {
 		return openFailure(err, w.engine.path)
 	}
-	if err = setPragma(background, s.conn, noPatience); err == nil {
+	if err = s.prepareWriter(background); err == nil {
 		err = s.mayWrite()
 	}
 	if err != nil {
