@@ -60,7 +60,7 @@ func (r *Run) Ask(key string, q Question) (answer Answer, err error) {
 			return err
 		}
 		return r.wait(tx, &row)
-	})
+	}, row.asked())
 	if err == nil {
 		err = need(op, row.step(r.ref))
 	}

@@ -162,19 +162,18 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row.State, row.Result = string(StepDone), result
+	events := []live.Event{live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)}.Event()}
 	if t != nil {
 		t.Output = result
+		events = append(events, r.turnEnd(t))
 	}
 	err = r.write(ctx, op, func(tx *db.Tx) error {
 		err := row.put(tx)
-		if err == nil {
-			_, err = r.watched.AppendTx(tx, live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)}.Event())
-		}
 		if err == nil && t != nil {
-			err = r.turn(tx, *t)
+			err = r.turn(tx, t)
 		}
 		return err
-	})
+	}, events...)
 	if err != nil {
 		return nil, err
 	}
@@ -223,12 +222,8 @@ func (r *Run) intend(op string, row stepRow, found bool, e Effect) (stepRow, err
 		if !found {
 			row.Turn = int64(r.turns)
 		}
-		err := row.put(tx)
-		if err == nil {
-			_, err = r.watched.AppendTx(tx, live.ToolStart(row.Key, e.Tool))
-		}
-		return err
-	})
+		return row.put(tx)
+	}, live.ToolStart(row.Key, e.Tool))
 	return row, err
 }
 
@@ -246,7 +241,7 @@ func (r *Run) unknown(op string, row *stepRow) error {
 		return r.givenUp(op, row)
 	}
 	row.State = string(StepWaiting)
-	err := r.leave(op, func(tx *db.Tx) error { return r.wait(tx, row) })
+	err := r.leave(op, func(tx *db.Tx) error { return r.wait(tx, row) }, row.asked())
 	if err == nil {
 		err = need(op, row.step(r.ref))
 	}
@@ -256,9 +251,6 @@ func (r *Run) unknown(op string, row *stepRow) error {
 // wait records a step that waits for a person, and releases the run.
 func (r *Run) wait(tx *db.Tx, row *stepRow) error {
 	err := row.put(tx)
-	if err == nil {
-		_, err = r.watched.AppendTx(tx, row.asked())
-	}
 	if err == nil {
 		err = r.release(tx, nil)
 	}
@@ -304,12 +296,6 @@ func (r *Run) fail(op string, row *stepRow, cause error) error {
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return errors.Join(cause, r.write(ctx, op, func(tx *db.Tx) error {
-		err := row.put(tx)
-		if err == nil {
-			end := live.ToolEnd{ID: row.Key, Name: *row.Tool, Output: *row.Error, ExitCode: 1}
-			_, err = r.watched.AppendTx(tx, end.Event())
-		}
-		return err
-	}))
+	end := live.ToolEnd{ID: row.Key, Name: *row.Tool, Output: *row.Error, ExitCode: 1}
+	return errors.Join(cause, r.write(ctx, op, row.put, end.Event()))
 }

@@ -69,25 +69,27 @@ func (r *Run) TurnNumber() int {
 	return r.turns
 }
 
-// write runs fn in a transaction in which the run is held. It writes the words that were said before
-// it in the same transaction. The caller has r.mu.
-func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error) error {
+// write records events, and runs fn, in a transaction in which the run is held; a nil fn does nothing. It
+// first writes the words that were said. The caller has r.mu.
+func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error, events ...live.Event) error {
 	words := r.words.String()
 	if r.timer != nil {
 		r.timer.Stop()
 		r.timer = nil
 	}
+	if words != "" {
+		delta := live.TextDelta(words).In(uint64(r.turns), uint64(r.trace.Epoch()))
+		events = append([]live.Event{delta}, events...)
+	}
 	err := stores.On(r.store.db, txn.Runs).Write(ctx, op, func(tx *db.Tx) error {
-		if err := r.trace.HoldTx(tx); err != nil {
-			return err
+		err := r.trace.HoldTx(tx)
+		if err == nil && len(events) > 0 {
+			_, err = r.watched.AppendTx(tx, events...)
 		}
-		if words != "" {
-			delta := live.TextDelta(words).In(uint64(r.turns), uint64(r.trace.Epoch()))
-			if _, err := r.watched.AppendTx(tx, delta); err != nil {
-				return err
-			}
+		if err == nil && fn != nil {
+			err = fn(tx)
 		}
-		return fn(tx)
+		return err
 	})
 	if err == nil {
 		r.words.Reset()
@@ -118,7 +120,7 @@ func (r *Run) Say(text string) error {
 	}
 	r.words.WriteString(text)
 	if r.words.Len() >= wordsBytes {
-		return r.write(r.ctx, op, func(*db.Tx) error { return nil })
+		return r.write(r.ctx, op, nil)
 	}
 	if r.timer == nil && text != "" {
 		r.timer = time.AfterFunc(wordsPause, r.flush)
@@ -132,7 +134,7 @@ func (r *Run) flush() {
 	if r.timer == nil {
 		return // they were written
 	}
-	if err := r.write(r.ctx, "say", func(*db.Tx) error { return nil }); err != nil && r.ctx.Err() == nil {
+	if err := r.write(r.ctx, "say", nil); err != nil && r.ctx.Err() == nil {
 		r.said = err
 	}
 }
@@ -276,23 +278,22 @@ func (r *Run) Turn(t Turn) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.write(r.ctx, op, func(tx *db.Tx) error { return r.turn(tx, t) })
+	err := r.write(r.ctx, op, func(tx *db.Tx) error { return r.turn(tx, &t) }, r.turnEnd(&t))
 	if err == nil {
 		r.turns++
 	}
 	return err
 }
 
-func (r *Run) turn(tx *db.Tx, t Turn) error {
-	err := r.trace.AppendTx(tx, runs.Turn{
+func (r *Run) turn(tx *db.Tx, t *Turn) error {
+	return r.trace.AppendTx(tx, runs.Turn{
 		Index: uint64(r.turns), Prompt: optional(t.Prompt), Tool: optional(t.Reply.Tool),
 		Parameters: t.Reply.Args, Output: t.Output,
 	})
-	if err == nil {
-		_, err = r.watched.AppendTx(tx, live.TurnEnd(uint64(r.turns), t.Reply.Usage))
-	}
-	return err
 }
+
+// turnEnd returns the event of a turn.
+func (r *Run) turnEnd(t *Turn) live.Event { return live.TurnEnd(uint64(r.turns), t.Reply.Usage) }
 
 // An Outcome is how a run ends.
 type Outcome struct {
@@ -320,12 +321,12 @@ func (r *Run) End(o Outcome) error {
 		last = live.ErrorEvent(o.Summary)
 	}
 	return r.leave(op, func(tx *db.Tx) error {
-		if err := r.watched.EndTx(tx, last); err != nil {
+		if err := r.watched.ReleaseTx(tx); err != nil {
 			return err
 		}
 		outcome := &runs.AgentOutcome{Status: o.Status, Summary: o.Summary}
 		return r.trace.EndTx(tx, runs.Termination{Outcome: outcome})
-	})
+	}, last)
 }
 
 const sqlReadyFrom = `UPDATE runs SET ready_at = ? WHERE key = ?`
@@ -354,13 +355,13 @@ func (r *Run) release(tx *db.Tx, readyAt any) error {
 	return err
 }
 
-// leave runs fn, which releases the run, and ends the run's context.
-func (r *Run) leave(op string, fn func(tx *db.Tx) error) error {
+// leave records events and runs fn, which releases the run, and ends the run's context.
+func (r *Run) leave(op string, fn func(tx *db.Tx) error, events ...live.Event) error {
 	ctx, cancel := r.settle()
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.write(ctx, op, fn)
+	err := r.write(ctx, op, fn, events...)
 	if err == nil {
 		r.stop()
 	}
