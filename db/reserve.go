@@ -132,8 +132,7 @@ func (l *Lease) handle(d *DB, rx *txn.Rx) *Lease {
 	l.Handle = d.NewHandle(rx, Leased{
 		Noun: "reservation", Epoch: l.row.Epoch, Row: reservation, Key: l.key, Renew: l.renewed, Named: l.failed,
 		Held: func(rx *Rx, _ string, clock func() BootTime) (txn.LeaseColumns, error) {
-			row, err := l.held(&d.store, rx.in, clock)
-			return row.LeaseColumns, err
+			return l.held(&d.store, rx.in, clock)
 		},
 	}, l.row.LeaseColumns)
 	return l
@@ -268,7 +267,14 @@ func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64
 func (d *DB) ReattachTx(rx *Rx, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := newLease(scope, kind, name)
 	l.row.Epoch = epoch
-	row, err := l.held(&d.store, rx.in, rx.in.BootTime)
+	_, err := l.held(&d.store, rx.in, rx.in.BootTime)
+	if err != nil {
+		return nil, err
+	}
+	row, found, err := rx.in.Reservation(epoch)
+	if err == nil && !found {
+		err = l.lost()
+	}
 	if err == nil {
 		l.row = row
 		l.handle(d, rx.in)
@@ -280,27 +286,29 @@ func (d *DB) ReattachTx(rx *Rx, scope, kind, name string, epoch int64) (*Lease, 
 	return l, nil
 }
 
-// held returns the lease's row if it holds, and ErrLeaseLost if not. It reads the clock after the
-// row.
-func (l *Lease) held(of *txn.Handle, rx *txn.Rx, clock func() BootTime) (row txn.ReservationRow, err error) {
+const sqlHeld = `SELECT ` + txn.LeaseColumnNames + ` FROM leases
+	WHERE epoch = ? AND scope = ? AND kind = ? AND name = ?`
+
+// held returns the lease if it holds, and ErrLeaseLost if not. It reads the clock after the row.
+func (l *Lease) held(of *txn.Handle, rx *txn.Rx, clock func() BootTime) (c txn.LeaseColumns, err error) {
 	if err := rx.Of(of); err != nil {
-		return row, l.failed("hold reservation", err)
+		return c, l.failed("hold reservation", err)
 	}
 	rx.BootTime() // before the statements
 	scope, ok, err := rx.Scope(l.scope)
 	if err == nil && ok {
-		row, ok, err = rx.FindReservation(scope, l.row.Kind, l.row.Name)
+		ok, err = rx.Find(&c, sqlHeld, l.row.Epoch, scope, l.row.Kind, l.row.Name)
 	}
 	clock()
-	if err == nil && ok && row.Epoch == l.row.Epoch && !l.grant.Undone() {
-		ok, err = rx.HoldsLease(row.LeaseColumns)
+	if err == nil && ok && !l.grant.Undone() {
+		ok, err = rx.HoldsLease(c)
 	} else {
 		ok = false
 	}
 	if err == nil && !ok {
 		err = l.lost()
 	}
-	return row, l.failed("hold reservation", err)
+	return c, l.failed("hold reservation", err)
 }
 
 // key returns the arguments of the lease's row. One with the lease's epoch existed before it is locked.
@@ -358,7 +366,7 @@ func (l *Lease) ReleaseTx(tx *Tx) error {
 	if err != nil {
 		return err
 	}
-	taken, err := tx.in.TakeReservation(was.Epoch, was.Until)
+	taken, err := tx.in.TakeReservation(l.row.Epoch, was.Until)
 	if err == nil && !taken {
 		err = l.lost()
 	}
