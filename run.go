@@ -82,14 +82,19 @@ func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error, ev
 		events = append([]live.Event{delta}, events...)
 	}
 	err := stores.On(r.store.db, txn.Runs).Write(ctx, op, func(tx *db.Tx) error {
-		err := r.trace.HoldTx(tx)
-		if err == nil && len(events) > 0 {
-			_, err = r.watched.AppendTx(tx, events...)
+		if err := r.trace.HoldTx(tx); err != nil {
+			return err
 		}
-		if err == nil && fn != nil {
-			err = fn(tx)
+		tx.Store().SetHeld(r.trace.Lease().Handle)
+		if len(events) > 0 {
+			if _, err := r.watched.AppendTx(tx, events...); err != nil {
+				return err
+			}
 		}
-		return err
+		if fn == nil {
+			return nil
+		}
+		return fn(tx)
 	})
 	if err == nil {
 		r.words.Reset()

@@ -55,6 +55,9 @@ func (h *Handle) Epoch() int64 { return h.lease.Epoch }
 // HoldTx returns ErrLeaseLost if the lease does not hold in tx. If it holds, no other call can take
 // it away before tx ends.
 func (h *Handle) HoldTx(tx *Tx) error {
+	if tx.in.Held(h) {
+		return nil
+	}
 	op := "hold " + h.lease.Noun
 	err := h.row(tx, tx.in.Keep)
 	if err == nil {

@@ -11,6 +11,7 @@ type Tx struct {
 	Rx
 	engine engine.Tx
 	last   []*change // of QueueLast
+	held   any       // of SetHeld
 }
 
 type change struct {
@@ -43,6 +44,13 @@ func (tx *Tx) Finish() error {
 	}
 	return err
 }
+
+// SetHeld notes a lease that was found to hold, so that it is not looked at again. It is for a function
+// that ends the lease in its last call that needs it, if at all, and in no savepoint.
+func (tx *Tx) SetHeld(lease any) { tx.held = lease }
+
+// Held reports whether the lease was given to SetHeld.
+func (tx *Tx) Held(lease any) bool { return tx.held == lease }
 
 // Exec changes rows and returns their number.
 func (tx *Tx) Exec(query string, args ...any) (int64, error) {
