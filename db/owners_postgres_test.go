@@ -246,7 +246,7 @@ func TestPostgres_RenewalWaitingPastEndFails(t *testing.T) {
 		go func() { renewed <- l.Renew(t.Context()) }()
 		dbtest.AwaitPostgresWaits(t, other.Path(), 1)
 		since.Store(int64(time.Minute))
-		if r, _, err := d.Reservation(t.Context(), "", "port", "a"); err != nil || r.State != db.LeaseExpired {
+		if r, _, err := d.Reservation(t.Context(), "", "port", "a"); err != nil || r.State != txn.LeaseExpired {
 			t.Errorf("it is %+v, %v", r, err)
 		}
 		return nil

@@ -195,7 +195,7 @@ func (l *Lease) makeWay(tx *txn.Tx) (free bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !txn.LeaseState(held.State).Over() {
+	if !held.State.Over() {
 		return false, &Error{
 			Op: "reserve", Entity: l.row.Kind, ID: l.id(),
 			Hint: "wait until it is released, or release it: migrate reservations release",
@@ -228,7 +228,7 @@ func FreeTx(tx *Tx, scope string, epoch *int64, about Error) error {
 		if err != nil {
 			return err
 		}
-		if !txn.LeaseState(held.State).Over() {
+		if !held.State.Over() {
 			about.Hint = "wait until it is released, or write through its handle; see migrate reservations list"
 			about.Err = &ReservedError{held}
 			return &about
@@ -397,8 +397,8 @@ type Reservation struct {
 	State      LeaseState
 }
 
-func judged(rx *txn.Rx, row *txn.ReservationRow, scope string) (Reservation, error) {
-	v := Reservation{
+func judged(rx *txn.Rx, row *txn.ReservationRow, scope string) (v Reservation, err error) {
+	v = Reservation{
 		Scope: scope, Kind: row.Kind, Name: row.Name, Epoch: row.Epoch, Note: row.Note,
 		ReservedAt: Time(row.ReservedAt), RenewedAt: Time(row.RenewedAt),
 		Detached: row.Owner == nil, PID: row.PID, Program: row.Program,
@@ -406,22 +406,14 @@ func judged(rx *txn.Rx, row *txn.ReservationRow, scope string) (Reservation, err
 	if row.TTL != nil {
 		v.TTL = time.Duration(*row.TTL)
 	}
-	state, err := rx.LeaseState(row.LeaseColumns)
-	v.State = LeaseState(state)
+	v.State, err = rx.LeaseState(row.LeaseColumns)
 	return v, err
 }
 
-// LeaseState is the state of a lease.
-type LeaseState string
-
-// The states of a lease. An unknown lease counts as held: its time is not over, and its process
-// can't be examined.
-const (
-	LeaseHeld    = LeaseState(txn.LeaseHeld)
-	LeaseUnknown = LeaseState(txn.LeaseUnknown)
-	LeaseExpired = LeaseState(txn.LeaseExpired) // its time is over
-	LeaseDead    = LeaseState(txn.LeaseDead)    // its process is gone
-)
+// LeaseState is the state of a lease: "held"; "expired" (its time is over); "dead" (its process is
+// gone); or "unknown", which counts as held: its time is not over, and its process can't be examined.
+// Its method Over reports whether it is expired or dead.
+type LeaseState = txn.LeaseState
 
 // ReservationFilter selects reservations. The zero value selects all of the default scope.
 type ReservationFilter struct {

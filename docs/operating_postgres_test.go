@@ -254,7 +254,7 @@ func TestPostgres_RestoreToPointKeepsWhatWasBefore(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("the reservation of before is lost: %v", err)
 		}
-		return held.State == db.LeaseDead
+		return held.State == "dead"
 	})
 	for _, lease := range []*db.Lease{before, lost} {
 		taken := reserve(d, lease.Name(), db.LeaseTerms{})

@@ -423,7 +423,7 @@ func (x *examiner) reservations() error {
 			if err != nil {
 				return err
 			}
-			if r.State == db.LeaseExpired || r.State == db.LeaseDead {
+			if r.State.Over() {
 				over++
 			}
 		}
