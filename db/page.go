@@ -2,18 +2,14 @@ package db
 
 import "selvedge/internal/paging"
 
-const (
-	// DefaultLimit is the number of items of a page if At sets no limit.
-	DefaultLimit = paging.DefaultLimit
-	// MaxLimit is the largest limit of a page. A page also ends at 1 MiB, with one item at least.
-	MaxLimit = paging.MaxLimit
-)
+// MaxLimit is the largest limit of a page. A page also ends at 1 MiB, with one item at least.
+const MaxLimit = paging.MaxLimit
 
 // An At selects a part of a list. The zero value is the first page.
 type At struct {
 	// After is the Next of the previous page; "" is the beginning of the list.
 	After string
-	// Limit is the largest number of items; 0 means DefaultLimit. A negative limit, or one above
+	// Limit is the largest number of items; a limit of 0 means 50. A negative limit, or one above
 	// MaxLimit, is ErrInvalid.
 	Limit int
 }

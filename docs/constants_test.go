@@ -29,7 +29,7 @@ var said = []struct {
 	value   int64
 	pattern string
 }{
-	{"db.DefaultLimit", db.DefaultLimit, `limit of 0 means ([\d,]+)`},
+	{"paging.DefaultLimit", paging.DefaultLimit, `limit of 0 means ([\d,]+)`},
 	{"db.MaxLimit", db.MaxLimit, `limit above ([\d,]+)`},
 	{"paging.MaxBytes in MiB", paging.MaxBytes >> 20, `page also ends when it holds ([\d,]+) MiB`},
 	{"txn.MaxID in KiB", txn.MaxID >> 10, `([\d,]+) KiB without NUL`},

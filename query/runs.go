@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"selvedge"
 	"selvedge/db"
+	"selvedge/internal/paging"
 	"selvedge/internal/usage"
 	"selvedge/runs"
 )
@@ -67,9 +69,7 @@ func (s *Store) Runs(ctx context.Context, f Filter, at db.At) (page db.Page[Run]
 	if f.Open {
 		f.Statuses = append(slices.Clone(f.Statuses), runs.StatusInProgress, runs.StatusWaiting)
 	}
-	if at.Limit == 0 {
-		at.Limit = db.DefaultLimit
-	}
+	at.Limit = cmp.Or(at.Limit, paging.DefaultLimit)
 	room := at
 	for seen := 0; ; {
 		part, err := s.source(ctx, f, room)

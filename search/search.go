@@ -13,7 +13,6 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,6 +20,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/engine"
+	"selvedge/internal/paging"
 	"selvedge/internal/txn"
 )
 
@@ -178,11 +178,9 @@ func (x *Index) Search(ctx context.Context, q Query, at db.At) (page db.Page[Hit
 		func(s source) bool { return s.store == q.Store }) {
 		err = txn.Invalid("use runs, live, checkpoints or workers", "there is no store %q", q.Store)
 	}
-	if at.Limit == 0 {
-		at.Limit = db.DefaultLimit
-	}
-	if err == nil && (at.Limit < 0 || at.Limit > db.MaxLimit) {
-		err = txn.Invalid(fmt.Sprint("use 1 to ", db.MaxLimit), "the limit %d", at.Limit)
+	var room paging.Room
+	if err == nil {
+		room, err = paging.RoomFor(at.Limit)
 	}
 	place := int64(0) // of the page before: its last id, or how many were shown
 	if err == nil && at.After != "" {
@@ -214,14 +212,14 @@ WHERE t.id = w.` + x.words.id + ` AND ` + condition + ` AND h.scope = ?`
 	switch {
 	case q.Best:
 		query += ` ORDER BY ` + x.words.best
-		and(` LIMIT ?`, at.Limit+1)
+		and(` LIMIT ?`, room.Items+1)
 		and(` OFFSET ?`, place)
 	default:
 		if at.After != "" {
 			and(` AND w.`+x.words.id+` < ?`, place)
 		}
 		query += ` ORDER BY w.` + x.words.id + ` DESC`
-		and(` LIMIT ?`, at.Limit+1)
+		and(` LIMIT ?`, room.Items+1)
 	}
 	err = x.at.read(ctx, func(t selects) error {
 		page.Items = nil
@@ -230,11 +228,11 @@ WHERE t.id = w.` + x.words.id + ` AND ` + condition + ` AND h.scope = ?`
 	if err != nil {
 		return page, db.About(err, op, "", "", nil)
 	}
-	if len(page.Items) > at.Limit {
-		page.Items = page.Items[:at.Limit]
-		next := page.Items[at.Limit-1].ID
+	if len(page.Items) > room.Items {
+		page.Items = page.Items[:room.Items]
+		next := page.Items[room.Items-1].ID
 		if q.Best {
-			next = place + int64(at.Limit)
+			next = place + int64(room.Items)
 		}
 		page.Next = strconv.FormatInt(next, 36)
 	}

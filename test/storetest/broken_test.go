@@ -286,9 +286,9 @@ var listFaults = []fault{
 		name: "a page never ends at its bytes", store: "runs", law: "a page ends at a MiB",
 		words: "how many items the pages of large items have",
 		laws: inPages(func(w *runWrapped, page runPage, at db.At) (runPage, error) {
-			for page.Next != "" && len(page.Items) < cmp.Or(at.Limit, db.DefaultLimit) {
+			for page.Next != "" && len(page.Items) < cmp.Or(at.Limit, paging.DefaultLimit) {
 				next, err := w.lister.Page(context.Background(), runs.Filter{},
-					db.At{After: page.Next, Limit: cmp.Or(at.Limit, db.DefaultLimit) - len(page.Items)})
+					db.At{After: page.Next, Limit: cmp.Or(at.Limit, paging.DefaultLimit) - len(page.Items)})
 				if err != nil {
 					return page, err
 				}
@@ -385,7 +385,7 @@ var listFaults = []fault{
 			w.page = func(ctx context.Context, f runs.Filter, at db.At) (runPage, error) {
 				skip, _ := strconv.Atoi(at.After)
 				page, err := w.lister.Page(ctx, f, db.At{Limit: db.MaxLimit})
-				end := min(skip+cmp.Or(at.Limit, db.DefaultLimit), len(page.Items))
+				end := min(skip+cmp.Or(at.Limit, paging.DefaultLimit), len(page.Items))
 				next := ""
 				if end < len(page.Items) {
 					next = strconv.Itoa(end)

@@ -235,7 +235,7 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 		return err
 	}))
 	for limit, want := range map[int]int{
-		0: db.DefaultLimit, 1: 1, db.DefaultLimit: db.DefaultLimit, db.MaxLimit: db.MaxLimit,
+		0: paging.DefaultLimit, 1: 1, paging.DefaultLimit: paging.DefaultLimit, db.MaxLimit: db.MaxLimit,
 	} {
 		page, err := s.Page(t.Context(), filter, db.At{Limit: limit})
 		must(t, err)
