@@ -160,12 +160,8 @@ func (o Options) known() *sqlite.Ladder {
 }
 
 func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
-	synchronous := sqlite.Full
-	if o.Synchronous == SyncNormal {
-		synchronous = sqlite.Normal
-	}
 	return sqlite.Config{
-		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist,
+		Lazy: o.Synchronous == SyncNormal, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema,
 		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks,
 		LockTimeout: o.LockTimeout, Now: o.Now,

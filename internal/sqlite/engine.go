@@ -21,8 +21,8 @@ const memoryPath = ":memory:"
 
 // Config configures Open. No field has a default.
 type Config struct {
-	Synchronous    Synchronous
-	Readers        int // largest number of reading connections
+	Lazy           bool // the disk is synced at checkpoints only
+	Readers        int  // largest number of reading connections
 	ReadOnly       bool
 	MustExist      bool
 	AnySchema      bool
@@ -37,15 +37,6 @@ type Config struct {
 	Ladder         *Ladder
 	Callbacks      *callback.Callbacks
 }
-
-// Synchronous is how much of a commit the disk must hold before Write returns.
-type Synchronous int
-
-// The levels of PRAGMA synchronous that are used.
-const (
-	Full Synchronous = iota
-	Normal
-)
 
 // An Engine is an open file.
 type Engine struct {

@@ -62,12 +62,10 @@ const (
 // A pragma is a setting of a connection, and the value that it reads back as.
 type pragma struct{ name, value, reads string }
 
-func (s Synchronous) pragma() pragma {
-	if s == Normal {
-		return pragma{"synchronous", "NORMAL", "1"}
-	}
-	return pragma{"synchronous", "FULL", "2"}
-}
+var (
+	syncFull   = pragma{"synchronous", "FULL", "2"}
+	syncNormal = pragma{"synchronous", "NORMAL", "1"}
+)
 
 // smallCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
 // memory, since the driver's allocator rounds up to a power of two, and a connection whose cache is
@@ -75,7 +73,7 @@ func (s Synchronous) pragma() pragma {
 var smallCache = pragma{"cache_size", "-1600", "-1600"}
 
 // pragmas are the settings of a connection.
-func pragmas(r role, s Synchronous) []pragma {
+func pragmas(r role, o Config) []pragma {
 	list := []pragma{
 		{"trusted_schema", "0", "0"},
 		{"cell_size_check", "1", "1"},
@@ -83,14 +81,17 @@ func pragmas(r role, s Synchronous) []pragma {
 	if r == roleReader || r == roleAtRest {
 		return append(list, pragma{"foreign_keys", "1", "1"}, smallCache)
 	}
-	foreignKeys := "1"
+	foreignKeys, synchronous := "1", syncFull
 	if r == roleMigration {
 		foreignKeys = "0"
 	}
-	list = append(list, pragma{"foreign_keys", foreignKeys, foreignKeys})
+	if o.Lazy {
+		synchronous = syncNormal
+	}
 	list = append(list,
+		pragma{"foreign_keys", foreignKeys, foreignKeys},
 		pragma{"journal_mode", "wal", "wal"},
-		s.pragma(),
+		synchronous,
 		pragma{"wal_autocheckpoint", fmt.Sprint(walCheckpointPages), fmt.Sprint(walCheckpointPages)},
 	)
 	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there
@@ -133,7 +134,7 @@ func openPool(path string, r role, size int) (*sqlx.DB, error) {
 
 // newSession opens a connection, sets its pragmas and reads each one back: SQLite ignores several
 // without an error when they come at the wrong moment.
-func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*session, error) {
+func newSession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
 	conn, err := pool.Connx(ctx)
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 		return nil, closeAfter(conn, err)
 	}
 	unread := false
-	for _, p := range pragmas(r, s) {
+	for _, p := range pragmas(r, o) {
 		err := h.failure(setPragma(ctx, conn, p))
 		if r == roleReader && !unread && errors.Is(err, engine.ErrCorrupt) {
 			// A view that can't be parsed must not hide the tables. This connection can't write.
@@ -176,7 +177,7 @@ func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*sessio
 		fmt.Errorf("the lock timeout of %v has passed", o.LockTimeout))
 	defer cancel()
 	for {
-		s, err := newSession(ctx, pool, r, o.Synchronous)
+		s, err := newSession(ctx, pool, r, o)
 		if err == nil {
 			return s, nil
 		}

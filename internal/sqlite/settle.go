@@ -49,14 +49,14 @@ func isRefusedWrite(commit error, h handle) bool {
 	return false
 }
 
-// settle commits a change of ours, durably whatever Synchronous is. If that fails too, it starts
-// the WAL again from its beginning, which overwrites any failed page.
+// settle commits a change of ours, durably even if the handle is lazy. If that fails too, it starts the
+// WAL again from its beginning, which overwrites any failed page.
 func (s *session) settle(o Config) error {
-	if o.Synchronous != Full {
-		if err := setPragma(background, s.conn, Full.pragma()); err != nil {
+	if o.Lazy {
+		if err := setPragma(background, s.conn, syncFull); err != nil {
 			return s.failure(err)
 		}
-		defer func() { _ = setPragma(background, s.conn, o.Synchronous.pragma()) }()
+		defer func() { _ = setPragma(background, s.conn, syncNormal) }()
 	}
 	err := s.mark(o)
 	if err == nil {

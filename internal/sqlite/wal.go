@@ -125,7 +125,7 @@ func (w *writer) writeOut(pages int64) {
 	if c.out > pages {
 		c.out = 0 // it started again
 	}
-	if w.engine.config.Synchronous == Normal && pages-c.out >= some {
+	if w.engine.config.Lazy && pages-c.out >= some {
 		w.session.wal.writeOut(c.out*frame, (pages-c.out)*frame)
 		c.out = pages
 	}
