@@ -84,7 +84,6 @@ func each(ctx context.Context, c Conn, sum migrations.Checksum, columns []Column
 
 // A summed is a table that is read row by row in the order of its key.
 type summed struct {
-	table string
 	key   []string
 	order []KeyColumn // the key in the form in which rows are read
 	query string      // without its WHERE
@@ -92,7 +91,7 @@ type summed struct {
 
 // summedTable returns nil if the file has no such table or column yet.
 func summedTable(sum migrations.Checksum, columns []Column) *summed {
-	t := &summed{table: sum.Table}
+	t := &summed{}
 	types := map[string]string{}
 	for _, column := range columns {
 		types[column.Name] = column.Type

@@ -132,9 +132,3 @@ func (o object) count(name string) *uint64 {
 	}
 	return nil
 }
-
-// Counted reports whether there is a count of tokens or a cost.
-func Counted(u db.Usage) bool {
-	u.Provider, u.RequestModel, u.ResponseModel, u.CostSource = nil, nil, nil, ""
-	return u != db.Usage{}
-}

@@ -73,7 +73,6 @@ const (
 	r.updated_at, r.updated_at_ms, r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes,
 	r.places, r.first_place, r.owner_id, r.epoch`
 	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
-	sqlLockRow  = `SELECT key FROM live_runs WHERE key = ?`
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
 
