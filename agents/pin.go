@@ -55,8 +55,5 @@ func (r *Registry) Unpin(ctx context.Context, id string) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (r *Registry) UnpinTx(tx *db.Tx, id string) error {
-	if err := tx.Store().Of(r.db.Store()); err != nil {
-		return err
-	}
-	return tx.Store().Unpin(r.scope, txn.Pinned{Store: txn.StoreAgents, ID: id})
+	return tx.Store().Unpin(r.db.Store(), r.scope, txn.Pinned{Store: txn.StoreAgents, ID: id})
 }

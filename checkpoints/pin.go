@@ -67,8 +67,6 @@ func (s *Store) Unpin(ctx context.Context, runID string) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return err
-	}
-	return tx.Store().Unpin(s.scope, txn.Pinned{Store: txn.StoreCheckpoints, ID: runID, Owner: s.agent})
+	pin := txn.Pinned{Store: txn.StoreCheckpoints, ID: runID, Owner: s.agent}
+	return tx.Store().Unpin(s.db.Store(), s.scope, pin)
 }

@@ -39,10 +39,10 @@ func (s *Store) Unpin(ctx context.Context, run RunRef) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, run RunRef) error {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
+	if err := tx.Store().Unpin(s.db.Store(), s.scope, run.pin()); err != nil {
 		return run.failed("unpin run", err)
 	}
-	return tx.Store().Unpin(s.scope, run.pin())
+	return nil
 }
 
 func (r RunRef) pin() txn.Pinned {

@@ -77,8 +77,5 @@ func (s *Store) Unpin(ctx context.Context, ref Ref) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, ref Ref) error {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return failed("unpin value", ref.Key, err)
-	}
-	return tx.Store().Unpin(s.scope, ref.pin())
+	return failed("unpin value", ref.Key, tx.Store().Unpin(s.db.Store(), s.scope, ref.pin()))
 }

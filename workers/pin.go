@@ -50,10 +50,7 @@ func (s *Runtimes) Unpin(ctx context.Context, worker WorkerRef) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Runtimes) UnpinTx(tx *db.Tx, worker WorkerRef) error {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return err
-	}
-	return tx.Store().Unpin(s.scope, worker.pin())
+	return tx.Store().Unpin(s.db.Store(), s.scope, worker.pin())
 }
 
 func (r WorkerRef) pin() txn.Pinned {

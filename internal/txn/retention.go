@@ -130,8 +130,11 @@ func (tx *Tx) Pin(scope string, p Pinned) error {
 	return err
 }
 
-// Unpin removes a pin; it is fine if there is none.
-func (tx *Tx) Unpin(scope string, p Pinned) error {
+// Unpin removes a pin of the store's handle; it is fine if there is none.
+func (tx *Tx) Unpin(of *Handle, scope string, p Pinned) error {
+	if err := tx.Of(of); err != nil {
+		return err
+	}
 	id, ok, err := tx.Rx.Scope(scope)
 	if err == nil && ok {
 		_, err = tx.Exec(sqlUnpin, id, p.Store, p.ID, p.Owner)

@@ -42,10 +42,7 @@ func (s *Store) Unpin(ctx context.Context, runID string) error {
 
 // UnpinTx is Unpin inside a transaction.
 func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
-	if err := tx.Store().Of(s.db.Store()); err != nil {
-		return named("unpin live run", runID, err)
-	}
-	return tx.Store().Unpin(s.scope, pin(runID))
+	return named("unpin live run", runID, tx.Store().Unpin(s.db.Store(), s.scope, pin(runID)))
 }
 
 func pin(runID string) txn.Pinned { return txn.Pinned{Store: txn.StoreLive, ID: runID} }
