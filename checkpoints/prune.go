@@ -33,17 +33,13 @@ FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?)
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
 		Op: "prune checkpoints", Store: txn.StoreCheckpoints, Kind: txn.Checkpoints, Scope: s.scope,
-		Ended: endedClaims, Lock: stores.LockNames(pauseName), Remove: removeEnded, Share: prunedAtOnce,
+		Ended: stores.SelectEnded(sqlEnded), Lock: stores.LockNames(pauseName), Remove: removeEnded,
+		Share: prunedAtOnce,
 	}, policy)
 }
 
 // prunedAtOnce is how many entries one transaction removes at most, beside the bound on its time.
 const prunedAtOnce = 1000
-
-func endedClaims(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
-	err = rx.Select(&list, sqlEnded, scope, after.At, after.Key, limit)
-	return list, err
-}
 
 func removeEnded(tx *db.Tx, claim stores.Ended, _ int64) (stores.Removal, int64, error) {
 	return stores.RemovedRow(tx.Exec(sqlPrune, claim.Key))

@@ -24,18 +24,13 @@ FROM state_values AS v WHERE scope = ? AND (updated_at, v.id) < (?, ?)
 // removed before an error stays removed; another call continues.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune values", Store: txn.StoreState, Kind: txn.Values, Scope: s.scope, Ended: listed,
-		Lock: lockEnded, Remove: remove, Share: prunedAtOnce,
+		Op: "prune values", Store: txn.StoreState, Kind: txn.Values, Scope: s.scope,
+		Ended: stores.SelectEnded(sqlNewest), Lock: lockEnded, Remove: remove, Share: prunedAtOnce,
 	}, policy)
 }
 
 // prunedAtOnce is how many values one transaction removes at most, beside the bound on its time.
 const prunedAtOnce = 500
-
-func listed(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
-	err = rx.Select(&list, sqlNewest, scope, after.At, after.Key, limit)
-	return list, err
-}
 
 var lockEnded = stores.LockFree(txn.Values, `SELECT id FROM state_values WHERE id IN (%s) ORDER BY id`)
 

@@ -18,8 +18,9 @@ import (
 // logs.
 func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return stores.Prune(ctx, s.db, stores.Pruning{
-		Op: "prune workers", Store: txn.StoreWorkers, Kind: txn.Runtimes, Scope: s.scope, Ended: endedWorkers,
-		Weigh: weighWorker, Lock: lockEnded, Remove: removeEnded, Share: deleted,
+		Op: "prune workers", Store: txn.StoreWorkers, Kind: txn.Runtimes, Scope: s.scope,
+		Ended: stores.SelectEnded(sqlEndedWorkers), Weigh: weighWorker, Lock: lockEnded,
+		Remove: removeEnded, Share: deleted,
 	}, policy)
 }
 

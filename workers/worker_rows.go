@@ -322,11 +322,6 @@ ORDER BY coalesce(w.ended_at, 0) DESC, w.key DESC LIMIT ?`
 	sqlWeighWorker = `SELECT coalesce(sum(octet_length(content)), 0) FROM worker_entries WHERE id > ? AND id < ?`
 )
 
-func endedWorkers(rx *db.Rx, scope int64, after stores.Ended, limit int) (list []stores.Ended, err error) {
-	err = rx.Select(&list, sqlEndedWorkers, scope, after.At, after.Key, limit)
-	return list, err
-}
-
 // weighWorker returns the bytes of a worker's transcript.
 func weighWorker(rx *db.Rx, w stores.Ended) (bytes int64, err error) {
 	err = rx.Get(&bytes, sqlWeighWorker, w.Key<<entryBits, (w.Key+1)<<entryBits)

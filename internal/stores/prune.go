@@ -45,6 +45,15 @@ type Pruning struct {
 	Total  int // with Excess: how many items have ended
 }
 
+// SelectEnded is the Ended of a store with a statement of four parameters: the scope, the time and the
+// key of the position, and the limit.
+func SelectEnded(query string) func(*db.Rx, int64, Ended, int) ([]Ended, error) {
+	return func(rx *db.Rx, scope int64, after Ended, limit int) (list []Ended, err error) {
+		err = rx.Select(&list, query, scope, after.At, after.Key, limit)
+		return list, err
+	}
+}
+
 // An Ended is an item that has ended, as retention sees it.
 type Ended struct {
 	Key   int64  `db:"key"`      // number of its row
