@@ -65,7 +65,7 @@ func (s *Store) NeedsMe(ctx context.Context, f Filter, at db.At) (page db.Page[S
 		}
 		if at.After != "" {
 			place, key := []int64{scope, 0, 0}, "" // time of the last step, and its run
-			if err := readCursor(rx, op, at.After, place, &key); err != nil {
+			if err := rx.Store().ReadListCursor(op, at.After, place, &key); err != nil {
 				return nil, err
 			}
 			query, args = query+sqlNeedsAfter, append(args, place[1], place[1], place[2], key)
@@ -86,10 +86,8 @@ func (s *Store) Steps(ctx context.Context, ref Ref, at db.At) (page db.Page[Step
 			return nil, named(op, ref, err)
 		}
 		key := ""
-		if at.After != "" {
-			if err := readCursor(rx, op, at.After, []int64{run.Key}, &key); err != nil {
-				return nil, err
-			}
+		if err := rx.Store().ReadListCursor(op, at.After, []int64{run.Key}, &key); err != nil {
+			return nil, err
 		}
 		return each[stepRow](rx, sqlStepsOf, run.Key, key, limit), nil
 	}, (*stepRow).size, func(rx *db.Rx, row *stepRow) string {
@@ -130,10 +128,8 @@ func (s *Store) Failed(ctx context.Context, since time.Time, at db.At) (page db.
 	}
 	return list(ctx, s, op, at, func(rx *db.Rx, scope int64, limit int) (iter.Seq2[row, error], error) {
 		place := []int64{scope, math.MaxInt64, math.MaxInt64}
-		if at.After != "" {
-			if err := readCursor(rx, op, at.After, place); err != nil {
-				return nil, err
-			}
+		if err := rx.Store().ReadListCursor(op, at.After, place); err != nil {
+			return nil, err
 		}
 		var found []row
 		err := rx.Select(&found, sqlFailed, scope, place[1], place[2], db.Nanos(since), limit)
@@ -176,16 +172,6 @@ func list[T, S any](ctx context.Context, s *Store, op string, at db.At,
 	}
 	page.Next = rows.Next
 	return page, db.About(err, op, "", "", nil)
-}
-
-// readCursor reads a cursor whose first number is that of the list: of its scope, or of its run.
-func readCursor(rx *db.Rx, op, cursor string, place []int64, texts ...*string) error {
-	of := place[0]
-	err := rx.Store().ReadCursor(op, cursor, place, texts...)
-	if err == nil && place[0] != of {
-		err = txn.NotThisCursor(cursor)
-	}
-	return err
 }
 
 // each reads the rows of a query.

@@ -118,17 +118,15 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}
-	after := first
-	if at.After != "" {
-		if after, err = readPlace(rx, scope, at.After); err != nil {
-			return page, err
-		}
+	after, id := []int64{scope, first.startedAt}, ""
+	if err := rx.Store().ReadListCursor(listName, at.After, after, &id); err != nil {
+		return page, err
 	}
 	where, passing, err := f.where()
 	if err != nil {
 		return page, err
 	}
-	args := append([]any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id}, passing...)
+	args := append([]any{scope, staleBefore(rx.Now()), after[1], after[1], id}, passing...)
 	items := txn.Each(rx.Store(), func(s *stored) (Entry, error) { err := s.complete(rx); return s.Entry, err },
 		sqlPage+where+sqlPageOrder, append(args, room.Items+1)...)
 	return stores.FillPage(room, items, (*Entry).size, func(e *Entry) string {
@@ -203,15 +201,3 @@ type place struct {
 
 // first is the place before all entries.
 var first = place{startedAt: 1<<63 - 1}
-
-func readPlace(rx *db.Rx, scope int64, cursor string) (p place, err error) {
-	var numbers [2]int64
-	if err := rx.Store().ReadCursor(listName, cursor, numbers[:], &p.id); err != nil {
-		return p, err
-	}
-	if numbers[0] != scope {
-		return p, txn.NotThisCursor(cursor)
-	}
-	p.startedAt = numbers[1]
-	return p, nil
-}

@@ -85,15 +85,12 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 		if err != nil {
 			return err
 		}
-		var place [3]int64 // scope, completed_at, id
-		var of string
-		if at.After != "" {
-			if err := rx.Store().ReadCursor(historyName, at.After, place[:], &of); err != nil {
-				return err
-			}
-			if place[0] != scope || of != f.RunID {
-				return txn.NotThisCursor(at.After)
-			}
+		place, of := []int64{scope, 0, 0}, f.RunID // completed_at, id
+		if err := rx.Store().ReadListCursor(historyName, at.After, place, &of); err != nil {
+			return err
+		}
+		if of != f.RunID {
+			return txn.NotThisCursor(at.After)
 		}
 		query, args, behind := sqlHistory, []any{scope, s.agent}, []any{place[1], place[2]}
 		after, order := sqlHistoryAfter, sqlHistoryOrder

@@ -209,13 +209,10 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	}
 	query, args := sqlSummaries+inState, []any{scope, s.agent}
 	if at.After != "" {
-		var place [1]int64
 		var runID, agent, state string
-		if err := rx.Store().ReadCursor(listName, at.After, place[:], &runID, &agent, &state); err != nil {
+		err := rx.Store().ReadListCursor(listName, at.After, []int64{scope}, &runID, &agent, &state)
+		if err != nil {
 			return page, err
-		}
-		if place[0] != scope {
-			return page, txn.NotThisCursor(at.After)
 		}
 		query += sqlBehind
 		args = append(args, runID, runID, agent, state)

@@ -447,14 +447,11 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 			return err
 		}
 		kind, name := f.Kind, ""
-		if at.After != "" {
-			of := []int64{0}
-			if err := rx.in.ReadCursor(reservationsList, at.After, of, &kind, &name); err != nil {
-				return err
-			}
-			if of[0] != scope || f.Kind != "" && f.Kind != kind {
-				return txn.NotThisCursor(at.After)
-			}
+		if err := rx.in.ReadListCursor(reservationsList, at.After, []int64{scope}, &kind, &name); err != nil {
+			return err
+		}
+		if f.Kind != "" && f.Kind != kind {
+			return txn.NotThisCursor(at.After)
 		}
 		if !ok {
 			return nil

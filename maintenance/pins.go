@@ -36,18 +36,9 @@ func Pins(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[P
 			return err
 		}
 		var after Pinned
-		if at.After != "" {
-			of := []int64{0}
-			err := rx.Store().ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner)
-			if err != nil {
-				return err
-			}
-			if of[0] != id {
-				return txn.NotThisCursor(at.After)
-			}
-		}
-		if !ok {
-			return nil
+		err = rx.Store().ReadListCursor(pinsList, at.After, []int64{id}, &after.Store, &after.ID, &after.Owner)
+		if err != nil || !ok {
+			return err
 		}
 		items := txn.Each(rx.Store(), func(p *Pinned) (Pinned, error) { return *p, nil }, sqlPins, id,
 			after.Store, after.ID, after.Owner, room.Items+1)

@@ -218,13 +218,9 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	}
 	var place []any // start, run id and agent id of the previous page's last run
 	if at.After != "" {
-		var numbers [2]int64
-		var run RunRef
-		if err := rx.Store().ReadCursor(listName, at.After, numbers[:], &run.RunID, &run.AgentID); err != nil {
+		numbers, run := []int64{scope, 0}, RunRef{}
+		if err := rx.Store().ReadListCursor(listName, at.After, numbers, &run.RunID, &run.AgentID); err != nil {
 			return page, err
-		}
-		if numbers[0] != scope {
-			return page, txn.NotThisCursor(at.After)
 		}
 		place = []any{numbers[1], run.RunID, run.AgentID}
 	}

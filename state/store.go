@@ -213,12 +213,11 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Item], err err
 		query, args = query+` AND owner = ?`, append(args, *f.Owner)
 	}
 	if at.After != "" {
-		var place [1]int64
 		var owner, key string
-		if err := rx.Store().ReadCursor(listName, at.After, place[:], &owner, &key); err != nil {
+		if err := rx.Store().ReadListCursor(listName, at.After, []int64{scope}, &owner, &key); err != nil {
 			return page, err
 		}
-		if place[0] != scope || f.Owner != nil && *f.Owner != owner {
+		if f.Owner != nil && *f.Owner != owner {
 			return page, txn.NotThisCursor(at.After)
 		}
 		if f.Owner != nil {

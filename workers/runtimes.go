@@ -144,15 +144,9 @@ func behindCursor(rx *db.Rx, list, cursor string, owner int64) (*string, error) 
 	if cursor == "" {
 		return nil, nil
 	}
-	var of [1]int64
 	var behind string
-	if err := rx.Store().ReadCursor(list, cursor, of[:], &behind); err != nil {
-		return nil, err
-	}
-	if of[0] != owner {
-		return nil, txn.NotThisCursor(cursor)
-	}
-	return &behind, nil
+	err := rx.Store().ReadListCursor(list, cursor, []int64{owner}, &behind)
+	return &behind, err
 }
 
 // All iterates over the runtimes that pass the filter, in the order of Page: see [paging.All]. A

@@ -61,6 +61,21 @@ func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) e
 	return nil
 }
 
+// ReadListCursor is ReadCursor for a list whose position begins with a number of what is listed: of a
+// scope, say. place has that number; a cursor with another one is ErrInvalid. "" is the beginning of
+// the list, and changes nothing.
+func (rx *Rx) ReadListCursor(list, cursor string, place []int64, texts ...*string) error {
+	if cursor == "" {
+		return nil
+	}
+	of := place[0]
+	err := rx.ReadCursor(list, cursor, place, texts...)
+	if err == nil && place[0] != of {
+		err = NotThisCursor(cursor)
+	}
+	return err
+}
+
 // NotThisCursor is the error for a text that is no cursor of this list or stream.
 func NotThisCursor(cursor string) error {
 	return Invalid("give back a cursor as it was received, to the call for the same list or stream",

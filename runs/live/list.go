@@ -81,22 +81,16 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	if err != nil {
 		return page, err
 	}
-	scope, ok, err := s.scopeIn(rx)
+	scope, _, err := s.scopeIn(rx)
 	if err != nil {
 		return page, err
 	}
-	after := filter.beginning()
-	if at.After != "" {
-		var place [3]int64
-		if err := rx.Store().ReadCursor(listName, at.After, place[:]); err != nil {
-			return page, err
-		}
-		if !ok || place[0] != scope {
-			return page, txn.NotThisCursor(at.After)
-		}
-		after = listPlace{place[1], place[2]}
+	first := filter.beginning()
+	place := []int64{scope, first.createdAt, first.key}
+	if err := rx.Store().ReadListCursor(listName, at.After, place); err != nil {
+		return page, err
 	}
-	rows, err := list(rx, scope, filter, after, &room)
+	rows, err := list(rx, scope, filter, listPlace{place[1], place[2]}, &room)
 	if err != nil {
 		return page, err
 	}
