@@ -26,7 +26,6 @@ type Stats struct {
 	Pages     int64        `json:"pages"`      // pages of the file
 	FreePages int64        `json:"free_pages"` // pages that hold nothing; 0 on a server
 	Tables    []TableStats `json:"tables"`     // every table, by name
-	Work      Work         `json:"-"`          // of this handle
 }
 
 // Work is what a handle has done since it was opened, and its current state: the source of a
@@ -135,7 +134,6 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages,
 		FreePages: got.FreePages,
 	}
-	s.Work = d.Work()
 	for _, t := range got.Tables {
 		s.Tables = append(s.Tables, TableStats(t))
 	}

@@ -91,7 +91,7 @@ func ExampleDB_Stats() {
 			fmt.Println(t.Name, t.Rows)
 		}
 	}
-	fmt.Println(s.Work.Writes, "write, pages of", s.PageSize, "bytes")
+	fmt.Println(d.Work().Writes, "write, pages of", s.PageSize, "bytes")
 	// Output:
 	// scopes 2
 	// 1 write, pages of 4096 bytes
