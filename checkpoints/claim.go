@@ -107,12 +107,6 @@ type paused struct {
 	Contested *string `db:"contested"` // see Summary.Contested
 }
 
-// findPaused returns the query for the waiting run. The query also draws the number that
-// distinguishes a claim from one that was undone.
-func findPaused(tx *db.Tx) string {
-	return fmt.Sprintf(sqlFindPaused, tx.Store().Drawing("checkpoints", "id"))
-}
-
 // claimBits is the number of lower bits of an epoch, which number the claims on a row. The bits
 // above them are the row's number.
 const claimBits = 24
@@ -152,7 +146,9 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, false, err
 	}
 	var found paused
-	if ok, err = tx.Find(&found, findPaused(tx), s.key(scope, runID)...); err != nil {
+	// The query also draws the number that distinguishes a claim from one that was undone.
+	query := fmt.Sprintf(sqlFindPaused, tx.Store().Drawing("checkpoints", "id"))
+	if ok, err = tx.Find(&found, query, s.key(scope, runID)...); err != nil {
 		return nil, false, err
 	} else if !ok {
 		return nil, false, s.otherAgent(&tx.Rx, scope, runID)

@@ -142,7 +142,7 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *db.DB, begin func(*db.Rx) 
 	yield func(db.Followed[R, T], error) bool,
 ) error {
 	// Join the tail before the first read, so that no commit between the two is missed.
-	tail, err := joinTail(ctx, d)
+	tail, err := join(ctx, d, tailKey{}, &tail{waiting: map[*waiter]struct{}{}})
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,6 @@ type waiter struct {
 
 type tailKey struct{}
 
-// joinTail returns the tail of the handle. The caller must leave it.
-func joinTail(ctx context.Context, d *db.DB) (*tail, error) {
-	return join(ctx, d, tailKey{}, &tail{waiting: map[*waiter]struct{}{}})
-}
-
 // polls is the number of polls begun. A follower that notes it before a read can tell whether a
 // poll may have missed what the read did not see.
 func (t *tail) polls() int {

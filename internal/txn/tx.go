@@ -109,7 +109,7 @@ func (tx *Tx) Expect(table string, rows int) {
 // savepoint. If one of them has a savepoint open when fn returns, or fn still runs when the
 // transaction's function has returned, the whole transaction is undone with engine.ErrInvalid.
 func (tx *Tx) Savepoint(fn func() error) error {
-	inner, err := tx.savepoint()
+	inner, err := ask(&tx.Rx, nil, func() (engine.Savepoint, error) { return tx.engine.Savepoint() })
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,6 @@ func (tx *Tx) Savepoint(fn func() error) error {
 		return errors.Join(err, undo)
 	}
 	return err
-}
-
-func (tx *Tx) savepoint() (engine.Savepoint, error) {
-	return ask(&tx.Rx, nil, func() (engine.Savepoint, error) { return tx.engine.Savepoint() })
 }
 
 // AfterCommit runs fn once the transaction is committed, before Write returns; not if it is undone.
