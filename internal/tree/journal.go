@@ -187,7 +187,7 @@ func (r *entryRow) judge(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return err
 	}
-	if ok && !txn.LeaseState(held.State).Over() {
+	if ok && !held.State.Over() {
 		r.Outcome = Running
 		return nil
 	}
