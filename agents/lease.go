@@ -45,7 +45,7 @@ const opLease = "lease thread"
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms,
 	build Builder,
 ) (*Lease, ReserveOutcome, error) {
-	a, err := r.try(ctx, opLease, func(tx *db.Tx) (attempt, error) {
+	a, err := r.try(ctx, txn.AgentReservations, opLease, func(tx *db.Tx) (attempt, error) {
 		return r.attempt(tx, opLease, thread, &o, build)
 	})
 	return a.lease, a.outcome, err

@@ -98,3 +98,31 @@ func TestPostgres_HolderWaitingPastEndLosesLease(t *testing.T) {
 		})
 	}
 }
+
+// The id that was generated is added by a transaction under way.
+func TestPostgres_GeneratedIDTakenMeanwhile(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
+	r, others := agents.NewRegistry(d, agents.Options{}), agents.NewRegistry(other, agents.Options{})
+	ids := []string{"taken", "free"}
+	agents.SetIDs(r, func() string { id := ids[0]; ids = ids[1:]; return id })
+	made := make(chan agents.Entry, 1)
+	err := other.WriteLocked(ctx, "take the id", func(tx *db.Tx) error {
+		if err := others.SaveTx(tx, entry("taken", agents.Active)); err != nil {
+			return err
+		}
+		go func() {
+			out, err := r.TryReserveThread(ctx, "main", onThread("main", os.Getpid()))
+			if err != nil || out.Reserved == nil {
+				t.Errorf("%+v, %v", out, err)
+				out.Reserved = &agents.Entry{}
+			}
+			made <- *out.Reserved
+		}()
+		dbtest.AwaitPostgresWaits(t, address, 1)
+		return nil
+	})
+	if e := <-made; err != nil || e.SessionID != "free" {
+		t.Errorf("the entry has the id %q (%v)", e.SessionID, err)
+	}
+}

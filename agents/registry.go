@@ -45,6 +45,7 @@ const (
 		AND status <> 'active' AND coalesce(completed_at, started_at) <= ?)`
 	sqlPutAside = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale +
 		` AND id IN (SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?)`
+	sqlAside       = `UPDATE agents SET put_aside_at = ? WHERE id = ?`
 	sqlPutAsideOne = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND scope = ? AND session_id = ?`
 	sqlStale       = `put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?`
 	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL
@@ -105,7 +106,7 @@ func (r *Registry) changeTx(tx *db.Tx, why, id string, fn func(scope int64, s *s
 }
 
 func (r *Registry) write(ctx context.Context, why, id string, fn func(tx *db.Tx, scope int64) error) error {
-	return stores.On(r.db, txn.Threads).Write(ctx, why, func(tx *db.Tx) error {
+	return stores.On(r.db, txn.Agents).Write(ctx, why, func(tx *db.Tx) error {
 		return r.writeTx(tx, why, id, func(scope int64) error { return fn(tx, scope) })
 	})
 }
@@ -137,14 +138,24 @@ const asideAtOnce = 500
 // whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
-	if !tx.Store().SingleWriter() { // a change waits for the disk, and may delay other writers
-		there := false
-		if err := tx.Get(&there, sqlStaleThere, scope, before); err != nil || !there {
+	if tx.Store().SingleWriter() {
+		n, err := tx.Exec(sqlPutAside, db.Nanos(tx.Now()), before, scope, before, asideAtOnce)
+		return n == asideAtOnce, err
+	}
+	there := false // a lock waits for the disk, and may delay other writers
+	if err := tx.Get(&there, sqlStaleThere, scope, before); err != nil || !there {
+		return false, err
+	}
+	var keys []int64
+	if err := tx.Store().SelectToChange(&keys, staleEntries, scope, before, asideAtOnce); err != nil {
+		return false, err
+	}
+	for _, key := range keys {
+		if err := tx.Store().Queue(sqlAside, db.Nanos(tx.Now()), key); err != nil {
 			return false, err
 		}
 	}
-	n, err := tx.Exec(sqlPutAside, db.Nanos(tx.Now()), before, scope, before, asideAtOnce)
-	return n == asideAtOnce, err
+	return len(keys) == asideAtOnce, nil
 }
 
 // putAsideRest puts stale entries aside for as long as there are more.
@@ -204,7 +215,11 @@ func save(tx *db.Tx, scope int64, e *Entry) error {
 		if was != nil {
 			return replace(tx, was, e)
 		}
-		if _, ok, err := insertEntry(tx, scope, e); ok || err != nil {
+		key, ok, err := insertEntry(tx, scope, e)
+		if err == nil && ok {
+			err = enter(tx, scope, e, key)
+		}
+		if ok || err != nil {
 			return err
 		}
 	}
@@ -230,6 +245,7 @@ func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 
 var (
 	entryByID    = txn.Agents.Rows(sqlKeyOf)
+	staleEntries = txn.Agents.Rows(`SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?`).Free()
 	leaseByEpoch = txn.AgentReservations.Rows(`SELECT pid_born_at, ` + txn.LeaseColumnNames +
 		` FROM agent_reservations WHERE epoch = ?`)
 )
@@ -267,12 +283,20 @@ func isOver(tx *db.Tx, s *stored) (bool, error) {
 // agent is active on the thread. A lease that is over ends with any change: no new pid brings it
 // back.
 func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
-	if err := s.rewrite(tx, e); err != nil || s.Epoch == nil {
+	if err := s.rewrite(tx, e); err != nil {
 		return err
 	}
-	if over || e.Status != Active || e.Thread != s.Thread {
-		_, err := tx.Exec(sqlEndReservation, *s.Epoch)
-		return err
+	left := e.Status != Active || e.Thread != s.Thread
+	if s.Epoch != nil && (over || left) {
+		if _, err := tx.Exec(sqlEndReservation, *s.Epoch); err != nil {
+			return err
+		}
+	}
+	switch {
+	case left || s.Status != Active && s.Epoch == nil:
+		return enter(tx, s.Scope, e, s.ID)
+	case over || s.Epoch == nil:
+		return nil
 	}
 	if s.LeaseBeatAt != nil { // the row that was read had it, so the new one has it
 		if _, err := tx.Exec(sqlForgetBeat, *s.Epoch, *s.LeaseBeatAt); err != nil {

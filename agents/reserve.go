@@ -71,8 +71,9 @@ func (a attempt) end(why string, err error) (attempt, error) {
 
 // try commits an attempt even if the caller's functions failed, and puts the remaining stale
 // entries aside.
-func (r *Registry) try(ctx context.Context, why string, do func(*db.Tx) (attempt, error)) (attempt, error) {
-	a, err := stores.Get(ctx, stores.On(r.db, txn.Threads).Write, why, do)
+func (r *Registry) try(ctx context.Context, kind txn.Kind, why string, do func(*db.Tx) (attempt, error),
+) (attempt, error) {
+	a, err := stores.Get(ctx, stores.On(r.db, kind).Write, why, do)
 	if a, err = a.end(why, err); err == nil {
 		err = r.putAsideRest(ctx, why, a.more)
 	}
@@ -86,6 +87,9 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 	err = r.writeTx(tx, why, "", func(scope int64) error {
 		if o != nil && o.TTL <= 0 {
 			return invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
+		}
+		if err := tx.Store().WillChange(threadName, scope, thread); err != nil {
+			return err
 		}
 		if err := tx.Store().Prefetch(sqlOnThread, scope, thread); err != nil {
 			return err
@@ -140,6 +144,26 @@ func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 	return nil, err
 }
 
+// threadName is what a reservation locks before it reads who is active on the thread.
+var threadName = txn.Agents.Name("%d thread %q")
+
+// enter is for a call that makes an entry active on a thread without reserving it. A serialisable
+// transaction may have read that nobody is active there, before a reservation was committed: it meets the
+// row of that, which it does not see, and runs again. Reservations to come wait for the transaction.
+func enter(tx *db.Tx, scope int64, e *Entry, agent int64) error {
+	if e.Status != Active || tx.Store().SingleWriter() || !tx.Store().Serializable() {
+		return nil
+	}
+	err := tx.Store().Keep(threadName, scope, e.Thread)
+	if err == nil {
+		err = tx.Store().Queue(sqlMeet, scope, e.Thread, agent, 0)
+	}
+	if err == nil {
+		err = tx.Store().Queue(sqlMet, agent)
+	}
+	return err
+}
+
 // liveOwner abandons the dead agents of the thread until it finds one that is not dead.
 func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, error) {
 	active, err := findEntries(&tx.Rx, sqlOnThread, scope, thread)
@@ -149,8 +173,14 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 	for i := range active {
 		one := &active[i]
 		judged, err := liveness(&tx.Rx, one)
+		if err == nil && judged == Dead {
+			one, judged, err = lockDead(tx, scope, one)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if one == nil || one.Status != Active || one.Thread != thread {
+			continue // it left meanwhile
 		}
 		if judged != Dead {
 			owner := one.Entry
@@ -163,41 +193,70 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 	return nil, nil
 }
 
+// lockDead locks an entry whose agent was dead, and judges it again. It is nil if it was removed meanwhile.
+func lockDead(tx *db.Tx, scope int64, was *stored) (s *stored, judged Liveness, err error) {
+	if tx.Store().SingleWriter() {
+		return was, Dead, nil
+	}
+	s, err = lockedEntry(tx, scope, was.SessionID)
+	if err == nil && s != nil && s.TTL != nil {
+		err = relock(tx, s)
+	}
+	if err != nil || s == nil {
+		return nil, Unknown, err
+	}
+	judged, err = liveness(&tx.Rx, s)
+	return s, judged, err
+}
+
 const opCreate = "create agent"
 
 // CreateGeneratedEntryTx is CreateGeneratedEntry inside a transaction.
 func (r *Registry) CreateGeneratedEntryTx(tx *db.Tx, build Builder) (e Entry, err error) {
 	err = r.writeTx(tx, opCreate, "", func(scope int64) error {
-		e, _, err = r.build(tx, scope, build)
+		e, err = r.add(tx, scope, build)
 		return err
 	})
 	return e, err
 }
 
+// add is build for an entry that reserves nothing.
+func (r *Registry) add(tx *db.Tx, scope int64, build Builder) (Entry, error) {
+	e, key, err := r.build(tx, scope, build)
+	if err == nil {
+		err = enter(tx, scope, &e, key)
+	}
+	return e, err
+}
+
 // build adds the entry that the builder makes for an unused id.
 func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, error) {
-	id, err := r.freeID(tx, scope)
-	if err != nil {
-		return Entry{}, 0, err
-	}
-	e, err := build(id)
-	if err != nil {
-		return Entry{}, 0, err
-	}
-	made := e.started(tx)
-	e.StartedAt = made.StartedAt
-	if err := made.check(); err != nil {
-		return Entry{}, 0, err
-	}
-	key, ok, err := insertEntry(tx, scope, made)
-	if err == nil && !ok {
-		err = &configError{
-			Hint: "keep the id that was generated, or choose another",
-			Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID),
-			Is:   db.ErrConflict,
+	for {
+		id, err := r.freeID(tx, scope)
+		if err != nil {
+			return Entry{}, 0, err
 		}
-	}
-	return e, key, err
+		e, err := build(id)
+		if err != nil {
+			return Entry{}, 0, err
+		}
+		made := e.started(tx)
+		e.StartedAt = made.StartedAt
+		if err := made.check(); err != nil {
+			return Entry{}, 0, err
+		}
+		key, ok, err := insertEntry(tx, scope, made)
+		switch {
+		case err != nil || ok:
+			return e, key, err
+		case e.SessionID != id:
+			return e, 0, &configError{
+				Hint: "keep the id that was generated, or choose another",
+				Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID),
+				Is:   db.ErrConflict,
+			}
+		}
+	} // another call took the id meanwhile
 }
 
 func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
@@ -221,12 +280,18 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 				"a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status,
 				e.Thread)
 		}
-		return nil, nil
+		if err := tx.Store().Keep(threadName, scope, e.Thread); err != nil { // others may be reserving that
+			return nil, err
+		}
+		return nil, enter(tx, scope, e, agent)
 	}
 	l := &Lease{registry: r, id: e.SessionID, thread: thread}
 	var columns txn.LeaseColumns
 	var born *int64
 	if o != nil {
+		if !tx.Store().SingleWriter() {
+			tx.Store().ReadBootTime() // the lease begins after the wait for the thread
+		}
 		var err error
 		if columns, err = tx.Store().GrantLease(txn.LeaseTerms(*o)); err != nil {
 			return nil, err
@@ -281,7 +346,7 @@ func (r *Registry) findOrCreate(
 				}
 			}
 			a.created = true
-			a.entry, _, err = r.build(tx, scope, build)
+			a.entry, err = r.add(tx, scope, build)
 			return err
 		})
 		return err
@@ -299,4 +364,7 @@ var (
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` +
 		txn.LeaseColumnNames + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+	sqlMeet = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`
+	sqlMet = `DELETE FROM agent_reservations WHERE agent_id = ?`
 )

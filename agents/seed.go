@@ -119,7 +119,7 @@ func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuer
 func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome,
 	error,
 ) {
-	a, err := r.try(ctx, opReserve, func(tx *db.Tx) (attempt, error) {
+	a, err := r.try(ctx, txn.AgentReservations, opReserve, func(tx *db.Tx) (attempt, error) {
 		return r.attempt(tx, opReserve, thread, nil, build)
 	})
 	return a.outcome, err
@@ -158,7 +158,7 @@ func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e E
 func (r *Registry) FindOrCreateActiveEntry(
 	ctx context.Context, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, err error) {
-	a, err := r.try(ctx, opFindOrCreate, func(tx *db.Tx) (attempt, error) {
+	a, err := r.try(ctx, txn.FoundAgents, opFindOrCreate, func(tx *db.Tx) (attempt, error) {
 		return r.findOrCreate(tx, matches, update, build)
 	})
 	return a.entry, a.created, err

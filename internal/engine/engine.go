@@ -152,6 +152,8 @@ type Tx interface {
 	Locking(query string, args []any, free bool) string
 	// LockName locks a name in a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
+	// HoldName is LockName for transactions that need not wait for each other, but for those of LockName.
+	HoldName(table, name string) error
 	// Queue is Exec for a change whose count the caller does not need. It may be sent with the next
 	// statement, which then returns its error, or with the commit.
 	Queue(query string, args []any) error
@@ -183,6 +185,9 @@ type Tx interface {
 	// then read the latest state. Otherwise a transaction that takes the next number reads first,
 	// and one that collides with another runs again.
 	SingleWriter() bool
+	// Serializable reports whether the transaction reads one snapshot, and is undone if another such
+	// transaction changed what it read.
+	Serializable() bool
 
 	// AliveSQL returns an SQL condition that is true if the owner in a column is known to be alive.
 	// If the database can't tell by itself, the condition is always false.

@@ -249,7 +249,14 @@ func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR K
 // LockName takes one of the table's advisory locks until the transaction ends. A table has as
 // many as one transaction can hold on any server, so two names may share one. It locks the table
 // first, as a row lock does, so a transaction that runs alone never waits for an advisory lock.
-func (t *tx) LockName(table, name string) error {
+func (t *tx) LockName(table, name string) error { return t.name("pg_advisory_xact_lock", table, name) }
+
+// HoldName takes the same lock, shared.
+func (t *tx) HoldName(table, name string) error {
+	return t.name("pg_advisory_xact_lock_shared", table, name)
+}
+
+func (t *tx) name(lock, table, name string) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
@@ -257,7 +264,7 @@ func (t *tx) LockName(table, name string) error {
 		return err
 	}
 	ofName := crc32.ChecksumIEEE([]byte(name))
-	return t.Queue("SELECT pg_advisory_xact_lock(CAST(CAST('"+table+"' AS REGCLASS) AS OID)::INTEGER, ?)",
+	return t.Queue("SELECT "+lock+"(CAST(CAST('"+table+"' AS REGCLASS) AS OID)::INTEGER, ?)",
 		[]any{int64(ofName % namesLocked)})
 }
 
@@ -425,6 +432,9 @@ func (t *tx) finish() error {
 
 // SingleWriter returns false: others write at the same time.
 func (*tx) SingleWriter() bool { return false }
+
+// Serializable reports whether the server checks what the transaction reads.
+func (t *tx) Serializable() bool { return !t.locks }
 
 // AliveSQL compares the owner's time in owner_beats with the server's clock.
 func (*tx) AliveSQL(column string) string {

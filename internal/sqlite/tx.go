@@ -210,7 +210,7 @@ func (t *tx) end() error {
 	return err
 }
 
-// Lock does nothing: no other transaction writes while this one does. Neither do Hold and LockName.
+// Lock does nothing: no other transaction writes while this one does. Neither do Hold and the names.
 func (*tx) Lock(string, []any) error { return nil }
 
 // Hold does nothing.
@@ -218,6 +218,9 @@ func (*tx) Hold(string, []any) error { return nil }
 
 // LockName does nothing.
 func (*tx) LockName(string, string) error { return nil }
+
+// HoldName does nothing.
+func (*tx) HoldName(string, string) error { return nil }
 
 // LockRows does nothing: a file has one writer.
 func (*tx) LockRows() {}
@@ -258,6 +261,9 @@ func (t *tx) Queue(query string, args []any) error {
 func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.Exec(query, args) }
 
 func (*tx) SingleWriter() bool { return true }
+
+// Serializable is true: no other transaction writes.
+func (*tx) Serializable() bool { return true }
 
 // AliveSQL is true of no owner: only the locks show who is alive.
 func (*tx) AliveSQL(string) string { return "0 = 1" }

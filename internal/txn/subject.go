@@ -37,7 +37,9 @@ const (
 	// Agents: a change of an entry, also under a lease, and its release change the row (40001). A query
 	// that is added rewrites the row for this.
 	Agents
-	// AgentReservations: a heartbeat changes the row, which T deletes (40001).
+	// AgentReservations: a reservation locks the name of the thread, which is one of agents, and adds a row
+	// under a unique key; so does for a moment a T that makes an agent active there otherwise (40001). The
+	// dead agents that it ends are locked and changed. A heartbeat changes the row, which T deletes (40001).
 	AgentReservations
 	// Leases: a reservation locks the name, and adds a row under a unique key or removes one (40001). A
 	// renewal, a release and a removal by hand change the row (40001).
@@ -58,9 +60,8 @@ const (
 
 	// The other kinds are serialisable.
 
-	// Threads: a thread is not given while an agent is active on it, and a call that finds or creates an
-	// agent may add one. The two share neither a row nor a name.
-	Threads
+	// FoundAgents: a call that finds an active agent, or creates one, reads all of them.
+	FoundAgents
 	// Parts: removals of a thing in many transactions, and of what a dead owner left.
 	Parts
 	// NewRuntimes: there is no row to lock for a runtime that is opened first.
@@ -150,8 +151,15 @@ func (tx *Tx) Touch(query string, args ...any) error {
 
 // Keep keeps the rows from being removed until the transaction ends: the holder of a lease does its work
 // after it. A take-over waits, and renewals pass: others may change columns that are not in a key.
+//
+// Of a name, it keeps others from announcing a change until the transaction ends.
 func (tx *Tx) Keep(s Subject, args ...any) error {
-	return tx.do(args, func() error { return tx.engine.Hold(s.query, args) })
+	return tx.do(args, func() error {
+		if s.name {
+			return tx.engine.HoldName(tables[s.kind], fmt.Sprintf(s.query, args...))
+		}
+		return tx.engine.Hold(s.query, args)
+	})
 }
 
 // mostReplaced is how often a row may be replaced while its lock is awaited, before the row counts
@@ -185,3 +193,6 @@ func (tx *Tx) SelectToChange(dest any, s Subject, args ...any) error {
 // last value and write the next. Otherwise those are two statements, and db.Write runs the
 // transaction again if it conflicts with another.
 func (tx *Tx) SingleWriter() bool { return tx.engine.SingleWriter() }
+
+// Serializable reports whether the transaction is serialisable. So is one that runs alone.
+func (tx *Tx) Serializable() bool { return tx.engine.Serializable() }

@@ -292,6 +292,66 @@ func TestPostgres_EntryChangeSparesRenewedLease(t *testing.T) {
 	done(t, lease.Renew(t.Context()))
 }
 
+// The reservation judges what a transaction under way leaves of the lease.
+func TestPostgres_ReservationJudgesLockedLease(t *testing.T) {
+	for name, change := range map[string]func(*agents.Lease, *db.Tx) error{
+		"renewed":  func(l *agents.Lease, tx *db.Tx) error { return l.RenewTx(tx) },
+		"released": func(l *agents.Lease, tx *db.Tx) error { return l.ReleaseTx(tx, agents.Complete) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock, handles, registries, lease := leasedThread(t)
+			clock.Store(int64(time.Minute - 1))
+			blocked(t, handles[0], 1, func(tx *db.Tx) error {
+				err := change(lease, tx)
+				clock.Store(int64(time.Minute))
+				return err
+			}, func() {
+				next, out, err := registries[1].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute},
+					func(id string) (agents.Entry, error) {
+						return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", Status: agents.Active}, nil
+					})
+				if err != nil || (out.Reserved != nil) != (name == "released") {
+					t.Errorf("%+v, %v", out, err)
+				}
+				if next != nil && next.Epoch() <= lease.Epoch() {
+					t.Errorf("epoch %d comes after %d", next.Epoch(), lease.Epoch())
+				}
+			})
+		})
+	}
+}
+
+// The lease begins once the thread's name is free, which may take long.
+func TestPostgres_LeaseBeginsAfterItsWait(t *testing.T) {
+	clock, handles, registries, held := leasedThread(t)
+	next := make(chan *agents.Lease, 1)
+	build := func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", Status: agents.Active}, nil
+	}
+	terms := db.LeaseTerms{TTL: time.Minute}
+	done(t, handles[0].WriteLocked(t.Context(), "release", func(tx *db.Tx) error {
+		_, _, err := registries[0].TryLeaseThreadTx(tx, "thread", terms, build)
+		if err = errors.Join(err, held.ReleaseTx(tx, agents.Complete)); err != nil {
+			return err
+		}
+		go func() {
+			lease, _, err := registries[1].TryLeaseThread(t.Context(), "thread", terms, build)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- lease
+		}()
+		dbtest.AwaitPostgresWaits(t, handles[0].Path(), 1)
+		clock.Store(int64(time.Minute))
+		return nil
+	}))
+	lease := <-next
+	if lease == nil {
+		t.Fatal("the thread was not free")
+	}
+	done(t, lease.Renew(t.Context()))
+}
+
 // Both wait for the row, the renewal first, which was asked for in time.
 func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
@@ -315,8 +375,7 @@ func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Each looks for the row that the other one adds, and no row is in both: so both are
-// serialisable.
+// The reservation is committed once the other call has read that nobody is on the thread.
 func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}),

@@ -74,6 +74,27 @@ func contests() []contest {
 		return err
 	}
 	const pins = "SELECT count(*) FROM retention_pins"
+	const active = "SELECT count(*) FROM agents WHERE status = 'active' AND thread = 't'"
+	build := func(id string) (agents.Entry, error) {
+		made := entry
+		made.SessionID = id
+		return made, nil
+	}
+	reserve := func(d *db.DB, tx *db.Tx) error {
+		return second(registry(d).TryReserveThreadTx(tx, "t", build))
+	}
+	unless := func(tx *db.Tx, change func() error) error { // there is an agent on the thread
+		var n int
+		if err := tx.Get(&n, active); err != nil || n > 0 {
+			return err
+		}
+		return change()
+	}
+	dead := func(ctx context.Context, d *db.DB) error {
+		gone := entry
+		gone.PID, gone.BootID = new(uint32(1<<30)), agents.CurrentBootID()
+		return registry(d).Save(ctx, gone)
+	}
 	list := []contest{
 		{
 			name: "runs: append", query: "SELECT count(*) FROM run_records", want: [2]int64{3, 3},
@@ -128,6 +149,79 @@ func contests() []contest {
 			},
 			call:   func(_ *db.DB, tx *db.Tx) error { return thread.RenewTx(tx) },
 			serial: func(d *db.DB, tx *db.Tx) error { return registry(d).UpdateStatusTx(tx, "s", agents.Abandoned) },
+		},
+		{
+			name: "agent_reservations: two", query: active, want: [2]int64{1, 1}, call: reserve,
+		},
+		{
+			name: "agent_reservations: beside find or create", query: active, want: [2]int64{1, 1}, call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error {
+				_, _, err := registry(d).FindOrCreateActiveEntryTx(tx,
+					func(e agents.Entry) bool { return e.Thread == "t" }, func(*agents.Entry) {}, build)
+				return err
+			},
+		},
+		{
+			name: "agent_reservations: beside a save", query: active, want: [2]int64{1, 1}, call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error {
+				return unless(tx, func() error { return registry(d).SaveTx(tx, entry) })
+			},
+		},
+		{
+			name: "agent_reservations: beside a move", query: active, want: [2]int64{1, 1},
+			prepare: func(ctx context.Context, d *db.DB) error {
+				other := entry
+				other.Thread = "u"
+				return registry(d).Save(ctx, other)
+			},
+			call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error {
+				return unless(tx, func() error {
+					_, _, err := registry(d).UpdateEntryTx(tx, "s", func(e *agents.Entry) { e.Thread = "t" })
+					return err
+				})
+			},
+		},
+		{
+			name: "agent_reservations: beside a return", query: active, want: [2]int64{1, 1},
+			prepare: func(ctx context.Context, d *db.DB) error {
+				return errors.Join(registry(d).Save(ctx, entry), registry(d).UpdateStatus(ctx, "s", agents.Complete))
+			},
+			call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error {
+				return unless(tx, func() error { return registry(d).UpdateStatusTx(tx, "s", agents.Active) })
+			},
+		},
+		{
+			name: "agent_reservations: beside that of another thread", query: active, want: [2]int64{2, 1},
+			call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error {
+				return second(registry(d).TryReserveThreadTx(tx, "u", build))
+			},
+		},
+		{
+			name: "agent_reservations: beside the end of the dead", query: active, want: [2]int64{1, 1},
+			prepare: dead, call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error { return registry(d).UpdateStatusTx(tx, "s", agents.Complete) },
+		},
+		{
+			name: "agent_reservations: beside a removal", query: active, want: [2]int64{1, 1},
+			prepare: dead, call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error { return registry(d).DeleteTx(tx, "s") },
+		},
+		{
+			name: "agent_reservations: beside a pin", query: active, want: [2]int64{1, 1},
+			prepare: dead, call: reserve,
+			serial: func(d *db.DB, tx *db.Tx) error { return registry(d).PinTx(tx, "s") },
+		},
+		{
+			name: "agent_reservations: of a lease that is over", query: active, want: [2]int64{1, 1},
+			prepare: func(ctx context.Context, d *db.DB) error {
+				_, _, err := registry(d).TryLeaseThread(ctx, "t", db.LeaseTerms{TTL: 1}, build)
+				return err
+			},
+			call:   reserve,
+			serial: reserve,
 		},
 		{
 			name: "leases: reserve", query: "SELECT count(*) FROM leases", want: [2]int64{1, 1},

@@ -90,7 +90,7 @@ func TestPostgres_AppendsInsideFunctionsAreQuiet(t *testing.T) {
 	}
 }
 
-const commitsOfWork = 21
+const commitsOfWork = 22
 
 // work is what an agent does.
 func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
@@ -132,7 +132,10 @@ func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
 		return fmt.Errorf("claim %s: %t, %w", id, ok, err)
 	}
 	_, errSet := state.NewStore(d, state.Options{}).Set(ctx, state.Ref{Key: "k"}, json.RawMessage(`1`))
-	return errors.Join(held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
+	entry := agents.Entry{SessionID: "reserved-" + id, Thread: id, BaseState: "b", Status: agents.Active}
+	_, errReserve := agents.NewRegistry(d, agents.Options{}).TryReserveThread(ctx, id,
+		func(string) (agents.Entry, error) { return entry, nil })
+	return errors.Join(errReserve, held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
 		traces.AppendTurns(ctx, "a", "shared", []runs.Turn{turn}),
 		traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "front-" + id}), watched.Delete(ctx, "live-"+id))
 }
