@@ -204,6 +204,12 @@ func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 	}
 }
 
+// owned gives a handle its owner: the call that does so runs again.
+func owned(t *testing.T, d *db.DB) {
+	t.Helper()
+	done(t, d.Write(t.Context(), "begin", func(tx *db.Tx) error { return second(tx.Store().Owner()) }))
+}
+
 // leasedThread returns a lease, and the registries of two handles with a clock that is moved by
 // hand.
 func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry,
@@ -219,6 +225,7 @@ func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registri
 				Since: time.Duration(clock.Load()),
 			}
 		}})
+		owned(t, d)
 		handles, registries = append(handles, d), append(registries, agents.NewRegistry(d, agents.Options{}))
 	}
 	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute},

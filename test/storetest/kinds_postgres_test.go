@@ -382,8 +382,8 @@ func TestPostgres_ReaderMeetsLockedChange(t *testing.T) {
 // call wait for the function.
 func (c contest) run(t *testing.T, order int) error {
 	handles := twoHandles(t)
-	for _, d := range handles { // each handle gets its owner
-		done(t, d.Write(t.Context(), "begin", func(tx *db.Tx) error { return second(tx.Store().Owner()) }))
+	for _, d := range handles {
+		owned(t, d)
 	}
 	if c.prepare != nil {
 		done(t, c.prepare(t.Context(), handles[1]))

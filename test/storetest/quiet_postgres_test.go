@@ -40,10 +40,13 @@ func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
 		return work(ctx, d, fmt.Sprintf("%d-%d", caller, i), turn)
 	})
 	mixed(t, handles, func(d *db.DB, _ bool, caller, i int) error {
+		return reserve(ctx, d, fmt.Sprintf("%d-%d", caller, i))
+	})
+	mixed(t, handles, func(d *db.DB, _ bool, caller, i int) error {
 		return retain(ctx, d, runtime.RuntimeID(), fmt.Sprintf("%d-%d", caller, i))
 	})
 	log := dbtest.PostgresShell(t, "../..", address, "grep ERROR: log || true")
-	const commits = mixedCallers * mixedEach * (commitsOfWork + commitsOfRetain)
+	const commits = mixedCallers * mixedEach * (commitsOfWork + commitsOfReserve + commitsOfRetain)
 	if lines := strings.Count(log, "ERROR:"); lines > commits/1000 {
 		t.Errorf("%d commits left %d ERROR lines:\n%.4000s", commits, lines, log)
 	}
@@ -90,7 +93,7 @@ func TestPostgres_AppendsInsideFunctionsAreQuiet(t *testing.T) {
 	}
 }
 
-const commitsOfWork = 22
+const commitsOfWork = 21
 
 // work is what an agent does.
 func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
@@ -132,12 +135,26 @@ func work(ctx context.Context, d *db.DB, id string, turn runs.Turn) error {
 		return fmt.Errorf("claim %s: %t, %w", id, ok, err)
 	}
 	_, errSet := state.NewStore(d, state.Options{}).Set(ctx, state.Ref{Key: "k"}, json.RawMessage(`1`))
-	entry := agents.Entry{SessionID: "reserved-" + id, Thread: id, BaseState: "b", Status: agents.Active}
-	_, errReserve := agents.NewRegistry(d, agents.Options{}).TryReserveThread(ctx, id,
-		func(string) (agents.Entry, error) { return entry, nil })
-	return errors.Join(errReserve, held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
+	return errors.Join(held.Append(ctx, turn), held.Release(ctx), claim.Complete(ctx), errSet,
 		traces.AppendTurns(ctx, "a", "shared", []runs.Turn{turn}),
 		traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "front-" + id}), watched.Delete(ctx, "live-"+id))
+}
+
+const commitsOfReserve = 8
+
+// reserve reserves new threads.
+func reserve(ctx context.Context, d *db.DB, id string) error {
+	registry := agents.NewRegistry(d, agents.Options{})
+	for n := range commitsOfReserve {
+		thread := fmt.Sprintf("%s-%d", id, n)
+		_, err := registry.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) {
+			return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", Status: agents.Active}, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const commitsOfRetain = 34
