@@ -341,6 +341,9 @@ func (r *Registry) findOrCreate(
 			}
 			for i := range active {
 				if matches(active[i].Entry) {
+					if err := tx.Store().WillChange(entryByID, scope, active[i].SessionID); err != nil {
+						return err
+					}
 					a.entry, err = change(tx, scope, &active[i], update, nil)
 					return err
 				}
