@@ -125,7 +125,8 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 
 var (
 	errUndone = errors.New("undone")
-	// errTaken: the thread's row exists already. It can't happen with a single writer at a time.
+	// errTaken: the thread's row exists already, and no agent is active on it. A program that does not lock
+	// the thread's name, of an older release, is adding both.
 	errTaken = errors.New("the thread was reserved meanwhile")
 )
 
@@ -340,11 +341,14 @@ func (r *Registry) findOrCreate(
 				return err
 			}
 			for i := range active {
-				if matches(active[i].Entry) {
-					if err := tx.Store().WillChange(entryByID, scope, active[i].SessionID); err != nil {
+				if one := &active[i]; matches(one.Entry) {
+					if one.TTL != nil { // its lease is locked after it
+						err = tx.Store().WillChange(entryByID, scope, one.SessionID)
+					}
+					if err != nil {
 						return err
 					}
-					a.entry, err = change(tx, scope, &active[i], update, nil)
+					a.entry, err = change(tx, scope, one, update, nil)
 					return err
 				}
 			}

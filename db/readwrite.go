@@ -73,12 +73,11 @@ func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 }
 
 // WriteLocked is Write for a function that changes given items by calls of the stores, which lock
-// them first, and by itself only rows that belong to these items. Reserving a thread, and finding or
-// creating an agent, need Write. On a server WriteLocked does not conflict with other transactions,
-// and so does not run again because of them: it waits for the rows, and then reads the latest
-// committed state. What it reads without a lock may change before it commits. fn
-// may run again for the other reasons of Write: a lost connection, a deadlock, a key that was
-// inserted meanwhile. In a file it is Write.
+// them first, and by itself only rows that belong to these items. Finding or creating an agent needs
+// Write. On a server WriteLocked does not conflict with other transactions, and so does not run again
+// because of them: it waits for the rows, and then reads the latest committed state. What it reads
+// without a lock may change before it commits. fn may run again for the other reasons of Write: a lost
+// connection, a deadlock, a key that was inserted meanwhile. In a file it is Write.
 func (d *DB) WriteLocked(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.WriteLocked)
 }

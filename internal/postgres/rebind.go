@@ -77,7 +77,8 @@ func rebind(query string) (text string, changes, draws bool, err error) {
 var reading = engine.Words(`all and any array as avg between bool_and bool_or by case cast coalesce count
 	date_trunc distinct else except exists extract filter from generate_series greatest having in instr
 	intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5
-	min not nullif octet_length offset on or over partition position replace right round row row_number
+	min not nullif octet_length offset on or over partition pg_advisory_xact_lock
+	pg_advisory_xact_lock_shared position replace right round row row_number
 	select server_nanos set substr substring sum then trim union unnest upper using values when where within`)
 
 // nextToken returns the first token of a text, and whether it is a word.

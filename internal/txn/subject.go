@@ -37,9 +37,10 @@ const (
 	// Agents: a change of an entry, also under a lease, and its release change the row (40001). A query
 	// that is added rewrites the row for this.
 	Agents
-	// AgentReservations: a reservation locks the name of the thread, which is one of agents, and adds a row
-	// under a unique key; so does for a moment a T that makes an agent active there otherwise (40001). The
-	// dead agents that it ends are locked and changed. A heartbeat changes the row, which T deletes (40001).
+	// AgentReservations: a reservation locks the name of the thread, which is one of Agents, and the dead
+	// agents that it ends, and adds a row under a unique key. A T that makes an agent active on the thread
+	// by another call locks the name too, and adds such a row for a moment (40001). A heartbeat changes the
+	// row, which T deletes (40001).
 	AgentReservations
 	// Leases: a reservation locks the name, and adds a row under a unique key or removes one (40001). A
 	// renewal, a release and a removal by hand change the row (40001).
