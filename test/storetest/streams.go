@@ -333,10 +333,14 @@ func (open streams[R, X]) filters(t *testing.T, at place) {
 			must(t, s.end(t.Context(), ref))
 		}
 		ended, removed := status == s.ended, false
+		var last *R // comes after all news of the others
 		for f, err := range followed {
 			if err != nil {
 				t.Fatalf("where what is %s is followed, and the thing ended: %v, removed: %v: %v", status, ended,
 					removed, err)
+			}
+			if last != nil && f.Of == *last {
+				break
 			}
 			switch now := f.What == db.StatusChanged && f.Status == s.ended; {
 			case f.Of != ref && status == s.ended:
@@ -349,9 +353,16 @@ func (open streams[R, X]) filters(t *testing.T, at place) {
 				must(t, s.remove(t.Context(), ref))
 				removed = true
 			}
-			if f.Gone {
+			if f.Of != ref || !f.Gone {
+				continue
+			}
+			if status == s.began {
 				break
 			}
+			next, _ := s.added(t, 4)
+			last = &next
+			s.write(t, at.d, next, "last")
+			must(t, s.end(t.Context(), next))
 		}
 	}
 }
