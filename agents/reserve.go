@@ -148,9 +148,10 @@ func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 // threadName is what a reservation locks before it reads who is active on the thread.
 var threadName = txn.Agents.Name("%d thread %q")
 
-// enter is for a call that makes an entry active on a thread without reserving it. A serialisable
-// transaction may have read that nobody is active there, before a reservation was committed: it meets the
-// row of that, which it does not see, and runs again. Reservations to come wait for the transaction.
+// enter is for a call that makes an entry active on a thread without reserving it. On a server, a
+// serialisable transaction may have read that nobody is active there before another one reserved the
+// thread. Then the insertion fails, because it meets a row that the transaction does not see, and the
+// transaction runs again. Later reservations wait until it ends.
 func enter(tx *db.Tx, scope int64, e *Entry, agent int64) error {
 	if e.Status != Active || tx.Store().SingleWriter() || !tx.Store().Serializable() {
 		return nil

@@ -99,7 +99,7 @@ func (s *sized) grow(ctx context.Context, b *bench) (list []result, err error) {
 	}
 	svg, err := plot.Draw("The time of a call, p50, NORMAL, in a file of "+strings.Join(counts, ", ")+
 		" runs, agents, pauses and inputs; "+time.Now().UTC().Format("2 January 2006"), len(counts)-1, drawn)
-	return list, errors.Join(err, os.WriteFile(plotted, svg, 0o644)) //nolint:gosec // a page's picture
+	return list, errors.Join(err, os.WriteFile(plotted, svg, 0o600))
 }
 
 // fillTo adds things until there are n of each kind.

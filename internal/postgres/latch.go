@@ -90,7 +90,7 @@ func (t *tx) latch(query string, args []any) (locked bool, err error) {
 	if begun || t.locks || len(wire.ahead) > len(beginBeside) {
 		return false, nil
 	}
-	if latches.contested(name) {
+	if latches.looksFirst(name) {
 		t.met.looks = true
 	} else if t.met.losses == 0 {
 		return false, nil
@@ -103,10 +103,10 @@ const (
 	// looksAfter is how many calls look first after one that found the rows locked. One that does not look,
 	// and loses, is an ERROR.
 	looksAfter = 1000
-	// mostContestedRows bounds what a handle remembers.
-	mostContestedRows = 1000
-	// sqlTurn locks or unlocks a number. Names, and the registry of sessions, use the OIDs of other tables.
-	sqlTurn = "SELECT pg_advisory_%s(CAST(CAST('sessions' AS REGCLASS) AS OID)::INTEGER, %d)"
+	// mostLooked is how many rows a handle remembers for this. It forgets all of them when there are more.
+	mostLooked = 1000
+	// sqlLookLock locks or unlocks a number. Names, and the registry of sessions, use the OIDs of other tables.
+	sqlLookLock = "SELECT pg_advisory_%s(CAST(CAST('sessions' AS REGCLASS) AS OID)::INTEGER, %d)"
 )
 
 // mostLooks bounds how often a call waits for the rows in vain, because others lock them in between. A test
@@ -129,14 +129,14 @@ func (t *tx) look(name, query string, args []any) (locked bool, err error) {
 		}
 	}
 	all, free := wire.ahead[len(begin)], wire.ahead[len(begin)+1]
-	number := int32(crc32.ChecksumIEEE([]byte(name))) //nolint:gosec // any will do
+	number := crc32.ChecksumIEEE([]byte(name)) >> 1 // an INTEGER is not negative then
 	message := slices.Concat([]bound{
 		control(sqlBeginLocked), free, control(sqlUndo + " AND CHAIN"),
 		control(fmt.Sprintf("SET LOCAL lock_timeout = %d", latchPatience.Milliseconds())),
-		control(fmt.Sprintf(sqlTurn, "lock", number)), all, control(sqlUndo),
+		control(fmt.Sprintf(sqlLookLock, "lock", number)), all, control(sqlUndo),
 	}, begin, []bound{free})
 	for left := mostLooks; left > 0; left-- {
-		wire.ahead, wire.turn = nil, []bound{control(fmt.Sprintf(sqlTurn, "unlock", number))}
+		wire.ahead, wire.unlock = nil, []bound{control(fmt.Sprintf(sqlLookLock, "unlock", number))}
 		answers, err := wire.exchange(background, message)
 		switch {
 		case state(err) == "55P03":
@@ -148,7 +148,7 @@ func (t *tx) look(name, query string, args []any) (locked bool, err error) {
 			locked = after == waited
 			if !locked || before != waited {
 				t.met.looks = true
-				t.engine.latches.contend(name)
+				t.engine.latches.lookFirst(name)
 			}
 			if locked {
 				return true, nil
@@ -162,18 +162,18 @@ func (t *tx) look(name, query string, args []any) (locked bool, err error) {
 	return false, nil
 }
 
-// contend has the next calls look first.
-func (l *latches) contend(name string) {
+// lookFirst has the next calls on these rows look first.
+func (l *latches) lookFirst(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.looks == nil || len(l.looks) == mostContestedRows {
+	if l.looks == nil || len(l.looks) == mostLooked {
 		l.looks = map[string]int{}
 	}
 	l.looks[name] = looksAfter
 }
 
-// contested reports whether a call is to look first.
-func (l *latches) contested(name string) bool {
+// looksFirst reports whether a call is to look first, and counts it.
+func (l *latches) looksFirst(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := l.looks[name]

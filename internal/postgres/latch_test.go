@@ -78,12 +78,13 @@ func TestPostgres_WaitBeforeLockIsBounded(t *testing.T) {
 	})
 }
 
-const sqlTurns = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+const sqlLookLocks = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
 	AND classid = CAST('sessions' AS REGCLASS)
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-// A call that finds the row locked when it is run again waits before its snapshot, and so do the next ones.
-func TestPostgres_TurnEndsWithItsTransaction(t *testing.T) {
+// A call that is run again and finds the row locked waits before its snapshot, and so do the next ones. They
+// take turns by a lock of the session, which each ending of a transaction releases.
+func TestPostgres_LookLockEndsWithItsTransaction(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
 	counter(t, e)
@@ -133,13 +134,13 @@ func TestPostgres_TurnEndsWithItsTransaction(t *testing.T) {
 	} {
 		out := e.Write(t.Context(), "end", func(x engine.Tx) error {
 			err := lock(x)
-			if n := get[int64](t, e, sqlTurns); n != 1 {
-				t.Errorf("before %s, %d transactions have a turn", ending, n)
+			if n := get[int64](t, e, sqlLookLocks); n != 1 {
+				t.Errorf("before %s, %d sessions have the lock", ending, n)
 			}
 			return errors.Join(err, does(x))
 		})
-		if n := get[int64](t, e, sqlTurns); n != 0 {
-			t.Errorf("after %s (%v), %d transactions have a turn", ending, out.Err, n)
+		if n := get[int64](t, e, sqlLookLocks); n != 0 {
+			t.Errorf("after %s (%v), %d sessions have the lock", ending, out.Err, n)
 		}
 	}
 }
@@ -177,7 +178,7 @@ func TestPostgres_CallsThatLookInVainCount(t *testing.T) {
 	if n := get[int64](t, handles[0], "SELECT n FROM counters"); n != 2*6*each {
 		t.Errorf("%d calls counted to %d", 2*6*each, n)
 	}
-	if n := get[int64](t, handles[0], sqlTurns); n != 0 {
-		t.Errorf("%d turns are left", n)
+	if n := get[int64](t, handles[0], sqlLookLocks); n != 0 {
+		t.Errorf("%d locks are left", n)
 	}
 }

@@ -74,7 +74,8 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	}
 	w.warned = nil
 	kept := len(w.ahead) - 1 // the index of the statement that writes the number
-	all, done, at := slices.Concat(w.ahead, w.ending("COMMIT")), "COMMIT", kept+1
+	all, done := slices.Concat(w.ahead, w.ending("COMMIT")), "COMMIT"
+	at := kept + 1 // the index of the statement whose tag says that it is done
 	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
 		// one message is one transaction, READ COMMITTED, without BEGIN and COMMIT
 		all, done, kept, at = w.ahead[1:], "SELECT 1", kept-1, kept-1

@@ -40,7 +40,7 @@ type wire struct {
 	dropped  bool                 // answers were, before they were used
 	// a statement was bound that may change something; the transaction sets it back
 	changed bool
-	turn    []bound                   // ends the turn of the transaction, if it has one
+	unlock  []bound                   // releases the lock that look took for the transaction, if it did
 	touched engine.Touched            // rows of followed tables, by the transaction
 	told    []*pgconn.Notification    // that came; for a connection that listens
 	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that is still to be read
@@ -222,7 +222,7 @@ const sqlUndo = "ROLLBACK"
 // undo ends a transaction. A connection that can't is closed.
 func (w *wire) undo() error {
 	all := w.ending(sqlUndo)
-	if w.ahead, w.turn = nil, nil; w.unbegun() {
+	if w.ahead, w.unlock = nil, nil; w.unbegun() {
 		all = all[1:]
 	}
 	if len(all) == 0 {
@@ -235,8 +235,8 @@ func (w *wire) undo() error {
 	return err
 }
 
-// ending ends the transaction, and then its turn.
-func (w *wire) ending(text string) []bound { return append([]bound{control(text)}, w.turn...) }
+// ending ends the transaction, and then releases the lock of look.
+func (w *wire) ending(text string) []bound { return append([]bound{control(text)}, w.unlock...) }
 
 // lost attributes the error of a statement to its context, if that ended, or else to the
 // connection.

@@ -255,7 +255,7 @@ var errNotAlone = errors.New("a transaction that takes long has locks that would
 func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
 	wire.changed, wire.answers, wire.dropped, wire.touched = false, answers{}, false, engine.Touched{}
-	wire.turn = nil
+	wire.unlock = nil
 	text := sqlBeginQueued
 	switch {
 	case turn == alone:
@@ -335,7 +335,7 @@ func (t *tx) endUnchanged() (again, err error) {
 		err = failure(fmt.Errorf("commit: %w", err))
 		return err, err
 	case answers[at].tag != "COMMIT":
-		return nil, fmt.Errorf("commit: the server answers %v", answers)
+		return nil, fmt.Errorf("commit: the server answers %q", answers[at].tag)
 	}
 	return nil, nil
 }
