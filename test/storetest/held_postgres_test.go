@@ -104,12 +104,7 @@ func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 	for n := range 10 {
 		thread := fmt.Sprintf("thread-%d", n)
 		lease, _, err := registry.TryLeaseThread(t.Context(), thread, db.LeaseTerms{TTL: time.Hour},
-			func(id string) (agents.Entry, error) {
-				return agents.Entry{
-					SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0),
-					Status: agents.Active,
-				}, nil
-			})
+			activeOn(thread))
 		done(t, err)
 		var released atomic.Bool
 		var wait sync.WaitGroup
@@ -210,6 +205,13 @@ func owned(t *testing.T, d *db.DB) {
 	done(t, d.Write(t.Context(), "begin", func(tx *db.Tx) error { return second(tx.Store().Owner()) }))
 }
 
+// activeOn builds an active entry on the thread.
+func activeOn(thread string) agents.Builder {
+	return func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", Status: agents.Active}, nil
+	}
+}
+
 // leasedThread returns a lease, and the registries of two handles with a clock that is moved by
 // hand.
 func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry,
@@ -229,12 +231,7 @@ func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registri
 		handles, registries = append(handles, d), append(registries, agents.NewRegistry(d, agents.Options{}))
 	}
 	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute},
-		func(id string) (agents.Entry, error) {
-			return agents.Entry{
-				SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
-				Status: agents.Active,
-			}, nil
-		})
+		activeOn("thread"))
 	done(t, err)
 	return clock, handles, registries, lease
 }
@@ -314,9 +311,7 @@ func TestPostgres_ReservationJudgesLockedLease(t *testing.T) {
 				return err
 			}, func() {
 				next, out, err := registries[1].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute},
-					func(id string) (agents.Entry, error) {
-						return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", Status: agents.Active}, nil
-					})
+					activeOn("thread"))
 				if err != nil || (out.Reserved != nil) != (name == "released") {
 					t.Errorf("%+v, %v", out, err)
 				}
@@ -332,9 +327,7 @@ func TestPostgres_ReservationJudgesLockedLease(t *testing.T) {
 func TestPostgres_LeaseBeginsAfterItsWait(t *testing.T) {
 	clock, handles, registries, held := leasedThread(t)
 	next := make(chan *agents.Lease, 1)
-	build := func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", Status: agents.Active}, nil
-	}
+	build := activeOn("thread")
 	terms := db.LeaseTerms{TTL: time.Minute}
 	done(t, handles[0].WriteLocked(t.Context(), "release", func(tx *db.Tx) error {
 		_, _, err := registries[0].TryLeaseThreadTx(tx, "thread", terms, build)
@@ -387,12 +380,7 @@ func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
 		agents.NewRegistry(handles[1], agents.Options{})
-	build := func(id string) (agents.Entry, error) {
-		return agents.Entry{
-			SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
-			Status: agents.Active,
-		}, nil
-	}
+	build := activeOn("thread")
 	var reserved sync.Once
 	_, created, err := registry.FindOrCreateActiveEntry(t.Context(),
 		func(e agents.Entry) bool { return e.Thread == "thread" }, func(*agents.Entry) {},

@@ -147,9 +147,7 @@ func reserve(ctx context.Context, d *db.DB, id string) error {
 	registry := agents.NewRegistry(d, agents.Options{})
 	for n := range commitsOfReserve {
 		thread := fmt.Sprintf("%s-%d", id, n)
-		_, err := registry.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", Status: agents.Active}, nil
-		})
+		_, err := registry.TryReserveThread(ctx, thread, activeOn(thread))
 		if err != nil {
 			return err
 		}
