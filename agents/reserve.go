@@ -333,6 +333,9 @@ func (r *Registry) findOrCreate(
 	tx *db.Tx, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (a attempt, err error) {
 	err = r.writeTx(tx, opFindOrCreate, "", func(scope int64) error {
+		if err := tx.Store().WillChange(allActive, scope); err != nil {
+			return err
+		}
 		if a.more, err = putAside(tx, scope); err != nil {
 			return err
 		}
@@ -361,6 +364,9 @@ func (r *Registry) findOrCreate(
 	})
 	return a, err
 }
+
+// allActive is what a search reads, and may add to.
+var allActive = txn.FoundAgents.Rows(`SELECT id FROM scopes WHERE id = ?`)
 
 var (
 	sqlActive   = sqlRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`

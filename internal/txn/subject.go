@@ -61,7 +61,8 @@ const (
 
 	// The other kinds are serialisable.
 
-	// FoundAgents: a call that finds an active agent, or creates one, reads all of them.
+	// FoundAgents: a call that finds an active agent, or creates one, reads all of them. Such calls lock the
+	// row of the scope, so that they wait for each other before they have a snapshot.
 	FoundAgents
 	// Parts: removals of a thing in many transactions, and of what a dead owner left.
 	Parts
@@ -75,16 +76,16 @@ const (
 	LiveScopes
 )
 
-// tables are the tables whose rows are locked, by kind.
+// tables are the tables whose rows are announced, by kind.
 var tables = [...]string{
 	Runs: "runs", LiveRuns: "live_runs", Runtimes: "worker_runtimes", Checkpoints: "checkpoints",
 	Agents: "agents", AgentReservations: "agent_reservations", Leases: "leases", Leavings: "run_leavings",
-	UsageDays: "usage_days", Values: "state_values", Pins: "retention_pins",
+	UsageDays: "usage_days", Values: "state_values", Pins: "retention_pins", FoundAgents: "scopes",
 }
 
 // LockedTables are the tables of the kinds with row locks, in the order in which one transaction locks
 // their rows. While a transaction has these tables alone, no call of those kinds runs.
-func LockedTables() []string { return tables[:] }
+func LockedTables() []string { return tables[:FoundAgents] }
 
 // Serializable reports whether calls that change things of the kind run in serialisable transactions.
 func (k Kind) Serializable() bool { return k > Pins }

@@ -52,34 +52,48 @@ func TestPostgres_ConcurrentWorkIsQuiet(t *testing.T) {
 	}
 }
 
-// Callers' functions that append to one run wait for it before their snapshots, once a handle has lost.
-func TestPostgres_AppendsInsideFunctionsAreQuiet(t *testing.T) {
-	address := dbtest.PostgresAlone(t, "../..")
-	ref := runs.RunRef{AgentID: "a", RunID: "shared"}
-	batch := runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
+// Serialisable calls that read the same rows wait for each other before their snapshots, once a handle has
+// lost.
+func TestPostgres_SerialisableCallsGrowQuiet(t *testing.T) {
+	batch := runs.Batch{AgentID: "a", RunID: "shared", Records: []runs.Record{
 		runs.Turn{Output: json.RawMessage(`{}`)},
 	}}
-	const handles, learning, each = 4, 50, 500
-	appendTo := make([]func() error, handles)
-	for i := range appendTo {
-		d := dbtest.OpenAt(t, address, db.Options{})
-		s := runs.NewStore(d, runs.Options{})
-		appendTo[i] = func() error {
-			return d.Write(t.Context(), "append", func(tx *db.Tx) error {
-				_, err := s.AppendTx(tx, batch)
+	for name, do := range map[string]func(ctx context.Context, d *db.DB) error{
+		"appends inside functions": func(ctx context.Context, d *db.DB) error {
+			return d.Write(ctx, "append", func(tx *db.Tx) error {
+				_, err := runs.NewStore(d, runs.Options{}).AppendTx(tx, batch)
 				return err
 			})
-		}
-		done(t, appendTo[i]())
+		},
+		"find or create": func(ctx context.Context, d *db.DB) error {
+			_, _, err := agents.NewRegistry(d, agents.Options{}).FindOrCreateActiveEntry(ctx,
+				func(agents.Entry) bool { return false }, nil, func(id string) (agents.Entry, error) {
+					return activeOn(id)(id)
+				})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { growsQuiet(t, do) })
+	}
+}
+
+func growsQuiet(t *testing.T, do func(context.Context, *db.DB) error) {
+	t.Helper()
+	address := dbtest.PostgresAlone(t, "../..")
+	const learning, each = 50, 250
+	handles := make([]*db.DB, 4)
+	for i := range handles {
+		handles[i] = dbtest.OpenAt(t, address, db.Options{})
+		done(t, do(t.Context(), handles[i]))
 	}
 	before := 0
 	for _, times := range []int{learning, each} {
 		before = strings.Count(dbtest.PostgresShell(t, "../..", address, "cat log"), "ERROR:")
 		var all sync.WaitGroup
-		for _, do := range appendTo {
+		for _, d := range handles {
 			all.Go(func() {
 				for range times {
-					if err := do(); err != nil {
+					if err := do(t.Context(), d); err != nil {
 						t.Error(err)
 					}
 				}
@@ -88,8 +102,8 @@ func TestPostgres_AppendsInsideFunctionsAreQuiet(t *testing.T) {
 		all.Wait()
 	}
 	lines := strings.Count(dbtest.PostgresShell(t, "../..", address, "cat log"), "ERROR:") - before
-	if lines > handles*each/1000 {
-		t.Errorf("%d commits left %d ERROR lines", handles*each, lines)
+	if lines > len(handles)*each/1000 {
+		t.Errorf("%d calls left %d ERROR lines", len(handles)*each, lines)
 	}
 }
 
