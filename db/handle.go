@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"selvedge/internal/txn"
@@ -37,6 +39,9 @@ type Handle struct {
 	lease Leased
 	ttl   time.Duration // 0: none
 	until BootTime      // its end when the handle was made, on this process's clock
+	// known is the lease as this handle renewed it last, even if that was undone or another handle has
+	// renewed it since; nil without a TTL.
+	known atomic.Pointer[txn.LeaseColumns]
 }
 
 // NewHandle returns the handle of a lease with the columns that were granted or read in rx.
@@ -44,6 +49,7 @@ func (d *DB) NewHandle(rx *txn.Rx, of Leased, c txn.LeaseColumns) *Handle {
 	h := &Handle{db: d, lease: of, until: rx.LeaseEnd(c)}
 	if c.TTL != nil {
 		h.ttl = time.Duration(*c.TTL)
+		h.known.Store(&c)
 	}
 	return h
 }
@@ -100,15 +106,48 @@ func (h *Handle) RenewTx(tx *Tx) error { return h.renew(tx, tx.Exec) }
 // before stays over.
 func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, error)) error {
 	op := "renew " + h.lease.Noun
+	if renewed, err := h.renewKnown(tx, exec); renewed || err != nil {
+		return h.lease.Named(op, err)
+	}
 	err := h.row(tx, tx.in.WillChange)
 	if err != nil {
 		return h.lease.Named(op, err)
 	}
 	was, err := h.lease.Held(&tx.Rx, op, tx.in.ReadBootTime)
 	if err == nil && was.TTL != nil {
-		err = h.lease.Renew(tx, exec, was, tx.in.RenewLease(was))
+		err = h.restart(tx, exec, was)
 	}
 	return h.lease.Named(op, err)
+}
+
+// renewKnown is renew without reading the row: it changes the row only if that still has the end that the
+// handle knows. It is for a file, where nothing changes between the clock and the change, and for a lease
+// that only its time and its process end while the row is there.
+func (h *Handle) renewKnown(tx *Tx, exec func(query string, args ...any) (int64, error)) (bool, error) {
+	was := h.known.Load()
+	if was == nil || was.Owner == nil || !tx.in.SingleWriter() || tx.in.Of(h.db.Store()) != nil {
+		return false, nil
+	}
+	tx.in.ReadBootTime()
+	holds, err := tx.in.HoldsLease(*was)
+	if err == nil && holds {
+		err = h.restart(tx, exec, *was)
+	}
+	if errors.Is(err, ErrLeaseLost) { // as far as the handle knows
+		return false, nil
+	}
+	return holds && err == nil, err
+}
+
+// restart restarts the TTL of a lease that holds.
+func (h *Handle) restart(tx *Tx, exec func(query string, args ...any) (int64, error), was txn.LeaseColumns,
+) error {
+	now := tx.in.RenewLease(was)
+	err := h.lease.Renew(tx, exec, was, now)
+	if err == nil {
+		h.known.Store(&now)
+	}
+	return err
 }
 
 // read reads whether the lease holds.

@@ -449,6 +449,32 @@ func TestARenewalIsOfOneReservation(t *testing.T) {
 	}
 }
 
+func TestRenew_RowDecidesNotTheHandle(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	l := reserve(t, d, "80", minutes(1, false))
+	other, err := d.Reattach(t.Context(), "", "port", "80", l.Epoch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // each beyond the end that the other handle knows
+		for _, one := range []*db.Lease{other, l} {
+			c.pass(time.Minute - 1)
+			if err := one.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.pass(time.Minute - 1)
+	undone := errors.New("undone")
+	err = d.Write(t.Context(), "renew", func(tx *db.Tx) error { return errors.Join(l.RenewTx(tx), undone) })
+	if !errors.Is(err, undone) || errors.Is(err, db.ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	c.pass(1)
+	wantLost(t, l)
+}
+
 func TestWorkUnderALeaseIsDoneWithIt(t *testing.T) {
 	d := newClocks().open(t)
 	l := reserve(t, d, "80", minutes(1, false))
