@@ -41,7 +41,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlPutAsideOne": {sqlPutAsideOne, "agents_by_session"},
 		"sqlDelete":      {sqlDelete, "agents_by_session"},
 		"sqlOnThread":    {sqlOnThread, "agents_by_thread"},
-		"sqlIDTaken":     {sqlIDTaken, "agents_by_session"},
+		"sqlThreadTaken": {sqlThreadTaken, "agents_by_thread"},
 		"sqlJudgeAll":    {sqlJudgeAll, "agents_by_start"},
 		"sqlJudgeThread": {sqlJudgeThread, "agents_by_thread"},
 		"sqlForQuery":    {sqlForQuery, "agents_by_session"},

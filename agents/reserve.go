@@ -168,6 +168,12 @@ func enter(tx *db.Tx, scope int64, e *Entry, agent int64) error {
 
 // liveOwner abandons the dead agents of the thread until it finds one that is not dead.
 func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, error) {
+	if tx.Store().SingleWriter() { // a server has the rows already
+		taken := false // without rows, the many columns of an entry take most of the time
+		if err := tx.Get(&taken, sqlThreadTaken, scope, thread); err != nil || !taken {
+			return nil, err
+		}
+	}
 	active, err := findEntries(&tx.Rx, sqlOnThread, scope, thread)
 	if err != nil {
 		return nil, err
@@ -231,13 +237,10 @@ func (r *Registry) add(tx *db.Tx, scope int64, build Builder) (Entry, error) {
 	return e, err
 }
 
-// build adds the entry that the builder makes for an unused id.
+// build adds the entry that the builder makes for a new id.
 func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, error) {
 	for {
-		id, err := r.freeID(tx, scope)
-		if err != nil {
-			return Entry{}, 0, err
-		}
+		id := r.newID()
 		e, err := build(id)
 		if err != nil {
 			return Entry{}, 0, err
@@ -258,17 +261,7 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 				Is:   db.ErrConflict,
 			}
 		}
-	} // another call took the id meanwhile
-}
-
-func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
-	for {
-		id := r.newID()
-		taken := false
-		if err := tx.Get(&taken, sqlIDTaken, scope, id); err != nil || !taken {
-			return id, err
-		}
-	}
+	} // the id was taken
 }
 
 // claim adds the thread's row. An entry that its builder made for another thread, or as ended,
@@ -372,8 +365,8 @@ var (
 	sqlActive   = sqlRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
 	sqlOnThread = sqlRow + `WHERE a.scope = ?1 AND ` + paging.Same("a.thread", "?2") +
 		` AND a.status = 'active' ORDER BY a.session_id`
-	sqlIDTaken = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ?
-		AND put_aside_at IS NULL)`
+	sqlThreadTaken = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ?1 AND ` +
+		paging.Same("thread", "?2") + ` AND status = 'active')`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` +
 		txn.LeaseColumnNames + `)
