@@ -125,18 +125,22 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 // that only its time and its process end while the row is there.
 func (h *Handle) renewKnown(tx *Tx, exec func(query string, args ...any) (int64, error)) (bool, error) {
 	was := h.known.Load()
-	if was == nil || was.Owner == nil || !tx.in.SingleWriter() || tx.in.Of(h.db.Store()) != nil {
+	if was == nil || was.Owner == nil || !tx.in.SingleWriter() {
 		return false, nil
+	}
+	if err := tx.in.Of(h.db.Store()); err != nil {
+		return false, err
 	}
 	tx.in.ReadBootTime()
 	holds, err := tx.in.HoldsLease(*was)
 	if err == nil && holds {
 		err = h.restart(tx, exec, *was)
+		holds = err == nil
 	}
-	if errors.Is(err, ErrLeaseLost) { // as far as the handle knows
-		return false, nil
+	if errors.Is(err, ErrLeaseLost) { // the row is not the one that the handle knows
+		err = nil
 	}
-	return holds && err == nil, err
+	return holds, err
 }
 
 // restart restarts the TTL of a lease that holds.
