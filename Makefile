@@ -188,7 +188,7 @@ format: ## rewrite the Go files in the project's format
 .PHONY: generate
 generate: ## make the script of a new file, PostgreSQL's twins of simple steps, docs/SCHEMA.md and docs/CLI.md anew
 	go test -count=1 -run TestEveryStepHasATwin ./migrations -update
-	go test -count=1 -run TestNewFile_EqualsAllSteps ./internal/sqlite -update
+	go test -count=1 -run 'TestNewFile_EqualsAllSteps|TestViewsDigest_IsThatOfTheScript' ./internal/sqlite -update
 	go run ./test/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
 	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update

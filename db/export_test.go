@@ -98,7 +98,7 @@ func (o Options) WithStep(step migrations.Step, text string) Options {
 		files[name] = &fstest.MapFile{Data: data}
 	}
 	files[fmt.Sprintf("%05d_step.sql", step.Version)] = &fstest.MapFile{Data: []byte(text)}
-	return o.WithLadder(files, append(slices.Clone(o.ladder.Steps), step), o.ladder.Views)
+	return o.WithLadder(files, append(slices.Clone(o.ladder.Steps), step), o.ladder.Views())
 }
 
 // OnVisit gives a channel that is closed when a call begins that Close waits for.

@@ -12,9 +12,19 @@ import (
 // A Ladder is the schema versions that a program knows, with the script that creates the views of
 // the last one.
 type Ladder struct {
-	Steps []migrations.Step
-	Views string
-	What  string // what has the schema, in messages: "file" or "database"
+	Steps  []migrations.Step
+	Views  func() string
+	Digest string // of that script; "" without one
+	What   string // what has the schema, in messages: "file" or "database"
+}
+
+// DigestOf returns the digest of a script; "" for none.
+func DigestOf(script string) string {
+	if script == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(script))
+	return hex.EncodeToString(sum[:])
 }
 
 // Last returns the highest version.
@@ -33,11 +43,10 @@ func (l Ladder) Step(version int64) (at migrations.Step) {
 // ViewsDigest returns what a database records of the views that this program creates; "" if the
 // version has none.
 func (l Ladder) ViewsDigest(version int64) string {
-	if l.Views == "" || version != l.Last().Version {
+	if version != l.Last().Version {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(l.Views))
-	return hex.EncodeToString(sum[:])
+	return l.Digest
 }
 
 // Current reports whether a database needs no change for this program, which migrates it to version

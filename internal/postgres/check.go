@@ -132,7 +132,7 @@ func (e *Engine) Repair(ctx context.Context) (done []string, err error) {
 		if err := dropViews(ctx, s); err != nil {
 			return err
 		}
-		if _, err := s.wire.simple(ctx, ladder().Views); err != nil {
+		if _, err := s.wire.simple(ctx, ladder().Views()); err != nil {
 			return err
 		}
 		after, err := viewsOf(s)

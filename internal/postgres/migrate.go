@@ -62,7 +62,11 @@ func readVersions(get engine.Get) (engine.Versions, error) {
 
 // ladder returns this program's.
 var ladder = sync.OnceValue(func() *engine.Ladder {
-	return &engine.Ladder{Steps: migrations.Steps, Views: migrations.PostgresViews(), What: "database"}
+	views := migrations.PostgresViews()
+	return &engine.Ladder{
+		Steps: migrations.Steps, Views: func() string { return views }, Digest: engine.DigestOf(views),
+		What: "database",
+	}
 })
 
 // prepare examines the server's schema, and migrates it to this program's schema if that is
@@ -255,7 +259,7 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
 	}
 	views := ""
 	if target == ladder().Last().Version {
-		if _, err := s.wire.simple(ctx, ladder().Views); err != nil {
+		if _, err := s.wire.simple(ctx, ladder().Views()); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
 		if err := s.get(&views, sqlViews); err != nil {

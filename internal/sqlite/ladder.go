@@ -29,15 +29,17 @@ type Ladder struct {
 
 // NewLadder returns a ladder whose steps are taken one by one.
 func NewLadder(files fs.FS, steps []migrations.Step, views string) *Ladder {
-	return &Ladder{Ladder: engine.Ladder{Steps: steps, Views: views, What: "file"}, Files: files}
+	return &Ladder{Ladder: engine.Ladder{
+		Steps: steps, Views: func() string { return views }, Digest: engine.DigestOf(views), What: "file",
+	}, Files: files}
 }
 
 // ProgramLadder returns the ladder of this program: one for all files, so that a schema is made in
-// memory once.
+// memory once. The views are written out only when they are made.
 var ProgramLadder = sync.OnceValue(func() *Ladder {
-	l := NewLadder(migrations.SQLite(), migrations.Steps, migrations.Views())
-	l.Whole = migrations.Whole()
-	return l
+	return &Ladder{Ladder: engine.Ladder{
+		Steps: migrations.Steps, Views: migrations.Views, Digest: migrations.ViewsDigest(), What: "file",
+	}, Files: migrations.SQLite(), Whole: migrations.Whole()}
 })
 
 // between are the steps that lead from one version to another, in either direction.
@@ -172,7 +174,7 @@ func (l *Ladder) inMemory(ctx context.Context, version int64, fn func(*sqlx.DB) 
 		}
 	}
 	if version == l.Last().Version {
-		if _, err := pool.ExecContext(ctx, l.Views); err != nil {
+		if _, err := pool.ExecContext(ctx, l.Views()); err != nil {
 			return fmt.Errorf("make the views in memory: %w", err)
 		}
 	}

@@ -415,7 +415,7 @@ func (m *migration) climb(ctx context.Context, own *userObjects) error {
 		if err := s.Select(&before, sqlViews); err != nil {
 			return err
 		}
-		if _, err := s.conn.ExecContext(background, l.Views); err != nil {
+		if _, err := s.conn.ExecContext(background, l.Views()); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
 		if err := s.Select(&after, sqlViews); err != nil {

@@ -26,8 +26,8 @@ var drawn = map[string]string{
 // but for the views.
 func TestNewFile_EqualsAllSteps(t *testing.T) {
 	program := ProgramLadder()
-	steps := NewLadder(program.Files, program.Steps, program.Views)
-	whole := NewLadder(program.Files, program.Steps, program.Views)
+	steps := NewLadder(program.Files, program.Steps, program.Views())
+	whole := NewLadder(program.Files, program.Steps, program.Views())
 	whole.Whole = program.Whole
 	want := script(t, steps)
 	const path = "../../migrations/sqlite/whole/schema.sql"
@@ -41,6 +41,18 @@ func TestNewFile_EqualsAllSteps(t *testing.T) {
 	}
 	if got := script(t, whole); got != want {
 		t.Errorf("the script makes\n%s\nand the steps make\n%s", got, want)
+	}
+}
+
+func TestViewsDigest_IsThatOfTheScript(t *testing.T) {
+	program := ProgramLadder()
+	want := engine.DigestOf(program.Views())
+	if *update {
+		if err := os.WriteFile("../../migrations/sqlite/whole/views.sha256", []byte(want+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if program.Digest != want {
+		t.Errorf("the digest of the views is %s, and migrations has %s: make generate", want, program.Digest)
 	}
 }
 
