@@ -47,11 +47,11 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 }
 
 // growStack makes room on the goroutine's stack for SQLite's parser. Go would grow the stack several
-// times inside it, and read the tables of all its functions for that: 1.2 MB of the executable.
+// times inside it, and read the tables of its functions for that: more than 1 MB of the executable.
 //
 //go:noinline
 func growStack(at int) byte {
-	var room [32 << 10]byte
+	var room [64 << 10]byte
 	return room[at]
 }
 
