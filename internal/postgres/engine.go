@@ -45,6 +45,7 @@ type Engine struct {
 	writers *sessions // nil when read-only
 	readers *sessions
 	latches latches
+	swept   atomic.Bool   // the rows of old sessions were deleted
 	losers  chan struct{} // held by this handle's one call that waits in the retry queue
 
 	keeper  *session // keeps other programs from moving rows into the database; else nil

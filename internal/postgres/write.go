@@ -17,7 +17,7 @@ const (
 	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 	// sqlBeginLocked begins a transaction in which each statement sees what was committed before
 	// it. Once it has locked a row, it sees what the lock's earlier holders did.
-	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	sqlBeginLocked = "BEGIN"
 	// sqlEnter is the first lock of every serialisable transaction. It blocks only transactions
 	// that want to run alone.
 	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
