@@ -142,16 +142,9 @@ func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok 
 // claim claims the waiting run, if there is one. If the run was changed meanwhile, ok is true and c
 // is nil.
 func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
-	if err := tx.Store().WillChange(pauseOfRun, s.key(scope, runID)...); err != nil {
-		return nil, false, err
-	}
 	var found paused
-	// The query also draws the number that distinguishes a claim from one that was undone.
-	query := fmt.Sprintf(sqlFindPaused, tx.Store().Drawing("checkpoints", "id"))
-	if ok, err = tx.Find(&found, query, s.key(scope, runID)...); err != nil {
+	if ok, err := s.findPaused(tx, &found, scope, runID); err != nil || !ok {
 		return nil, false, err
-	} else if !ok {
-		return nil, false, s.otherAgent(&tx.Rx, scope, runID)
 	}
 	if err := found.refusal(); err != nil {
 		return nil, true, corrupt(err)
@@ -187,6 +180,31 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, true, err
 	}
 	return c.handle(&tx.Rx, lease), true, nil
+}
+
+// findPaused finds the run's pause, and locks it. Most claims of a run come too late: on a server such a
+// claim is over after the look, before the transaction begins. A pause that it finds is claimed only if it
+// is unchanged once it is locked.
+func (s *Store) findPaused(tx *db.Tx, found *paused, scope int64, runID string) (ok bool, err error) {
+	key := s.key(scope, runID)
+	before, begin := tx.Store().Before()
+	defer begin()
+	if !before {
+		err = tx.Store().WillChange(pauseOfRun, key...)
+	}
+	if err == nil {
+		// The query also draws the number that distinguishes a claim from one that was undone.
+		ok, err = tx.Find(found, fmt.Sprintf(sqlFindPaused, tx.Store().Drawing("checkpoints", "id")), key...)
+	}
+	switch {
+	case err != nil:
+	case !ok:
+		err = s.otherAgent(&tx.Rx, scope, runID)
+	case before:
+		begin()
+		err = tx.Store().WillChange(pauseOfRun, key...)
+	}
+	return ok, err
 }
 
 // handle completes a claim with the columns that were granted or read in rx.

@@ -121,26 +121,31 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 }
 
 // renewKnown is renew without reading the row: it changes the row only if that still has the end that the
-// handle knows. It is for a file, where nothing changes between the clock and the change, and for a lease
-// that only its time and its process end while the row is there.
+// handle knows. It is for a lease that only its time and its process end while the row is there. In a file,
+// nothing changes between the clock and the change. On a server the change judges by the server's clock,
+// and all of it is one message.
 func (h *Handle) renewKnown(tx *Tx, exec func(query string, args ...any) (int64, error)) (bool, error) {
 	was := h.known.Load()
-	if was == nil || was.Owner == nil || !tx.in.SingleWriter() {
+	if was == nil || was.Owner == nil || tx.in.Of(h.db.Store()) != nil {
 		return false, nil
 	}
-	if err := tx.in.Of(h.db.Store()); err != nil {
-		return false, err
+	var holds bool
+	var err error
+	if condition := tx.in.HoldsSQL(); condition == "" {
+		tx.in.ReadBootTime()
+		holds, err = tx.in.HoldsLease(*was)
+	} else if holds, err = tx.in.Owns(*was.Owner); err == nil && holds {
+		err = h.row(tx, tx.in.WillChange)
+		judged := exec
+		exec = func(query string, args ...any) (int64, error) { return judged(query+" AND "+condition, args...) }
 	}
-	tx.in.ReadBootTime()
-	holds, err := tx.in.HoldsLease(*was)
 	if err == nil && holds {
 		err = h.restart(tx, exec, *was)
-		holds = err == nil
 	}
-	if errors.Is(err, ErrLeaseLost) { // the row is not the one that the handle knows
-		err = nil
+	if errors.Is(err, ErrLeaseLost) { // as far as the handle knows
+		return false, nil
 	}
-	return holds, err
+	return holds && err == nil, err
 }
 
 // restart restarts the TTL of a lease that holds.

@@ -150,6 +150,9 @@ type Tx interface {
 	// Locking returns the query as one that locks the rows that it returns, as Lock does. The arguments
 	// are those with which it is run next. free: only rows that no other transaction has locked.
 	Locking(query string, args []any, free bool) string
+	// Before reports whether the next queries run before the transaction begins, until the returned function
+	// is called: it has begun with nothing, and its queries see what was committed last anyway.
+	Before() (before bool, begin func())
 	// LockName locks a name in a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
 	// HoldName is LockName for transactions that need not wait for each other, but for those of LockName.
@@ -192,6 +195,10 @@ type Tx interface {
 	// AliveSQL returns an SQL condition that is true if the owner in a column is known to be alive.
 	// If the database can't tell by itself, the condition is always false.
 	AliveSQL(column string) string
+
+	// HoldsSQL returns an SQL condition that is true of a row with the columns of a lease if its time is not
+	// over and its owner is alive. It is "" if the database can't tell by itself.
+	HoldsSQL() string
 
 	// Owner returns the number of this process, which the first call creates.
 	Owner() (int64, error)

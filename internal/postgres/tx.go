@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"sync"
 	"time"
 
 	"selvedge/internal/engine"
@@ -227,6 +228,19 @@ func (t *tx) LockRows() {
 	}
 }
 
+// Before leaves BEGIN for later, in a transaction that locks what it reads and has sent nothing. A number
+// that its queries draw is committed with them.
+func (t *tx) Before() (before bool, begin func()) {
+	wire := t.session.wire
+	if !t.locks || !wire.unbegun() || len(wire.ahead) != 1 || t.usable() != nil {
+		return false, func() {}
+	}
+	ahead := wire.ahead
+	wire.ahead = nil
+	begin = func() { wire.ahead, wire.changed = ahead, false }
+	return true, sync.OnceFunc(begin)
+}
+
 // Lock locks the rows that a query names before the next statement, which then sees what was
 // committed to them before. FOR NO KEY UPDATE is the lock of an UPDATE that does not change the
 // key.
@@ -440,3 +454,6 @@ func (t *tx) Serializable() bool { return !t.locks }
 func (*tx) AliveSQL(column string) string {
 	return "EXISTS (SELECT 1 FROM owner_beats WHERE owner = " + column + " AND until > server_nanos())"
 }
+
+// HoldsSQL compares the times of the lease and of its owner with the server's clock.
+func (t *tx) HoldsSQL() string { return "lease_until > server_nanos() AND " + t.AliveSQL("owner_id") }

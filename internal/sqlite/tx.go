@@ -260,6 +260,9 @@ func (t *tx) Queue(query string, args []any) error {
 // ExecAndCommit is Exec: waiting callers share the commit.
 func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.Exec(query, args) }
 
+// Before is false: there is no message to save.
+func (*tx) Before() (before bool, begin func()) { return false, func() {} }
+
 func (*tx) SingleWriter() bool { return true }
 
 // Serializable is true: no other transaction writes.
@@ -267,6 +270,9 @@ func (*tx) Serializable() bool { return true }
 
 // AliveSQL is true of no owner: only the locks show who is alive.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
+
+// HoldsSQL is empty: the clock of leases is not SQLite's.
+func (*tx) HoldsSQL() string { return "" }
 
 // nested runs fn with the session's own connection as the pool that goose wants. goose begins and
 // commits a transaction for each migration; here each is a savepoint of the session's transaction,

@@ -41,6 +41,10 @@ func (rx *Rx) OwnerLife(id int64) (Life, error) {
 // server keeps that in a table. In a file it is always false, and OwnerAlive asks.
 func (tx *Tx) AliveSQL(column string) string { return tx.engine.AliveSQL(column) }
 
+// HoldsSQL returns an SQL condition on a row with the columns of a lease that has a time and an owner: the
+// lease is not over. It is "" in a file, where HoldsLease tells.
+func (tx *Tx) HoldsSQL() string { return tx.engine.HoldsSQL() }
+
 // OneMachine reports whether all programs that use the database run on this machine, so that pids
 // and boot ids of owners are this machine's. For a server that is false, unless its address says
 // selvedge.hosts=one.

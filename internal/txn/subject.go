@@ -142,6 +142,15 @@ func (tx *Tx) WillChange(s Subject, args ...any) error {
 	})
 }
 
+// Before is for a call that most often finds nothing to do: if before is true, its queries run before the
+// transaction begins, until begin is called. They lock nothing and change nothing. What they found is locked
+// afterwards, and the change repeats what it was.
+func (tx *Tx) Before() (before bool, begin func()) {
+	begin = func() {}
+	_ = tx.do(nil, func() error { before, begin = tx.engine.Before(); return nil })
+	return before, begin
+}
+
 // Touch sends a change of a row to what it is. For a row that was only locked: a serialisable transaction
 // that removes or changes it fails, and runs again. In a file it does nothing.
 func (tx *Tx) Touch(query string, args ...any) error {
