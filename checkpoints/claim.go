@@ -83,6 +83,9 @@ WHERE ` + ofRun + ` AND state = 'paused'`
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?,
     changes = changes + 1
 WHERE id = ? AND state = 'paused' AND changes = ?`
+	// andUncontested repeats on a server that no import was found to conflict before the pause was locked.
+	andUncontested = ` AND NOT EXISTS (SELECT 1 FROM import_conflicts AS i WHERE i.scope = checkpoints.scope
+	AND i.kind = 'checkpoints' AND i.entity_id = checkpoints.run_id AND i.decided_at IS NULL)`
 )
 
 var (
@@ -176,7 +179,11 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	if c.grant, err = tx.Store().Grant("checkpoints", found.ID+c.epoch&claimsOfRow+1); err != nil {
 		return nil, true, err
 	}
-	if n, err := only(sqlClaim, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
+	query := sqlClaim
+	if !tx.Store().SingleWriter() {
+		query += andUncontested
+	}
+	if n, err := only(query, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
 		return nil, true, err
 	}
 	return c.handle(&tx.Rx, lease), true, nil
