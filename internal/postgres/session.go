@@ -38,9 +38,6 @@ const (
 		set_config('default_transaction_isolation', 'read committed', false),
 		set_config('synchronous_commit', 'off', false)`
 	sqlSettingReader = `; SELECT set_config('default_transaction_read_only', 'on', false)`
-	// What the stores write by is planned for any arguments at once, instead of five times for those of a
-	// call: planning takes longer than the statement. See db.TestPostgresNoStatementGoesThroughAWholeTable.
-	sqlSettingWriter = `; SELECT set_config('plan_cache_mode', 'force_generic_plan', false)`
 	sqlAddSession    = `INSERT INTO sessions (seen) VALUES (server_nanos()) RETURNING id`
 	// sqlBeginSession goes with the settings. It does not wait for the disk: the session's first commit does.
 	sqlBeginSession = `; SELECT set_config('synchronous_commit', 'off', true); ` + sqlAddSession
@@ -114,7 +111,7 @@ func (s *session) within(ctx context.Context) (without func()) {
 // deletes the rows that were unused for a day.
 func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	seen := e.clock.now()
-	s, err := e.newSessionWith(ctx, sqlSettingWriter, sqlBeginSession)
+	s, err := e.newSessionWith(ctx, "", sqlBeginSession)
 	if err != nil {
 		return nil, err
 	}
