@@ -32,12 +32,22 @@ func insert(t *testing.T, e *postgres.Engine, n int64) callback.Outcome {
 	})
 }
 
+// keep makes the table, and waits until the standby has it.
+func keep(t *testing.T, e *postgres.Engine) {
+	t.Helper()
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	dbtest.Await(t, "the standby has the table", func() bool {
+		return get[bool](t, e, `SELECT EXISTS (SELECT 1 FROM pg_stat_replication
+			WHERE replay_lsn >= pg_current_wal_insert_lsn())`)
+	})
+}
+
 // A primary that was replaced goes on, and says what was true before. Nothing about its connections tells.
 func TestPostgres_ReadersLeaveReplacedPrimary(t *testing.T) {
 	postgres.WithScouts(t, often)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
-	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	keep(t, e)
 	changes, err := e.Watch(t.Context(), engine.NoStream)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +86,7 @@ func TestPostgres_IdleHandleAsksBeforeReading(t *testing.T) {
 	postgres.WithScouts(t, never)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
-	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	keep(t, e)
 	if n := count(t, e); n != 0 {
 		t.Fatalf("%d rows", n)
 	}
@@ -94,7 +104,7 @@ func TestPostgres_WriteMovesFromStalledServer(t *testing.T) {
 	postgres.WithScouts(t, often)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
-	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	keep(t, e)
 	tries := 0
 	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 		var n int64
