@@ -37,8 +37,8 @@ type Work struct {
 	LongestWait time.Duration
 
 	// Checkpoints counts how often a commit that found 16 MB in the WAL moved it into the file, as far
-	// as readers allowed; CheckpointsFailed counts how often the disk, or another program's
-	// checkpoint, prevented that. The commit is not affected.
+	// as readers allowed; CheckpointsFailed counts how often the disk, or another process's
+	// checkpoint, prevented that. The commit does not wait for most of it, and is not affected.
 	Checkpoints       int64
 	CheckpointsFailed int64
 	// WALRestarts counts how often the WAL was restarted from its beginning at the writer's request;

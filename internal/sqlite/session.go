@@ -94,9 +94,6 @@ func pragmas(r role, o Config) []pragma {
 		synchronous,
 		pragma{"wal_autocheckpoint", fmt.Sprint(walCheckpointPages), fmt.Sprint(walCheckpointPages)},
 	)
-	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there
-		list = append(list, pragma{"fullfsync", "1", "1"}, pragma{"checkpoint_fullfsync", "1", "1"})
-	}
 	return list
 }
 
@@ -114,8 +111,12 @@ func dataSource(path string, r role) string {
 		mode = "ro&immutable=1"
 	case roleWriter, roleMigration:
 	}
-	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(),
+	source := fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(),
 		mode, openPatience.Milliseconds())
+	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there
+		source += "&_pragma=fullfsync(1)&_pragma=checkpoint_fullfsync(1)"
+	}
+	return source
 }
 
 // openPool returns a pool of at most size connections to path. Nothing is opened yet.

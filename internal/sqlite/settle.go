@@ -30,6 +30,7 @@ func (w *writer) settled(commit error) (undone bool, err error) {
 	if w.engine.memory || isRefusedWrite(commit, w.session.handle) {
 		return true, err
 	}
+	w.awaitCopy()
 	if failed := w.session.settle(w.engine.config); failed != nil {
 		return false, fmt.Errorf("%w (and making sure that it did not happen: %w)", err, failed)
 	}

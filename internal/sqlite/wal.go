@@ -13,6 +13,7 @@ import (
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"selvedge/internal/engine"
 	"selvedge/internal/frames"
 )
 
@@ -51,14 +52,15 @@ type walCare struct {
 	asked    time.Time // for the gap; zero: no gap is wanted
 	cut      bool      // the gap that is asked for is for a cut
 	notUntil time.Time
+	copied   <-chan struct{} // closed when a connection beside has copied the WAL; nil: none has begun
 }
 
 // A walHook is called by SQLite after each commit, with the number of pages in the WAL
 // (sqlite.org/c3ref/wal_hook.html).
 type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 
-// countCheckpoints replaces SQLite's own wal_autocheckpoint, which does not report how it ended:
-// from walCheckpointPages on, a commit moves the WAL into the file as far as readers let it.
+// countCheckpoints replaces SQLite's own wal_autocheckpoint, which does not report how it ended, and keeps
+// the writer for as long as it takes.
 func (w *writer) countCheckpoints() {
 	if w.onWAL == nil { // a connection that was given away keeps it
 		w.onWAL = w.committedPages
@@ -68,17 +70,72 @@ func (w *writer) countCheckpoints() {
 	})
 }
 
+// committedPages has the WAL copied into the file from walCheckpointPages on: by a connection beside the
+// writer what was committed until then, and by the writer, as far as readers let it, what was committed
+// meanwhile. The WAL starts again once the file has all of it.
 func (w *writer) committedPages(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
 	w.wal.log = int64(pages)
-	if pages >= walCheckpointPages {
-		if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0,
-			0) == sqlite3.SQLITE_OK {
-			w.counted.checkpoints.Add(1)
-		} else {
-			w.counted.checkpointsFailed.Add(1)
-		}
+	switch {
+	case w.copying():
+	case pages < walCheckpointPages:
+		w.wal.copied = nil
+	case w.wal.copied == nil:
+		w.copyBeside()
+	default:
+		w.checkpointed(sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0,
+			0) == sqlite3.SQLITE_OK)
 	}
 	return sqlite3.SQLITE_OK // anything else would be the commit's error
+}
+
+// checkpointed counts a checkpoint that a commit found due.
+func (w *writer) checkpointed(done bool) {
+	if done {
+		w.counted.checkpoints.Add(1)
+	} else {
+		w.counted.checkpointsFailed.Add(1)
+	}
+}
+
+// copyBeside starts a checkpoint on another connection. The writer goes on.
+func (w *writer) copyBeside() {
+	copied := make(chan struct{})
+	w.wal.copied = copied
+	go func() {
+		defer close(copied)
+		w.checkpointed(withConn(background, w.engine.path, func(h handle) error {
+			if err := w.engine.inPlace(); err != nil { // the name may be another file's by now
+				return err
+			}
+			// SQLite opens the WAL at the first read, and PRAGMA data_version reads no schema.
+			var size walSize
+			_, err := h.conn.ExecContext(background, "PRAGMA data_version")
+			if err == nil {
+				err = h.conn.GetContext(background, &size, "PRAGMA wal_checkpoint(PASSIVE)")
+			}
+			if err == nil && size.Busy != 0 {
+				err = engine.ErrBusy // another process copies it
+			}
+			return err
+		}) == nil)
+	}()
+}
+
+// copying reports whether a connection beside copies the WAL.
+func (w *writer) copying() bool {
+	select {
+	case <-w.wal.copied:
+		return false
+	default:
+		return w.wal.copied != nil
+	}
+}
+
+// awaitCopy waits until no connection beside copies the WAL.
+func (w *writer) awaitCopy() {
+	if w.wal.copied != nil {
+		<-w.wal.copied
+	}
 }
 
 // boundWAL keeps the WAL in its bounds, after a commit and before the turn ends. It ignores errors:
@@ -148,6 +205,7 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 	if size.Log > walWaitPages {
 		patience = max(gapTry, GapPatience-now.Sub(c.asked))
 	}
+	w.awaitCopy()
 	mode := "RESTART"
 	if cut || size.Log > walTruncatePages {
 		mode = "TRUNCATE"

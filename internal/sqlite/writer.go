@@ -218,6 +218,7 @@ func (w *writer) close() error {
 	w.arrived.Signal()
 	w.mu.Unlock()
 	<-w.stopped
+	w.awaitCopy()
 	if w.session == nil {
 		return w.lookout.end()
 	}
