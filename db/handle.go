@@ -126,8 +126,11 @@ func (h *Handle) renew(tx *Tx, exec func(query string, args ...any) (int64, erro
 // and all of it is one message.
 func (h *Handle) renewKnown(tx *Tx, exec func(query string, args ...any) (int64, error)) (bool, error) {
 	was := h.known.Load()
-	if was == nil || was.Owner == nil || tx.in.Of(h.db.Store()) != nil {
+	if was == nil || was.Owner == nil {
 		return false, nil
+	}
+	if err := tx.in.Of(h.db.Store()); err != nil {
+		return false, err
 	}
 	var holds bool
 	var err error
@@ -143,7 +146,7 @@ func (h *Handle) renewKnown(tx *Tx, exec func(query string, args ...any) (int64,
 		err = h.restart(tx, exec, *was)
 	}
 	if errors.Is(err, ErrLeaseLost) { // as far as the handle knows
-		return false, nil
+		holds, err = false, nil
 	}
 	return holds && err == nil, err
 }
