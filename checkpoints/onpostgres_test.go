@@ -140,6 +140,45 @@ INSERT INTO checkpoint_documents SELECT * FROM document`)
 	}
 }
 
+// An import that has the row notes a conflict, which the claim did not see before it waited.
+func TestPostgres_ClaimSeesConflictNotedMeanwhile(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d := dbtest.OpenAt(t, address, db.Options{})
+	store := checkpoints.NewStore(d, checkpoints.Options{})
+	save(t, store, "r")
+	type outcome struct {
+		ok  bool
+		err error
+	}
+	claimed := make(chan outcome, 1)
+	check(t, d.WriteLocked(t.Context(), "import", func(tx *db.Tx) error {
+		if err := tx.Store().WillChange(txn.Checkpoints.Rows("SELECT id FROM checkpoints")); err != nil {
+			return err
+		}
+		for _, statement := range []string{
+			`INSERT INTO import_sources (scope, kind, root, first_at) SELECT id, 'checkpoints', '/', 0 FROM scopes`,
+			`INSERT INTO imports (source, began_at, pid, "user", program)
+			SELECT id, 0, 1, 'u', 'p' FROM import_sources`,
+			`INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at)
+			SELECT s.scope, s.kind, 'r', s.id, 'a', i.id, 'it went on', 0 FROM import_sources AS s
+			JOIN imports AS i ON i.source = s.id`,
+		} {
+			if _, err := tx.Exec(statement); err != nil {
+				return err
+			}
+		}
+		go func() {
+			_, ok, err := store.Claim(t.Context(), "r")
+			claimed <- outcome{ok, err}
+		}()
+		dbtest.AwaitPostgresWaits(t, address, 1)
+		return nil
+	}))
+	if got := dbtest.Receive(t, "the claim", claimed); got.ok || !errors.Is(got.err, db.ErrConflict) {
+		t.Errorf("it was claimed: %v, %v", got.ok, got.err)
+	}
+}
+
 // The holder's call waits for the row until the claim's time is over, and somebody has been told so.
 func TestPostgres_HolderWaitingPastEndLosesClaim(t *testing.T) {
 	address := dbtest.Postgres(t)

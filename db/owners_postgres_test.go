@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -255,6 +256,49 @@ func TestPostgres_RenewalWaitingPastEndFails(t *testing.T) {
 	}
 	if err := <-renewed; !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("it was renewed: %v", err)
+	}
+}
+
+// A handle that knows its row sends one message, which judges the lease once the row is locked.
+func TestPostgres_RenewalIsOneMessage(t *testing.T) {
+	address, trips := dbtest.PostgresTrips(t, dbtest.Postgres(t))
+	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
+	terms := db.LeaseTerms{TTL: 2 * time.Second}
+	l, err := d.Reserve(t.Context(), "port", "a", db.ReserveOptions{LeaseTerms: terms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := int64(math.MaxInt64)
+	for range 5 { // the first one on a connection prepares, and others may have a connection meanwhile
+		before := trips()
+		if err := l.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, trips()-before)
+	}
+	if least != 1 {
+		t.Errorf("it took %d messages", least)
+	}
+	renewed := make(chan error, 1)
+	if err := other.WriteLocked(t.Context(), "keep", func(tx *db.Tx) error {
+		if err := tx.Store().WillChange(txn.Leases.Rows("SELECT epoch FROM leases")); err != nil {
+			return err
+		}
+		if err := tx.Get(new(int64), "SELECT 1"); err != nil {
+			return err
+		}
+		go func() { renewed <- l.Renew(t.Context()) }()
+		dbtest.AwaitPostgresWaits(t, other.Path(), 1)
+		dbtest.Await(t, "the end of the lease", func() bool {
+			r, _, err := d.Reservation(t.Context(), "", "port", "a")
+			return err == nil && r.State == txn.LeaseExpired
+		})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := <-renewed; !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("it was renewed after its end: %v", err)
 	}
 }
 
