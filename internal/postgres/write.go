@@ -15,10 +15,9 @@ import (
 
 const (
 	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
-	// sqlBeginLocked begins a transaction with the isolation that every session has, in which each
-	// statement sees what was committed before it. Once it has locked a row, it sees what the lock's
-	// earlier holders did.
-	sqlBeginLocked = "BEGIN"
+	// sqlBeginLocked begins a transaction in which each statement sees what was committed before
+	// it. Once it has locked a row, it sees what the lock's earlier holders did.
+	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	// sqlEnter is the first lock of every serialisable transaction. It blocks only transactions
 	// that want to run alone.
 	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
