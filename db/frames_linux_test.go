@@ -44,6 +44,21 @@ func TestCommit_WritesPagesWithOneCall(t *testing.T) {
 	}
 }
 
+// A checkpoint writes each page of the file with a call.
+func TestCommit_LeavesCheckpointToAnotherConnection(t *testing.T) {
+	path, d := openTable(t, numbers)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for i := 0; sizeOf(t, path+"-wal") < 4000*4120; i++ { // until the WAL has its working size
+		before := writesOfThread(t)
+		must(t, d.Write(t.Context(), "add", insert(strings.Repeat("b", 1<<20), i)))
+		if calls := writesOfThread(t) - before; calls > 1000 {
+			t.Errorf("a commit made %d calls", calls)
+		}
+	}
+	dbtest.Await(t, "the checkpoint", func() bool { return d.Work().Checkpoints > 0 })
+}
+
 // SQLite computes the checksums of a transaction's pages anew when it changed some that it had
 // written to the WAL before.
 func TestATransactionThatChangesWrittenPagesAgainIsWhole(t *testing.T) {

@@ -17,8 +17,7 @@ import (
 	"selvedge/internal/frames"
 )
 
-// The WAL has a working size, at which a commit checkpoints it into the file
-// (walCheckpointPages). It starts again from its beginning when no reader uses it. Overlapping
+// The WAL has a working size, at which a commit starts a checkpoint (walCheckpointPages). It starts again from its beginning when no reader uses it. Overlapping
 // readers may never leave such a gap: a WAL of 192 MB beside a file of 4 MB was seen. So from
 // WALRestartPages on the writer asks new readers to wait for a gap, and from walWaitPages on,
 // which is 56 MB, it waits for the gap itself. Both give up on a read that takes longer than
@@ -52,15 +51,15 @@ type walCare struct {
 	asked    time.Time // for the gap; zero: no gap is wanted
 	cut      bool      // the gap that is asked for is for a cut
 	notUntil time.Time
-	copied   <-chan struct{} // closed when a connection beside has copied the WAL; nil: none has begun
+	copied   <-chan struct{} // closed when the checkpoint of another connection has ended; nil: there was none
 }
 
 // A walHook is called by SQLite after each commit, with the number of pages in the WAL
 // (sqlite.org/c3ref/wal_hook.html).
 type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 
-// countCheckpoints replaces SQLite's own wal_autocheckpoint, which does not report how it ended, and keeps
-// the writer for as long as it takes.
+// countCheckpoints replaces SQLite's own wal_autocheckpoint, which holds up the writer for all of a
+// checkpoint, and does not report how it ended.
 func (w *writer) countCheckpoints() {
 	if w.onWAL == nil { // a connection that was given away keeps it
 		w.onWAL = w.committedPages
@@ -70,9 +69,9 @@ func (w *writer) countCheckpoints() {
 	})
 }
 
-// committedPages has the WAL copied into the file from walCheckpointPages on: by a connection beside the
-// writer what was committed until then, and by the writer, as far as readers let it, what was committed
-// meanwhile. The WAL starts again once the file has all of it.
+// committedPages starts a checkpoint on another connection once the WAL has walCheckpointPages. After that
+// has ended, the writer checkpoints what was committed meanwhile, as far as readers let it. The WAL starts
+// again once the file has all of it.
 func (w *writer) committedPages(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
 	w.wal.log = int64(pages)
 	switch {
@@ -121,7 +120,7 @@ func (w *writer) copyBeside() {
 	}()
 }
 
-// copying reports whether a connection beside copies the WAL.
+// copying reports whether the other connection's checkpoint is in progress.
 func (w *writer) copying() bool {
 	select {
 	case <-w.wal.copied:
@@ -131,7 +130,7 @@ func (w *writer) copying() bool {
 	}
 }
 
-// awaitCopy waits until no connection beside copies the WAL.
+// awaitCopy waits for the other connection's checkpoint.
 func (w *writer) awaitCopy() {
 	if w.wal.copied != nil {
 		<-w.wal.copied
@@ -197,6 +196,7 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 		c.above = size.Log + walCheckpointPages
 		return
 	}
+	w.awaitCopy() // before new reads wait too
 	if c.asked.IsZero() {
 		c.asked = now
 		w.engine.reads.shut()
@@ -205,7 +205,6 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 	if size.Log > walWaitPages {
 		patience = max(gapTry, GapPatience-now.Sub(c.asked))
 	}
-	w.awaitCopy()
 	mode := "RESTART"
 	if cut || size.Log > walTruncatePages {
 		mode = "TRUNCATE"
