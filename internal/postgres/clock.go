@@ -30,20 +30,17 @@ func (c *clock) now() time.Duration {
 	return machine.ReadBootTime().Since + time.Duration(c.ahead.Load())
 }
 
-// begin asks for the time, and applies the session's settings. row is what they return last, if that is a
-// number.
-func (c *clock) begin(ctx context.Context, w *wire, settings string) (row int64, err error) {
+// begin asks for the time, and applies the session's settings. It returns the last value that they return.
+func (c *clock) begin(ctx context.Context, w *wire, settings string) (last string, err error) {
 	results, err := w.conn.Exec(ctx, sqlClock+settings).ReadAll()
 	if err := w.lost(ctx, err); err != nil {
-		return 0, err
+		return "", err
 	}
 	nanos, err := strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
 	if err == nil {
 		c.was(nanos)
 	}
-	last := results[len(results)-1]
-	row, _ = strconv.ParseInt(string(last.Rows[0][0]), 10, 64)
-	return row, err
+	return string(results[len(results)-1].Rows[0][0]), err
 }
 
 // Clock is the server's. Leases of all hosts are judged by it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -46,20 +47,23 @@ const (
 )
 
 func (e *Engine) newSession(ctx context.Context) (*session, error) {
-	return e.newSessionWith(ctx, "", "")
+	s, _, err := e.newSessionWith(ctx, "")
+	return s, err
 }
 
 // newReader is newSession for one that only reads.
 func (e *Engine) newReader(ctx context.Context) (*session, error) {
-	return e.newSessionWith(ctx, sqlSettingReader, "")
+	s, _, err := e.newSessionWith(ctx, sqlSettingReader)
+	return s, err
 }
 
-func (e *Engine) newSessionWith(ctx context.Context, more, last string) (*session, error) {
+// newSessionWith sends more after the settings, and returns the last value.
+func (e *Engine) newSessionWith(ctx context.Context, more string) (s *session, last string, err error) {
 	w, err := e.connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	s := &session{wire: w, pool: sqlx.NewDb(engine.PoolOf(w), "postgres")}
+	s = &session{wire: w, pool: sqlx.NewDb(engine.PoolOf(w), "postgres")}
 	if s.conn, err = s.pool.Connx(background); err == nil {
 		settings := sqlSettings
 		if e.config.Lazy {
@@ -70,15 +74,12 @@ func (e *Engine) newSessionWith(ctx context.Context, more, last string) (*sessio
 		}
 		ctx, cancel := patient(ctx, commitPatience)
 		defer cancel()
-		var number int64
-		if number, err = e.clock.begin(ctx, w, settings+more+e.register()+last); last != "" {
-			s.row = number
-		}
+		last, err = e.clock.begin(ctx, w, settings+e.register()+more)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, "", errors.Join(err, s.close())
 	}
-	return s, nil
+	return s, last, nil
 }
 
 // connect returns a connection to the primary. If the server has none left, it waits for one, for
@@ -110,12 +111,14 @@ func (s *session) within(ctx context.Context) (without func()) {
 // newWriter is newSession for a session that writes: it has a row in sessions. The first of a handle
 // deletes the rows that were unused for a day.
 func (e *Engine) newWriter(ctx context.Context) (*session, error) {
-	seen := e.clock.now()
-	s, err := e.newSessionWith(ctx, "", sqlBeginSession)
+	s, number, err := e.newSessionWith(ctx, sqlBeginSession)
 	if err != nil {
 		return nil, err
 	}
-	s.seen = seen
+	s.seen = e.clock.now() - commitPatience // which the message took at most
+	if s.row, err = strconv.ParseInt(number, 10, 64); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	if !e.swept.CompareAndSwap(false, true) {
 		return s, nil
 	}
