@@ -194,9 +194,9 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 // is unchanged once it is locked.
 func (s *Store) findPaused(tx *db.Tx, found *paused, scope int64, runID string) (ok bool, err error) {
 	key := s.key(scope, runID)
-	before, begin := tx.Store().Before()
+	deferred, begin := tx.Store().DeferBegin()
 	defer begin()
-	if !before {
+	if !deferred {
 		err = tx.Store().WillChange(pauseOfRun, key...)
 	}
 	if err == nil {
@@ -207,7 +207,7 @@ func (s *Store) findPaused(tx *db.Tx, found *paused, scope int64, runID string) 
 	case err != nil:
 	case !ok:
 		err = s.otherAgent(&tx.Rx, scope, runID)
-	case before:
+	case deferred:
 		begin()
 		err = tx.Store().WillChange(pauseOfRun, key...)
 	}

@@ -150,9 +150,9 @@ type Tx interface {
 	// Locking returns the query as one that locks the rows that it returns, as Lock does. The arguments
 	// are those with which it is run next. free: only rows that no other transaction has locked.
 	Locking(query string, args []any, free bool) string
-	// Before reports whether the next queries run before the transaction begins, until the returned function
-	// is called: it has begun with nothing, and its queries see what was committed last anyway.
-	Before() (before bool, begin func())
+	// DeferBegin has the next queries run before the transaction begins, until begin is called. deferred is
+	// false if they would see something else there, or if no message is saved: then nothing changes.
+	DeferBegin() (deferred bool, begin func())
 	// LockName locks a name in a table until the transaction ends, before the next statement.
 	LockName(table, name string) error
 	// HoldName is LockName for transactions that need not wait for each other, but for those of LockName.

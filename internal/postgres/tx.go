@@ -228,9 +228,9 @@ func (t *tx) LockRows() {
 	}
 }
 
-// Before leaves BEGIN for later, in a transaction that locks what it reads and has sent nothing. A number
+// DeferBegin leaves BEGIN for later, in a transaction that locks what it reads and has sent nothing. A number
 // that its queries draw is committed with them.
-func (t *tx) Before() (before bool, begin func()) {
+func (t *tx) DeferBegin() (deferred bool, begin func()) {
 	wire := t.session.wire
 	if !t.locks || !wire.unbegun() || len(wire.ahead) != 1 || t.usable() != nil {
 		return false, func() {}

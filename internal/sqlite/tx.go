@@ -260,8 +260,8 @@ func (t *tx) Queue(query string, args []any) error {
 // ExecAndCommit is Exec: waiting callers share the commit.
 func (t *tx) ExecAndCommit(query string, args []any) (int64, error) { return t.Exec(query, args) }
 
-// Before is false: there is no message to save.
-func (*tx) Before() (before bool, begin func()) { return false, func() {} }
+// DeferBegin does nothing: there is no message to save.
+func (*tx) DeferBegin() (deferred bool, begin func()) { return false, func() {} }
 
 func (*tx) SingleWriter() bool { return true }
 

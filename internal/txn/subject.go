@@ -142,13 +142,13 @@ func (tx *Tx) WillChange(s Subject, args ...any) error {
 	})
 }
 
-// Before is for a call that most often finds nothing to do: if before is true, its queries run before the
-// transaction begins, until begin is called. They lock nothing and change nothing. What they found is locked
-// afterwards, and the change repeats what it was.
-func (tx *Tx) Before() (before bool, begin func()) {
+// DeferBegin is for a call that most often finds nothing to do. If deferred is true, its queries run before
+// the transaction begins, until begin is called. They lock nothing and change nothing. The call locks what
+// they found afterwards, and its change repeats it.
+func (tx *Tx) DeferBegin() (deferred bool, begin func()) {
 	begin = func() {}
-	_ = tx.do(nil, func() error { before, begin = tx.engine.Before(); return nil })
-	return before, begin
+	_ = tx.do(nil, func() error { deferred, begin = tx.engine.DeferBegin(); return nil })
+	return deferred, begin
 }
 
 // Touch sends a change of a row to what it is. For a row that was only locked: a serialisable transaction
