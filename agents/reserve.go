@@ -168,8 +168,8 @@ func enter(tx *db.Tx, scope int64, e *Entry, agent int64) error {
 
 // liveOwner abandons the dead agents of the thread until it finds one that is not dead.
 func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, error) {
-	if tx.Store().SingleWriter() { // a server has the rows already
-		taken := false // without rows, the many columns of an entry take most of the time
+	if tx.Store().SingleWriter() { // a server's rows came with the last message
+		taken := false // the driver names all columns of an entry, even for a query without rows
 		if err := tx.Get(&taken, sqlThreadTaken, scope, thread); err != nil || !taken {
 			return nil, err
 		}
