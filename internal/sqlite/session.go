@@ -31,7 +31,7 @@ import (
 // goroutine for each statement, and its end in the middle of one would roll the transaction back.
 var background = context.Background()
 
-// walCheckpointPages is the size, in pages, at which a commit moves the WAL into the file: 16 MB at
+// walCheckpointPages is the size, in pages, at which a commit starts a checkpoint of the WAL: 16 MB at
 // 4096-byte pages.
 const walCheckpointPages = 4000
 

@@ -17,11 +17,11 @@ import (
 	"selvedge/internal/frames"
 )
 
-// The WAL has a working size, at which a commit starts a checkpoint (walCheckpointPages). It starts again from its beginning when no reader uses it. Overlapping
-// readers may never leave such a gap: a WAL of 192 MB beside a file of 4 MB was seen. So from
-// WALRestartPages on the writer asks new readers to wait for a gap, and from walWaitPages on,
-// which is 56 MB, it waits for the gap itself. Both give up on a read that takes longer than
-// GapPatience: then the WAL grows, and Health names the read.
+// The WAL has a working size, at which a commit starts a checkpoint (walCheckpointPages). It starts again
+// from its beginning when no reader uses it. Overlapping readers may never leave such a gap: a WAL of 192
+// MB beside a file of 4 MB was seen. So from WALRestartPages on the writer asks new readers to wait for a
+// gap, and from walWaitPages on, which is 56 MB, it waits for the gap itself. Both give up on a read that
+// takes longer than GapPatience: then the WAL grows, and Health names the read.
 const (
 	WALRestartPages = 2 * walCheckpointPages
 	walWaitPages    = 14336
