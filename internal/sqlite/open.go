@@ -20,7 +20,6 @@ func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 }
 
 func open(ctx context.Context, path string, config Config) (*Engine, error) {
-	_ = growStack(0)
 	if path == memoryPath {
 		// no other process can commit
 		e := &Engine{path: path, memory: true, config: config, watch: engine.NewWatchers(nil)}
@@ -44,15 +43,6 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 			return nil, err
 		}
 	}
-}
-
-// growStack makes room on the goroutine's stack for SQLite's parser. Go would grow the stack several
-// times inside it, and read the tables of its functions for that: more than 1 MB of the executable.
-//
-//go:noinline
-func growStack(at int) byte {
-	var room [64 << 10]byte
-	return room[at]
 }
 
 // newEngine returns an engine for a path at which there can be a file. It opens and makes nothing
