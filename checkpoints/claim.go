@@ -79,13 +79,13 @@ WHERE ` + ofRun + ` AND state = 'paused'`
 	// A claim changes the state, in a row that does not hold the document. Two rows in one state
 	// violate UNIQUE. A row that was added after the lock is not locked: it is claimed only if it is
 	// unchanged since it was read.
-	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
+	sqlClaim = `UPDATE checkpoints AS c SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?,
     changes = changes + 1
 WHERE id = ? AND state = 'paused' AND changes = ?`
-	// andUncontested repeats on a server that no import was found to conflict before the pause was locked.
-	andUncontested = ` AND NOT EXISTS (SELECT 1 FROM import_conflicts AS i WHERE i.scope = checkpoints.scope
-	AND i.kind = 'checkpoints' AND i.entity_id = checkpoints.run_id AND i.decided_at IS NULL)`
+	// sqlStillUncontested repeats on a server that no import was found to conflict before the pause was
+	// locked.
+	sqlStillUncontested = ` AND ` + sqlContested + ` IS NULL`
 )
 
 var (
@@ -181,7 +181,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 	}
 	query := sqlClaim
 	if !tx.Store().SingleWriter() {
-		query += andUncontested
+		query += sqlStillUncontested
 	}
 	if n, err := only(query, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
 		return nil, true, err
