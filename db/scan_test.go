@@ -2,10 +2,15 @@ package db_test
 
 import (
 	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
 	"errors"
+	"math"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/test/dbtest"
@@ -147,6 +152,87 @@ func TestAScannerGetsItsColumn(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+type named string
+
+type valuer struct{ of any }
+
+func (v valuer) Value() (driver.Value, error) { return v.of, nil }
+
+// The plain driver, through database/sql, is what arguments and destinations are compared with.
+func TestValues_AreThoseOfThePlainDriver(t *testing.T) {
+	_, d := openTable(t, numbers)
+	plain, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close() //nolint:errcheck // it has nothing
+	args := []any{
+		nil, "", "a", "a\x00b", "\xff", "7", "1.5", "true", strings.Repeat("long ", 2000), named("of a name"),
+		[]byte(nil),
+		[]byte{},
+		[]byte("bytes"), json.RawMessage(`{}`), 0, 1, -1, math.MaxInt64, math.MinInt64,
+		uint32(7), uint64(1 << 63), int8(-7), true, false, 1.5, 2.0, math.Inf(1), math.NaN(), float32(0.5),
+		new("pointed to"), (*string)(nil), new(int64(7)),
+		valuer{nil},
+		valuer{"text"},
+		valuer{[]byte("bytes")},
+		valuer{7},
+		sql.NullString{},
+		sql.NullInt64{Int64: 7, Valid: true},
+		struct{}{},
+		[]int{1},
+	}
+	types := []reflect.Type{
+		reflect.TypeFor[string](), reflect.TypeFor[*string](), reflect.TypeFor[named](), reflect.TypeFor[*named](),
+		reflect.TypeFor[[]byte](), reflect.TypeFor[json.RawMessage](),
+		reflect.TypeFor[int](), reflect.TypeFor[*int](),
+		reflect.TypeFor[int64](), reflect.TypeFor[*int64](), reflect.TypeFor[**int64](), reflect.TypeFor[uint32](),
+		reflect.TypeFor[*uint32](), reflect.TypeFor[uint64](), reflect.TypeFor[int8](), reflect.TypeFor[float64](),
+		reflect.TypeFor[*float64](), reflect.TypeFor[float32](), reflect.TypeFor[bool](), reflect.TypeFor[*bool](),
+		reflect.TypeFor[time.Duration](), reflect.TypeFor[any](), reflect.TypeFor[sql.NullString](),
+		reflect.TypeFor[[]int](),
+	}
+	read := func(tx *db.Tx) error {
+		for _, arg := range args {
+			const query = "SELECT typeof(?1) || ' ' || quote(?1)"
+			var is, want string
+			err, wrong := tx.Get(&is, query, arg), plain.QueryRow(query, arg).Scan(&want)
+			if is != want || (err == nil) != (wrong == nil) {
+				t.Errorf("%#v is %q, %v; by the driver %q, %v", arg, is, err, want, wrong)
+			}
+			if wrong != nil {
+				continue
+			}
+			if _, err := tx.Exec("UPDATE numbers SET name = ?1 WHERE n < 0", arg); err != nil {
+				t.Errorf("change to %#v: %v", arg, err)
+			}
+			for _, of := range types {
+				got, list, want := reflect.New(of).Interface(), reflect.New(of).Interface(), reflect.New(of).Interface()
+				err, wrong := tx.Get(got, "SELECT ?", arg), plain.QueryRow("SELECT ?", arg).Scan(want)
+				for row, failed := range tx.Query("SELECT ?", arg) {
+					if failed == nil {
+						failed = row.Scan(list)
+					}
+					if (failed == nil) != (wrong == nil) {
+						t.Errorf("%#v read into a %v in a loop: %v; by the driver %v", arg, of, failed, wrong)
+					}
+				}
+				if (err == nil) != (wrong == nil) {
+					t.Errorf("%#v read into a %v: %v; by the driver %v", arg, of, err, wrong)
+				}
+				if wrong == nil && (!reflect.DeepEqual(got, want) || !reflect.DeepEqual(list, want)) {
+					t.Errorf("%#v read into a %v is %v, %v; by the driver %v", arg, of, reflect.ValueOf(got).Elem(),
+						reflect.ValueOf(list).Elem(), reflect.ValueOf(want).Elem())
+				}
+			}
+		}
+		return nil
+	}
+	if err := d.Write(t.Context(), "compare", read); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWhatCannotTakeARowIsRefused(t *testing.T) {

@@ -2,14 +2,15 @@ package damage
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 )
 
 // A Current is the current row of a query.
 type Current interface {
-	ColumnTypes() ([]*sql.ColumnType, error)
+	Columns() ([]string, error)
+	// Declared is the type of the table's column behind a column; "" for an expression.
+	Declared(i int) string
 	Scan(dest ...any) error
 }
 
@@ -17,7 +18,7 @@ type Current interface {
 // value of another type, or NULL. It returns nil if the row is right and its reader wanted another
 // type.
 func Wrong(ctx context.Context, c Conn, query string, row Current) error {
-	columns, err := row.ColumnTypes()
+	columns, err := row.Columns()
 	if err != nil {
 		return nil
 	}
@@ -29,11 +30,11 @@ func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 		return nil
 	}
 	for i, column := range columns {
-		declared := column.DatabaseTypeName() // "" for an expression
+		declared := row.Declared(i)
 		if declared == "" || values[i] != nil && isA(values[i], declared) {
 			continue
 		}
-		table, notNull := origin(ctx, c, query, column.Name())
+		table, notNull := origin(ctx, c, query, column)
 		if table == "" || values[i] == nil && (!notNull || strings.Contains(strings.ToUpper(query), " JOIN ")) {
 			continue
 		}
@@ -41,8 +42,8 @@ func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 			"<nil>": "NULL", "int64": "an INTEGER", "float64": "a REAL", "string": "a TEXT",
 			"[]uint8": "a BLOB",
 		}[fmt.Sprintf("%T", values[i])]
-		return fmt.Errorf("%s.%s is %s and must be %s, in the row in which %s is %v", table, column.Name(), is,
-			declared, columns[0].Name(), shown(values[0]))
+		return fmt.Errorf("%s.%s is %s and must be %s, in the row in which %s is %v", table, column, is,
+			declared, columns[0], shown(values[0]))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"io"
 
+	"github.com/jmoiron/sqlx"
+
 	"selvedge/internal/engine"
 	"selvedge/internal/scan"
 )
@@ -33,8 +35,6 @@ const mostKept = 64 << 20
 var errTooMuchOpen = engine.Failf(engine.ErrInvalid,
 	"read the rows to their end first, or page by page with LIMIT",
 	"another statement ran while more than %d MiB of this one's rows were not read yet", mostKept>>20)
-
-var _ scan.Source = (*results)(nil)
 
 // Columns are the names of the columns.
 func (r *results) Columns() []string {
@@ -174,3 +174,41 @@ func (r *results) Close() error {
 	r.ended(err)
 	return err
 }
+
+// found are the rows of a query: straight from the connection where that is possible, else as database/sql
+// reads them.
+type found struct {
+	*sqlx.Rows
+	results   *results
+	converted bool // database/sql has the row of results
+}
+
+var _ scan.Source = (*found)(nil)
+
+// found runs a query.
+func (s *session) found(query string, args []any) (scan.Rows, error) {
+	rows, err := s.conn.QueryxContext(background, query, args...)
+	return scan.Rows{Source: &found{Rows: rows, results: s.wire.asked}}, err
+}
+
+// Next moves to the next row.
+func (f *found) Next() bool {
+	f.converted = false
+	return f.results.Step()
+}
+
+// Take reads the row straight from the connection, if it can.
+func (f *found) Take(dest []any) bool { return f.results.Take(dest) }
+
+// Scan has database/sql read the row. Its Next then does not advance the results.
+func (f *found) Scan(dest ...any) error {
+	if !f.converted {
+		if f.converted = f.Rows.Next(); !f.converted {
+			return cmp.Or(f.Rows.Err(), scan.ErrNoRow)
+		}
+	}
+	return f.Rows.Scan(dest...)
+}
+
+// Err returns the error that ended the rows early.
+func (f *found) Err() error { return cmp.Or(f.Rows.Err(), f.results.Err()) }

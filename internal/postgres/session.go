@@ -226,11 +226,11 @@ func (s *session) exec(query string, args ...any) (int64, error) {
 }
 
 func (s *session) get(dest any, query string, args ...any) error {
-	found, err := s.conn.QueryxContext(background, query, args...)
+	found, err := s.found(query, args)
 	if err != nil {
 		return err
 	}
-	return scan.One(found, dest)
+	return scan.One(&found, dest)
 }
 
 // sessionKept is how long an idle session keeps its row: well under the day after which others

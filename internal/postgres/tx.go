@@ -123,9 +123,9 @@ func (x *rx) Select(dest any, query string, args []any) error {
 	if err := x.usable(); err != nil {
 		return err
 	}
-	found, err := x.session.conn.QueryxContext(background, query, args...)
+	found, err := x.session.found(query, args)
 	if err == nil {
-		err = scan.All(found, dest)
+		err = scan.All(&found, dest)
 	}
 	return x.after(err)
 }
@@ -134,11 +134,11 @@ func (x *rx) Query(query string, args []any) (engine.Rows, error) {
 	if err := x.usable(); err != nil {
 		return nil, err
 	}
-	found, err := x.session.conn.QueryxContext(background, query, args...)
+	found, err := x.session.found(query, args)
 	if err != nil {
 		return nil, x.after(err)
 	}
-	r := &rows{Rows: scan.Rows{Rows: found, Source: x.session.wire.asked}, rx: x, query: query}
+	r := &rows{Rows: found, rx: x, query: query}
 	x.open = append(x.open, r)
 	return r, nil
 }

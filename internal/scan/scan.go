@@ -1,33 +1,32 @@
 package scan
 
 import (
-	"cmp"
 	"database/sql"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/jmoiron/sqlx/reflectx"
 
 	"selvedge/internal/engine"
 )
 
 // One reads the first row into dest, a pointer to a struct with db tags or to what takes a column,
 // and closes the rows. No row is engine.ErrNotFound; a struct is zero then.
-func One(found *sqlx.Rows, dest any) (err error) {
-	defer closeAfter(found, &err)
+func One(r *Rows, dest any) (err error) {
+	defer closeAfter(r, &err)
 	to, err := target(dest)
 	if err != nil {
 		return err
 	}
-	r := &Rows{Rows: found, whole: true}
+	r.whole = true
 	fields, err := r.takes(to.Type())
 	if err != nil {
 		return err
 	}
-	if !found.Next() {
-		if err := found.Err(); err != nil {
+	if !r.Next() {
+		if err := r.Err(); err != nil {
 			return err
 		}
 		if fields {
@@ -40,8 +39,8 @@ func One(found *sqlx.Rows, dest any) (err error) {
 
 // All reads all rows into dest, a pointer to a slice of what One takes, or of pointers to it, and
 // closes them.
-func All(found *sqlx.Rows, dest any) (err error) {
-	defer closeAfter(found, &err)
+func All(r *Rows, dest any) (err error) {
+	defer closeAfter(r, &err)
 	list, err := target(dest)
 	if err != nil {
 		return err
@@ -55,9 +54,9 @@ func All(found *sqlx.Rows, dest any) (err error) {
 	if pointers {
 		of = of.Elem()
 	}
-	r := &Rows{Rows: found, whole: true}
+	r.whole = true
 	fields, err := r.takes(of)
-	for n := 0; err == nil && found.Next(); n++ {
+	for n := 0; err == nil && r.Next(); n++ {
 		list.Grow(1)
 		list.SetLen(n + 1)
 		to := list.Index(n)
@@ -71,13 +70,13 @@ func All(found *sqlx.Rows, dest any) (err error) {
 		}
 	}
 	if err == nil {
-		err = found.Err()
+		err = r.Err()
 	}
 	return err
 }
 
-func closeAfter(found *sqlx.Rows, err *error) {
-	if closed := found.Close(); *err == nil {
+func closeAfter(r *Rows, err *error) {
+	if closed := r.Close(); *err == nil {
 		*err = closed
 	}
 }
@@ -93,63 +92,49 @@ func target(dest any) (reflect.Value, error) {
 
 // Rows are the rows of a query, read one by one.
 type Rows struct {
-	*sqlx.Rows
-	Source    Source       // nil if database/sql has all rows
-	converted bool         // database/sql has the row of Source
-	whole     bool         // they are closed before the caller sees the values
-	of        reflect.Type // the last struct
-	fields    [][]int      // the positions of its fields, by column
-	dest      []any        // a row's fields
-	values    []cell       // what the row has for usual destinations
-	targets   []any        // passed to database/sql: pointers to values, or destinations
-	waiting   []waiting    // the Scanners among a row's destinations
+	Source
+	whole   bool         // they are closed before the caller sees the values
+	of      reflect.Type // the last struct
+	fields  [][]int      // the positions of its fields, by column
+	dest    []any        // a row's fields
+	values  []cell       // what the row has for usual destinations
+	targets []any        // passed to Source.Scan: pointers to values, or destinations
+	waiting []waiting    // the Scanners among a row's destinations
 }
 
-// A Source reads rows itself when it can, and leaves the others to database/sql, whose Next then
-// does not advance its rows.
+// A Source has the rows of a query.
 type Source interface {
-	// Step moves to the next row.
-	Step() bool
-	// Take reads the row into destinations that are usual, and reports whether it could.
+	Columns() ([]string, error)
+	// Next moves to the next row.
+	Next() bool
+	// Take reads the row into usual destinations, and reports whether it could.
 	Take(dest []any) bool
+	// Scan reads the row as database/sql does.
+	Scan(dest ...any) error
 	// Err returns the error that ended the rows early.
 	Err() error
+	Close() error
 }
 
-// Next moves to the next row.
-func (r *Rows) Next() bool {
-	if r.Source == nil {
-		return r.Rows.Next()
-	}
-	r.converted = false
-	return r.Source.Step()
+// Close closes the rows, and forgets what was read.
+func (r *Rows) Close() error {
+	clear(r.dest[:cap(r.dest)])
+	clear(r.values)
+	clear(r.targets[:cap(r.targets)])
+	clear(r.waiting[:cap(r.waiting)])
+	return r.Source.Close()
 }
 
-// Err returns the error that ended the rows early.
-func (r *Rows) Err() error {
-	if err := r.Rows.Err(); err != nil || r.Source == nil {
-		return err
-	}
-	return r.Source.Err()
-}
-
-// convert has database/sql read the row.
-func (r *Rows) convert() error {
-	if r.Source == nil || r.converted {
-		return nil
-	}
-	if r.converted = r.Rows.Next(); r.converted {
-		return nil
-	}
-	return cmp.Or(r.Rows.Err(), errNoRow)
-}
-
-var errNoRow = fmt.Errorf("%w: there is no row to read: call Next first", engine.ErrInvalid)
+// mapper names a struct's fields as sqlx does.
+var mapper = reflectx.NewMapperFunc("db", strings.ToLower)
 
 // takes reports whether a row goes into the fields of a type. Otherwise it goes into one column.
 func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
+	if r.of == t {
+		return true, nil
+	}
 	if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(scanner) &&
-		len(r.Mapper.TypeMap(t).Index) > 0 {
+		len(mapper.TypeMap(t).Index) > 0 {
 		return true, r.find(t)
 	}
 	columns, err := r.Columns()
@@ -168,7 +153,7 @@ func (r *Rows) find(t reflect.Type) error {
 	if err != nil {
 		return err
 	}
-	fields := r.Mapper.TraversalsByName(t, columns)
+	fields := mapper.TraversalsByName(t, columns)
 	for i, path := range fields {
 		if len(path) == 0 {
 			return fmt.Errorf("%w: missing destination name %s in %v", engine.ErrInvalid, columns[i], t)
@@ -229,46 +214,38 @@ var scanner = reflect.TypeFor[sql.Scanner]()
 
 // Scan reads the row's columns in their order.
 func (r *Rows) Scan(dest ...any) error {
+	if !slices.ContainsFunc(dest, unusual) && r.Take(dest) {
+		return nil
+	}
 	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
 	if len(r.values) < len(dest) {
 		r.values, r.targets = make([]cell, len(dest)), make([]any, 0, len(dest))
 	}
-	allUsual := true
 	for i, d := range dest {
-		if usual(d) {
+		if !unusual(d) {
 			r.targets = append(r.targets, &r.values[i])
 			continue
 		}
-		allUsual = false
-		r.targets = append(r.targets, d)
 		v := reflect.ValueOf(d)
 		if leadsToScanner(v) {
 			r.waiting = append(r.waiting, waiting{column: i, dest: d})
-			continue
-		}
-		if v.Kind() == reflect.Pointer && v.IsNil() { // some make database/sql panic
+		} else if v.Kind() == reflect.Pointer && v.IsNil() { // some make database/sql panic
 			return fmt.Errorf("%w: destination %d is a nil pointer", engine.ErrInvalid, i+1)
 		}
 		if _, raw := d.(*sql.RawBytes); raw && r.whole {
 			return fmt.Errorf("%w: a sql.RawBytes is gone with its row; read a []byte", engine.ErrInvalid)
 		}
-	}
-	if allUsual && r.Source != nil && r.Source.Take(dest) {
-		return nil
-	}
-	if err := r.convert(); err != nil {
-		return err
+		r.targets = append(r.targets, d)
 	}
 	for i := range r.waiting {
 		r.targets[r.waiting[i].column] = &r.waiting[i].value
 	}
-	if err := r.Rows.Scan(r.targets...); err != nil {
-		return unfit(err)
+	err := r.Source.Scan(r.targets...)
+	if err == nil && !r.assign(dest) {
+		err = r.Source.Scan(r.targets...)
 	}
-	if !r.assign(dest) {
-		if err := r.Rows.Scan(r.targets...); err != nil {
-			return unfit(err)
-		}
+	if err != nil {
+		return unfit(err)
 	}
 	for _, w := range r.waiting {
 		if err := w.give(); err != nil {
@@ -294,14 +271,15 @@ func (c *cell) Scan(value any) error {
 func (r *Rows) assign(dest []any) (all bool) {
 	all = true
 	for i, d := range dest {
-		if c, is := r.targets[i].(*cell); is && !assign(d, c.value) {
+		if c, is := r.targets[i].(*cell); is && !Assign(d, c.value) {
 			r.targets[i], all = d, false
 		}
 	}
 	return all
 }
 
-func assign(dest, value any) bool {
+// Assign moves a value of a driver to a usual destination, and reports whether it has the destination's type.
+func Assign(dest, value any) bool {
 	switch d := dest.(type) {
 	case *string:
 		return put(d, value)
@@ -313,17 +291,12 @@ func assign(dest, value any) bool {
 			return true
 		}
 		return put(d, value)
-	case *int:
-		n, is := value.(int64)
-		if is {
-			*d = int(n)
-		}
-		return is && int64(*d) == n
 	case *bool:
 		n, is := value.(int64)
 		if *d = n == 1; is {
 			return n == 0 || n == 1
 		}
+		return false
 	case **string:
 		return point(d, value)
 	case **int64:
@@ -331,6 +304,44 @@ func assign(dest, value any) bool {
 	case *any:
 		*d = value
 		return true
+	}
+	return assignKind(reflect.ValueOf(dest).Elem(), value)
+}
+
+// assignKind is Assign for what has only the kind of a usual type.
+func assignKind(to reflect.Value, value any) bool {
+	if to.Kind() == reflect.Pointer {
+		if value == nil {
+			to.SetZero()
+			return true
+		}
+		at := reflect.New(to.Type().Elem())
+		if !assignKind(at.Elem(), value) {
+			return false
+		}
+		to.Set(at)
+		return true
+	}
+	switch v := value.(type) {
+	case string:
+		if to.Kind() == reflect.String {
+			to.SetString(v)
+			return true
+		}
+	case float64:
+		if to.Kind() == reflect.Float64 {
+			to.SetFloat(v)
+			return true
+		}
+	case int64:
+		switch {
+		case to.CanInt() && !to.OverflowInt(v):
+			to.SetInt(v)
+			return true
+		case to.CanUint() && v >= 0 && !to.OverflowUint(uint64(v)):
+			to.SetUint(uint64(v))
+			return true
+		}
 	}
 	return false
 }
@@ -363,27 +374,38 @@ func unfit(err error) error {
 	return fmt.Errorf("%w: %w", engine.ErrInvalid, err)
 }
 
-// usual spares most destinations the use of reflection.
-func usual(dest any) bool {
+// unusual is false of pointers to the usual types, and to types of their kinds, for which database/sql would
+// run no code of a caller.
+func unusual(dest any) bool {
 	switch d := dest.(type) {
 	case *string:
-		return d != nil
+		return d == nil
 	case *int64:
-		return d != nil
+		return d == nil
 	case *[]byte:
-		return d != nil
-	case *int:
-		return d != nil
+		return d == nil
 	case *bool:
-		return d != nil
+		return d == nil
 	case *any:
-		return d != nil
+		return d == nil
 	case **string:
-		return d != nil
+		return d == nil
 	case **int64:
-		return d != nil
+		return d == nil
 	}
-	return false
+	v := reflect.ValueOf(dest)
+	if v.Kind() != reflect.Pointer || v.IsNil() || leadsToScanner(v) {
+		return true
+	}
+	of := v.Type().Elem()
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	switch of.Kind() {
+	case reflect.String, reflect.Int, reflect.Int64, reflect.Uint32, reflect.Uint64, reflect.Float64:
+		return false
+	}
+	return true
 }
 
 // leadsToScanner reports whether database/sql would call a Scanner for this destination: itself, or
@@ -421,3 +443,6 @@ func (w *waiting) give() error {
 		at.Elem().Set(reflect.New(at.Type().Elem().Elem()))
 	}
 }
+
+// ErrNoRow is the error of reading a row before Next.
+var ErrNoRow = fmt.Errorf("%w: there is no row to read: call Next first", engine.ErrInvalid)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"syscall"
 
-	"modernc.org/sqlite"
+	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/internal/damage"
@@ -19,9 +19,32 @@ import (
 	"selvedge/internal/machine"
 )
 
+// An sqliteError is an error of a statement.
+type sqliteError struct {
+	code int // extended
+	text string
+}
+
+func (e *sqliteError) Error() string { return e.text }
+
+// Code returns the extended result code.
+func (e *sqliteError) Code() int { return e.code }
+
+// sqliteError describes the result code of the connection's last call as the driver does.
+func (s *session) sqliteError(rc int32) error {
+	text := libc.GoString(sqlite3.Xsqlite3_errstr(s.tls, rc))
+	if more := libc.GoString(sqlite3.Xsqlite3_errmsg(s.tls, s.db)); more != text {
+		text += ": " + more
+	}
+	return &sqliteError{int(rc), fmt.Sprintf("%s (%d)", text, rc)}
+}
+
 // code returns the extended SQLite result code in err's chain, or 0.
 func code(err error) int {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+	if e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok {
 		return e.Code()
 	}
 	return 0
@@ -187,13 +210,15 @@ func (s *session) spoiled(err error, query string, args []any) error {
 	if code(err) != 0 || !repeatable(query) {
 		return err
 	}
-	rows, failed := s.conn.QueryContext(background, query, args...)
-	if failed != nil {
+	st := &statement{session: s, query: query}
+	defer s.closeStatement(st) //nolint:errcheck // it only reads
+	rows, failed := st.run(background, args)
+	if failed != nil || st.handle == 0 {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // opened for reading only
+	defer rows.Close() //nolint:errcheck // it only reads
 	for rows.Next() {
-		if wrong := damage.Wrong(background, s.conn, query, rows); wrong != nil {
+		if wrong := damage.Wrong(background, s.conn, query, &st.found); wrong != nil {
 			return spoiled(wrong)
 		}
 	}

@@ -2,12 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strings"
 	"syscall"
@@ -38,16 +36,11 @@ const walCheckpointPages = 4000
 // A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
 type session struct {
 	handle
+	tls        *libc.TLS
 	pool       *sqlx.DB // closed with the session; nil if it has other users
 	statements map[string]*statement
 	wal        walFile
 	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
-
-	// Of the change under way, here so that it costs no allocation.
-	raw      func(driverConn any) error // withDriver
-	changing *statement
-	args     []driver.NamedValue
-	changed  int64 // rows
 }
 
 type role int
@@ -161,13 +154,12 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session,
 			return nil, closeAfter(conn, err)
 		}
 	}
-	session := &session{handle: h, statements: map[string]*statement{}}
+	session := &session{handle: h, tls: libc.NewTLS(), statements: map[string]*statement{}}
 	if r == roleWriter || r == roleMigration {
 		if session.wal, err = h.joinFrames(); err != nil {
 			return nil, closeAfter(conn, err)
 		}
 	}
-	session.raw = session.withDriver
 	return session, nil
 }
 
@@ -315,14 +307,14 @@ func closeAfter(c interface{ Close() error }, err error) error { return errors.J
 
 func (s *session) Close() error {
 	err := errors.Join(s.forget(), s.conn.Close())
+	s.tls.Close()
 	if s.pool != nil {
 		err = closeAfter(s.pool, err)
 	}
 	return err
 }
 
-// A handle is the sqlite3* of a connection, for calls that the driver lacks. Its type is private to
-// the driver; the versions of both are pinned, and no connection is opened without it.
+// A handle is the sqlite3* of a connection, for calls that the driver lacks.
 type handle struct {
 	conn *sqlx.Conn
 	db   uintptr
@@ -331,28 +323,24 @@ type handle struct {
 func handleOf(conn *sqlx.Conn) (handle, error) {
 	h := handle{conn: conn}
 	err := conn.Raw(func(driver any) error {
-		v := reflect.ValueOf(driver)
-		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-			if field := v.Elem().FieldByName("db"); field.IsValid() && field.Kind() == reflect.Uintptr &&
-				field.Uint() != 0 {
-				h.db = uintptr(field.Uint())
-				tls := libc.NewTLS()
-				defer tls.Close()
-				h.dropMutex(tls)
-				if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
-					return shm.Mind(tls, file)
-				}
-				return nil
-			}
+		var err error
+		if h.db, err = pointerIn(driver, "db"); err != nil {
+			return err
 		}
-		return fmt.Errorf("the SQLite driver's connection is a %T without a handle", driver)
+		tls := libc.NewTLS()
+		defer tls.Close()
+		h.dropMutex(tls)
+		if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
+			return shm.Mind(tls, file)
+		}
+		return nil
 	})
 	return h, err
 }
 
 // dropMutex does what SQLITE_OPEN_NOMUTEX would, which the driver cannot be asked for: SQLite takes a
-// mutex in each call, four times for each column of a row, and database/sql lets one goroutine at a
-// time use a connection (sqlite.org/threadsafe.html).
+// mutex in each call, four times for each column of a row, and one goroutine at a time uses a connection
+// (sqlite.org/threadsafe.html).
 func (h handle) dropMutex(tls *libc.TLS) {
 	db := *(**sqlite3.Tsqlite3)(unsafe.Pointer(&h.db))
 	sqlite3.Xsqlite3_mutex_free(tls, db.Fmutex)
@@ -367,8 +355,7 @@ type walFile struct {
 	named       bool // the disk has the WAL's name
 }
 
-// raw runs fn while database/sql keeps all others from the connection, its own goroutine that
-// closes rows included.
+// raw runs fn while database/sql keeps all others from the connection.
 func (h handle) raw(fn func(*libc.TLS)) {
 	_ = h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()

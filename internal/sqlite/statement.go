@@ -1,14 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/jmoiron/sqlx"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/internal/damage"
 	"selvedge/internal/engine"
@@ -21,15 +21,27 @@ const statementCacheSize = 512
 
 // A statement is prepared once and used by one query at a time: stepping it again while its rows
 // are open would restart them, and closing it would end the process.
+//
+// The driver prepares it. Arguments are bound and rows are read here, with SQLite's own functions
+// (sqlite.org/c3ref/stmt.html): the driver reads the names of all columns and of all parameters in
+// each use, and copies each text. A text of several statements, or of none, is left to the driver.
 type statement struct {
-	query string
-	rows  *sqlx.Stmt             // prepared for its first query
-	exec  driver.StmtExecContext // prepared for its first change
+	session  *session
+	query    string
+	prepared driver.Stmt // nil before its first use
+	handle   uintptr     // SQLite's; 0 for a text of several statements, or of none
+	named    []string    // of its parameters, if any has a name
+	takes    int         // how many parameters it has
 
 	kept   bool // in the cache
 	used   bool
 	open   bool // to callers, as examine found
 	params int  // how many arguments it takes, once it is open
+
+	// Of the use under way.
+	bound []any // SQLite reads texts and blobs where they are
+	rows  scan.Rows
+	found found
 }
 
 // checkout lends the statement for query to one user, until it is put back.
@@ -39,7 +51,7 @@ func (s *session) checkout(query string) (*statement, error) {
 		kept.used = true
 		return kept, nil
 	}
-	fresh := &statement{query: query, used: true}
+	fresh := &statement{session: s, query: query, used: true}
 	if !ok {
 		if len(s.statements) >= statementCacheSize {
 			if err := s.forget(); err != nil {
@@ -100,14 +112,11 @@ func (s *session) putBack(st *statement) error {
 	return s.closeStatement(st)
 }
 
-func (s *session) closeStatement(st *statement) (err error) {
-	if st.rows != nil {
-		err = st.rows.Close()
+func (s *session) closeStatement(st *statement) error {
+	if st.prepared == nil {
+		return nil
 	}
-	if st.exec != nil {
-		err = errors.Join(err, s.conn.Raw(func(any) error { return st.exec.(driver.Stmt).Close() }))
-	}
-	return err
+	return s.conn.Raw(func(any) error { return st.prepared.Close() })
 }
 
 // forget closes the unused statements.
@@ -151,70 +160,30 @@ func (s *session) scan(into scanner, dest any, query string, args []any) error {
 	return s.scanOnce(st, into, dest, args)
 }
 
-func (s *session) execOnce(st *statement, args []any) (int64, error) {
-	n, err := s.change(st, args)
-	if back := s.putBack(st); err == nil {
-		err = back
+func (s *session) execOnce(st *statement, args []any) (n int64, err error) {
+	defer s.putBackAfter(st, &err)
+	if err := st.prepare(); err != nil {
+		return 0, err
 	}
-	return n, err
-}
-
-// change runs a statement that returns no rows with the driver itself: database/sql's own part
-// would be a tenth of a lone append's time between BEGIN and COMMIT.
-func (s *session) change(st *statement, args []any) (int64, error) {
-	s.args = s.args[:0] // a Valuer that panicked has left some
-	for i, arg := range args {
-		value := driver.NamedValue{Ordinal: i + 1, Value: arg}
-		switch arg.(type) {
-		case nil, int64, string, []byte, float64: // the driver takes them as they are
-		default:
-			if err := convert(&value); err != nil {
-				s.args = s.args[:0]
-				return 0, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
-			}
-		}
-		s.args = append(s.args, value)
+	if st.handle == 0 {
+		return st.script(args)
 	}
-	s.changing = st
-	err := s.conn.Raw(s.raw)
-	clear(s.args)
-	s.args, s.changing = s.args[:0], nil
-	return s.changed, err
-}
-
-// convert makes an argument one that the driver takes, as database/sql does.
-func convert(arg *driver.NamedValue) (err error) {
-	if named, ok := arg.Value.(sql.NamedArg); ok {
-		arg.Name, arg.Value = named.Name, named.Value
+	err = st.bind(args)
+	for more := true; more && err == nil; {
+		more, err = st.step(background)
 	}
-	arg.Value, err = driver.DefaultParameterConverter.ConvertValue(arg.Value)
-	return err
-}
-
-// withDriver is the part of change that runs while database/sql keeps others from the connection.
-func (s *session) withDriver(conn any) (err error) {
-	st := s.changing
-	s.changed = 0
-	if st.exec == nil {
-		prepared, err := conn.(driver.ConnPrepareContext).PrepareContext(background, st.query)
-		if err != nil {
-			return err
-		}
-		st.exec = prepared.(driver.StmtExecContext)
+	if err == nil {
+		n = int64(sqlite3.Xsqlite3_changes(s.tls, s.db))
 	}
-	result, err := st.exec.ExecContext(background, s.args)
-	if err == nil && result != nil { // a comment has none
-		s.changed, err = result.RowsAffected()
-	}
-	return err
+	return n, cmp.Or(err, st.reset())
 }
 
 // A scanner reads the rows that were found: scan.One or scan.All.
-type scanner func(found *sqlx.Rows, dest any) error
+type scanner func(found *scan.Rows, dest any) error
 
 func (s *session) scanOnce(st *statement, into scanner, dest any, args []any) (err error) {
 	defer s.putBackAfter(st, &err)
-	found, err := s.found(st, args)
+	found, err := st.run(background, args)
 	if err != nil {
 		return err
 	}
@@ -228,25 +197,11 @@ func (s *session) putBackAfter(st *statement, err *error) {
 	}
 }
 
-// found runs a query.
-func (s *session) found(st *statement, args []any) (_ *sqlx.Rows, err error) {
-	if st.rows == nil {
-		if st.rows, err = s.conn.PreparexContext(background, st.query); err != nil {
-			return nil, err
-		}
-	}
-	return st.rows.QueryxContext(background, args...)
-}
-
 func (s *session) queryContext(ctx context.Context, query string, args []any) (*rows, error) {
 	if _, err := examined(query, args); err != nil {
 		return nil, err
 	}
-	found, err := s.conn.QueryxContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return &rows{Rows: scan.Rows{Rows: found}, query: query, ctx: ctx}, nil
+	return s.ask(ctx, &statement{session: s, query: query, used: true}, args)
 }
 
 func (s *session) query(query string, args []any) (*rows, error) {
@@ -254,56 +209,80 @@ func (s *session) query(query string, args []any) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.found(st, args)
+	return s.ask(background, st, args)
+}
+
+func (s *session) ask(ctx context.Context, st *statement, args []any) (*rows, error) {
+	found, err := st.run(ctx, args)
 	if err != nil {
 		return nil, errors.Join(err, s.putBack(st))
 	}
-	return &rows{Rows: scan.Rows{Rows: found}, statement: st, query: query}, nil
+	return &rows{Rows: found, statement: st, ctx: ctx}, nil
 }
 
 // rows belong to the transaction that reads them.
 type rows struct {
-	scan.Rows
+	*scan.Rows
 	rx        *rx
-	statement *statement // nil: not kept
-	query     string
+	statement *statement
 	ctx       context.Context // of QueryContext
 	closed    bool
+	ended     error // what ended the rows early, once they are closed
 }
 
 var _ engine.Rows = (*rows)(nil)
 
-func (r *rows) Scan(dest ...any) error { return r.spoiled(r.Rows.Scan(dest...)) }
+// Next moves to the next row.
+func (r *rows) Next() bool { return !r.closed && r.Rows.Next() }
 
-func (r *rows) ScanStruct(dest any) error { return r.spoiled(r.Rows.ScanStruct(dest)) }
+func (r *rows) Scan(dest ...any) error {
+	if r.closed {
+		return errClosed
+	}
+	return r.spoiled(r.Rows.Scan(dest...))
+}
+
+func (r *rows) ScanStruct(dest any) error {
+	if r.closed {
+		return errClosed
+	}
+	return r.spoiled(r.Rows.ScanStruct(dest))
+}
+
+var errClosed = fmt.Errorf("%w: the rows are closed", engine.ErrInvalid)
 
 func (r *rows) spoiled(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || r.statement.handle == 0 {
+		return err
 	}
-	if wrong := damage.Wrong(background, r.rx.session.conn, r.query, r.Rows.Rows); wrong != nil {
+	st := r.statement
+	if wrong := damage.Wrong(background, r.rx.session.conn, st.query, &st.found); wrong != nil {
 		return spoiled(wrong)
 	}
 	return err
 }
 
 // Err returns the error that ended the rows early.
-func (r *rows) Err() error { return r.rx.after(r.Rows.Err()) }
+func (r *rows) Err() error {
+	if r.closed {
+		return r.ended
+	}
+	return r.rx.after(r.Rows.Err())
+}
 
 // Close ends the query and puts its statement back.
 func (r *rows) Close() error {
 	if r.closed {
 		return nil
 	}
+	r.ended = r.Err()
 	r.closed = true
 	err := r.Rows.Close()
-	if r.statement != nil {
-		if back := r.rx.session.putBack(r.statement); err == nil {
-			err = back
-		}
+	if back := r.rx.session.putBack(r.statement); err == nil {
+		err = back
 	}
 	r.rx.open = slices.DeleteFunc(r.rx.open, func(other *rows) bool { return other == r })
-	if r.ctx != nil && err == nil { // the interrupted statement may have been a change
+	if err == nil { // the interrupted statement may have been a change
 		err = r.ctx.Err()
 	}
 	return r.rx.after(err)

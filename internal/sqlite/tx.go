@@ -99,7 +99,7 @@ func (x *rx) end() error {
 	if len(x.open) == 0 {
 		return nil
 	}
-	left := x.open[0].query
+	left := x.open[0].statement.query
 	for len(x.open) > 0 {
 		_ = x.open[0].Close() // takes itself out
 	}
