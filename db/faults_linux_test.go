@@ -2,8 +2,10 @@ package db_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -219,6 +222,8 @@ func unlucky(args []string) error {
 					"SELECT count(*) FROM numbers WHERE n = ?", unknown)
 			})
 			fmt.Println(unknown != 0, n, describe(err))
+		case "cut": // the WAL
+			fmt.Println(describe(maintenance.GiveBack(ctx, d)))
 		case "close":
 			fmt.Println(describe(d.Close()))
 		}
@@ -332,6 +337,39 @@ func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A checkpoint that a read ends early does not sync the file, and SQLite's next one syncs those pages
+// without writing them. After a failed sync Linux keeps none of what was written before.
+func TestCheckpoint_FailedSyncLosesNothing(t *testing.T) {
+	path := numbersAt(t)
+	forgotten, err := os.ReadFile(path)
+	must(t, err)
+	long := "a" + strings.Repeat("b", 40_000)
+	p := live(t, path, "FULL", "open -> nil", "add "+long+" -> nil")
+	pool, err := sql.Open("sqlite", "file:"+path)
+	must(t, err)
+	read, err := pool.Begin()
+	must(t, err)
+	var rows int
+	must(t, read.QueryRow("SELECT count(*) FROM numbers").Scan(&rows))
+	goOn(t, p, "add b -> nil")
+	_, err = pool.Exec("PRAGMA wal_checkpoint(PASSIVE)")
+	must(t, err)
+	must(t, errors.Join(read.Rollback(), pool.Close()))
+	goOn(t, p, "fail fsync EIO 2 2 -> armed", "cut -> nil", "mend -> mended true") // 1 is the WAL's
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	info, err := file.Stat()
+	must(t, err)
+	_, err = file.WriteAt(append(forgotten, make([]byte, info.Size()-int64(len(forgotten)))...), 0)
+	must(t, errors.Join(err, file.Close()))
+	goOn(t, p, "cut -> nil")
+	p.Kill()
+	if names := namesAt(t, path); !slices.Equal(names, []string{long, "b"}) {
+		t.Errorf("%d rows are there, with %d bytes", len(names), len(strings.Join(names, "")))
+	}
+	dbtest.Check(t, path)
 }
 
 func TestUnknownOutcome_StopsHandleUntilReopened(t *testing.T) {

@@ -7,4 +7,6 @@
 // distinguishes a failure from a lock that is taken, and that releases later the locks that could
 // not be released at once. Until then the kernel may have more locks than SQLite believes, and
 // never fewer. Decision 0015.
+//
+// It also has a checkpoint copy the whole WAL again after the sync of the database failed. Decision 0011.
 package shm

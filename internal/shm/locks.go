@@ -31,6 +31,7 @@ type (
 	closeCall   func(tls *libc.TLS, fd int32) int32
 	shmMapCall  func(tls *libc.TLS, file uintptr, region, size, extend int32, at uintptr) int32
 	shmLockCall func(tls *libc.TLS, file uintptr, at, count, how int32) int32
+	syncCall    func(tls *libc.TLS, file uintptr, flags int32) int32
 )
 
 // system holds the functions that SQLite calls without us.
@@ -185,11 +186,11 @@ func (d *debts) pay() {
 var failedLocks sync.Map // of *libc.TLS to syscall.Errno
 
 // A lockTable is SQLite's table of what can be done with a file (sqlite.org/c3ref/io_methods.html),
-// with our way to lock the -shm. It lies in SQLite's memory: what SQLite points to must not be
-// Go's.
+// with our ways to lock the -shm and to sync. It lies in SQLite's memory: what SQLite points to must
+// not be Go's.
 type lockTable struct {
 	sqlite3.Tsqlite3_io_methods
-	lock uintptr // SQLite's way
+	lock, sync uintptr // SQLite's ways
 }
 
 // lockTables are made once for each of SQLite's own, and stay.
@@ -198,14 +199,14 @@ var lockTables = struct {
 	of map[uintptr]uintptr
 }{of: map[uintptr]uintptr{}}
 
-// Mind makes the locks of a connection, given by its sqlite3_file, report failures. Nothing else
-// may use the connection during the call.
+// Mind makes the locks of a connection, given by its sqlite3_file, report failures, and a checkpoint copy
+// the whole WAL after a failed sync. Nothing else may use the connection during the call.
 func Mind(tls *libc.TLS, file uintptr) error {
 	lockTables.Lock()
 	defer lockTables.Unlock()
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
 	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
-	lock := shmLockCall(mindedShmLock)
+	lock, sync := shmLockCall(mindedShmLock), syncCall(mindedSync)
 	ours := *(*uintptr)(unsafe.Pointer(&lock))
 	if methods.FxShmLock == 0 || methods.FxShmLock == ours { // it was in its pool
 		return nil
@@ -217,8 +218,8 @@ func Mind(tls *libc.TLS, file uintptr) error {
 			return errors.New("SQLite has no memory left")
 		}
 		t := *(**lockTable)(unsafe.Pointer(&table))
-		*t = lockTable{Tsqlite3_io_methods: *methods, lock: methods.FxShmLock}
-		t.FxShmLock = ours
+		*t = lockTable{Tsqlite3_io_methods: *methods, lock: methods.FxShmLock, sync: methods.FxSync}
+		t.FxShmLock, t.FxSync = ours, *(*uintptr)(unsafe.Pointer(&sync))
 		lockTables.of[f.FpMethods] = table
 	}
 	f.FpMethods = table
@@ -238,6 +239,29 @@ func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
 		return sqlite3.SQLITE_IOERR_SHMLOCK
 	}
 	return result
+}
+
+// mindedSync has the next checkpoint copy the whole WAL if the sync of the database fails. SQLite counts the
+// pages that earlier checkpoints copied, although only the last one syncs them, and Linux keeps none of them
+// after an error. The caller has the lock of checkpoints, or, as it writes, a WAL without a commit.
+func mindedSync(tls *libc.TLS, file uintptr, flags int32) int32 {
+	f := *(**sqlite3.TunixFile)(unsafe.Pointer(&file))
+	table := *(**lockTable)(unsafe.Pointer(&f.FpMethod))
+	result := function[syncCall](table.sync)(tls, file, flags)
+	if result == sqlite3.SQLITE_OK || f.FpShm == 0 {
+		return result
+	}
+	if index, err := Index(tls, file); err == nil {
+		atomic.StoreUint32(Backfilled(index), 0)
+	}
+	return result
+}
+
+// Backfilled is the number of frames of the WAL that checkpoints have copied: nBackfill of
+// sqlite.org/walformat.html, section 2.1.
+func Backfilled(index uintptr) *uint32 {
+	index += 96
+	return *(**uint32)(unsafe.Pointer(&index))
 }
 
 // Index returns the beginning of the index of a connection's WAL, which has been read. It is mapped

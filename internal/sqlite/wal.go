@@ -15,6 +15,7 @@ import (
 
 	"selvedge/internal/engine"
 	"selvedge/internal/frames"
+	"selvedge/internal/shm"
 )
 
 // The WAL has a working size, at which a commit starts a checkpoint (walCheckpointPages). It starts again
@@ -307,12 +308,12 @@ func (s *session) nameWAL() error {
 // WAL again, unless a reader still uses it. The caller is in a write transaction, so nothing is
 // added before its own changes.
 func (w walFile) mayRestart() bool {
-	const committed, backfilled = 16 / 4, 96 / 4 // mxFrame and nBackfill
+	const committed = 16 / 4 // mxFrame
 	if w.index == 0 {
 		return false
 	}
-	index := *(**[backfilled + 1]uint32)(unsafe.Pointer(&w.index))
-	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(&index[backfilled])
+	index := *(**[committed + 1]uint32)(unsafe.Pointer(&w.index))
+	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(shm.Backfilled(w.index))
 }
 
 // number assigns the file another number. A WAL that starts again with this transaction belongs to
