@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/test/dbtest"
 )
 
@@ -196,6 +197,17 @@ func TestAFolderThatWasRemovedIsSaidToBe(t *testing.T) {
 		wantRefused(t, addScope(d, "after"), db.ErrReplaced)
 		must(t, d.Close())
 	})
+}
+
+// After a read, the writer has no connection.
+func TestScrub_DeletedLockFileIsMadeAgain(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	_, err := d.Stats(t.Context())
+	must(t, err)
+	must(t, os.Remove(d.Path()+"-lock"))
+	must(t, maintenance.Scrub(t.Context(), d))
+	_, err = os.Stat(d.Path() + "-lock")
+	must(t, err)
 }
 
 func TestLockFilesThatWereDeletedAreMadeAgain(t *testing.T) {

@@ -366,16 +366,18 @@ func (b *folder) forget() {
 }
 
 // retake takes the handle's hold again after FILE-lock was deleted. Another process may have had
-// the file to itself since.
+// the file to itself since. It reads on another connection: the writer's may be in use, or not open.
 func (e *Engine) retake() error {
 	if err := e.hold.Retake(e.path + lockSuffix); err != nil {
 		return fmt.Errorf("%s was deleted, and can't be had again: %w", e.path+lockSuffix, err)
 	}
-	have, err := readVersions(e.writer.session.Get)
-	if err == nil {
-		err = e.config.Ladder.MayWrite(have)
-	}
-	return err
+	return withSession(background, e.path, roleReader, e.config, func(s *session) error {
+		have, err := readVersions(s.Get)
+		if err == nil {
+			err = e.config.Ladder.MayWrite(have)
+		}
+		return err
+	})
 }
 
 func replaced(how string) error {
