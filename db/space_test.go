@@ -2,9 +2,12 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -169,6 +172,30 @@ func TestMovesOfTheWALAndTheirFailuresAreCounted(t *testing.T) {
 	before := d.Work().Checkpoints
 	add(20) // the WAL may have begun anew
 	dbtest.Await(t, "a checkpoint once it is gone", func() bool { return d.Work().Checkpoints > before })
+}
+
+// The writer looks before it begins, and not again before the commit starts a checkpoint.
+func TestCheckpoint_ReplacedFilesAreLeftAlone(t *testing.T) {
+	for _, suffix := range []string{"", "-wal"} {
+		t.Run("FILE"+suffix, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.db")
+			d, err := db.Open(t.Context(), path, db.Options{})
+			must(t, err)
+			write(t, d, numbers)
+			must(t, d.Write(t.Context(), "add", func(tx *db.Tx) error {
+				must(t, os.Rename(path+suffix, path+".old"))
+				must(t, os.WriteFile(path+suffix, []byte("another file"), 0o600))
+				return insert(strings.Repeat("x", 17<<20), 1)(tx)
+			}))
+			dbtest.Await(t, "the refusal", func() bool { return d.Work().CheckpointsFailed == 1 })
+			wantRefused(t, d.Write(t.Context(), "after", insert("x", 2)), db.ErrReplaced)
+			must(t, d.Close())
+			got, err := os.ReadFile(path + suffix)
+			if !errors.Is(err, fs.ErrNotExist) && string(got) != "another file" {
+				t.Errorf("it has %d bytes, %v", len(got), err)
+			}
+		})
+	}
 }
 
 func sizeOf(t *testing.T, path string) int64 {

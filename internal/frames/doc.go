@@ -6,4 +6,6 @@
 //
 // A number ties a WAL to its file: it goes into the file between the header of a new WAL and its
 // first frame. Decision 0022.
+//
+// After a failed sync, the commits in the WAL are written again. Decision 0011.
 package frames

@@ -3,10 +3,13 @@ package frames
 import (
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 	"unsafe"
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/internal/shm"
 )
 
 const (
@@ -16,6 +19,7 @@ const (
 	frame       = frameHeader + page
 	atOnce      = 8  // frames
 	commitAt    = 4  // of a frame's header: not 0 in the last frame of a commit
+	pageSizeAt  = 8  // of the WAL's header
 	numberAt    = 60 // of the database's header: its user_version
 )
 
@@ -203,7 +207,37 @@ func sync(tls *libc.TLS, file uintptr, flags int32) int32 {
 	if code := t.flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
 	}
-	return function[syncCall](sqlites.FxSync)(tls, file, flags)
+	code := function[syncCall](sqlites.FxSync)(tls, file, flags)
+	if code != sqlite3.SQLITE_OK {
+		t.rewrite(tls, file)
+	}
+	return code
+}
+
+// rewrite writes the commits of the WAL again. Linux keeps none of the pages that a failed sync covered: the
+// next sync would succeed without them, and a checkpoint after it has nothing to recover from. The caller
+// has the lock of the writer or that of checkpoints, and neither lets the WAL start again.
+func (t *table) rewrite(tls *libc.TLS, file uintptr) {
+	index, err := shm.Index(tls, t.database)
+	if err != nil {
+		return
+	}
+	_, sqlites := of(file)
+	again := func(n, at int64) bool {
+		bytes := uintptr(unsafe.Pointer(&t.bytes))
+		return function[ioCall](sqlites.FxRead)(tls, file, bytes, int32(n), at) == sqlite3.SQLITE_OK &&
+			function[ioCall](sqlites.FxWrite)(tls, file, bytes, int32(n), at) == sqlite3.SQLITE_OK
+	}
+	if !again(logHeader, 0) {
+		return
+	}
+	size := frameHeader + int64(binary.BigEndian.Uint32(t.bytes[pageSizeAt:]))
+	end := logHeader + size*int64(atomic.LoadUint32(shm.Committed(index)))
+	for at, n := int64(logHeader), int64(0); at < end; at += n {
+		if n = min(end-at, int64(len(t.bytes))); !again(n, at) {
+			return
+		}
+	}
 }
 
 func closeFile(tls *libc.TLS, file uintptr) int32 {

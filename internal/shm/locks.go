@@ -257,12 +257,14 @@ func mindedSync(tls *libc.TLS, file uintptr, flags int32) int32 {
 	return result
 }
 
-// Backfilled is the number of frames of the WAL that checkpoints have copied: nBackfill of
+// Committed is the number of frames of the WAL that belong to commits: mxFrame of
 // sqlite.org/walformat.html, section 2.1.
-func Backfilled(index uintptr) *uint32 {
-	index += 96
-	return *(**uint32)(unsafe.Pointer(&index))
-}
+func Committed(index uintptr) *uint32 { return word(index + 16) }
+
+// Backfilled is the number of frames of the WAL that checkpoints have copied: nBackfill.
+func Backfilled(index uintptr) *uint32 { return word(index + 96) }
+
+func word(at uintptr) *uint32 { return *(**uint32)(unsafe.Pointer(&at)) }
 
 // Index returns the beginning of the index of a connection's WAL, which has been read. It is mapped
 // until the connection is closed.

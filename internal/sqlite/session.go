@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/sys/unix"
 	"modernc.org/libc"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -391,10 +392,24 @@ func (h handle) walIndex() (index uintptr) {
 	return index
 }
 
+// key identifies a file that a connection has open, the database or its WAL.
+func (h handle) key(which int32) (key fileKey) {
+	h.raw(func(tls *libc.TLS) {
+		var stat unix.Stat_t
+		if file := fileOf(tls, h.db, which); file != 0 && unix.Fstat(descriptor(file), &stat) == nil {
+			key = fileKey{uint64(stat.Dev), stat.Ino} //nolint:unconvert // Dev is signed on macOS
+		}
+	})
+	return key
+}
+
+// descriptor is that of a sqlite3_file.
+func descriptor(file uintptr) int { return int((*(**sqlite3.TunixFile)(unsafe.Pointer(&file))).Fh) }
+
 // writeOut is machine.WriteOut for bytes of the WAL.
 func (w walFile) writeOut(from, n int64) {
 	if w.file != 0 {
-		machine.WriteOut(int((*(**sqlite3.TunixFile)(unsafe.Pointer(&w.file))).Fh), from, n)
+		machine.WriteOut(descriptor(w.file), from, n)
 	}
 }
 

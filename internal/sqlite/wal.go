@@ -103,22 +103,32 @@ func (w *writer) copyBeside() {
 	w.wal.copied = copied
 	go func() {
 		defer close(copied)
-		w.checkpointed(withConn(background, w.engine.path, func(h handle) error {
-			if err := w.engine.inPlace(); err != nil { // the name may be another file's by now
-				return err
-			}
-			// SQLite opens the WAL at the first read, and PRAGMA data_version reads no schema.
-			var size walSize
-			_, err := h.conn.ExecContext(background, "PRAGMA data_version")
-			if err == nil {
-				err = h.conn.GetContext(background, &size, "PRAGMA wal_checkpoint(PASSIVE)")
-			}
-			if err == nil && size.Busy != 0 {
-				err = engine.ErrBusy // another process copies it
-			}
-			return err
-		}) == nil)
+		w.checkpointed(withConn(background, w.engine.path, w.engine.copyWAL) == nil)
 	}()
+}
+
+// copyWAL checkpoints the WAL on a connection that has read nothing yet. The file and the WAL may have been
+// replaced.
+func (e *Engine) copyWAL(h handle) error {
+	if h.key(sqlite3.SQLITE_FCNTL_FILE_POINTER) != e.file.key {
+		return engine.ErrReplaced
+	}
+	// SQLite opens the WAL at the first read, and PRAGMA data_version reads no schema.
+	if _, err := h.conn.ExecContext(background, sqlDataState); err != nil {
+		return err
+	}
+	if h.key(sqlite3.SQLITE_FCNTL_JOURNAL_POINTER) != e.beside.files["-wal"] {
+		return engine.ErrReplaced
+	}
+	if _, err := h.joinFrames(); err != nil {
+		return err
+	}
+	var size walSize
+	err := h.conn.GetContext(background, &size, "PRAGMA wal_checkpoint(PASSIVE)")
+	if err == nil && size.Busy != 0 {
+		err = engine.ErrBusy // another process copies it
+	}
+	return err
 }
 
 // copying reports whether the other connection's checkpoint is in progress.
@@ -308,12 +318,8 @@ func (s *session) nameWAL() error {
 // WAL again, unless a reader still uses it. The caller is in a write transaction, so nothing is
 // added before its own changes.
 func (w walFile) mayRestart() bool {
-	const committed = 16 / 4 // mxFrame
-	if w.index == 0 {
-		return false
-	}
-	index := *(**[committed + 1]uint32)(unsafe.Pointer(&w.index))
-	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(shm.Backfilled(w.index))
+	return w.index != 0 &&
+		atomic.LoadUint32(shm.Committed(w.index)) == atomic.LoadUint32(shm.Backfilled(w.index))
 }
 
 // number assigns the file another number. A WAL that starts again with this transaction belongs to

@@ -267,6 +267,35 @@ func TestAFailedSyncOfTheFolderLosesNothing(t *testing.T) {
 	}
 }
 
+// The next sync does not keep what a failed one covered, and checkpoints rely on what it should have kept.
+func TestNormal_FailedSyncOfWALIsMadeGood(t *testing.T) {
+	r, sc := rig(t, "normal")
+	e, _, _, err := r.census(&point{script: sc, end: dying})
+	must(t, err)
+	tried := 0
+	for i, c := range e.calls {
+		if c.class != syncs || !strings.HasSuffix(c.path, "-wal") {
+			continue
+		}
+		tried++
+		p := &point{script: sc, at: i + 1, fault: fault{"EIO", syscall.EIO}, times: 1, end: dying}
+		_, rec, wrong, err := r.faulty(p)
+		must(t, err)
+		for at := rec.hit; at <= len(rec.events); at++ {
+			p.cut = &cut{at: at, draw: uint64(at)}
+			problems, err := r.powerCut(p, rec)
+			must(t, err)
+			wrong = append(wrong, problems...)
+		}
+		if len(wrong) > 0 {
+			t.Error(p, wrong)
+		}
+	}
+	if tried == 0 {
+		t.Error("no sync of the WAL was seen")
+	}
+}
+
 // A WAL that begins gets its number in steps, with the file's header among them. A kill, a failed
 // call and a power cut at each leave a file that opens with its WAL.
 func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
