@@ -152,6 +152,40 @@ func TestWrite_FileShrunkByReclaimIsWritten(t *testing.T) {
 	p.Wait()
 }
 
+// A checkpoint of another process writes the first page, and long after it the last ones.
+func TestWrite_WaitsForPagesThatAreBeingWritten(t *testing.T) {
+	path, d := openTable(t, numbers)
+	must(t, d.Write(t.Context(), "add", insert(strings.Repeat("x", 1<<20), 1)))
+	must(t, maintenance.GiveBack(t.Context(), d)) // so that it is in the file
+	must(t, d.Write(t.Context(), "look", insert("x", 2)))
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	info, err := file.Stat()
+	must(t, err)
+	const pages, page = 40, 4096
+	rest := make([]byte, pages*page)
+	end := info.Size() - int64(len(rest))
+	_, err = file.ReadAt(rest, end)
+	must(t, err)
+	must(t, file.Truncate(end))
+	written := make(chan error, 1)
+	go func() {
+		var failed error
+		tick := time.NewTicker(25 * time.Millisecond)
+		defer tick.Stop()
+		for n := range int64(pages) {
+			<-tick.C
+			_, err := file.WriteAt(rest[n*page:][:page], end+n*page)
+			failed = errors.Join(failed, err)
+		}
+		written <- failed
+	}()
+	must(t, d.Write(t.Context(), "wait", insert("x", 3)))
+	must(t, dbtest.Receive(t, "the pages", written))
+	must(t, d.Close())
+	must(t, file.Close()) // before, it would drop SQLite's locks
+}
+
 // putBack closes d and copies a backup over its file, as cp does.
 func putBack(t *testing.T, d *db.DB, backup string) *db.DB {
 	t.Helper()

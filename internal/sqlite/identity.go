@@ -179,15 +179,19 @@ func (e *Engine) inPlace() error {
 }
 
 // endsWhereItSays reports whether a file that became shorter has all the pages that its first
-// page counts, as it has if SQLite cut off the free ones at its end. Another process may be
-// writing them at this moment, the first page before the others.
+// page counts, as it has if SQLite cut off the free ones at its end. A checkpoint of another process
+// may be writing them at this moment, the first page before the others, beside that process's turns.
 func (e *Engine) endsWhereItSays() bool {
-	const looks = 20
-	for range looks {
+	const looks = 20 // at a file that nobody writes
+	var written time.Time
+	for left := looks; left > 0; left-- {
 		header := make([]byte, headerSize)
 		info, err := e.file.look.Stat()
 		if err != nil {
 			return false
+		}
+		if !info.ModTime().Equal(written) {
+			written, left = info.ModTime(), looks
 		}
 		if _, err := e.file.look.ReadAt(header, 0); err != nil {
 			return false
