@@ -112,6 +112,23 @@ func TestOpen_RefusedWhileOtherProcessHoldsOldFile(t *testing.T) {
 	}
 }
 
+// SQLite would apply the WAL to it, and make the index that both have anew.
+func TestReplacedFile_IsNotReadThroughOldHandle(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "x.db"), filepath.Join(dir, "other.db")
+	d, err := db.Open(t.Context(), other, db.Options{})
+	must(t, err)
+	must(t, d.Close())
+	d, err = db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	insertScope(t, d, "before")
+	must(t, os.Rename(other, path))
+	wantRefused(t, d.Backup(t.Context(), filepath.Join(dir, "backup.db")), db.ErrReplaced)
+	_, err = d.Check(t.Context())
+	wantRefused(t, err, db.ErrReplaced)
+	must(t, d.Close())
+}
+
 func TestWrite_TruncatedFileIsRefused(t *testing.T) {
 	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
 		for name, left := range map[string]int64{"to nothing": 0, "to its first page": 4096} {

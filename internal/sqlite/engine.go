@@ -21,8 +21,9 @@ const memoryPath = ":memory:"
 
 // Config configures Open. No field has a default.
 type Config struct {
-	Lazy           bool // the disk is synced at checkpoints only
-	Readers        int  // largest number of reading connections
+	file           fileKey // that connections must be to; zero until the path was examined
+	Lazy           bool    // the disk is synced at checkpoints only
+	Readers        int     // largest number of reading connections
 	ReadOnly       bool
 	MustExist      bool
 	AnySchema      bool

@@ -51,6 +51,7 @@ func newEngine(path string, config Config) (*Engine, error) {
 	if path == "" || path == memoryPath {
 		return nil, fmt.Errorf("%w: %q names no file", engine.ErrInvalid, path)
 	}
+	config.file = fileKey{}
 	e := &Engine{config: config}
 	e.watch, e.token = engine.NewWatchers(e.observe), uuid.New()
 	var err error
@@ -93,11 +94,13 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
 		return err
 	}
+	e.config.file = e.file.key
 	undo := []func() error{e.file.release}
 	defer func() {
 		if err == nil {
 			return
 		}
+		e.config.file = fileKey{}
 		for _, f := range slices.Backward(undo) {
 			err = errors.Join(err, f())
 		}

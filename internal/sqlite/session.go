@@ -128,7 +128,8 @@ func openPool(path string, r role, size int) (*sqlx.DB, error) {
 }
 
 // newSession opens a connection, sets its pragmas and reads each one back: SQLite ignores several
-// without an error when they come at the wrong moment.
+// without an error when they come at the wrong moment. It reads no file that replaced the engine's: SQLite
+// would apply the WAL to it, and, as the first to open it, empty the index that both have.
 func newSession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
 	conn, err := pool.Connx(ctx)
 	if err != nil {
@@ -137,6 +138,9 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session,
 	h, err := handleOf(conn)
 	if err != nil {
 		return nil, closeAfter(conn, err)
+	}
+	if o.file != (fileKey{}) && h.key(sqlite3.SQLITE_FCNTL_FILE_POINTER) != o.file {
+		return nil, closeAfter(conn, replaced("replaced by another file"))
 	}
 	unread := false
 	for _, p := range pragmas(r, o) {
