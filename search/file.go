@@ -117,9 +117,7 @@ func (f *file) open(ctx context.Context) error {
 	}
 	if f.path == memory {
 		pool.SetMaxOpenConns(1)
-	} else if made, err := os.OpenFile(f.path, os.O_CREATE|os.O_RDWR, 0o600); err != nil { // as the database's
-		return errors.Join(err, pool.Close())
-	} else if err := made.Close(); err != nil {
+	} else if err := makeFile(f.path); err != nil {
 		return errors.Join(err, pool.Close())
 	}
 	of, err := f.database(ctx)
@@ -139,6 +137,19 @@ func (f *file) open(ctx context.Context) error {
 		f.info, err = os.Stat(f.path)
 	}
 	return err
+}
+
+// makeFile makes a missing file, with the mode of a database. It opens no other: closing it would drop the
+// locks of another index of this process.
+func makeFile(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // keep compares what is indexed with what is to be: the database, and who is left out. If they differ, the

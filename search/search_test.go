@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -305,6 +306,21 @@ func TestOpen_SpoiledIndexIsMadeAgain(t *testing.T) {
 	if got := find(t, open(t, d, search.Options{}), search.Query{Words: "furnace"}); len(got) != 1 {
 		t.Errorf("%q", got)
 	}
+}
+
+// The last program to close an SQLite file removes its WAL. Which is the last, SQLite's locks show, and a
+// process loses those of a file when it closes any descriptor of it.
+func TestOpen_SecondIndexKeepsTheLocks(t *testing.T) {
+	d := stored(t)
+	open(t, d, search.Options{})
+	open(t, d, search.Options{})
+	index := d.Path() + "-search-1"
+	out, err := exec.Command("sqlite3", index, "SELECT count(*) FROM settings").CombinedOutput()
+	if err != nil {
+		t.Fatal(err, string(out))
+	}
+	_, err = os.Stat(index + "-wal")
+	ok(t, err)
 }
 
 func TestOpen_WithoutAgentsLeavesThemOut(t *testing.T) {

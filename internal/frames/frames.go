@@ -82,7 +82,7 @@ func Number(wal uintptr, number uint32) {
 	t.numbered = true
 }
 
-// Commit runs commit, which makes SQLite commit. The frames are written together, 16 at most, when the last
+// Commit runs commit, which makes SQLite commit. The frames are written together, 8 at most, when the last
 // one comes. Frames of a commit that failed before are dropped: nothing refers to them, and another process
 // may write in their place. Outside of a commit no frame waits, because SQLite does not say which frame is
 // the last that a full cache writes. Join must have been called, and nothing else may use the connection
