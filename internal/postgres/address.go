@@ -398,9 +398,7 @@ func (h host) dial(ctx context.Context) (*wire, error) {
 	// When a connection breaks, pgconn opens another one to ask the server to cancel the
 	// statement. If that is a COMMIT that waits for its standbys, the server then reports it as
 	// done. So a connection that stands never dials again, except to end its read.
-	var sealed atomic.Bool
 	var last atomic.Pointer[line] // of the ways that were tried, the one that connected
-	w.mayDial = func(may bool) { sealed.Store(!may) }
 	dial := h.hooks.Dial
 	if dial != nil { // it gets the host's name
 		config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
@@ -417,7 +415,7 @@ func (h host) dial(ctx context.Context) (*wire, error) {
 		}
 	}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if sealed.Load() {
+		if l := last.Load(); w.sealed.Load() || l != nil && l.ended.Load() {
 			return nil, errConnection
 		}
 		conn, err := dial(ctx, network, address)

@@ -3,7 +3,9 @@
 package postgres_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -142,6 +144,53 @@ func TestPostgres_LookLockEndsWithItsTransaction(t *testing.T) {
 		if n := get[int64](t, e, sqlLookLocks); n != 0 {
 			t.Errorf("after %s (%v), %d sessions have the lock", ending, out.Err, n)
 		}
+	}
+}
+
+// Once a commit is answered, it is done, whatever comes of the unlocking behind it. A session that can't
+// unlock is closed.
+func TestPostgres_FailedUnlockEndsItsSession(t *testing.T) {
+	direct := dbtest.Postgres(t)
+	var garbles atomic.Bool
+	address := dbtest.PostgresProxy(t, direct, func(to io.Writer, from io.Reader) {
+		_ = dbtest.PostgresMessages(from, true, func(_ byte, message []byte) error {
+			if garbles.Load() {
+				message = bytes.ReplaceAll(message, []byte("advisory_unlock"), []byte("advisory_unlook"))
+			}
+			_, err := to.Write(message)
+			return err
+		})
+	}, func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) })
+	e := open(t, address)
+	counter(t, e)
+	exec(t, e, "INSERT INTO counters VALUES ('b', 0)")
+	enough := errors.New("enough")
+	for ending, does := range map[string]func(engine.Tx) error{
+		"a commit":      func(x engine.Tx) error { return x.Queue(sqlCountUp, nil) },
+		"no change":     func(engine.Tx) error { return nil },
+		"its own error": func(engine.Tx) error { return enough },
+	} {
+		runs := 0
+		before := get[int64](t, e, "SELECT n FROM counters WHERE name = 'a'")
+		garbles.Store(false)
+		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+			if err := errors.Join(x.Lock(sqlTheCounter, []any{"a"}),
+				x.Get(new(int64), "SELECT n FROM counters", nil)); err != nil {
+				return err
+			}
+			if runs++; runs > 1 {
+				garbles.Store(true)
+				return does(x)
+			}
+			dbtest.PostgresExec(t, direct, "UPDATE selvedge.counters SET n = n + 1 WHERE name = 'b'")
+			_, err := x.Exec("UPDATE counters SET n = n + 1 WHERE name = 'b'", nil)
+			return err
+		})
+		counted := get[int64](t, e, "SELECT n FROM counters WHERE name = 'a'") - before
+		if ending == "a commit" && (out.Err != nil || counted != 1) || ending != "a commit" && counted != 0 {
+			t.Errorf("after %s and %d runs it counted %d: %v", ending, runs, counted, out.Err)
+		}
+		dbtest.Await(t, "no session has the lock", func() bool { return get[int64](t, e, sqlLookLocks) == 0 })
 	}
 }
 

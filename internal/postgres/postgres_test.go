@@ -396,6 +396,49 @@ func TestPostgresAReadEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A statement whose context ends does not go on at the server.
+func TestPostgres_InterruptedStatementEndsOnServer(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e, look := open(t, address), open(t, address)
+	for what, do := range map[string]func(ctx context.Context) callback.Outcome{
+		"a read": func(ctx context.Context) callback.Outcome {
+			return e.Read(ctx, "test", func(x engine.Rx) error {
+				return x.Get(new(int64), "SELECT 1 FROM pg_sleep(600)", nil)
+			})
+		},
+		"a user's query in a read": func(ctx context.Context) callback.Outcome {
+			return e.Read(t.Context(), "test", func(x engine.Rx) error {
+				_, err := x.QueryContext(ctx, "SELECT 1 FROM pg_sleep(600)", nil)
+				return err
+			})
+		},
+		"a user's query in a write": func(ctx context.Context) callback.Outcome {
+			return e.Write(t.Context(), "test", func(x engine.Tx) error {
+				_, err := x.QueryContext(ctx, "SELECT 1 FROM pg_sleep(600)", nil)
+				return err
+			})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan callback.Outcome, 1)
+			go func() { ended <- do(ctx) }()
+			sleeping := func(n int64) func() bool {
+				return func() bool {
+					return n == get[int64](t, look, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' "+
+						"AND datname = current_database()")
+				}
+			}
+			dbtest.Await(t, "it sleeps", sleeping(1))
+			cancel()
+			if out := dbtest.Receive(t, "its end", ended); !errors.Is(out.Err, context.Canceled) {
+				t.Errorf("it ended with %v", out.Err)
+			}
+			dbtest.Await(t, "nothing sleeps", sleeping(0))
+		})
+	}
+}
+
 func TestPostgresTwentyProgramsStartTogether(t *testing.T) {
 	address := dbtest.Postgres(t)
 	var wait sync.WaitGroup

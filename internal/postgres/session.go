@@ -299,14 +299,17 @@ func (p *sessions) take() *session {
 	return s
 }
 
-// release puts a session back, or closes a broken one.
+// release puts a session back, or closes a broken one. A call whose context ended does not wait for that.
 func (p *sessions) release(s *session) {
 	s.wire.answers = answers{} // of a transaction that is over
-	defer func() { p.places <- struct{}{} }()
 	if s.broken() {
-		_ = s.close()
+		go func() {
+			_ = s.close()
+			p.places <- struct{}{}
+		}()
 		return
 	}
+	defer func() { p.places <- struct{}{} }()
 	s.used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()

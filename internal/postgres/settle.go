@@ -82,7 +82,9 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	}
 	w.ahead = nil
 	answers, err := w.exchange(ctx, all)
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
+	committed := done == "COMMIT" && len(answers) > at // what failed came after it
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !committed &&
+		refused.SeverityUnlocalized == "ERROR" {
 		switch {
 		// or its row was taken away after a day; the next one has a row of its own
 		case strings.Contains(refused.Message, settledText):

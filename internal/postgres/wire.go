@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,7 +46,7 @@ type wire struct {
 	told    []*pgconn.Notification    // that came; for a connection that listens
 	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that is still to be read
 	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
-	mayDial func(bool)                // whether the connection may ask the server to cancel
+	sealed  atomic.Bool               // the connection may not ask the server to cancel; see dial
 
 	// Its end ends the statements of the read that has the connection; background for a write.
 	// database/sql gets none that can end: it would close rows on a goroutine of its own.
@@ -221,6 +222,9 @@ const sqlUndo = "ROLLBACK"
 
 // undo ends a transaction. A connection that can't is closed.
 func (w *wire) undo() error {
+	if w.conn.IsClosed() {
+		return errConnection
+	}
 	all := w.ending(sqlUndo)
 	if w.ahead, w.unlock = nil, nil; w.unbegun() {
 		all = all[1:]
@@ -232,6 +236,9 @@ func (w *wire) undo() error {
 	defer cancel()
 	w.answers = answers{}
 	_, err := w.exchange(ctx, all)
+	if err != nil {
+		_ = w.Close()
+	}
 	return err
 }
 
@@ -508,17 +515,31 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	return r, nil
 }
 
-// Close ends the session with the server.
+// mayDial sets whether the end of a statement's context has the server cancel the statement. For a
+// connection that was closed it changes nothing: pgconn is about to ask.
+func (w *wire) mayDial(may bool) {
+	if !w.conn.IsClosed() {
+		w.sealed.Store(!may)
+	}
+}
+
+// Close ends the session with the server. For a while it waits until the server has cancelled a statement
+// whose context ended.
 func (w *wire) Close() error {
 	if w.leave != nil {
 		w.leave()
 	}
 	ctx, cancel := context.WithTimeout(background, closePatience)
 	defer cancel()
-	if err := w.conn.Close(ctx); err != nil && !w.line.ended.Load() {
-		return err
+	err := w.conn.Close(ctx)
+	select {
+	case <-w.conn.CleanupDone():
+	case <-ctx.Done():
 	}
-	return nil
+	if w.line.ended.Load() {
+		return nil
+	}
+	return err
 }
 
 var errNoPlainSQL = errors.New("statements are run with their arguments")

@@ -271,8 +271,8 @@ func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire.mayDial(true)
 	_, err := wire.simple(ctx, text)
 	wire.mayDial(false)
-	if err != nil && !wire.conn.IsClosed() {
-		_ = wire.undo() // a connection that can't is closed
+	if err != nil {
+		_ = wire.undo()
 	}
 	if turn == alone && state(err) == "55P03" {
 		err = fmt.Errorf("%w: %w", errNotAlone, err)
@@ -315,9 +315,7 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	}
 	out.Group, out.Commit = 0, 0
 	t.RolledBack()
-	if !wire.conn.IsClosed() {
-		_ = wire.undo() // a connection that can't is closed
-	}
+	_ = wire.undo()
 	return again
 }
 
