@@ -145,6 +145,7 @@ func (e *Engine) notOurs(tables string, cause error) error {
 
 // migrate takes all steps in one transaction, under a lock that keeps other programs out.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
+	s.wire.mayDial(true) // to interrupt it
 	// Between two statements a starved process may take longer than a transaction with locks is
 	// otherwise allowed: this one locks only the schema.
 	settings := fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = '30s'",
@@ -211,6 +212,7 @@ func (e *Engine) climbOnce(ctx context.Context, s *session, have engine.Versions
 		}
 		return err
 	}
+	s.wire.mayDial(false)
 	s.wire.warned = nil
 	tags, err := s.wire.simple(ctx, "COMMIT")
 	switch {

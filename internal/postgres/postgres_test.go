@@ -400,7 +400,25 @@ func TestPostgresAReadEndsWithItsContext(t *testing.T) {
 func TestPostgres_InterruptedStatementEndsOnServer(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, look := open(t, address), open(t, address)
+	waiting := func(n int64) func() bool {
+		return func() bool {
+			return n == get[int64](t, look, "SELECT count(*) FROM pg_stat_activity "+
+				"WHERE wait_event IN ('PgSleep', 'advisory') AND datname = current_database()")
+		}
+	}
 	for what, do := range map[string]func(ctx context.Context) callback.Outcome{
+		"the wait for another upgrade": func(ctx context.Context) callback.Outcome {
+			return e.Write(t.Context(), "test", func(x engine.Tx) error {
+				err := x.Get(new(string), "SELECT CAST(pg_advisory_xact_lock(hashtextextended("+
+					"'selvedge schema later', 0)) AS TEXT)", nil)
+				if err != nil {
+					return err
+				}
+				_, err = postgres.Open(ctx, address+"&search_path=later", config(t))
+				dbtest.Await(t, "the wait is over before the lock is free", waiting(0))
+				return err
+			})
+		},
 		"a read": func(ctx context.Context) callback.Outcome {
 			return e.Read(ctx, "test", func(x engine.Rx) error {
 				return x.Get(new(int64), "SELECT 1 FROM pg_sleep(600)", nil)
@@ -423,18 +441,12 @@ func TestPostgres_InterruptedStatementEndsOnServer(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan callback.Outcome, 1)
 			go func() { ended <- do(ctx) }()
-			sleeping := func(n int64) func() bool {
-				return func() bool {
-					return n == get[int64](t, look, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' "+
-						"AND datname = current_database()")
-				}
-			}
-			dbtest.Await(t, "it sleeps", sleeping(1))
+			dbtest.Await(t, "it waits", waiting(1))
 			cancel()
 			if out := dbtest.Receive(t, "its end", ended); !errors.Is(out.Err, context.Canceled) {
 				t.Errorf("it ended with %v", out.Err)
 			}
-			dbtest.Await(t, "nothing sleeps", sleeping(0))
+			dbtest.Await(t, "nothing waits", waiting(0))
 		})
 	}
 }
