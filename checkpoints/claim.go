@@ -97,7 +97,8 @@ var (
 	claimOfRun  = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE ` + ofRun + ` AND state = 'claimed'`)
 	stillPaused = txn.Checkpoints.Rows(
 		`SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`)
-	claimToEnd = txn.Checkpoints.Rows(sqlFindClaim)
+	claimToEnd  = txn.Checkpoints.Rows(sqlFindClaim)
+	claimToTake = txn.Checkpoints.Rows(`SELECT id FROM checkpoints WHERE id = ? AND state = 'claimed'`)
 )
 
 // paused is a waiting run as Claim needs it.
@@ -311,7 +312,7 @@ func (c *Claim) renew(tx *db.Tx, exec change, was, now txn.LeaseColumns) error {
 // renew the claim any more, so one that was reported over stays over.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	err := c.store.look(&tx.Rx, op, c.runID, func(scope int64) error {
-		return tx.Store().WillChange(rowsOfRun, c.store.key(scope, c.runID)...)
+		return tx.Store().WillTake(rowsOfRun, c.store.key(scope, c.runID)...)
 	})
 	var row claimed
 	if err == nil {

@@ -102,6 +102,9 @@ func (s *Store) recoverOne(tx *db.Tx, id int64, free judge) (counts bool, err er
 		if take, err := free(&tx.Rx, &c); err != nil || !take {
 			return err
 		}
+		if err := tx.Store().WillTake(claimToTake, id); err != nil {
+			return err
+		}
 		freed, err := c.rearm(tx)
 		counts = freed && !c.PausedAgain && c.Problem == nil
 		return err

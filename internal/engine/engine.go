@@ -144,6 +144,8 @@ type Tx interface {
 	// WriteLocked, later statements read what was committed last; in one given to Write, they read
 	// the snapshot.
 	Lock(query string, args []any) error
+	// Take is Lock that also waits for the transactions that Hold the rows.
+	Take(query string, args []any) error
 	// Hold keeps the rows that a query names from being removed until the transaction ends. Other
 	// transactions may change columns that are not in a key.
 	Hold(query string, args []any) error

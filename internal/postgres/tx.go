@@ -251,6 +251,14 @@ func (t *tx) Lock(query string, args []any) error {
 	return t.Queue(query+forChange, args)
 }
 
+// Take is Lock with the lock of a DELETE.
+func (t *tx) Take(query string, args []any) error {
+	if _, err := t.latch(query, args); err != nil {
+		return err
+	}
+	return t.Queue(query+" FOR UPDATE", args)
+}
+
 const (
 	forChange  = " FOR NO KEY UPDATE"
 	skipLocked = " SKIP LOCKED"

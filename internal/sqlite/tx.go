@@ -210,8 +210,11 @@ func (t *tx) end() error {
 	return err
 }
 
-// Lock does nothing: no other transaction writes while this one does. Neither do Hold and the names.
+// Lock does nothing: no other transaction writes while this one does. Neither do Take, Hold and the names.
 func (*tx) Lock(string, []any) error { return nil }
+
+// Take does nothing.
+func (*tx) Take(string, []any) error { return nil }
 
 // Hold does nothing.
 func (*tx) Hold(string, []any) error { return nil }

@@ -142,6 +142,12 @@ func (tx *Tx) WillChange(s Subject, args ...any) error {
 	})
 }
 
+// WillTake is WillChange for a call that takes the rows from their holder and does not remove them: it also
+// waits for the transactions that Keep them.
+func (tx *Tx) WillTake(s Subject, args ...any) error {
+	return tx.do(args, func() error { return tx.engine.Take(s.query, args) })
+}
+
 // DeferBegin is for a call that most often finds nothing to do. If deferred is true, its queries run before
 // the transaction begins, until begin is called. They lock nothing and change nothing. The call locks what
 // they found afterwards, and its change repeats it.
@@ -160,8 +166,8 @@ func (tx *Tx) Touch(query string, args ...any) error {
 	return tx.Queue(query, args...)
 }
 
-// Keep keeps the rows from being removed until the transaction ends: the holder of a lease does its work
-// after it. A take-over waits, and renewals pass: others may change columns that are not in a key.
+// Keep keeps the rows from being removed, and from WillTake, until the transaction ends: the holder of a
+// lease does its work after it. Renewals pass: others may change columns that are not in a key.
 //
 // Of a name, it keeps others from announcing a change until the transaction ends.
 func (tx *Tx) Keep(s Subject, args ...any) error {

@@ -47,24 +47,44 @@ func TestPostgres_ClaimStaysDuringHoldersWork(t *testing.T) {
 	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}),
 		checkpoints.NewStore(handles[1], checkpoints.Options{})
 	tries := 0
-	undisturbed(t, func() error {
-		tries++
-		id := fmt.Sprintf("r-%d", tries)
-		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 1)))
-		held, ok, err := store.Claim(t.Context(), id)
-		if err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 2)))
-		if err := fenced(t, handles[0], held.HoldTx,
-			func() error { _, _, err := other.Claim(t.Context(), id); return err }); err != nil {
+	for how, takeAway := range map[string]func(id string, epoch int64) error{
+		"a claim of the next pause": func(id string, _ int64) error {
+			_, _, err := other.Claim(t.Context(), id)
 			return err
-		}
-		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
-			t.Errorf("the older claim ends with %v", err)
-		}
-		return nil
-	})
+		},
+		"a release": func(id string, epoch int64) error {
+			there, err := other.Reattach(t.Context(), id, epoch)
+			if err == nil {
+				err = there.Release(t.Context())
+			}
+			return err
+		},
+		"a recovery": func(string, int64) error {
+			_, err := other.RecoverOrphaned(t.Context())
+			return err
+		},
+	} {
+		undisturbed(t, func() error {
+			tries++
+			id := fmt.Sprintf("r-%d", tries)
+			done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 1)))
+			held, ok, err := store.Claim(t.Context(), id)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			if how == "a claim of the next pause" {
+				done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 2)))
+			}
+			if err := fenced(t, handles[0], held.HoldTx,
+				func() error { return takeAway(id, held.Epoch()) }); err != nil {
+				return err
+			}
+			if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+				t.Errorf("the claim ends by %s with %v", how, err)
+			}
+			return nil
+		})
+	}
 }
 
 func TestPostgres_ReservationStaysDuringHoldersWork(t *testing.T) {
