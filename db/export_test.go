@@ -147,11 +147,3 @@ func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
 		return slices.Clone(list)
 	}
 }
-
-// A Renewal says how a lease is renewed.
-type Renewal = renewal
-
-// KeepLease renews any lease, as Handle.Keep does.
-func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, stop context.CancelFunc) {
-	return d.keepLease(ctx, r)
-}

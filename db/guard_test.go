@@ -124,9 +124,8 @@ func TestObserve_CallBackIsRefused(t *testing.T) {
 func TestKeep_FailingNameIsItsEnd(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for name, fails := range map[string]func(){"panic": func() { panic("named") }, "Goexit": runtime.Goexit} {
-		ctx, stop := d.KeepLease(t.Context(), db.Renewal{
-			TTL: time.Second, Until: machine.ReadBootTime(), Named: func(err error) error { fails(); return err },
-		})
+		h := leased(t, d, 1, db.Leased{Named: func(_ string, err error) error { fails(); return err }})
+		ctx, stop := h.Keep(t.Context())
 		<-ctx.Done()
 		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) ||
 			!strings.Contains(err.Error(), "Leased.Named") {

@@ -170,20 +170,3 @@ func (h *Handle) read(ctx context.Context) error {
 		return err
 	})
 }
-
-// Keep renews the lease in the background, each time a third of its TTL has passed and at least
-// once a minute. The returned context ends when ctx does, when stop is called, and when the lease
-// is lost; context.Cause is then an ErrLeaseLost. Once a second it reads whether the lease was ended
-// from outside. A lease is also lost when it could not be renewed
-// before its end, because of a full disk or a writer that blocks all others; the context ends at
-// that moment, without waiting for the call in progress. Closing the file ends it with ErrClosed.
-//
-// stop ends the renewals and returns when they have ended. The lease then runs out by itself;
-// Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew" with the
-// noun of the lease: "renew reservation".
-func (h *Handle) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
-	return h.db.keepLease(ctx, renewal{
-		TTL: h.ttl, Until: h.until, Renew: h.Renew, Held: h.read,
-		Named: func(err error) error { return h.lease.Named("keep "+h.lease.Noun, err) },
-	})
-}

@@ -20,22 +20,23 @@ const keepRead = time.Second
 // keepRetry is the pause after a renewal with a temporary error.
 const keepRetry = 50 * time.Millisecond
 
-// A renewal describes how a lease is renewed.
-type renewal struct {
-	TTL   time.Duration               // of the lease; 0: none
-	Until BootTime                    // its end as it was granted; see txn.Rx.LeaseEnd
-	Renew func(context.Context) error // restarts the TTL; ErrLeaseLost ends the renewals
-	Held  func(context.Context) error // reads the lease; ErrLeaseLost renews at once. nil: never read
-	Named func(error) error           // adds the leased item to an error
-}
-
-func (d *DB) keepLease(ctx context.Context, r renewal) (kept context.Context, stop context.CancelFunc) {
+// Keep renews the lease in the background, each time a third of its TTL has passed and at least
+// once a minute. The returned context ends when ctx does, when stop is called, and when the lease
+// is lost; context.Cause is then an ErrLeaseLost. Once a second it reads whether the lease was ended
+// from outside. A lease is also lost when it could not be renewed before its end, because of a full
+// disk or a writer that blocks all others; the context ends at that moment, without waiting for the
+// call in progress. Closing the file ends it with ErrClosed.
+//
+// stop ends the renewals and returns when they have ended. The lease then runs out by itself;
+// Release ends it sooner. Each renewal is a Write that Options.Observe sees as "renew" with the
+// noun of the lease: "renew reservation".
+func (h *Handle) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	kept, cancel := context.WithCancelCause(ctx)
-	k := &keeper{db: d, lease: r, ctx: kept, cancel: cancel, ended: make(chan struct{})}
-	d.keepers.add(k)
+	k := &keeper{Handle: h, ctx: kept, cancel: cancel, ended: make(chan struct{})}
+	h.db.keepers.add(k)
 	go func() {
 		defer close(k.ended)
-		defer d.keepers.remove(k)
+		defer h.db.keepers.remove(k)
 		returned := false
 		defer func() { // a clock or an observer did not return
 			if v := recover(); v != nil {
@@ -55,8 +56,7 @@ func (d *DB) keepLease(ctx context.Context, r renewal) (kept context.Context, st
 
 // A keeper renews one lease.
 type keeper struct {
-	db     *DB
-	lease  renewal
+	*Handle
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
@@ -64,13 +64,13 @@ type keeper struct {
 
 func (k *keeper) run() {
 	pause := keepLook
-	if k.lease.TTL > 0 {
-		pause = min(pause, k.lease.TTL/3)
+	if k.ttl > 0 {
+		pause = min(pause, k.ttl/3)
 	}
-	until := k.lease.Until
+	until := k.until
 	for next := time.Duration(0); k.sleep(next, until); {
 		renewed := k.deadline()
-		err := k.renew(until)
+		err := k.renewBefore(until)
 		switch {
 		case err == nil:
 			until, next = renewed, pause
@@ -91,9 +91,9 @@ var errDied = fmt.Errorf("%w: this process did not reach the server in time, and
 
 var errKeptTooLate = fmt.Errorf("%w: it could not be renewed before its end", ErrLeaseLost)
 
-// renew stops trying at the lease's end. A Write that has begun may continue; the context returned
+// renewBefore stops trying at the lease's end. A Write that has begun may continue; the context returned
 // by Keep ends before it.
-func (k *keeper) renew(until BootTime) error {
+func (k *keeper) renewBefore(until BootTime) error {
 	ctx, cancel := context.WithTimeoutCause(k.ctx, k.left(until), errKeptTooLate)
 	defer cancel()
 	late := context.AfterFunc(ctx, func() {
@@ -102,7 +102,7 @@ func (k *keeper) renew(until BootTime) error {
 		}
 	})
 	defer late()
-	return k.lease.Renew(ctx)
+	return k.Renew(ctx)
 }
 
 func (k *keeper) lost() { k.end(errKeptTooLate) }
@@ -110,7 +110,8 @@ func (k *keeper) lost() { k.end(errKeptTooLate) }
 // end ends the context, with an error that names the lease.
 func (k *keeper) end(why error) {
 	named := why
-	if err := apart(&k.db.store.Callbacks, "Leased.Named", func() { named = k.lease.Named(why) }); err != nil {
+	name := func() { named = k.lease.Named("keep "+k.lease.Noun, why) }
+	if err := apart(&k.db.store.Callbacks, "Leased.Named", name); err != nil {
 		named = errors.Join(why, err)
 	}
 	k.cancel(named)
@@ -129,10 +130,10 @@ func (k *keeper) now() (now BootTime) {
 
 // deadline is the end of a lease that is renewed now.
 func (k *keeper) deadline() BootTime {
-	if k.lease.TTL == 0 {
+	if k.ttl == 0 {
 		return BootTime{Since: math.MaxInt64}
 	}
-	return k.now().Add(k.lease.TTL)
+	return k.now().Add(k.ttl)
 }
 
 // left is the time until an end.
@@ -164,12 +165,9 @@ func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
 // seemsLost reads whether the lease was ended. The renewal decides: the snapshot of a read may be older
 // than a renewal elsewhere.
 func (k *keeper) seemsLost(within time.Duration) bool {
-	if k.lease.Held == nil {
-		return false
-	}
 	ctx, cancel := context.WithTimeout(k.ctx, within)
 	defer cancel()
-	return errors.Is(k.lease.Held(ctx), ErrLeaseLost)
+	return errors.Is(k.read(ctx), ErrLeaseLost)
 }
 
 // keepers are the leases that an open file renews.
@@ -199,7 +197,7 @@ func (k *keepers) died() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for one := range k.all {
-		if one.lease.TTL == 0 {
+		if one.ttl == 0 {
 			one.cancel(errDied)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/machine"
 	"selvedge/internal/txn"
 	"selvedge/test/dbtest"
 )
@@ -708,14 +707,31 @@ func TestKeepEndsWithItsCallerAndItsFile(t *testing.T) {
 	}
 }
 
+// leased returns the handle of a lease that begins now.
+func leased(t *testing.T, d *db.DB, ttl time.Duration, of db.Leased) (h *db.Handle) {
+	t.Helper()
+	lasts := int64(ttl)
+	if err := d.Read(t.Context(), "lease", func(rx *db.Rx) error {
+		h = d.NewHandle(rx.Store(), of, rx.Store().RenewLease(txn.LeaseColumns{TTL: &lasts}))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 func TestKeep_EndsWhileRenewalIsStuck(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	stuck := make(chan struct{})
-	kept, stop := d.KeepLease(t.Context(), db.Renewal{
-		TTL: 100 * time.Millisecond, Until: machine.ReadBootTime().Add(100 * time.Millisecond),
-		Renew: func(context.Context) error { <-stuck; return nil },
-		Named: func(err error) error { return fmt.Errorf("the lease: %w", err) },
-	})
+	kept, stop := leased(t, d, 100*time.Millisecond, db.Leased{
+		Key: func(*db.Rx) ([]any, error) { <-stuck; return nil, db.ErrLeaseLost },
+		Named: func(_ string, err error) error {
+			if err != nil {
+				err = fmt.Errorf("the lease: %w", err)
+			}
+			return err
+		},
+	}).Keep(t.Context())
 	dbtest.Receive(t, "the end of the context", kept.Done())
 	err := context.Cause(kept)
 	if !errors.Is(err, db.ErrLeaseLost) || !strings.HasPrefix(err.Error(), "the lease: ") {

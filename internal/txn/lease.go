@@ -156,7 +156,7 @@ func (rx *Rx) HoldsLease(l LeaseColumns) (bool, error) {
 	return err == nil && state == LeaseHeld, err
 }
 
-// LeaseEnd is the end of a lease on this process's clock, for a Renewal. A lease that was granted
+// LeaseEnd is the end of a lease on this process's clock, for its handle. A lease that was granted
 // on another clock counts as having a whole TTL left: it is renewed at once.
 func (rx *Rx) LeaseEnd(l LeaseColumns) BootTime {
 	if l.TTL == nil {
