@@ -13,8 +13,5 @@ func (d *DB) Backup(ctx context.Context, dest string) (err error) {
 	if err := d.ready("backup"); err != nil {
 		return err
 	}
-	if err := d.store.Engine.Backup(ctx, dest); err != nil {
-		return &Error{Op: "backup", Entity: "file", ID: dest, Code: code(err), Hint: hintOf(err), Err: err}
-	}
-	return nil
+	return About(d.store.Engine.Backup(ctx, dest), "backup", "file", dest, nil)
 }

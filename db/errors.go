@@ -142,35 +142,21 @@ func Hint(err error) string {
 		}
 		at = e.Err
 	}
-	return hintOf(err)
+	return errorOf("", err).Hint
 }
 
-// code is the database's own code in err's chain, or 0.
-func code(err error) int {
+// errorOf returns the error of an operation, with what the underlying failure says.
+func errorOf(op string, err error) *Error {
+	e := &Error{Op: op, Err: err}
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
-		return f.Code
+		e.Code, e.Hint, e.HeldBy = f.Code, f.Hint, f.HeldBy
 	}
-	return 0
-}
-
-func hintOf(err error) string {
-	if f, ok := errors.AsType[*engine.Failure](err); ok {
-		return f.Hint
-	}
-	return ""
+	return e
 }
 
 // wrap adds the operation. An error that already is an *Error is returned as it is: it was wrapped
 // where it arose.
-func wrap(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*Error](err); ok {
-		return err
-	}
-	return &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
-}
+func wrap(op string, err error) error { return About(err, op, "", "", nil) }
 
 // About adds the item to a store's error that names none: an *Error gets the entity and the id, and
 // any other error becomes one, with the operation and the hint of hint, if not nil. An empty entity
@@ -182,7 +168,7 @@ func About(err error, op, entity, id string, hint func(error) string) error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case !ok:
-		e = &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
+		e = errorOf(op, err)
 		if e.Hint == "" && hint != nil {
 			e.Hint = hint(err)
 		}
@@ -192,12 +178,4 @@ func About(err error, op, entity, id string, hint func(error) string) error {
 	about := *e
 	about.Entity, about.ID = entity, id
 	return &about
-}
-
-// heldBy returns the pids of the processes that hold the lock, according to err.
-func heldBy(err error) []int {
-	if f, ok := errors.AsType[*engine.Failure](err); ok {
-		return f.HeldBy
-	}
-	return nil
 }

@@ -72,10 +72,8 @@ func openError(path string, err error) error {
 		entity = "database"
 		path, _ = engine.WithoutSecrets(path)
 	}
-	e := &Error{
-		Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err),
-		Err: err,
-	}
+	e := errorOf("open", err)
+	e.Entity, e.ID = entity, path
 	switch {
 	case e.Hint != "" || entity != "file":
 	case errors.Is(err, ErrNotADatabase):

@@ -378,7 +378,7 @@ func (l *Lease) failed(op string, err error) error {
 	if _, said := errors.AsType[*Error](err); err == nil || said {
 		return err
 	}
-	return &Error{Op: op, Entity: l.row.Kind, ID: l.id(), Code: code(err), Hint: hintOf(err), Err: err}
+	return About(err, op, l.row.Kind, l.id(), nil)
 }
 
 // A Reservation is one entry of the list of reservations, with its state at the time of the call.

@@ -41,13 +41,10 @@ const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = curr
 // enforces constraints and foreign keys itself; pg_amcheck checks its pages.
 func (e *Engine) Check(ctx context.Context) (c engine.Checked, err error) {
 	err = e.during(ctx, "check", false, func(ctx context.Context, s *session) error {
-		s.wire.ctx = ctx
-		s.wire.mayDial(true)
-		err := e.check(s, &c)
-		if err != nil && ctx.Err() != nil {
-			err = &interruption{context.Cause(ctx)}
+		if err := e.check(s, &c); err == nil || ctx.Err() == nil {
+			return err
 		}
-		return err
+		return &interruption{context.Cause(ctx)}
 	})
 	return c, err
 }

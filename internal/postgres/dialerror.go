@@ -25,10 +25,11 @@ func (u *unreached) Error() string {
 	if e, ok := errors.AsType[*pgconn.PgError](u.err); ok {
 		return "the server at " + u.host + " says: " + e.Error()
 	}
+	what := "no server answers at "
 	if u.withoutTLS() {
-		return "no TLS with the server at " + u.host + ": " + strings.Join(slices.Compact(reasons(u.err)), "; ")
+		what = "no TLS with the server at "
 	}
-	return "no server answers at " + u.host + ": " + strings.Join(slices.Compact(reasons(u.err)), "; ")
+	return what + u.host + ": " + strings.Join(slices.Compact(reasons(u.err)), "; ")
 }
 
 // withoutTLS reports whether the server is there, and one of both ends refuses the other's TLS.

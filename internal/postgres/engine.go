@@ -37,7 +37,7 @@ type Engine struct {
 	config     Config
 	generation uint64
 	openedShut bool // it was moved already when it was opened to be read
-	moved      Move
+	moved      engine.Move
 	patience   time.Duration // with a server that has no primary
 
 	alonePatience time.Duration

@@ -16,9 +16,6 @@ import (
 	"selvedge/migrations"
 )
 
-// Move describes what Open did to the schema.
-type Move = engine.Move
-
 // oldestServer is the first version that this is tested with.
 const oldestServer = 15
 
@@ -185,7 +182,7 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 		}
 	}
 	if have, err = readVersions(s.get); err == nil {
-		e.moved = Move{From: from, To: have.Schema}
+		e.moved = engine.Move{From: from, To: have.Schema}
 	}
 	return have, err
 }
@@ -327,10 +324,10 @@ type Closed struct {
 }
 
 // Migrate brings the database to Config.SchemaVersion.
-func (d Closed) Migrate(ctx context.Context) (Move, error) {
+func (d Closed) Migrate(ctx context.Context) (engine.Move, error) {
 	e, err := Open(ctx, d.Address, d.Config)
 	if err != nil {
-		return Move{}, err
+		return engine.Move{}, err
 	}
 	m := e.moved
 	have, err := e.Versions(ctx)

@@ -199,7 +199,8 @@ func (p *spare) close() {
 	}
 }
 
-// during runs fn as a call with a session of its own. A read's context ends with Interrupt, too.
+// during runs fn as a call with a session of its own, whose statements end with the context. A read's
+// context ends with Interrupt, too.
 func (e *Engine) during(ctx context.Context, why string, write bool,
 	fn func(context.Context, *session) error,
 ) (err error) {
@@ -213,6 +214,8 @@ func (e *Engine) during(ctx context.Context, why string, write bool,
 		return failure(err)
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	s.wire.ctx = within
+	s.wire.mayDial(true)
 	return failure(fn(within, s))
 }
 

@@ -89,7 +89,6 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 			scrubPatience.Milliseconds())); err != nil {
 			return err
 		}
-		s.wire.mayDial(true) // to interrupt it
 		defer e.reportWaits(ctx, s)()
 		if err := s.outlast(ctx); err != nil {
 			return err
