@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/query"
-	"selvedge/runs/live"
 	"selvedge/workers"
 )
 
@@ -58,7 +56,6 @@ type server struct {
 	o       Options
 	db      *db.DB
 	query   *query.Store
-	live    *live.Store
 	agents  *agents.Registry
 	workers *workers.Runtimes
 	streams chan struct{} // has an item for each open stream
@@ -73,7 +70,7 @@ type server struct {
 // adds one.
 func Handler(d *db.DB, o Options) http.Handler {
 	s := &server{
-		o: o, db: d, query: query.On(d, o.Scope), live: live.NewStore(d, live.Options{Scope: o.Scope}),
+		o: o, db: d, query: query.On(d, o.Scope),
 		agents: agents.NewRegistry(d, agents.Options{Scope: o.Scope}), workers: workers.NewRuntimes(d, o.Scope),
 		streams: make(chan struct{}, maxStreams), secret: NewToken(),
 		cookie: fmt.Sprintf("selvedge-%.4x", sha256.Sum256([]byte(o.Token))),
@@ -131,7 +128,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 			})
 			left := r.URL.Query()
 			left.Del("token")
-			h.Set("Location", relative(r.URL.Path, left))
+			h.Set("Location", withQuery(relativeName(r), left))
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
@@ -142,18 +139,6 @@ func (s *server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// relative returns the address of a page from a page beside it.
-func relative(from string, with url.Values) string {
-	name := "./"
-	if !strings.HasSuffix(from, "/") {
-		name = url.PathEscape(path.Base(from))
-	}
-	if len(with) > 0 {
-		name += "?" + with.Encode()
-	}
-	return name
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	"selvedge/legacy"
 	"selvedge/query"
 	"selvedge/runs"
-	"selvedge/runs/live"
 	"selvedge/workers"
 )
 
@@ -66,12 +66,21 @@ func (s *server) overview(r *http.Request) (*page, error) {
 	return &page{Title: "Tonight", Name: "overview", Here: "./", Stream: "stream", Body: body}, nil
 }
 
+// A listBody is a page of a list, with the links to its other pages.
+type listBody[T any] struct {
+	db.Page[T]
+	Turn turning
+}
+
+func bodyOf[T any](r *http.Request, list db.Page[T]) listBody[T] {
+	return listBody[T]{list, turn(r, list.Next)}
+}
+
 type runsBody struct {
-	db.Page[query.Run]
-	Turn     turning
+	listBody[query.Run]
 	Statuses []runs.RunStatus
 	Outcomes []runs.OutcomeStatus
-	Given    map[string]string // the filter, as it was given
+	Given    url.Values // the filter, as it was given
 }
 
 func (s *server) runs(r *http.Request) (*page, error) {
@@ -84,7 +93,7 @@ func (s *server) runs(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	body := runsBody{
-		Page: list, Turn: turn(r, list.Next), Given: map[string]string{},
+		listBody: bodyOf(r, list), Given: r.URL.Query(),
 		Statuses: []runs.RunStatus{
 			runs.StatusInProgress, runs.StatusWaiting, runs.StatusCompleted, runs.StatusIncomplete,
 			runs.StatusCancelled,
@@ -93,9 +102,6 @@ func (s *server) runs(r *http.Request) (*page, error) {
 			runs.OutcomeSuccess, runs.OutcomePartialSuccess, runs.OutcomeGiveUp, runs.OutcomeTimeout,
 			runs.OutcomeFailure, runs.OutcomeDone,
 		},
-	}
-	for key := range r.URL.Query() {
-		body.Given[key] = r.FormValue(key)
 	}
 	return &page{Title: "Runs", Name: "runs", Here: "runs", Stream: "stream", Body: body}, nil
 }
@@ -127,16 +133,9 @@ func filterOf(r *http.Request) (f query.Filter, err error) {
 	return f, nil
 }
 
-type liveBody struct {
-	db.Page[live.RunSnapshot]
-	Turn turning
-}
-
 func (s *server) liveRuns(r *http.Request) (*page, error) {
 	list, err := s.query.LiveRuns(r.Context(), at(r))
-	return &page{Title: "Live runs", Name: "live", Here: "live", Stream: "stream", Body: liveBody{
-		list, turn(r, list.Next),
-	}}, err
+	return &page{Title: "Live runs", Name: "live", Here: "live", Stream: "stream", Body: bodyOf(r, list)}, err
 }
 
 // usedDays is for how many days the page of costs adds up, and plots.
@@ -164,9 +163,8 @@ func (s *server) cost(r *http.Request) (*page, error) {
 }
 
 type agentsBody struct {
-	db.Page[agents.Entry]
-	Turn turning
-	All  bool
+	listBody[agents.Entry]
+	All bool
 }
 
 func (s *server) registry(r *http.Request) (*page, error) {
@@ -176,32 +174,19 @@ func (s *server) registry(r *http.Request) (*page, error) {
 		f.Statuses = nil
 	}
 	list, err := s.agents.Page(r.Context(), f, at(r))
-	body.Page, body.Turn = list, turn(r, list.Next)
+	body.listBody = bodyOf(r, list)
 	return &page{Title: "Agents", Name: "agents", Here: "agents", Stream: "stream", Body: body}, err
-}
-
-type workersBody struct {
-	db.Page[workers.RuntimeSummary]
-	Turn turning
 }
 
 func (s *server) runtimes(r *http.Request) (*page, error) {
 	list, err := s.workers.Page(r.Context(), workers.RuntimeFilter{}, at(r))
-	return &page{Title: "Workers", Name: "workers", Here: "workers", Stream: "stream", Body: workersBody{
-		list, turn(r, list.Next),
-	}}, err
-}
-
-type quarantineBody struct {
-	db.Page[legacy.Quarantined]
-	Turn turning
+	p := &page{Title: "Workers", Name: "workers", Here: "workers", Stream: "stream", Body: bodyOf(r, list)}
+	return p, err
 }
 
 func (s *server) quarantine(r *http.Request) (*page, error) {
 	list, err := legacy.Quarantine(r.Context(), s.db, s.o.Scope, at(r))
-	return &page{Title: "Quarantine", Name: "quarantine", Here: "quarantine", Body: quarantineBody{
-		list, turn(r, list.Next),
-	}}, err
+	return &page{Title: "Quarantine", Name: "quarantine", Here: "quarantine", Body: bodyOf(r, list)}, err
 }
 
 type healthBody struct {
@@ -216,10 +201,8 @@ func (s *server) health(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	schema, err := s.db.Schema(r.Context())
-	return &page{Title: "Health", Name: "health", Here: "health", Body: healthBody{
-		health, schema,
-		s.db.Path(),
-	}}, err
+	body := healthBody{health, schema, s.db.Path()}
+	return &page{Title: "Health", Name: "health", Here: "health", Body: body}, err
 }
 
 // answer settles what waits, and goes back to the page that asked.

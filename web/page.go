@@ -268,10 +268,7 @@ func link(name string, pairs ...string) string {
 			values.Set(pairs[i], pairs[i+1])
 		}
 	}
-	if len(values) > 0 {
-		name += "?" + values.Encode()
-	}
-	return name
+	return withQuery(name, values)
 }
 
 // A turning leads to the next and the previous page of a list. The filter is in both addresses.
@@ -294,7 +291,7 @@ func turn(r *http.Request, next string) (t turning) {
 		if len(back) > 0 {
 			with["back"] = back
 		}
-		return link(name) + encoded(with)
+		return withQuery(name, with)
 	}
 	if next != "" {
 		before := back
@@ -313,17 +310,17 @@ func turn(r *http.Request, next string) (t turning) {
 	return t
 }
 
-func encoded(values url.Values) string {
+func withQuery(name string, values url.Values) string {
 	if len(values) == 0 {
-		return ""
+		return name
 	}
-	return "?" + values.Encode()
+	return name + "?" + values.Encode()
 }
 
-// relativeName is the name of a page below the path of the server.
+// relativeName is the name of a page, for an address in a page beside it.
 func relativeName(r *http.Request) string {
 	if name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]; name != "" {
-		return name
+		return url.PathEscape(name)
 	}
 	return "./"
 }

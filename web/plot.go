@@ -19,63 +19,52 @@ type bar struct {
 	Words        string  // the day and its number
 }
 
+// A total adds up what is plotted of a day.
+type total struct{ cost, tokens, runs, failed, seconds float64 }
+
 // plotsOf returns the plots of so many days.
 func plotsOf(first time.Time, days int, used []query.Used, ran []query.Day) (list []plot) {
-	numbers := func(of func(day string) float64) (all []float64) {
-		for i := range days {
-			all = append(all, of(first.AddDate(0, 0, i).Format(time.DateOnly)))
-		}
-		return all
+	totals := map[string]total{}
+	for _, u := range used {
+		t := totals[u.Day]
+		t.cost += orZero(u.Usage.CostUSD)
+		t.tokens += float64(orZero(u.Usage.InputTokens)) + float64(orZero(u.Usage.OutputTokens))
+		totals[u.Day] = t
 	}
-	sum := func(of func(query.Used) float64) func(string) float64 {
-		return func(day string) (sum float64) {
-			for _, u := range used {
-				if u.Day == day {
-					sum += of(u)
-				}
-			}
-			return sum
-		}
-	}
-	of := func(of func(query.Day) float64) func(string) float64 {
-		return func(day string) float64 {
-			for _, d := range ran {
-				if d.Day == day {
-					return of(d)
-				}
-			}
-			return 0
-		}
+	for _, d := range ran {
+		t := totals[d.Day]
+		t.runs, t.failed, t.seconds = float64(d.Runs), float64(d.Failed), d.Seconds
+		totals[d.Day] = t
 	}
 	whole := func(n float64) string { return strconv.FormatFloat(n, 'f', 0, 64) }
+	grouped := func(n float64) string { return count(new(uint64(n))) }
 	for _, p := range []struct {
 		name  string
-		of    func(string) float64
+		of    func(total) float64
 		words func(float64) string
 	}{
-		{"cost", sum(func(u query.Used) float64 {
-			if u.Usage.CostUSD == nil {
-				return 0
-			}
-			return *u.Usage.CostUSD
-		}), func(n float64) string { return dollars(&n) }},
-		{"tokens", sum(func(u query.Used) (n float64) {
-			for _, of := range []*uint64{u.Usage.InputTokens, u.Usage.OutputTokens} {
-				if of != nil {
-					n += float64(*of)
-				}
-			}
-			return n
-		}), func(n float64) string { return count(new(uint64(n))) }},
-		{"runs", of(func(d query.Day) float64 { return float64(d.Runs) }), whole},
-		{"failed", of(func(d query.Day) float64 { return float64(d.Failed) }), whole},
-		{"mean duration", of(func(d query.Day) float64 { return d.Seconds }), func(n float64) string {
+		{"cost", func(t total) float64 { return t.cost }, func(n float64) string { return dollars(&n) }},
+		{"tokens", func(t total) float64 { return t.tokens }, grouped},
+		{"runs", func(t total) float64 { return t.runs }, whole},
+		{"failed", func(t total) float64 { return t.failed }, whole},
+		{"mean duration", func(t total) float64 { return t.seconds }, func(n float64) string {
 			return time.Duration(n * float64(time.Second)).Round(100 * time.Millisecond).String()
 		}},
 	} {
-		list = append(list, plotOf(p.name, first, numbers(p.of), p.words))
+		numbers := make([]float64, days)
+		for i := range numbers {
+			numbers[i] = p.of(totals[first.AddDate(0, 0, i).Format(time.DateOnly)])
+		}
+		list = append(list, plotOf(p.name, first, numbers, p.words))
 	}
 	return list
+}
+
+func orZero[T any](n *T) (value T) {
+	if n != nil {
+		value = *n
+	}
+	return value
 }
 
 func plotOf(name string, first time.Time, numbers []float64, words func(float64) string) plot {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -24,15 +25,14 @@ type finder struct {
 }
 
 type searchBody struct {
-	db.Page[search.Hit]
-	Turn     turning
-	Given    map[string]string
-	Updating bool // the index does not have all yet
-	None     bool // there are no words to find
+	listBody[search.Hit]
+	Given    url.Values // the query, as it was given
+	Updating bool       // the index does not have all yet
+	None     bool       // there are no words to find
 }
 
 func (s *server) find(r *http.Request) (*page, error) {
-	body := searchBody{Given: map[string]string{}}
+	body := searchBody{Given: r.URL.Query()}
 	p := &page{Title: "Search", Name: "search", Here: "search"}
 	q := search.Query{
 		Words: r.FormValue("words"), Scope: s.o.Scope, Store: r.FormValue("store"),
@@ -45,19 +45,17 @@ func (s *server) find(r *http.Request) (*page, error) {
 	if q.Since, err = query.ParseTime(r.FormValue("since"), time.Now()); err != nil {
 		return nil, err
 	}
-	for key := range r.URL.Query() {
-		body.Given[key] = r.FormValue(key)
-	}
 	if body.None = strings.TrimSpace(q.Words) == ""; !body.None {
 		index, updating, err := s.finder.ready(r.Context(), s.db)
 		if err != nil {
 			return nil, err
 		}
 		body.Updating = updating
-		if body.Page, err = index.Search(r.Context(), q, at(r)); err != nil {
+		list, err := index.Search(r.Context(), q, at(r))
+		if err != nil {
 			return nil, err
 		}
-		body.Turn = turn(r, body.Next)
+		body.listBody = bodyOf(r, list)
 	}
 	p.Body = body
 	return p, nil
