@@ -89,9 +89,6 @@ func (layout) Walk(root tree.Folder, file func(string) error, ignored func(path,
 	})
 }
 
-// Size counts the files of all runtimes.
-func (layout) Size(root tree.Folder) (files, bytes int64, err error) { return tree.SizeOf(root) }
-
 // Read sends a runtime as one piece. A stray is a piece, too.
 func (layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
 	return each(t, path, func(p *piece) error { return send(p) })

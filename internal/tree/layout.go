@@ -65,11 +65,6 @@ type Finisher interface {
 	Finish(ctx context.Context, t *Tree) error
 }
 
-// A Sizer is a Layout whose files are folders. It counts what a walk will read.
-type Sizer interface {
-	Size(root Folder) (files, bytes int64, err error)
-}
-
 // A Piece is a part of a file that is imported in one transaction, with others: some of its
 // lines, or all.
 type Piece interface {
@@ -204,18 +199,11 @@ func (t *Tree) measure() error {
 	if t.Options.Progress == nil {
 		return nil
 	}
-	var err error
-	if sizer, ok := t.layout.(Sizer); ok {
-		t.at.TotalFiles, t.at.TotalBytes, err = sizer.Size(t.Folder)
-	} else {
-		err = t.layout.Walk(t.Folder, func(path string) error {
-			t.at.TotalFiles++
-			if info, err := t.Folder.Stat(path); err == nil && info.Mode().IsRegular() {
-				t.at.TotalBytes += info.Size()
-			}
-			return nil
-		}, ignoreNothing)
-	}
+	err := t.layout.Walk(t.Folder, func(path string) error {
+		files, bytes := t.sizeOf(path)
+		t.at.TotalFiles, t.at.TotalBytes = t.at.TotalFiles+files, t.at.TotalBytes+bytes
+		return nil
+	}, ignoreNothing)
 	if err == nil {
 		t.Options.Progress(t.at)
 	}
@@ -231,9 +219,16 @@ func (t *Tree) Advance(files, bytes int64) {
 	}
 }
 
-// SizeOf counts the regular files below a folder.
-func SizeOf(folder Folder) (files, bytes int64, err error) {
-	err = filepath.WalkDir(folder.path, func(_ string, entry os.DirEntry, err error) error {
+// sizeOf counts what a walk visits at a path: a file, or the regular files of a folder.
+func (t *Tree) sizeOf(path string) (files, bytes int64) {
+	folder, err := t.Folder.Sub(path)
+	if err != nil {
+		if info, err := t.Folder.Stat(path); err == nil && info.Mode().IsRegular() {
+			bytes = info.Size()
+		}
+		return 1, bytes
+	}
+	_ = filepath.WalkDir(folder.path, func(_ string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return nil //nolint:nilerr // reading it reports the error
 		}
@@ -243,5 +238,5 @@ func SizeOf(folder Folder) (files, bytes int64, err error) {
 		}
 		return nil
 	})
-	return files, bytes, err
+	return files, bytes
 }

@@ -243,10 +243,7 @@ func (f *file) compareLedger() {
 
 // moveFile counts a file, or the files of a folder, in another column than Already.
 func (f *file) moveFile() {
-	n := int64(1)
-	if sub, err := f.Folder.Sub(f.path); err == nil {
-		n, _, _ = SizeOf(sub)
-	}
+	n, _ := f.sizeOf(f.path)
 	n = min(n, f.Report.Files.Already)
 	f.Report.Files.Already -= n
 	*f.where += n
