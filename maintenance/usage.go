@@ -3,7 +3,6 @@ package maintenance
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/stores"
@@ -14,10 +13,10 @@ import (
 // that are lost.
 
 const (
-	sqlTraces = `SELECT scope, run_id, agent_id, '' AS session_id, key AS run, 0 AS live_run FROM runs
-WHERE scope = (SELECT id FROM scopes WHERE name = ?) ORDER BY key`
-	sqlLives = `SELECT scope, run_id, '' AS agent_id, session_id, 0 AS run, key AS live_run FROM live_runs
-WHERE scope = (SELECT id FROM scopes WHERE name = ?) ORDER BY key`
+	// The columns are named as the fields of usage.Record.
+	sqlTraces    = `SELECT scope, run_id AS runid, agent_id AS agentid, key AS run FROM runs WHERE `
+	sqlLives     = `SELECT scope, run_id AS runid, session_id AS sessionid, key AS liverun FROM live_runs WHERE `
+	sqlOfScope   = `scope = (SELECT id FROM scopes WHERE name = ?) ORDER BY key`
 	sqlTraceSays = `SELECT id & 16777215 AS sequence, coalesce(unknown_kind, kind) AS account, '' AS step_key,
 	recorded_at, raw FROM run_records WHERE id > CAST(?1 AS BIGINT) << 24
 	AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND raw IS NOT NULL
@@ -29,24 +28,8 @@ WHERE run = ?1 AND kind = 'reply' AND state = 'done'`
 	AND id < (CAST(?1 AS BIGINT) + 1) << 32 AND type IN ('turn_end', 'agent_end')`
 )
 
-// A counting is a trace or a live run that is here.
-type counting struct {
-	Scope     int64  `db:"scope"`
-	RunID     string `db:"run_id"`
-	AgentID   string `db:"agent_id"`
-	SessionID string `db:"session_id"`
-	Run       int64  `db:"run"`
-	LiveRun   int64  `db:"live_run"`
-}
-
-func (c *counting) record() usage.Record {
-	return usage.Record{
-		Scope: c.Scope, RunID: c.RunID, AgentID: c.AgentID, SessionID: c.SessionID, Run: c.Run, LiveRun: c.LiveRun,
-	}
-}
-
-// compare compares what its records count with their rows.
-func (c *counting) compare(rx *db.Rx) (usage.Difference, error) {
+// compareUsage compares what the records of a trace or a live run count with their rows.
+func compareUsage(rx *db.Rx, of usage.Record) (usage.Difference, error) {
 	var rows []struct {
 		Sequence   int64  `db:"sequence"`
 		Account    string `db:"account"`
@@ -54,9 +37,9 @@ func (c *counting) compare(rx *db.Rx) (usage.Difference, error) {
 		RecordedAt *int64 `db:"recorded_at"`
 		Raw        []byte `db:"raw"`
 	}
-	query, key := sqlTraceSays, c.Run
-	if c.LiveRun != 0 {
-		query, key = sqlLiveSays, c.LiveRun
+	query, key := sqlTraceSays, of.Run
+	if of.LiveRun != 0 {
+		query, key = sqlLiveSays, of.LiveRun
 	}
 	if err := rx.Select(&rows, query, key); err != nil {
 		return usage.Difference{}, err
@@ -76,7 +59,7 @@ func (c *counting) compare(rx *db.Rx) (usage.Difference, error) {
 		if counts.Numbers == (usage.Numbers{}) {
 			continue
 		}
-		r := c.record()
+		r := of
 		r.Account, r.Sequence, r.StepKey = row.Account, row.Sequence, row.StepKey
 		if row.RecordedAt != nil {
 			r.RecordedAt = *row.RecordedAt
@@ -85,12 +68,15 @@ func (c *counting) compare(rx *db.Rx) (usage.Difference, error) {
 		}
 		said = append(said, usage.Said{Record: r, Counts: counts})
 	}
-	return usage.Compare(rx, c.record(), said)
+	return usage.Compare(rx, of, said)
 }
 
 // usage compares the rows of usage of a scope with its records.
 func (c *deep) usage(scope, query string) {
-	list, err := countingIn(c.ctx, c.d, scope, query)
+	list, err := stores.Get(c.ctx, c.d.Read, "read runs", func(rx *db.Rx) (list []usage.Record, err error) {
+		err = rx.Select(&list, query+sqlOfScope, scope)
+		return list, err
+	})
 	c.failed(err)
 	for i := range list {
 		if c.err != nil {
@@ -98,7 +84,7 @@ func (c *deep) usage(scope, query string) {
 		}
 		var d usage.Difference
 		err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
-			d, err = list[i].compare(rx)
+			d, err = compareUsage(rx, list[i])
 			return err
 		})
 		c.failed(err)
@@ -109,44 +95,24 @@ func (c *deep) usage(scope, query string) {
 	}
 }
 
-func countingIn(ctx context.Context, d *db.DB, scope, query string) ([]counting, error) {
-	return stores.Get(ctx, d.Read, "read runs", func(rx *db.Rx) (list []counting, err error) {
-		err = rx.Select(&list, query, scope)
-		return list, err
-	})
-}
-
 // restateUsage adds the rows of usage that are lost, of all scopes.
 func restateUsage(ctx context.Context, d *db.DB) error {
-	scopes, err := scopesOf(ctx, d)
-	if err != nil {
+	restate := func(keys, query string) error {
+		_, err := stores.Restate(ctx, d, "restate usage", keys, func(tx *db.Tx, key int64) (string, error) {
+			var of usage.Record
+			if err := tx.Get(&of, query+`key = ?`, key); err != nil {
+				return "", err
+			}
+			d, err := compareUsage(&tx.Rx, of)
+			if err == nil {
+				err = d.Mend(tx)
+			}
+			return "", err
+		})
 		return err
 	}
-	for _, scope := range scopes {
-		for _, query := range []string{sqlTraces, sqlLives} {
-			list, err := countingIn(ctx, d, scope, query)
-			for some := range slices.Chunk(list, 100) {
-				if err == nil {
-					err = d.Write(ctx, "restate usage", func(tx *db.Tx) error { return restateSome(tx, some) })
-				}
-			}
-			if err != nil {
-				return err
-			}
-		}
+	if err := restate(`SELECT key FROM runs ORDER BY key`, sqlTraces); err != nil {
+		return err
 	}
-	return nil
-}
-
-func restateSome(tx *db.Tx, some []counting) error {
-	for i := range some {
-		d, err := some[i].compare(&tx.Rx)
-		if err == nil {
-			err = d.Mend(tx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return restate(`SELECT key FROM live_runs ORDER BY key`, sqlLives)
 }

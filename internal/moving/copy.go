@@ -12,12 +12,8 @@ import (
 	"selvedge/internal/engine"
 )
 
-// rowsAtOnce is how many rows one statement inserts, and argumentsAtOnce how many values it has at
-// most: SQLite takes 32,766.
-const (
-	rowsAtOnce      = 200
-	argumentsAtOnce = 30000
-)
+// rowsAtOnce is how many rows one statement inserts. SQLite takes 32,766 values: those of 163 columns.
+const rowsAtOnce = 200
 
 // copy inserts the rows that the target does not have yet. Each table is filled in the order of its
 // keys, some megabytes per transaction, so what an earlier call copied ends at the last key.
@@ -139,9 +135,8 @@ func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err er
 func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 	into := "INSERT INTO " + engine.Quoted(t.Name) + " (" + quotedNames(t) + ") VALUES "
 	one := "(?" + strings.Repeat(", ?", len(t.Columns)-1) + ")"
-	atOnce := min(rowsAtOnce, argumentsAtOnce/len(t.Columns))
 	return m.write(ctx, "move rows of "+t.Name, func(tx engine.Tx) error {
-		for some := range slices.Chunk(rows, atOnce) {
+		for some := range slices.Chunk(rows, rowsAtOnce) {
 			text := into + one + strings.Repeat(", "+one, len(some)-1)
 			if _, err := tx.Exec(text, slices.Concat(some...)); err != nil {
 				return err
