@@ -368,32 +368,30 @@ func (s *server) follow(ctx context.Context, ref runs.RunRef, onlyLive bool, aft
 		err    error
 	}
 	all := make(chan news)
-	watch := func(of int, follow func(yield func(string, error) bool)) {
-		follow(func(cursor string, err error) bool {
-			select {
-			case all <- news{of, cursor, err}:
-				return err == nil
-			case <-ctx.Done():
-				return false
-			}
-		})
+	tell := func(of int, cursor string, err error) (more bool) {
+		select {
+		case all <- news{of, cursor, err}:
+			return err == nil
+		case <-ctx.Done():
+			return false
+		}
 	}
 	if !onlyLive {
-		go watch(0, func(yield func(string, error) bool) {
+		go func() {
 			for item, err := range s.query.Follow(ctx, ref, cursors[0]) {
-				if !yield(item.Cursor, err) {
+				if !tell(0, item.Cursor, err) {
 					return
 				}
 			}
-		})
+		}()
 	}
-	go watch(1, func(yield func(string, error) bool) {
+	go func() {
 		for event, err := range s.query.FollowLive(ctx, ref.RunID, cursors[1]) {
-			if !yield(event.Cursor, err) {
+			if !tell(1, event.Cursor, err) {
 				return
 			}
 		}
-	})
+	}()
 	for {
 		select {
 		case n := <-all:
