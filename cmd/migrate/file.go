@@ -15,18 +15,16 @@ import (
 	"selvedge/db"
 )
 
-// An opening is how a command opens the file.
-type opening int
-
-const (
-	toRead  opening = iota // what the stores can read: this program's schema
-	toLook                 // any schema
-	toWrite                // for writing, this program's schema
+// How commands open the file.
+var (
+	toRead  = db.Options{ReadOnly: true}                    // what the stores can read: this program's schema
+	toLook  = db.Options{ReadOnly: true, AnySchema: true}   // any schema
+	toWrite = db.Options{MustExist: true, KeepSchema: true} // for writing, this program's schema
 )
 
 // on returns the run function of a command that opens the file.
 func (a *app) on(
-	how opening, work func(ctx context.Context, d *db.DB, args []string) error,
+	how db.Options, work func(ctx context.Context, d *db.DB, args []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), how, func(d *db.DB) error { return work(c.Context(), d, args) })
@@ -34,15 +32,7 @@ func (a *app) on(
 }
 
 // with opens the file, runs fn and closes it.
-func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) error {
-	return a.withOptions(ctx, map[opening]db.Options{
-		toRead:  {ReadOnly: true},
-		toLook:  {ReadOnly: true, AnySchema: true},
-		toWrite: {MustExist: true, KeepSchema: true},
-	}[how], fn)
-}
-
-func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) error) (err error) {
+func (a *app) with(ctx context.Context, o db.Options, fn func(*db.DB) error) (err error) {
 	var d *db.DB
 	opening, opened := a.opening(ctx)
 	defer opened()

@@ -61,7 +61,7 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) 
 		return cmp.Or(a.lostTree(ctx, kind, dir, o), err)
 	}
 	var answer treeAnswer
-	err = a.withOptions(ctx, db.Options{KeepSchema: !f.up}, func(d *db.DB) (err error) {
+	err = a.with(ctx, db.Options{KeepSchema: !f.up}, func(d *db.DB) (err error) {
 		if o.OtherFolder, err = a.confirmOther(ctx, d, trees, o); err == nil {
 			answer, err = a.workTrees(ctx, d, trees, dir, o, legacy.Import)
 		}

@@ -195,7 +195,7 @@ func (n noun) name(t thing) string {
 }
 
 // one makes a command that takes an id, or the beginning of one, and works on that thing.
-func (a *app) one(n noun, how opening, c *cobra.Command,
+func (a *app) one(n noun, how db.Options, c *cobra.Command,
 	do func(ctx context.Context, d *db.DB, t thing) error,
 ) *cobra.Command {
 	n.addOwner(c)
