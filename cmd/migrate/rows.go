@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -212,10 +211,7 @@ func appendJSON(line []byte, value any) []byte {
 		line = base64.StdEncoding.AppendEncode(line, v)
 		return append(line, `"}`...)
 	}
-	text, err := encodeJSON(plain(value))
-	if err != nil { // a string always has a JSON form
-		text, _ = json.Marshal(err.Error())
-	}
+	text, _ := encodeJSON(plain(value)) // a string always has a JSON form
 	return append(line, text...)
 }
 
