@@ -216,35 +216,31 @@ func (f *file) close() error {
 }
 
 func (f *file) read(ctx context.Context, fn func(t selects) error) error {
-	pool, err := f.current(ctx)
-	if err == nil {
-		err = fn(ofSQLite{ctx, pool})
-	}
-	return failed(err)
+	return f.in(ctx, func(pool *sqlx.DB) error { return fn(ofSQLite{ctx, pool}) })
 }
 
 func (f *file) write(ctx context.Context, _ string, fn func(t tables) error) error {
-	pool, err := f.current(ctx)
-	if err == nil {
-		err = writeFile(ctx, pool, fn)
-	}
-	return failed(err)
-}
-
-func failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", db.ErrIO, err)
+	return f.in(ctx, func(pool *sqlx.DB) error { return writeFile(ctx, pool, fn) })
 }
 
 // clean empties the WAL.
 func (f *file) clean(ctx context.Context) error {
+	return f.in(ctx, func(pool *sqlx.DB) error {
+		_, err := pool.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		return err
+	})
+}
+
+// in runs fn with the pool of the file that has the index's name.
+func (f *file) in(ctx context.Context, fn func(pool *sqlx.DB) error) error {
 	pool, err := f.current(ctx)
 	if err == nil {
-		_, err = pool.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		err = fn(pool)
 	}
-	return failed(err)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", db.ErrIO, err)
+	}
+	return err
 }
 
 func writeFile(ctx context.Context, pool *sqlx.DB, fn func(t tables) error) error {

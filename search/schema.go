@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/engine"
 	"selvedge/internal/txn"
 )
 
@@ -91,10 +92,10 @@ func openSchema(ctx context.Context, d *db.DB, o *Options) (s *schema, err error
 		if err != nil {
 			return err
 		}
-		s.name = quoted(name) + "."
+		s.name = engine.Quoted(name) + "."
 		there, err := isThere(&tx.Rx, name)
 		if err == nil && !there {
-			_, err = tx.Exec("CREATE SCHEMA " + quoted(name))
+			_, err = tx.Exec("CREATE SCHEMA " + engine.Quoted(name))
 			for _, statement := range sqlMakeSchema {
 				if err == nil {
 					_, err = s.on(tx).Exec(statement)
@@ -116,8 +117,6 @@ func openSchema(ctx context.Context, d *db.DB, o *Options) (s *schema, err error
 	return s, nil
 }
 
-func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
 // dropSchemas drops the indexes of all versions.
 func dropSchemas(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, "delete the index", func(tx *db.Tx) error {
@@ -126,7 +125,7 @@ func dropSchemas(ctx context.Context, d *db.DB) error {
 			return err
 		}
 		for _, name := range names {
-			if _, err := tx.Exec("DROP SCHEMA " + quoted(name) + " CASCADE"); err != nil {
+			if _, err := tx.Exec("DROP SCHEMA " + engine.Quoted(name) + " CASCADE"); err != nil {
 				return err
 			}
 		}
