@@ -117,10 +117,6 @@ func (e *Entry) keepExact(name, text string) {
 	e.kept.exact[name] = text
 }
 
-// Equal reports whether two entries are the same in all fields. Times are compared as instants, and
-// second 60 counts.
-func (e Entry) Equal(other Entry) bool { return string(e.encode()) == string(other.encode()) }
-
 // under returns the entry with the id of its file, which may differ from that of its document. The
 // document stays as it is until something else in the entry changes.
 func (e Entry) under(id string) Entry {

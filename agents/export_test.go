@@ -38,6 +38,10 @@ func SetMember(e *Entry, name string, raw json.RawMessage) error {
 	return fmt.Errorf("%w: an entry has no member %s", db.ErrInvalid, name)
 }
 
+// Equal reports whether two entries are the same in all fields. Times are compared as instants, and
+// second 60 counts.
+func (e Entry) Equal(other Entry) bool { return string(e.encode()) == string(other.encode()) }
+
 // SetIDs replaces the generator of ids.
 func SetIDs(r *Registry, next func() string) { r.newID = next }
 

@@ -30,9 +30,6 @@ func NewRegistry(d *db.DB, o Options) *Registry {
 	return &Registry{db: d, scope: o.Scope, newID: GenerateID}
 }
 
-// Scope is the name of the registry's scope.
-func (r *Registry) Scope() string { return r.scope }
-
 // staleAfter is the age, from its end, at which an entry leaves the registry.
 const staleAfter = 7 * 24 * time.Hour
 

@@ -22,22 +22,6 @@ type ReserveOutcome struct {
 	LiveOwner *Entry `json:"live_owner,omitempty"` // another agent, unchanged, has it
 }
 
-// A ReservedError reports that another agent has a thread. It is a db.ErrConflict.
-type ReservedError struct {
-	Thread string
-	Owner  Entry
-}
-
-// Error returns the text that programs of the old registry know.
-func (e *ReservedError) Error() string {
-	return fmt.Sprintf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use "+
-		"`heddle thread show %[1]s` "+
-		"to inspect it, or release the session before starting another writer.", e.Thread, e.Owner.SessionID)
-}
-
-// Unwrap makes it a db.ErrConflict.
-func (e *ReservedError) Unwrap() error { return db.ErrConflict }
-
 const opReserve = "reserve thread"
 
 // TryReserveThreadTx is TryReserveThread inside a transaction. If build fails and the caller

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"fmt"
 
 	"selvedge/db"
 	"selvedge/internal/stores"
@@ -125,17 +126,19 @@ func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Bu
 	return a.outcome, err
 }
 
-// CreateGeneratedEntryForThread is TryReserveThread, but another owner is an error, a
-// *ReservedError.
+// CreateGeneratedEntryForThread is TryReserveThread, but another owner is db.ErrConflict, which names
+// its agent.
 func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry,
 	error,
 ) {
 	out, err := r.TryReserveThread(ctx, thread, build)
 	if err == nil && out.LiveOwner != nil {
+		owner := out.LiveOwner.SessionID
 		err = &db.Error{
-			Op: opReserve, Entity: "thread", ID: thread,
-			Hint: "wait for agent " + out.LiveOwner.SessionID + ", or release it",
-			Err:  &ReservedError{Thread: thread, Owner: *out.LiveOwner},
+			Op: opReserve, Entity: "thread", ID: thread, Hint: "wait for agent " + owner + ", or release it",
+			Err: &configError{Is: db.ErrConflict, Text: fmt.Sprintf("thread '%[1]s' already has active reservation "+
+				"%[2]s. Use `heddle thread show %[1]s` to inspect it, or release the session before starting another "+
+				"writer.", thread, owner)},
 		}
 	}
 	if err != nil {

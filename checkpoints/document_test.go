@@ -87,7 +87,7 @@ func TestEveryFieldSurvivesWritingAndReading(t *testing.T) {
 		"deep": json.RawMessage(`{"a":[1,{}]}`),
 	}
 	want.StageResults = []checkpoints.StageResult{{
-		StageID: "s", StageName: "S", Status: checkpoints.StageFailed, Output: json.RawMessage(`{"type":"empty"}`),
+		StageID: "s", StageName: "S", Status: "failed", Output: json.RawMessage(`{"type":"empty"}`),
 		DurationMS: 12.25, Error: &failure,
 	}}
 	want.CompletedStageIDs = []string{"s", "t"}
@@ -266,7 +266,7 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	p.WFState["m"] = json.RawMessage(`[true]`)
 	p.Workflow.Name = "WF2"
 	p.StageResults = append(p.StageResults,
-		checkpoints.StageResult{Status: checkpoints.StageSucceeded, Output: json.RawMessage(`{"type":"empty"}`)})
+		checkpoints.StageResult{Status: "succeeded", Output: json.RawMessage(`{"type":"empty"}`)})
 	changed, err := p.Document()
 	if err != nil {
 		t.Fatal(err)
@@ -434,7 +434,7 @@ func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
 		Step: json.RawMessage(`{"type":"approval", "prompt":"p","output_key":"k"}`), Metadata: values,
 	}}
 	p.StageResults = []checkpoints.StageResult{{
-		Status: checkpoints.StageSucceeded,
+		Status: "succeeded",
 		Output: json.RawMessage(`{ "type":"empty" }`),
 	}}
 	for _, what := range []string{"written", "changed elsewhere", "changed itself"} {

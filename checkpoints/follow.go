@@ -19,8 +19,8 @@ const opFollow = "follow checkpoints"
 // stream is how checkpoints are followed. Positions count the changes of a row; only the last one
 // is kept.
 var stream = stores.Stream[string, Summary]{
-	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: sqlRowEnd,
-	Read: readChange,
+	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", Gone: whyGone,
+	End: sqlRowEnd, Read: readChange,
 }
 
 // Follow reports a checkpoint, and again whenever it was saved, claimed or released, by any
@@ -75,44 +75,40 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string
 }
 
 // placeOf returns the place in a checkpoint's stream that a cursor points at; "" is the beginning.
-func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at stores.Place, err error) {
+func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (stores.Place, error) {
 	s = s.as(ref.AgentID)
-	if cursor != "" {
-		if at, err = stream.ReadCursor(rx, cursor); err != nil {
-			return at, failed(opFollow, ref.RunID, err)
-		}
-	}
-	found := false
-	err = s.look(rx, opFollow, ref.RunID, func(scope int64) error {
-		inState, err := ref.State.condition()
-		if err != nil {
+	at, err := stream.PlaceIn(rx, cursor, func() (key int64, found bool, err error) {
+		err = s.look(rx, opFollow, ref.RunID, func(scope int64) (err error) {
+			key, found, err = s.followed(rx, scope, ref, cursor)
 			return err
-		}
-		if cursor == "" {
-			found, err = rx.Find(&at.Key, sqlKeyOf+inState+sqlWaitingFirst, s.key(scope, ref.RunID)...)
-		} else {
-			found, err = rx.Find(&at.Key, sqlIsOf, append(s.key(scope, ref.RunID), at.Key)...)
-		}
-		if err == nil && !found && cursor == "" {
-			err = s.otherAgent(rx, scope, ref.RunID)
-		}
-		return err
+		})
+		return key, found, err
 	})
-	if err == nil && !found && cursor == "" {
-		err = db.ErrNotFound
-	}
-	if err == nil && !found {
-		var other bool
-		if _, other, err = stream.EndOf(rx, at.Key); err == nil {
-			if err = errGone(); other {
-				err = txn.NotThisCursor(cursor)
-			}
-		}
-	}
 	return at, failed(opFollow, ref.RunID, err)
 }
 
-func errGone() error { return txn.CursorExpired("the checkpoint was completed or removed") }
+// followed finds the row of a run that a cursor points at; without a cursor, the one that ref names.
+func (s *Store) followed(rx *db.Rx, scope int64, ref Ref, cursor string) (key int64, found bool, err error) {
+	inState, err := ref.State.condition()
+	if err != nil {
+		return 0, false, err
+	}
+	run := s.key(scope, ref.RunID)
+	if cursor != "" {
+		at, err := stream.ReadCursor(rx, cursor)
+		if err == nil {
+			found, err = rx.Find(&key, sqlIsOf, append(run, at.Key)...)
+		}
+		return key, found, err
+	}
+	found, err = rx.Find(&key, sqlKeyOf+inState+sqlWaitingFirst, run...)
+	if err == nil && !found {
+		err = s.otherAgent(rx, scope, ref.RunID)
+	}
+	return key, found, err
+}
+
+const whyGone = "the checkpoint was completed or removed"
 
 const (
 	sqlKeyOf        = `SELECT c.id FROM checkpoints AS c WHERE ` + ofRun
@@ -130,7 +126,7 @@ func readChange(rx *db.Rx, at stores.Place, _ paging.Room) (got stores.Stretch[s
 	var row summaryRow
 	found, err := rx.Find(&row, sqlByKey, at.Key)
 	if err == nil && !found {
-		err = errGone()
+		err = txn.CursorExpired(whyGone)
 	}
 	if err != nil {
 		return got, err

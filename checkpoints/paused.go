@@ -95,26 +95,15 @@ type ApprovalField struct {
 
 // A StageResult is the result of a stage.
 type StageResult struct {
-	StageID   string      `json:"stage_id"`
-	StageName string      `json:"stage_name"`
-	Status    StageStatus `json:"status"`
+	StageID   string `json:"stage_id"`
+	StageName string `json:"stage_name"`
+	Status    string `json:"status"` // succeeded, failed, skipped or compensated
 	// an object whose "type" is pattern, proposal, sub_workflow, approval, review, loop, for_each,
 	// dedup or empty
 	Output     json.RawMessage `json:"output"`
 	DurationMS float64         `json:"duration_ms"`
 	Error      *string         `json:"error,omitempty"` // nil: none
 }
-
-// StageStatus is how a stage ended.
-type StageStatus string
-
-// The statuses of a stage.
-const (
-	StageSucceeded   StageStatus = "succeeded"
-	StageFailed      StageStatus = "failed"
-	StageSkipped     StageStatus = "skipped"
-	StageCompensated StageStatus = "compensated"
-)
 
 // Document returns p as it is saved: the bytes that it was read from if p was not changed, else a
 // new encoding, which includes the members that only the document has. A value that could not be

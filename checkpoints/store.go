@@ -38,9 +38,6 @@ func NewStore(d *db.DB, o Options) *Store {
 	return &Store{db: d, scope: o.Scope, agent: o.Agent, ttl: max(0, o.ClaimTTL)}
 }
 
-// Scope is the name of the store's scope.
-func (s *Store) Scope() string { return s.scope }
-
 // as returns the store of an agent; that of its own for "".
 func (s *Store) as(agent string) *Store {
 	if agent == "" || agent == s.agent {

@@ -309,7 +309,7 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 			ID: "s", Step: []byte(`{"type":"pattern","pattern":"pipeline","task":"hush","agents":[],"config":{"pattern":"hush"}}`),
 		}}},
 		StageResults: []checkpoints.StageResult{{
-			StageID: "s", Status: checkpoints.StageSucceeded,
+			StageID: "s", Status: "succeeded",
 			Output: []byte(`{"type":"approval","response":` + secrets + `}`),
 		}},
 	}); err != nil {
@@ -319,7 +319,7 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, ok, err := paused.Load(t.Context(), "one"); err != nil || !ok || len(p.StageResults) != 1 ||
-		p.StageResults[0].Status != checkpoints.StageSucceeded ||
+		p.StageResults[0].Status != "succeeded" ||
 		!bytes.Contains(p.Workflow.Stages[0].Step, []byte(`"pattern":"pipeline"`)) {
 		t.Errorf("the checkpoint is %+v, %v", p, err)
 	}

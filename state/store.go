@@ -32,9 +32,6 @@ type Store struct {
 // NewStore returns the store of a scope. It reads and writes nothing.
 func NewStore(d *db.DB, o Options) *Store { return &Store{db: d, scope: o.Scope} }
 
-// Scope is the name of the store's scope.
-func (s *Store) Scope() string { return s.scope }
-
 // A Ref names a value.
 type Ref struct {
 	Owner string `db:"owner"`     // whose value it is; "" is nobody's

@@ -142,7 +142,7 @@ func (a *app) agentsShowCommand() *cobra.Command {
 		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent
 lives is asked on this machine.`,
 	}, func(ctx context.Context, d *db.DB, t thing) error {
-		answer, err := describeAgent(ctx, d, a.registry(d), t.id)
+		answer, err := a.describeAgent(ctx, d, t.id)
 		if err != nil {
 			return err
 		}
@@ -150,15 +150,14 @@ lives is asked on this machine.`,
 	}), agentAnswer{})
 }
 
-func describeAgent(
-	ctx context.Context, d *db.DB, registry *agents.Registry, id string,
-) (agentAnswer, error) {
+func (a *app) describeAgent(ctx context.Context, d *db.DB, id string) (agentAnswer, error) {
+	registry := a.registry(d)
 	e, err := registry.Get(ctx, id)
 	if err != nil {
 		return agentAnswer{}, err
 	}
 	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
-	contested, err := legacy.Contested(ctx, d, legacy.Agents, registry.Scope(), e.SessionID)
+	contested, err := legacy.Contested(ctx, d, legacy.Agents, a.scope, e.SessionID)
 	if err != nil {
 		return answer, err
 	}
