@@ -113,8 +113,10 @@ func workerWrites(s *storeFile) []publicWrite {
 			_, err := runtime.SendInput(ctx, first, workers.UserInput("é"))
 			return err
 		}},
-		{name: "RepeatInput", touches: dir, do: func(ctx context.Context) error {
-			_, err := runtime.RepeatInput(ctx, first, workers.SystemInput("again"), 1<<40)
+		{name: "SendInput again", touches: dir, do: func(ctx context.Context) error {
+			input := workers.SystemInput("again")
+			input.Repeat = 1 << 40
+			_, err := runtime.SendInput(ctx, first, input)
 			return err
 		}},
 		{

@@ -87,7 +87,7 @@ func structureOf(t reflect.Type) *structure {
 	for i := range t.NumField() {
 		member := t.Field(i)
 		name, options, _ := strings.Cut(member.Tag.Get("json"), ",")
-		if name == "" {
+		if name == "" || name == "-" {
 			continue
 		}
 		st.Names = append(st.Names, name)

@@ -286,17 +286,17 @@ func TestARepeatedInputIsSaidOnce(t *testing.T) {
 	if err != nil || len(batches) != 2 || batches[0] == batches[1] {
 		t.Fatalf("two inputs left the numbers %d: %v", batches, err)
 	}
-	if ack := must(r.RepeatInput(ctx, w, input, batches[0]))(t); ack != first {
+	if ack := must(r.SendInput(ctx, w, repeat(input, batches[0])))(t); ack != first {
 		t.Errorf("the repeat of an input that was kept gave %+v, not %+v", ack, first)
 	}
-	if ack := must(r.RepeatInput(ctx, w, input, batches[0]+1<<40))(t); ack.TranscriptSequence != 3 {
+	if ack := must(r.SendInput(ctx, w, repeat(input, batches[0]+1<<40)))(t); ack.TranscriptSequence != 3 {
 		t.Errorf("the repeat of an input that was not kept gave %+v", ack)
 	}
 	must(r.StopRuntime(ctx))(t)
-	if ack := must(r.RepeatInput(ctx, w, input, batches[0]))(t); ack.EventID != first.EventID {
+	if ack := must(r.SendInput(ctx, w, repeat(input, batches[0])))(t); ack.EventID != first.EventID {
 		t.Errorf("behind the runtime's end the repeat gave %+v", ack)
 	}
-	if _, err := r.RepeatInput(ctx, w, input, batches[0]+1<<40); !isKind(err, "RuntimeStopped") {
+	if _, err := r.SendInput(ctx, w, repeat(input, batches[0]+1<<40)); !isKind(err, "RuntimeStopped") {
 		t.Errorf("behind the runtime's end one that was not kept gave %v", err)
 	}
 }
@@ -441,4 +441,10 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// repeat returns the input as the repeat of one with this number.
+func repeat(input workers.WorkerInput, batch int64) workers.WorkerInput {
+	input.Repeat = batch
+	return input
 }

@@ -181,7 +181,7 @@ func obey(ctx context.Context, d *db.DB, r *workers.Runtime, c heard, batches ma
 		batches[said.Place] = batch
 		return said, err
 	case "repeat":
-		ack, err := r.RepeatInput(ctx, ref, workers.UserInput("x"), batches[c.Of])
+		ack, err := r.SendInput(ctx, ref, repeat(workers.UserInput("x"), batches[c.Of]))
 		return heardOf(ack), err
 	case "stop":
 		return ended(r.StopWorker(ctx, ref, nil))

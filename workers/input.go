@@ -2,43 +2,23 @@ package workers
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/internal/stores"
-	"selvedge/internal/txn"
 )
 
 const opInput = "send input"
 
 // SendInputTx is SendInput inside a transaction of the caller's.
-func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (WorkerInteractionAck, error) {
-	return r.RepeatInputTx(tx, worker, input, 0)
-}
-
-// RepeatInput repeats a SendInput with an unknown outcome: batch is what [db.BatchOf] returns for
-// its error. If the first try was kept, it does nothing and returns the answer of the first try. It
-// reads the whole transcript of the worker.
-func (r *Runtime) RepeatInput(ctx context.Context, worker WorkerRef, input WorkerInput,
-	batch int64,
-) (WorkerInteractionAck, error) {
-	write := stores.On(r.db, txn.Runtimes).Write
-	return call(ctx, write, opInput, func(tx *db.Tx) (WorkerInteractionAck, error) {
-		return r.RepeatInputTx(tx, worker, input, batch)
-	})
-}
-
-// RepeatInputTx is RepeatInput inside a transaction of the caller's. A batch of 0 repeats nothing.
-func (r *Runtime) RepeatInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput,
-	batch int64,
-) (ack WorkerInteractionAck, err error) {
+func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (ack WorkerInteractionAck,
+	err error,
+) {
 	row, w, err := r.both(tx, opInput, worker)
 	if err != nil {
 		return ack, err
 	}
-	if batch != 0 && w != nil && worker.RuntimeID == r.id {
-		e, found, err := w.findBatch(&tx.Rx, batch)
+	if input.Repeat != 0 && w != nil && worker.RuntimeID == r.id {
+		e, found, err := w.findBatch(&tx.Rx, input.Repeat)
 		if err != nil {
 			return ack, err
 		}

@@ -161,6 +161,11 @@ func (request *CreateWorkerRequest) check() error {
 type WorkerInput struct {
 	Kind    string `json:"kind" serde:"user|system"` // the role of its entry in the transcript
 	Content string `json:"content"`                  // must not be blank; kept as it is
+	// Repeat marks the input as the repeat of one with an unknown outcome. It is the number that
+	// [db.BatchOf] returns for that call's error. If the first try was kept, SendInput does nothing and
+	// returns the answer of the first try; to find out, it reads the whole transcript of the worker. 0
+	// means no repeat.
+	Repeat int64 `json:"-"`
 }
 
 const (

@@ -57,12 +57,12 @@ func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest)
 // SendInput appends an input to the worker's transcript and an event to the log, in one
 // transaction. Its cost depends neither on the number of workers nor on the length of the
 // transcript. It refuses, in this order: any input once the runtime is stopped, a blank one, a
-// worker of another runtime, a missing worker, and one that does not run. [Runtime.RepeatInput]
-// repeats an input with an unknown outcome.
+// worker of another runtime, a missing worker, and one that does not run. An input with an unknown
+// outcome can be repeated: see WorkerInput.Repeat.
 func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerInput) (WorkerInteractionAck,
 	error,
 ) {
-	return r.RepeatInput(ctx, worker, input, 0)
+	return call(ctx, stores.On(r.db, txn.Runtimes).Write, opInput, stores.Bind2(r.SendInputTx, worker, input))
 }
 
 // StopWorker stops a worker. A nil reason is "worker stopped". A worker that has ended already

@@ -195,10 +195,9 @@ func (w *writer) streams(ctx context.Context) (lanes []func()) {
 		{"live/" + shared, appendLive(shared), false},
 		{"live/" + w.me, appendLive(w.me), false},
 		{"workers/" + string(worker.WorkerRef.WorkerID), func(text string, repeat int64) error {
-			if repeat != 0 {
-				return second(runtime.RepeatInput(ctx, worker.WorkerRef, workers.UserInput(text), repeat))
-			}
-			return second(runtime.SendInput(ctx, worker.WorkerRef, workers.UserInput(text)))
+			input := workers.UserInput(text)
+			input.Repeat = repeat
+			return second(runtime.SendInput(ctx, worker.WorkerRef, input))
 		}, false},
 		{"agents/" + w.me, func(text string, _ int64) error { // the last one is there, and so may be done again
 			return second2(rg.UpdateEntry(ctx, w.me, func(e *agents.Entry) { e.BaseState = text }))

@@ -180,7 +180,9 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 		repeat: func(tx *db.Tx, id workers.RuntimeID, batch int64, texts ...string) error {
 			r, err := workers.OpenTx(tx, d, there(id))
 			if err == nil {
-				_, err = r.RepeatInputTx(tx, firstWorker(id), workers.UserInput(texts[0]), batch)
+				input := workers.UserInput(texts[0])
+				input.Repeat = batch
+				_, err = r.SendInputTx(tx, firstWorker(id), input)
 			}
 			return err
 		},

@@ -145,7 +145,9 @@ func inputOp(name string, size int) op {
 			if err != nil {
 				return err
 			}
-			_, err = r.RepeatInput(ctx, at(r, 1), workers.UserInput(text), batch)
+			input := workers.UserInput(text)
+			input.Repeat = batch
+			_, err = r.SendInput(ctx, at(r, 1), input)
 			return err
 		},
 	}
