@@ -28,35 +28,25 @@ type Batch struct {
 	Parent RunRef
 }
 
-// Appended is the result of an append.
-type Appended struct {
-	// Repeated is true if the batch was stored before: by its key, or as the repeat of an append that
-	// was committed.
-	Repeated bool
-}
-
 // Append adds records to a run and creates the run if it does not exist. An open run that it writes
 // to belongs to this process from then on, unless it belongs to another live process; see
-// [Store.Recover]. A batch without records does nothing.
+// [Store.Recover]. A batch without records does nothing. repeated is true if the batch was stored before:
+// by its key, or as the repeat of an append that was committed.
 //
 // It returns ErrInvalid for a record that could not be read back, for an id that is not UTF-8,
 // holds a NUL or is longer than txn.MaxID, and for a Parent without records. A run holds 16,777,215
 // lines, the last of which is reserved for an end; more is ErrInvalid. ErrConflict: the run is held,
 // and the *db.ReservedError names the holder; [Run.Append] writes under the lease.
-func (s *Store) Append(ctx context.Context, b Batch) (Appended, error) {
+func (s *Store) Append(ctx context.Context, b Batch) (repeated bool, err error) {
 	p, err := prepare(b)
 	if err != nil || len(b.Records) == 0 {
-		return Appended{}, err
+		return false, err
 	}
-	var a Appended
 	err = writing(b.Records)(stores.On(s.db, txn.Runs), ctx, opAppend, func(tx *db.Tx) (err error) {
-		a.Repeated, err = p.append(tx, s, tx.Store().ExecAndCommit)
+		repeated, err = p.append(tx, s, tx.Store().ExecAndCommit)
 		return err
 	})
-	if err != nil {
-		return Appended{}, err
-	}
-	return a, nil
+	return repeated && err == nil, err
 }
 
 // writing returns the call that writes records. An end alone is written on a full disk too, so that
@@ -72,17 +62,16 @@ func writing(records []Record,
 }
 
 // AppendTx is Append inside the caller's transaction, next to its other changes.
-func (s *Store) AppendTx(tx *db.Tx, b Batch) (Appended, error) { return s.appendTx(tx, b, 0) }
+func (s *Store) AppendTx(tx *db.Tx, b Batch) (repeated bool, err error) { return s.appendTx(tx, b, 0) }
 
 // appendTx appends under the lease with this epoch, which holds in tx; 0 is none.
-func (s *Store) appendTx(tx *db.Tx, b Batch, epoch int64) (a Appended, err error) {
+func (s *Store) appendTx(tx *db.Tx, b Batch, epoch int64) (repeated bool, err error) {
 	p, err := s.prepareIn(tx, b)
 	if err != nil || len(b.Records) == 0 {
-		return a, err
+		return false, err
 	}
 	p.epoch = epoch
-	a.Repeated, err = p.append(tx, s, tx.Exec)
-	return a, err
+	return p.append(tx, s, tx.Exec)
 }
 
 // prepareIn is prepare for a transaction, which must be of the store's database.

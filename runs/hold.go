@@ -266,26 +266,23 @@ func (r *Run) AppendTx(tx *db.Tx, records ...Record) error {
 
 // AppendBatch is Append for a batch with a key, a parent, or the number of an append whose outcome was
 // unknown. The ids of the batch may be empty; those of another run are ErrInvalid.
-func (r *Run) AppendBatch(ctx context.Context, b Batch) (a Appended, err error) {
+func (r *Run) AppendBatch(ctx context.Context, b Batch) (repeated bool, err error) {
 	err = writing(b.Records)(stores.On(r.store.db, txn.Runs), ctx, opHeld, func(tx *db.Tx) (err error) {
-		a, err = r.AppendBatchTx(tx, b)
+		repeated, err = r.AppendBatchTx(tx, b)
 		return err
 	})
-	if err != nil {
-		return Appended{}, err
-	}
-	return a, nil
+	return repeated && err == nil, err
 }
 
 // AppendBatchTx is AppendBatch inside a transaction.
-func (r *Run) AppendBatchTx(tx *db.Tx, b Batch) (Appended, error) {
+func (r *Run) AppendBatchTx(tx *db.Tx, b Batch) (repeated bool, err error) {
 	b.AgentID, b.RunID = cmp.Or(b.AgentID, r.ref.AgentID), cmp.Or(b.RunID, r.ref.RunID)
 	if of := (RunRef{AgentID: b.AgentID, RunID: b.RunID}); of != r.ref {
-		return Appended{}, r.ref.failed(opHeld, txn.Invalid("leave the ids of the batch empty",
+		return false, r.ref.failed(opHeld, txn.Invalid("leave the ids of the batch empty",
 			"the batch is for run %q of agent %q", of.RunID, of.AgentID))
 	}
 	if err := r.HoldTx(tx); err != nil {
-		return Appended{}, err
+		return false, err
 	}
 	return r.store.appendTx(tx, b, r.Epoch())
 }

@@ -148,8 +148,8 @@ func TestAnAppendOfAHolderIsRepeatedOnce(t *testing.T) {
 	must(t, err)
 	must(t, r.Append(t.Context(), turn(0, "p")))
 	again := runs.Batch{Records: []runs.Record{turn(0, "p")}, Repeat: batchOf(t, s, r.Ref())}
-	if a, err := r.AppendBatch(t.Context(), again); err != nil || !a.Repeated {
-		t.Errorf("it is repeated: %+v, %v", a, err)
+	if repeated, err := r.AppendBatch(t.Context(), again); err != nil || !repeated {
+		t.Errorf("it is repeated: %v, %v", repeated, err)
 	}
 	if got := len(kinds(t, s, "a", "r")); got != 2 {
 		t.Errorf("the trace has %d records", got)
@@ -161,9 +161,9 @@ func TestRun_KeyedAppendSaysWhetherItRepeats(t *testing.T) {
 	r, err := s.Begin(t.Context(), started("r", "a", start), runs.BeginOptions{})
 	must(t, err)
 	b := runs.Batch{Key: "k", Records: []runs.Record{turn(0, "p")}}
-	for _, repeated := range []bool{false, true} {
-		if a, err := r.AppendBatch(t.Context(), b); err != nil || a.Repeated != repeated {
-			t.Fatalf("repeated %+v, %v; want %t", a, err, repeated)
+	for _, want := range []bool{false, true} {
+		if repeated, err := r.AppendBatch(t.Context(), b); err != nil || repeated != want {
+			t.Fatalf("repeated %v, %v; want %t", repeated, err, want)
 		}
 	}
 	b.Records = []runs.Record{turn(0, "other")}
@@ -181,8 +181,8 @@ func TestRun_KeyedAppendSaysWhetherItRepeats(t *testing.T) {
 	}
 	r, err = s.Resume(t.Context(), r.Ref())
 	must(t, err)
-	if a, err := r.AppendBatch(t.Context(), b); err != nil || !a.Repeated {
-		t.Errorf("the next holder repeats %+v, %v", a, err)
+	if repeated, err := r.AppendBatch(t.Context(), b); err != nil || !repeated {
+		t.Errorf("the next holder repeats %v, %v", repeated, err)
 	}
 	if got := len(kinds(t, s, "a", "r")); got != 2 {
 		t.Errorf("the trace has %d records", got)

@@ -274,8 +274,8 @@ func TestAppend_SaysWhetherItWasRepeated(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	b := runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{turn(0, "p")}}
 	for _, want := range []bool{false, true, true} {
-		if a, err := s.Append(t.Context(), b); err != nil || a.Repeated != want {
-			t.Errorf("it gave %+v, %v", a, err)
+		if repeated, err := s.Append(t.Context(), b); err != nil || repeated != want {
+			t.Errorf("it gave %v, %v", repeated, err)
 		}
 	}
 }

@@ -204,8 +204,8 @@ func (s *service) AppendEvent(ctx context.Context, to session.Session, event *se
 		if _, err := a.runs.GetTx(&tx.Rx, runs.RunRef{AgentID: user, RunID: id}); err != nil {
 			return err
 		}
-		appended, err := a.runs.AppendTx(tx, batch)
-		if err != nil || appended.Repeated {
+		repeated, err := a.runs.AppendTx(tx, batch)
+		if err != nil || repeated {
 			return err
 		}
 		h, err := a.head(&tx.Rx, user, id)
