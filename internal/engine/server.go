@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -65,8 +66,22 @@ func WithWaits(ctx context.Context, tell func([]Session)) context.Context {
 	return context.WithValue(ctx, waitsKey{}, tell)
 }
 
-// TellingWaits returns the context's function for waits; nil if it has none.
+// TellingWaits returns a function that reports the sessions that hold up one wait, when they change; nil if
+// the context asks for none.
 func TellingWaits(ctx context.Context) func([]Session) {
-	tell, _ := ctx.Value(waitsKey{}).(func([]Session))
-	return tell
+	tell, ok := ctx.Value(waitsKey{}).(func([]Session))
+	if !ok {
+		return nil
+	}
+	var told []int
+	return func(sessions []Session) {
+		var now []int
+		for _, s := range sessions {
+			now = append(now, s.PID)
+		}
+		if !slices.Equal(now, told) {
+			told = now
+			tell(sessions)
+		}
+	}
 }

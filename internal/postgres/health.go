@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -143,7 +142,7 @@ var (
 )
 
 // reportWaits reports the sessions that hold the locks that this one waits for, if the context asks
-// for that, until over is called. It reports each set of holders once.
+// for that, until over is called.
 func (e *Engine) reportWaits(ctx context.Context, waiting *session) (over func()) {
 	tell := engine.TellingWaits(ctx)
 	if tell == nil {
@@ -155,7 +154,6 @@ func (e *Engine) reportWaits(ctx context.Context, waiting *session) (over func()
 	telling.Go(func() {
 		var own spare
 		defer own.close()
-		var reported []int
 		for engine.Pause(within, reportEvery) {
 			s, err := own.get(within, e.newSession)
 			if err != nil {
@@ -168,14 +166,7 @@ func (e *Engine) reportWaits(ctx context.Context, waiting *session) (over func()
 			if err != nil || len(waits) == 0 || waits[0].Waited < reportAfter {
 				continue
 			}
-			var now []int
-			for _, holder := range waits[0].HeldBy {
-				now = append(now, holder.PID)
-			}
-			if !slices.Equal(now, reported) {
-				reported = now
-				tell(waits[0].HeldBy)
-			}
+			tell(waits[0].HeldBy)
 		}
 	})
 	return func() {

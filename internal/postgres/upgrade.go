@@ -91,7 +91,6 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 ) error {
 	began, report := time.Now(), engine.TellingWaits(ctx)
 	patience := lockPatience
-	var reported []int
 	for pause := lockPatience; ; pause = min(2*pause, longestPause) {
 		var sessions []engine.Session
 		var err error
@@ -123,12 +122,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 					"gives them more time",
 				"schema %d excludes programs that have the database open: %s", to.Version, nameSessions(sessions))
 		}
-		var now []int
-		for _, session := range sessions {
-			now = append(now, session.PID)
-		}
-		if report != nil && len(now) > 0 && !slices.Equal(now, reported) && time.Since(began) >= reportAfter {
-			reported = now
+		if report != nil && len(sessions) > 0 && time.Since(began) >= reportAfter {
 			report(sessions)
 		}
 		if !engine.Pause(ctx, pause/2+rand.N(pause/2)) {
