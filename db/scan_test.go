@@ -251,12 +251,16 @@ func TestWhatCannotTakeARowIsRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for row, err := range rx.Query("SELECT 1") {
+		for row, err := range rx.Query("SELECT 'x'") {
 			if err != nil {
 				return err
 			}
 			if err := row.Scan((*any)(nil)); !errors.Is(err, db.ErrInvalid) {
 				t.Errorf("a nil destination: %v", err)
+			}
+			var bytes sql.RawBytes // inside a loop they are there until the next row
+			if err := row.Scan(&bytes); err != nil || string(bytes) != "x" {
+				t.Errorf("%q: %v", bytes, err)
 			}
 		}
 		return nil

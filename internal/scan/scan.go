@@ -122,6 +122,7 @@ func (r *Rows) Close() error {
 	clear(r.values)
 	clear(r.targets[:cap(r.targets)])
 	clear(r.waiting[:cap(r.waiting)])
+	r.whole = false
 	return r.Source.Close()
 }
 
@@ -130,9 +131,6 @@ var mapper = reflectx.NewMapperFunc("db", strings.ToLower)
 
 // takes reports whether a row goes into the fields of a type. Otherwise it goes into one column.
 func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
-	if r.of == t {
-		return true, nil
-	}
 	if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(scanner) &&
 		len(mapper.TypeMap(t).Index) > 0 {
 		return true, r.find(t)
