@@ -235,6 +235,25 @@ func TestValues_AreThoseOfThePlainDriver(t *testing.T) {
 	}
 }
 
+func TestQuery_BytesMayChangeInsideItsLoop(t *testing.T) {
+	_, d := openTable(t, numbers)
+	transactions(t, d, "scan", func(t *testing.T, rx *db.Rx) error {
+		rows, argument := 0, []byte("a")
+		const query = "SELECT value FROM json_each('[1, 2, 3]') WHERE substr(?1, min(value, 1)) = x'61'"
+		for _, err := range rx.Query(query, argument) {
+			if err != nil {
+				return err
+			}
+			rows++
+			argument[0] = 'b'
+		}
+		if rows != 3 {
+			t.Errorf("%d rows", rows)
+		}
+		return nil
+	})
+}
+
 func TestWhatCannotTakeARowIsRefused(t *testing.T) {
 	_, d := openTable(t, numbers)
 	transactions(t, d, "scan", func(t *testing.T, rx *db.Rx) error {

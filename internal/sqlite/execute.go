@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -60,13 +61,14 @@ func pointerIn(value any, name string) (uintptr, error) {
 	return 0, fmt.Errorf("the SQLite driver has a %T without a %s", value, name)
 }
 
-// bind binds the arguments until reset.
-func (st *statement) bind(args []any) error {
+// bind binds the arguments until reset. Those of a query must be whole until then, so its bytes are copied:
+// a caller may change them inside a loop over the rows.
+func (st *statement) bind(args []any, query bool) error {
 	st.bound = st.bound[:0] // a Valuer that panicked has left some
 	for i := range st.takes {
 		arg, err := st.argument(i, args)
 		if err == nil {
-			err = st.bindOne(i, arg)
+			err = st.bindOne(i, arg, query)
 		}
 		if err != nil {
 			return err
@@ -94,7 +96,7 @@ func (st *statement) argument(i int, args []any) (any, error) {
 	return args[i], nil
 }
 
-func (st *statement) bindOne(i int, arg any) (err error) {
+func (st *statement) bindOne(i int, arg any, query bool) (err error) {
 	tls, at := st.session.tls, int32(i+1)
 	switch arg.(type) {
 	case nil, int64, string, []byte, float64, bool:
@@ -102,6 +104,9 @@ func (st *statement) bindOne(i int, arg any) (err error) {
 		if arg, err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
 			return fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
 		}
+	}
+	if b, ok := arg.([]byte); ok && query {
+		arg = bytes.Clone(b)
 	}
 	st.bound = append(st.bound, arg)
 	var rc int32
@@ -249,7 +254,7 @@ func (st *statement) run(ctx context.Context, args []any) (*scan.Rows, error) {
 	}
 	f := &st.found
 	f.statement, f.ctx, f.over = st, ctx, false
-	err := st.bind(args)
+	err := st.bind(args, true)
 	if err == nil {
 		f.ahead, err = st.step(ctx)
 	}

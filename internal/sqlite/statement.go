@@ -168,7 +168,7 @@ func (s *session) execOnce(st *statement, args []any) (n int64, err error) {
 	if st.handle == 0 {
 		return st.script(args)
 	}
-	err = st.bind(args)
+	err = st.bind(args, false)
 	for more := true; more && err == nil; {
 		more, err = st.step(background)
 	}
