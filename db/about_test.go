@@ -8,6 +8,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/engine"
+	"selvedge/test/dbtest"
 )
 
 func TestError_NamesItsEntityOnce(t *testing.T) {
@@ -54,5 +55,25 @@ func TestError_IsOneShortPrintableLine(t *testing.T) {
 	e := &db.Error{Op: "find", Entity: "bell", ID: "a\n", Err: errors.Join(db.ErrNotFound, db.ErrBusy)}
 	if got, want := e.Error(), `find: bell "a\n": not found; `+db.ErrBusy.Error(); got != want {
 		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// coded is an error of a caller that looks like one of a database.
+type coded int
+
+func (c coded) Error() string { return "mine" }
+
+func (c coded) Code() int { return int(c) }
+
+func TestCallersError_CodeIsNotSQLites(t *testing.T) {
+	d := dbtest.OpenAt(t, dbtest.Path(t), db.Options{})
+	const busy = 5
+	for name, err := range map[string]error{
+		"read":  d.Read(t.Context(), "look", func(*db.Rx) error { return coded(busy) }),
+		"write": d.Write(t.Context(), "change", func(*db.Tx) error { return coded(busy) }),
+	} {
+		if e, ok := errors.AsType[*db.Error](err); !ok || e.Code != 0 || errors.Is(err, db.ErrBusy) {
+			t.Errorf("%s: %#v", name, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"modernc.org/libc"
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/internal/damage"
@@ -19,16 +20,13 @@ import (
 	"selvedge/internal/machine"
 )
 
-// An sqliteError is an error of a statement.
+// An sqliteError is an error of a statement that the driver did not run.
 type sqliteError struct {
 	code int // extended
 	text string
 }
 
 func (e *sqliteError) Error() string { return e.text }
-
-// Code returns the extended result code.
-func (e *sqliteError) Code() int { return e.code }
 
 // sqliteError describes the result code of the connection's last call as the driver does.
 func (s *session) sqliteError(rc int32) error {
@@ -41,10 +39,10 @@ func (s *session) sqliteError(rc int32) error {
 
 // code returns the extended SQLite result code in err's chain, or 0.
 func code(err error) int {
-	if e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err); ok {
+	if e, ok := errors.AsType[*sqliteError](err); ok {
+		return e.code
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()
 	}
 	return 0
