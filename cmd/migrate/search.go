@@ -27,9 +27,8 @@ var _ = register("Look:", 15, func(a *app) *cobra.Command {
 		Short: "Find words in what was recorded",
 		Long: `search finds texts that have all of the words: in intents, prompts, summaries and errors of runs, in
 what live runs said, in checkpoints and in the transcripts of workers. A word is found in any case, with or
-without accents. Words in quotes are a phrase, WORD* is the beginning of a word, and -WORD,
-	which stands behind
---, must not be there. What was indexed last comes first.
+without accents. Words in quotes are a phrase, WORD* is the beginning of a word, and -WORD leaves out what
+has the word. Put -- before the words, or -WORD is taken for a flag. What was indexed last comes first.
 
 The index is a file beside the database, FILE-search-1, or on a server a schema beside its own,
 SCHEMA_search_1. It is brought up to date first; the first time takes longer. It may be deleted at any time.`,
