@@ -132,7 +132,8 @@ NO_RACE := $(NO_RACE)|^Test(EveryChangedCell|AMoveNoticesEveryCell|ADamagedImpor
 NO_RACE := $(NO_RACE)|^Test(Open_ForeignWAL|Constants_|Functions_EachHasARow|Parity|WhatPagesAndComments|Quick_)
 NO_RACE := $(NO_RACE)|^Test(ExportsAreTheSameBehind|AMovedFileAnswers|DownGoesBack|ACheckComparesARun)
 NO_RACE := $(NO_RACE)|^Test(Redact_FindsSecret|SettingsBesideATree)
-NO_RACE := $(NO_RACE)|^Test(NoPublicNameIs|PackagesImport|CommentsFollow|AFailedSyncOfTheFolder|Normal_FailedSync)
+NO_RACE := $(NO_RACE)|^Test(NoPublicNameIs|PackagesImport|CommentsFollow)
+NO_RACE := $(NO_RACE)|^Test(AFailedSyncOfTheFolder|Normal_FailedSync)
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health)$$
 NO_RACE := $(NO_RACE)|^FuzzTrees$$|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 

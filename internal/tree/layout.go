@@ -125,7 +125,7 @@ type Tree struct {
 	Options Options
 	earlier
 	// Alone: the folder holds one file, out of quarantine, of a source with others. What is missing is
-	// not gone.
+	// not gone, and the quarantine keeps the bytes until all of them are imported.
 	Alone bool
 	// Sent are the files that were sent with another one, and that the walk will meet. The reader's.
 	Sent map[string]struct{}
