@@ -238,51 +238,44 @@ func TestShortWritesWriteHalf(t *testing.T) {
 // SQLite syncs the folder of a new WAL once, and doesn't look at the result. Restore does, when the
 // file has its name already.
 func TestAFailedSyncOfTheFolderLosesNothing(t *testing.T) {
+	ofFolder := func(path string) bool { return !strings.Contains(path, fileName) }
 	for _, name := range []string{"runs", "restore"} {
-		r, sc := rig(t, name)
-		e, _, _, err := r.census(&point{script: sc, end: closing})
-		must(t, err)
-		tried := 0
-		for i, c := range e.calls {
-			if c.class != syncs || strings.Contains(c.path, fileName) {
-				continue
-			}
-			tried++
-			p := &point{script: sc, at: i + 1, fault: fault{"EIO", syscall.EIO}, times: 2, end: dying}
-			_, rec, wrong, err := r.faulty(p)
-			must(t, err)
-			for draw := range uint64(2) {
-				p.cut = &cut{at: len(rec.events), draw: draw}
-				problems, err := r.powerCut(p, rec)
-				must(t, err)
-				wrong = append(wrong, problems...)
-			}
-			if len(wrong) > 0 {
-				t.Error(p, wrong)
-			}
-		}
-		if tried == 0 {
-			t.Error(name, "no sync of the folder was seen")
-		}
+		failSyncs(t, name, closing, 2, ofFolder, func(rec *record) []cut {
+			return []cut{{at: len(rec.events)}, {at: len(rec.events), draw: 1}}
+		})
 	}
 }
 
 // The next sync does not keep what a failed one covered, and checkpoints rely on what it should have kept.
 func TestNormal_FailedSyncOfWALIsMadeGood(t *testing.T) {
-	r, sc := rig(t, "normal")
-	e, _, _, err := r.census(&point{script: sc, end: dying})
+	ofWAL := func(path string) bool { return strings.HasSuffix(path, "-wal") }
+	failSyncs(t, "normal", dying, 1, ofWAL, func(rec *record) (cuts []cut) {
+		for at := rec.hit; at <= len(rec.events); at++ {
+			cuts = append(cuts, cut{at: at, draw: uint64(at)})
+		}
+		return cuts
+	})
+}
+
+// failSyncs fails each sync of some paths, so many times, and then cuts the power.
+func failSyncs(t *testing.T, name string, end ending, times int, of func(path string) bool,
+	cuts func(*record) []cut,
+) {
+	t.Helper()
+	r, sc := rig(t, name)
+	e, _, _, err := r.census(&point{script: sc, end: end})
 	must(t, err)
 	tried := 0
 	for i, c := range e.calls {
-		if c.class != syncs || !strings.HasSuffix(c.path, "-wal") {
+		if c.class != syncs || !of(c.path) {
 			continue
 		}
 		tried++
-		p := &point{script: sc, at: i + 1, fault: fault{"EIO", syscall.EIO}, times: 1, end: dying}
+		p := &point{script: sc, at: i + 1, fault: fault{"EIO", syscall.EIO}, times: times, end: dying}
 		_, rec, wrong, err := r.faulty(p)
 		must(t, err)
-		for at := rec.hit; at <= len(rec.events); at++ {
-			p.cut = &cut{at: at, draw: uint64(at)}
+		for _, moment := range cuts(rec) {
+			p.cut = &moment
 			problems, err := r.powerCut(p, rec)
 			must(t, err)
 			wrong = append(wrong, problems...)
@@ -292,7 +285,7 @@ func TestNormal_FailedSyncOfWALIsMadeGood(t *testing.T) {
 		}
 	}
 	if tried == 0 {
-		t.Error("no sync of the WAL was seen")
+		t.Error(name, "no such sync was seen")
 	}
 }
 
