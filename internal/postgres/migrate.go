@@ -166,8 +166,7 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 		return have, err // another program was faster
 	}
 	from, to := have.Schema, ladder().Step(e.config.SchemaVersion)
-	excludes := from > 0 && (to.MinWriter > have.MinWriter || to.MinReader > have.MinReader)
-	err = e.upgrade(ctx, s, excludes, to, func(patience time.Duration) error {
+	err = e.upgrade(ctx, s, excludes(have, to), to, func(patience time.Duration) error {
 		return e.climbOnce(ctx, s, have, patience)
 	})
 	if err != nil {
@@ -234,30 +233,35 @@ func lockTimeout(d time.Duration) int64 {
 func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
 	patience time.Duration,
 ) error {
+	to := ladder().Step(e.config.SchemaVersion)
 	if have.Schema > 0 {
 		if err := e.lockAll(ctx, s, patience); err != nil {
 			return err
+		}
+		if excludes(have, to) {
+			if _, err := s.exec(sqlKeepOut, to.MinReader, to.MinWriter); err != nil {
+				return err
+			}
 		}
 		if err := dropViews(ctx, s); err != nil {
 			return err
 		}
 	}
-	target := ladder().Step(e.config.SchemaVersion).Version
 	pool := engine.PoolOf(nested{s.wire})
 	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.Postgres())
 	if err == nil {
-		_, err = provider.UpTo(ctx, target)
+		_, err = provider.UpTo(ctx, to.Version)
 	}
 	if err := errors.Join(err, pool.Close()); err != nil {
-		return fmt.Errorf("migrate from schema %d to %d: %w", have.Schema, target, err)
+		return fmt.Errorf("migrate from schema %d to %d: %w", have.Schema, to.Version, err)
 	}
 	var made bool
 	if err := s.get(&made, sqlHasTables); err != nil || !made {
 		return errors.Join(err, fmt.Errorf("%w: a server has no schema %d: the first that it can have is in "+
-			"migrations/postgres", engine.ErrUnsupported, target))
+			"migrations/postgres", engine.ErrUnsupported, to.Version))
 	}
 	views := ""
-	if target == ladder().Last().Version {
+	if to.Version == ladder().Last().Version {
 		if _, err := s.wire.simple(ctx, ladder().Views()); err != nil {
 			return fmt.Errorf("make the views: %w", err)
 		}
@@ -265,14 +269,18 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions,
 			return err
 		}
 	}
-	at := ladder().Step(target)
-	if have.Schema > 0 && at.MinWriter > have.MinWriter {
-		if err := fence(ctx, s, at); err != nil {
+	if have.Schema > 0 && to.MinWriter > have.MinWriter {
+		if err := fence(ctx, s, to); err != nil {
 			return err
 		}
 	}
-	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, ladder().ViewsDigest(target), views)
+	_, err = s.exec(sqlSetVersions, to.MinReader, to.MinWriter, ladder().ViewsDigest(to.Version), views)
 	return err
+}
+
+// excludes reports whether a step excludes programs that may use the schema before it.
+func excludes(have engine.Versions, to migrations.Step) bool {
+	return have.Schema > 0 && (to.MinWriter > have.MinWriter || to.MinReader > have.MinReader)
 }
 
 // dropViews drops the views that our programs have made. A user's view that depends on one of

@@ -51,10 +51,24 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// newReader is newSession for one that only reads.
+// newReader is newSession for one that only reads. The fence of a newer schema does not refuse reads, so
+// that of a handle that only reads looks whether its program still may.
 func (e *Engine) newReader(ctx context.Context) (*session, error) {
 	s, _, err := e.newSessionWith(ctx, sqlSettingReader)
-	return s, err
+	if err != nil || !e.config.ReadOnly {
+		return s, err
+	}
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	defer s.within(ctx)()
+	have, err := readVersions(s.get)
+	if err == nil {
+		err = ladder().MayRead(have, e.config.AnySchema)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
 // newSessionWith sends more after the settings, and returns the last value.

@@ -19,7 +19,8 @@ import (
 //     Then it gives its transaction up, and tries again after a pause.
 //   - Every session registers: a shared advisory lock of its own names the schema of its program,
 //     for as long as the connection lives. An upgrade that excludes older programs waits until
-//     none of them is connected.
+//     none of them is connected. It holds their locks until it ends, so that one that connects
+//     meanwhile waits, and then reads which schema there is.
 //   - From its commit on, a trigger of each table refuses the writes of sessions that have not
 //     said that their program knows the new schema. The trigger fires in the transaction that
 //     writes, and creating it waits for the transactions that have written already.
@@ -48,6 +49,13 @@ WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND CASE
     THEN a.application_name = '` + defaultProgram + `'
         OR a.query = 'LISTEN "` + channelName + `' || current_schema() || '"' END
 ORDER BY a.backend_start, a.pid LIMIT 10`
+
+	// sqlKeepOut takes the locks of those that sqlExcluded finds, until the transaction ends.
+	sqlKeepOut = `
+SELECT pg_advisory_xact_lock(CAST(CAST(to_regclass('selvedge_file') AS OID) AS INTEGER), n)
+FROM (SELECT CAST(? AS INTEGER) AS reader, CAST(? AS INTEGER) AS writer) AS least
+CROSS JOIN LATERAL generate_series(0, 2 * greatest(reader, writer)) AS n
+WHERE n / 2 < CASE n % 2 WHEN 1 THEN reader ELSE writer END`
 
 	sqlMakeFence = `DROP FUNCTION IF EXISTS selvedge_fence() CASCADE;
 CREATE FUNCTION selvedge_fence() RETURNS trigger LANGUAGE plpgsql AS $selvedge$

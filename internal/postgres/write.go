@@ -66,7 +66,7 @@ const (
 // A trouble records what a call has met so far.
 type trouble struct {
 	losses int       // against other transactions
-	since  time.Time // no primary has answered; zero when one did
+	since  time.Time // when the connection was first lost; zero if it has lost a race since
 	tried  int
 
 	contested map[string]int // how often keys were found taken, or missing

@@ -33,13 +33,13 @@ DROP INDEX agents_by_thread;
 CREATE INDEX agents_by_thread ON agents (scope, thread, session_id) WHERE status = 'active';
 -- +goose Down
 `
-	// stepsEnd is where the steps named in migrations.go end. A step that is not named there excludes
-	// the writers before it.
+	// stepsEnd is where the steps named in migrations.go end.
 	stepsEnd = "\n})\n\nfunc withRest("
 )
 
-// nextProgram builds the command line as the next release would be, with one more step.
-func nextProgram(t *testing.T, excludes bool) string {
+// nextProgram builds the command line as the next release would be, with one more step, and the oldest
+// programs that may read and write its schema.
+func nextProgram(t *testing.T, text string, minReader, minWriter int64) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -53,21 +53,19 @@ func nextProgram(t *testing.T, excludes bool) string {
 		}
 		return path
 	}
-	step := write("step.sql", nextStep)
+	step := write("step.sql", text)
 	replace := map[string]string{}
 	for _, dialect := range []string{"sqlite", "postgres"} {
 		replace[filepath.Join(root, "migrations", dialect, fmt.Sprintf("%05d_next.sql", last+1))] = step
 	}
-	if !excludes {
-		path := filepath.Join(root, "migrations", "migrations.go")
-		text, err := os.ReadFile(path)
-		const line = "\n\t{Version: %d, MinReader: 1, MinWriter: %d},"
-		named := fmt.Sprintf(line+line, last, last, last+1, last)
-		if err != nil || !bytes.Contains(text, []byte(stepsEnd)) {
-			t.Fatalf("the steps do not end as they did: %v", err)
-		}
-		replace[path] = write("migrations.go", strings.Replace(string(text), stepsEnd, named+stepsEnd, 1))
+	path := filepath.Join(root, "migrations", "migrations.go")
+	steps, err := os.ReadFile(path)
+	const line = "\n\t{Version: %d, MinReader: %d, MinWriter: %d},"
+	named := fmt.Sprintf(line+line, last, 1, last, last+1, minReader, minWriter)
+	if err != nil || !bytes.Contains(steps, []byte(stepsEnd)) {
+		t.Fatalf("the steps do not end as they did: %v", err)
 	}
+	replace[path] = write("migrations.go", strings.Replace(string(steps), stepsEnd, named+stepsEnd, 1))
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +136,7 @@ func rounds() int {
 // A step that excludes nobody is taken while old programs write and follow, and while a reader stays:
 // that one it waits for, and nobody waits behind it.
 func TestPostgresUpgrade_BesideOldProgramsLosesNothing(t *testing.T) {
-	program := nextProgram(t, false)
+	program := nextProgram(t, nextStep, 1, maintenance.SchemaVersion())
 	for range rounds() {
 		s := written(t)
 		ctx := t.Context()
@@ -185,7 +183,7 @@ func TestPostgresUpgrade_BesideOldProgramsLosesNothing(t *testing.T) {
 // A step that excludes old programs waits for those that are connected, and names them. One that
 // comes back afterwards is refused.
 func TestPostgresUpgrade_ExcludedProgramsAreFenced(t *testing.T) {
-	program := nextProgram(t, true)
+	program := nextProgram(t, nextStep, 1, maintenance.SchemaVersion()+1)
 	for range rounds() {
 		s := written(t)
 		got := up(t, program, s.address, 3*time.Second)
@@ -199,7 +197,7 @@ func TestPostgresUpgrade_ExcludedProgramsAreFenced(t *testing.T) {
 		judgeThings(t, readThings(t, s.before), s.notes.all())
 		s.noErrors()
 
-		s.cutsAll()
+		cutAll(t, s.address)
 		ancient, err := pgconn.Connect(t.Context(), s.address+"&application_name=selvedge")
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +220,7 @@ func TestPostgresUpgrade_ExcludedProgramsAreFenced(t *testing.T) {
 					t.Fatalf("up: %v\n%s", got.err, got.stderr)
 				}
 			case <-time.After(100 * time.Millisecond):
-				s.cutsAll() // those of the handles of this process, which come back when they are used
+				cutAll(t, s.address) // those of the handles of this process, which come back when they are used
 			}
 		}
 		for name, write := range map[string]func(context.Context, string, func(*db.Tx) error) error{
@@ -239,10 +237,53 @@ func TestPostgresUpgrade_ExcludedProgramsAreFenced(t *testing.T) {
 	}
 }
 
-// cutsAll ends all connections to its database but those of an upgrade.
-func (s *storm) cutsAll() {
-	dbtest.PostgresExec(s.t, s.address, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_locks
-WHERE locktype = 'advisory' AND objsubid = 2 AND objid::bigint / 2 = %d AND pid <> pg_backend_pid()
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+// A reader that connects while a step is taken that excludes it waits for the end of the step, and is
+// refused. So is one whose connections were cut before the step.
+func TestPostgresUpgrade_ExcludedReadersAreRefused(t *testing.T) {
+	next := maintenance.SchemaVersion() + 1
+	program := nextProgram(t, "-- +goose Up\nSELECT pg_sleep(2);\n", next, next)
+	address := dbtest.Postgres(t)
+	if err := dbtest.OpenAt(t, address, db.Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	read := func(d *db.DB) error {
+		return d.Read(t.Context(), "too old", func(rx *db.Rx) error {
+			_, err := rx.Find(new(int), "SELECT 1 FROM runs")
+			return err
+		})
+	}
+	cut := dbtest.OpenAt(t, address, db.Options{ReadOnly: true})
+	if err := read(cut); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan upgraded, 1)
+	go func() { done <- up(t, program, address, 5*time.Minute) }()
+	for underWay := false; !underWay; {
+		select {
+		case got := <-done:
+			t.Fatalf("it did not wait for a reader that it excludes: %+v", got)
+		case <-time.After(50 * time.Millisecond):
+		}
+		cutAll(t, address)
+		underWay = len(dbtest.PostgresExec(t, address, `SELECT FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE 'SELECT pg_sleep%'`)) > 0
+	}
+	if _, err := db.Open(t.Context(), address, db.Options{ReadOnly: true}); !errors.Is(err, db.ErrSchemaTooNew) {
+		t.Errorf("a reader that connects during the step: %v", err)
+	}
+	if got := <-done; got.err != nil {
+		t.Fatalf("up: %v\n%s", got.err, got.stderr)
+	}
+	if err := read(cut); !errors.Is(err, db.ErrSchemaTooNew) {
+		t.Errorf("a reader whose connections were cut: %v", err)
+	}
+}
+
+// cutAll ends all connections to the database but those of an upgrade.
+func cutAll(t *testing.T, address string) {
+	t.Helper()
+	dbtest.PostgresExec(t, address, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 2 AND mode = 'ShareLock' AND objid::bigint / 2 = %d
+AND pid <> pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
 		maintenance.SchemaVersion()))
 }
