@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jmoiron/sqlx"
+
 	"selvedge/internal/damage"
 	"selvedge/internal/engine"
 	"selvedge/migrations"
@@ -75,7 +77,7 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 		return nil // an older one may have other tables
 	}
 	var tables []string
-	if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
+	if err := s.all(&tables, sqlSchemaTables); err != nil {
 		return err
 	}
 	for _, sum := range migrations.Checksums {
@@ -89,8 +91,10 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	if len(c.Problems) > 0 {
 		return nil
 	}
+	pool := sqlx.NewDb(engine.PoolOf(nested{s.wire}), "postgres")
+	defer pool.Close() //nolint:errcheck // it leaves the connection open
 	for _, invariant := range migrations.PostgresChecks() {
-		found, err := damage.Invariant(background, s.conn, invariant)
+		found, err := damage.Invariant(background, pool, invariant)
 		c.Problems = append(c.Problems, found...)
 		if err != nil {
 			return fmt.Errorf("invariant %s: %w", invariant.Name, err)
@@ -98,10 +102,10 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	}
 	for _, sum := range migrations.Checksums {
 		var columns []damage.Column
-		if err := s.conn.SelectContext(background, &columns, sqlColumns, sum.Table); err != nil {
+		if err := s.all(&columns, sqlColumns, sum.Table); err != nil {
 			return err
 		}
-		found, count, err := damage.ChecksumsOf(background, s.conn, sum, columns)
+		found, count, err := damage.ChecksumsOf(background, pool, sum, columns)
 		c.Problems = append(c.Problems, found...)
 		if err != nil {
 			return fmt.Errorf("checksums of %s: %w", sum.Table, err)
@@ -156,7 +160,7 @@ func viewsOf(s *session) (map[string]string, error) {
 		Name string `db:"viewname"`
 		Text string `db:"definition"`
 	}
-	err := s.conn.SelectContext(background, &list,
+	err := s.all(&list,
 		`SELECT viewname, definition FROM pg_views WHERE schemaname = current_schema()`)
 	views := map[string]string{}
 	for _, v := range list {

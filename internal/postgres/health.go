@@ -160,9 +160,7 @@ func (e *Engine) reportWaits(ctx context.Context, waiting *session) (over func()
 				continue
 			}
 			s.wire.ctx = within //nolint:fatcontext // the same one each time
-			waits, err := lockWaits(func(dest any, query string, args ...any) error {
-				return s.conn.SelectContext(background, dest, query, args...)
-			}, pid)
+			waits, err := lockWaits(s.all, pid)
 			if err != nil || len(waits) == 0 || waits[0].Waited < reportAfter {
 				continue
 			}

@@ -45,12 +45,12 @@ func (l *limit) all(p *prepared) []*prepared {
 
 // limited returns the variant of the statement that has the number of rows written out, once
 // there is one. It takes all of the arguments.
-func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValue) (*prepared, error) {
+func (w *wire) limited(ctx context.Context, p *prepared, args []driver.Value) (*prepared, error) {
 	l := &p.limit
 	if l.number == 0 {
 		return p, nil
 	}
-	rows, ok := args[l.number-1].Value.(int64)
+	rows, ok := args[l.number-1].(int64)
 	if !ok {
 		return p, nil
 	}

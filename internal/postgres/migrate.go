@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
@@ -295,33 +294,6 @@ func dropViews(ctx context.Context, s *session) error {
 		names = append(names, `"`+name+`"`)
 	}
 	_, err := s.wire.simple(ctx, "DROP VIEW IF EXISTS "+strings.Join(names, ", "))
-	return err
-}
-
-// nested is a connection in the middle of a transaction, for goose: each of goose's transactions
-// is a savepoint, so that all steps take effect together or not at all.
-type nested struct{ *wire }
-
-var _ driver.ConnBeginTx = nested{}
-
-// Close leaves the connection open.
-func (nested) Close() error { return nil }
-
-// BeginTx begins a step.
-func (n nested) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
-	_, err := n.simple(ctx, "SAVEPOINT migration")
-	return n, err
-}
-
-// Commit ends the step.
-func (n nested) Commit() error {
-	_, err := n.simple(background, "RELEASE migration")
-	return err
-}
-
-// Rollback undoes the step.
-func (n nested) Rollback() error {
-	_, err := n.simple(background, "ROLLBACK TO migration; RELEASE migration")
 	return err
 }
 

@@ -34,7 +34,7 @@ func question(query string, b *bound) string {
 // prefetch sends a question with the next statement, in its message. The first caller that asks the
 // same gets the answer.
 func (w *wire) prefetch(ctx context.Context, query string, args []any) error {
-	b, err := w.bindArgs(ctx, query, args)
+	b, err := w.bindDraw(ctx, query, args)
 	if err == nil {
 		b.question = question(query, &b)
 		w.dropped = false

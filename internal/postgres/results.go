@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"io"
-
-	"github.com/jmoiron/sqlx"
 
 	"selvedge/internal/engine"
 	"selvedge/internal/scan"
@@ -26,8 +23,9 @@ type results struct {
 	ahead bool           // the row that the connection is at was not returned yet
 	here  bool           // the row that the connection is at was the last one returned
 	row   []driver.Value // the last one returned, if it is in memory
-	steps bool           // Step goes from row to row, and Next only decodes
 }
+
+var _ scan.Source = (*results)(nil)
 
 // mostKept bounds how many bytes of one query's rows are read into memory to free the connection.
 const mostKept = 64 << 20
@@ -37,13 +35,7 @@ var errTooMuchOpen = engine.Failf(engine.ErrInvalid,
 	"another statement ran while more than %d MiB of this one's rows were not read yet", mostKept>>20)
 
 // Columns are the names of the columns.
-func (r *results) Columns() []string {
-	names := make([]string, len(r.prepared.Fields))
-	for i, f := range r.prepared.Fields {
-		names[i] = f.Name
-	}
-	return names
-}
+func (r *results) Columns() ([]string, error) { return r.prepared.columns, nil }
 
 // advance moves to the next row on the connection, and ends the reading after the last.
 func (r *results) advance() bool {
@@ -69,27 +61,23 @@ func (r *results) ended(err error) {
 
 // keep reads the row that the connection is at into memory.
 func (r *results) keep() error {
-	row := make([]driver.Value, len(r.prepared.Fields))
 	for _, value := range r.reader.Values() {
 		r.size += len(value) + 16
 	}
 	if r.size > mostKept {
 		return errTooMuchOpen
 	}
-	if err := r.decode(row); err != nil {
-		return err
+	row, err := r.decode()
+	if err == nil {
+		r.kept = append(r.kept, row)
 	}
-	r.kept = append(r.kept, row)
-	return nil
+	return err
 }
 
 func (r *results) keepRest() error {
 	if r.here {
 		r.here = false
-		r.row = make([]driver.Value, len(r.prepared.Fields))
-		if err := r.decode(r.row); err != nil {
-			r.row, r.failed = nil, err
-		}
+		r.row, r.failed = r.decode()
 	}
 	if r.ahead {
 		if r.ahead = false; r.failed == nil {
@@ -106,17 +94,19 @@ func (r *results) keepRest() error {
 	return nil // the error is reported to their reader
 }
 
-func (r *results) decode(dest []driver.Value) (err error) {
+// decode returns the row that the connection is at.
+func (r *results) decode() (row []driver.Value, err error) {
+	row = make([]driver.Value, len(r.prepared.Fields))
 	for i, value := range r.reader.Values() {
-		if dest[i], err = decode(value, r.prepared.Fields[i]); err != nil {
-			return err
+		if row[i], err = decode(value, r.prepared.Fields[i]); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return row, nil
 }
 
-// step moves to the next row.
-func (r *results) step() bool {
+// Next moves to the next row.
+func (r *results) Next() bool {
 	r.here, r.row = false, nil
 	if len(r.kept) > 0 {
 		r.row, r.kept[0] = r.kept[0], nil
@@ -128,33 +118,21 @@ func (r *results) step() bool {
 	return r.here
 }
 
-// Next reads a row.
-func (r *results) Next(dest []driver.Value) error {
-	switch {
-	case !r.steps && !r.step() && r.failed == nil:
-		return io.EOF
-	case r.here:
-		return r.decode(dest)
-	case r.row == nil:
-		return cmp.Or(r.failed, io.EOF)
-	}
-	copy(dest, r.row)
-	return nil
-}
-
-// Step moves to the next row, which Next then decodes if Take doesn't.
-func (r *results) Step() bool {
-	r.steps = true
-	return r.step()
-}
-
 // Err returns the error that ended the rows early.
 func (r *results) Err() error { return r.failed }
 
-// Take reads the row straight from the connection, if it is there and its types are usual ones.
+// Take reads the row into usual destinations.
 func (r *results) Take(dest []any) bool {
-	if !r.here || len(dest) != len(r.prepared.Fields) {
+	if len(dest) != len(r.prepared.Fields) {
 		return false
+	}
+	if !r.here {
+		for i, value := range r.row {
+			if !scan.Assign(dest[i], value) {
+				return false
+			}
+		}
+		return r.row != nil
 	}
 	for i, value := range r.reader.Values() {
 		if !take(dest[i], value, &r.prepared.Fields[i]) {
@@ -162,6 +140,26 @@ func (r *results) Take(dest []any) bool {
 		}
 	}
 	return true
+}
+
+// values returns the row; nil if there is none.
+func (r *results) values() ([]driver.Value, error) {
+	if r.here {
+		return r.decode()
+	}
+	return r.row, nil
+}
+
+// Scan has database/sql convert the row.
+func (r *results) Scan(dest ...any) error {
+	row, err := r.values()
+	if err == nil && row == nil {
+		err = cmp.Or(r.failed, scan.ErrNoRow)
+	}
+	if err != nil {
+		return err
+	}
+	return scan.Convert(r.prepared.columns, row, dest)
 }
 
 // Close ends the reading. The statement's own changes stay.
@@ -175,40 +173,8 @@ func (r *results) Close() error {
 	return err
 }
 
-// found are the rows of a query: straight from the connection where that is possible, else as database/sql
-// reads them.
-type found struct {
-	*sqlx.Rows
-	results   *results
-	converted bool // database/sql has the row of results
-}
-
-var _ scan.Source = (*found)(nil)
-
 // found runs a query.
 func (s *session) found(query string, args []any) (scan.Rows, error) {
-	rows, err := s.conn.QueryxContext(background, query, args...)
-	return scan.Rows{Source: &found{Rows: rows, results: s.wire.asked}}, err
+	rows, err := s.wire.query(query, args)
+	return scan.Rows{Source: rows}, err
 }
-
-// Next moves to the next row.
-func (f *found) Next() bool {
-	f.converted = false
-	return f.results.Step()
-}
-
-// Take reads the row straight from the connection, if it can.
-func (f *found) Take(dest []any) bool { return f.results.Take(dest) }
-
-// Scan has database/sql read the row. Its Next then does not advance the results.
-func (f *found) Scan(dest ...any) error {
-	if !f.converted {
-		if f.converted = f.Rows.Next(); !f.converted {
-			return cmp.Or(f.Rows.Err(), scan.ErrNoRow)
-		}
-	}
-	return f.Rows.Scan(dest...)
-}
-
-// Err returns the error that ended the rows early.
-func (f *found) Err() error { return cmp.Or(f.Rows.Err(), f.results.Err()) }

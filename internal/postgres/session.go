@@ -8,18 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"selvedge/internal/engine"
 	"selvedge/internal/scan"
 )
 
-// A session is one connection, as sqlx uses it. A writing session also has a row in the database,
+// A session is one connection. A writing session also has a row in the database,
 // by which its commits are settled.
 type session struct {
 	wire *wire
-	pool *sqlx.DB
-	conn *sqlx.Conn
 	used time.Time // when it was last released
 
 	row     int64         // in the table sessions; 0 in a session that only reads
@@ -77,20 +73,17 @@ func (e *Engine) newSessionWith(ctx context.Context, more string) (s *session, l
 	if err != nil {
 		return nil, "", err
 	}
-	s = &session{wire: w, pool: sqlx.NewDb(engine.PoolOf(w), "postgres")}
-	if s.conn, err = s.pool.Connx(background); err == nil {
-		settings := sqlSettings
-		if e.config.Lazy {
-			settings = sqlSettingsNormal
-		}
-		if e.config.Mover {
-			settings += sqlSettingMover
-		}
-		ctx, cancel := patient(ctx, commitPatience)
-		defer cancel()
-		last, err = e.clock.begin(ctx, w, settings+e.register()+more)
+	s = &session{wire: w}
+	settings := sqlSettings
+	if e.config.Lazy {
+		settings = sqlSettingsNormal
 	}
-	if err != nil {
+	if e.config.Mover {
+		settings += sqlSettingMover
+	}
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	if last, err = e.clock.begin(ctx, w, settings+e.register()+more); err != nil {
 		return nil, "", errors.Join(err, s.close())
 	}
 	return s, last, nil
@@ -175,13 +168,7 @@ func (s *session) resign() error {
 	return s.close()
 }
 
-func (s *session) close() error {
-	var err error
-	if s.conn != nil {
-		err = s.conn.Close()
-	}
-	return errors.Join(err, s.pool.Close())
-}
+func (s *session) close() error { return s.wire.Close() }
 
 // broken reports whether the connection can't be used any more.
 func (s *session) broken() bool {
@@ -235,11 +222,7 @@ func (e *Engine) during(ctx context.Context, why string, write bool,
 
 // exec runs a statement of ours.
 func (s *session) exec(query string, args ...any) (int64, error) {
-	result, err := s.conn.ExecContext(background, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return s.wire.exec(query, args)
 }
 
 func (s *session) get(dest any, query string, args ...any) error {
@@ -248,6 +231,14 @@ func (s *session) get(dest any, query string, args ...any) error {
 		return err
 	}
 	return scan.One(&found, dest)
+}
+
+func (s *session) all(dest any, query string, args ...any) error {
+	found, err := s.found(query, args)
+	if err != nil {
+		return err
+	}
+	return scan.All(&found, dest)
 }
 
 // sessionKept is how long an idle session keeps its row: well under the day after which others

@@ -82,7 +82,7 @@ var scrubPatience = 30 * time.Second
 func (e *Engine) Scrub(ctx context.Context) (err error) {
 	return e.during(ctx, "scrub", true, func(ctx context.Context, s *session) error {
 		var tables []string
-		if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
+		if err := s.all(&tables, sqlSchemaTables); err != nil {
 			return err
 		}
 		if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d",

@@ -74,14 +74,14 @@ func touchings(text string) (list []touching, returns bool) {
 }
 
 // touch notes what a statement touches by its arguments.
-func (w *wire) touch(p *prepared, args []driver.NamedValue) {
+func (w *wire) touch(p *prepared, args []driver.Value) {
 	for _, t := range p.touches {
 		switch {
 		case p.touchReturns:
 		case t.arg < 1 || t.arg > len(args):
 			w.touched.All = true
 		default:
-			key, is := args[t.arg-1].Value.(int64)
+			key, is := args[t.arg-1].(int64)
 			if !is {
 				w.touched.All = true
 			}

@@ -123,11 +123,7 @@ func (x *rx) Select(dest any, query string, args []any) error {
 	if err := x.usable(); err != nil {
 		return err
 	}
-	found, err := x.session.found(query, args)
-	if err == nil {
-		err = scan.All(&found, dest)
-	}
-	return x.after(err)
+	return x.after(x.session.all(dest, query, args...))
 }
 
 func (x *rx) Query(query string, args []any) (engine.Rows, error) {

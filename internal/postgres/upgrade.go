@@ -103,7 +103,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 		var sessions []engine.Session
 		var err error
 		if excludes {
-			err = s.conn.SelectContext(background, &sessions, sqlExcluded, to.MinReader, to.MinWriter)
+			err = s.all(&sessions, sqlExcluded, to.MinReader, to.MinWriter)
 		}
 		excluded := len(sessions) > 0
 		if err == nil && !excluded {
@@ -111,7 +111,7 @@ func (e *Engine) upgrade(ctx context.Context, s *session, excludes bool, to migr
 				return err
 			}
 			blocked := err
-			err = s.conn.SelectContext(background, &sessions, sqlInTheWay, true)
+			err = s.all(&sessions, sqlInTheWay, true)
 			sessions = slices.DeleteFunc(sessions, isBrief)
 			patience = lockPatience
 			if slices.ContainsFunc(sessions, isVacuum) {
@@ -154,7 +154,7 @@ func (e *Engine) lockAll(ctx context.Context, s *session, patience time.Duration
 		return err
 	}
 	var tables []string
-	err := s.conn.SelectContext(background, &tables, sqlLockedHere, "{"+strings.Join(e.config.Locked, ",")+"}")
+	err := s.all(&tables, sqlLockedHere, "{"+strings.Join(e.config.Locked, ",")+"}")
 	if err == nil && len(tables) > 0 {
 		_, err = s.wire.simple(ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE")
 	}
@@ -164,7 +164,7 @@ func (e *Engine) lockAll(ctx context.Context, s *session, patience time.Duration
 // fence makes the tables refuse writes by programs that may not write the schema.
 func fence(ctx context.Context, s *session, at migrations.Step) error {
 	var tables []string
-	if err := s.conn.SelectContext(background, &tables, sqlGuarded); err != nil {
+	if err := s.all(&tables, sqlGuarded); err != nil {
 		return err
 	}
 	statements := []string{fmt.Sprintf(sqlMakeFence, at.Version, at.MinWriter)}

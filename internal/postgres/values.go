@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"selvedge/internal/engine"
+	"selvedge/internal/scan"
 )
 
 // The types with a binary form here; all others go as text. The numbers are those of pg_type.dat.
@@ -161,9 +162,8 @@ func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 		field.DataTypeOID)
 }
 
-// take reads a value of a column into one of the usual destinations, and reports whether it
-// could. It leaves all others to decode and database/sql, which return the same for the usual
-// ones.
+// take reads a value of a column into one of the usual destinations, and reports whether it could. What
+// decode and scan.Assign do for all of them, it does for the most frequent ones without the value between.
 func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 	if value == nil {
 		switch d := dest.(type) {
@@ -174,7 +174,7 @@ func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 		case *[]byte:
 			*d = nil
 		default:
-			return false
+			return scan.Assign(dest, nil)
 		}
 		return true
 	}
@@ -209,7 +209,8 @@ func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 			return true
 		}
 	}
-	return false
+	v, err := decode(value, *field)
+	return err == nil && scan.Assign(dest, v)
 }
 
 // decodeNumeric returns a whole number, such as sum(bigint), as int64, and any other as float64.

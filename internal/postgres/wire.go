@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -24,9 +25,7 @@ var background = context.Background()
 // statementCacheSize bounds the prepared statements that a connection keeps.
 const statementCacheSize = 512
 
-// A wire is one connection to the server with its prepared statements, as a driver of
-// database/sql: sqlx then scans its rows as it does those of a file. One goroutine at a time uses
-// it.
+// A wire is one connection to the server with its prepared statements. One goroutine at a time uses it.
 type wire struct {
 	conn     *pgconn.PgConn
 	line     *line                // below conn
@@ -34,7 +33,6 @@ type wire struct {
 	prepared map[string]*prepared // by the text before rebinding
 	made     int                  // how many statements were named
 	reading  *results             // the rows that are still on the connection
-	asked    *results             // the last ones
 	ahead    []bound              // sent in the message of the next statement, before it
 	size     int                  // of ahead, in bytes
 	answers  answers              // to questions that were asked ahead; the transaction's
@@ -49,16 +47,16 @@ type wire struct {
 	sealed  atomic.Bool               // the connection may not ask the server to cancel; see dial
 
 	// Its end ends the statements of the read that has the connection; background for a write.
-	// database/sql gets none that can end: it would close rows on a goroutine of its own.
 	ctx context.Context
 }
 
 type prepared struct {
 	*pgconn.StatementDescription
-	formats []int16 // of the results
-	changes bool    // it may change something
-	draws   bool    // it may give numbers of a sequence, which are to be committed
-	many    string  // the statement that inserts many such rows; "" without one
+	columns []string // the names of the results
+	formats []int16  // of the results
+	changes bool     // it may change something
+	draws   bool     // it may give numbers of a sequence, which are to be committed
+	many    string   // the statement that inserts many such rows; "" without one
 	limit   limit
 
 	touches      []touching
@@ -90,12 +88,6 @@ func (b *bound) own() {
 		}
 	}
 }
-
-var (
-	_ driver.Conn           = (*wire)(nil)
-	_ driver.QueryerContext = (*wire)(nil)
-	_ driver.ExecerContext  = (*wire)(nil)
-)
 
 // simple runs statements of ours without arguments in one message, and returns their command
 // tags.
@@ -314,6 +306,7 @@ func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepa
 	p := &prepared{StatementDescription: described}
 	for i := range p.Fields {
 		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
+		p.columns = append(p.columns, p.Fields[i].Name)
 		p.formats = append(p.formats, p.Fields[i].Format)
 	}
 	return p, nil
@@ -340,8 +333,8 @@ func (w *wire) forget(ctx context.Context) error {
 	return nil
 }
 
-// bind returns a caller's statement as it is sent.
-func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue) (b bound, err error) {
+// bind returns a caller's statement as it is sent. Arguments are converted as by database/sql.
+func (w *wire) bind(ctx context.Context, query string, args []any) (b bound, err error) {
 	if b.prepared, err = w.statement(ctx, query); err != nil {
 		return b, err
 	}
@@ -351,35 +344,34 @@ func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue)
 	}
 	b.values = make([][]byte, len(args))
 	b.formats = make([]int16, len(args))
+	given := make([]driver.Value, len(args))
 	for i, arg := range args {
-		if b.values[i], b.formats[i], err = encode(arg.Value, b.ParamOIDs[i]); err != nil {
+		if named, ok := arg.(sql.NamedArg); ok {
+			arg = named.Value
+		}
+		if given[i], err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
+			return b, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+		}
+		if b.values[i], b.formats[i], err = encode(given[i], b.ParamOIDs[i]); err != nil {
 			return b, fmt.Errorf("argument %d: %w", i+1, err)
 		}
 	}
 	w.changed = w.changed || b.changes
-	w.touch(b.prepared, args)
-	b.prepared, err = w.limited(ctx, b.prepared, args)
+	w.touch(b.prepared, given)
+	b.prepared, err = w.limited(ctx, b.prepared, given)
 	return b, err
 }
 
-// bindArgs is bind for arguments as callers give them, which it converts as database/sql does.
-func (w *wire) bindArgs(ctx context.Context, query string, args []any) (bound, error) {
-	named := make([]driver.NamedValue, len(args))
-	for i, arg := range args {
-		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
-			return bound{}, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
-		}
-		named[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
-	}
-	b, err := w.bind(ctx, query, named)
+// bindDraw is bind for a statement that draws its numbers whatever it finds.
+func (w *wire) bindDraw(ctx context.Context, query string, args []any) (bound, error) {
+	b, err := w.bind(ctx, query, args)
 	w.changed = w.changed || err == nil && b.draws
 	return b, err
 }
 
 // put queues a statement to be sent with the next one, in its message.
 func (w *wire) put(ctx context.Context, query string, args []any) error {
-	b, err := w.bindArgs(ctx, query, args)
+	b, err := w.bindDraw(ctx, query, args)
 	if err == nil {
 		w.ahead = append(w.ahead, b)
 	}
@@ -388,7 +380,7 @@ func (w *wire) put(ctx context.Context, query string, args []any) error {
 
 // queue is put for a statement that may be one of very many.
 func (w *wire) queue(ctx context.Context, query string, args []any) error {
-	b, err := w.bindArgs(ctx, query, args)
+	b, err := w.bindDraw(ctx, query, args)
 	if err == nil {
 		err = w.add(ctx, b)
 	}
@@ -464,12 +456,11 @@ func (w *wire) run(ctx context.Context, b bound) (reader, error) {
 	return reader{all.ResultReader(), all}, nil
 }
 
-// ExecContext runs a statement and counts the rows that it changed.
-func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	b, err := w.bind(w.ctx, query, args)
+// exec runs a statement and counts the rows that it changed.
+func (w *wire) exec(query string, args []any) (int64, error) {
+	b, err := w.bindDraw(w.ctx, query, args)
 	var answered reader
 	if err == nil {
-		w.changed = w.changed || b.draws
 		w.drop()
 		answered, err = w.run(w.ctx, b)
 	}
@@ -480,14 +471,11 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 		}
 		tag, err = answered.Close()
 	}
-	if err != nil {
-		return nil, w.lost(w.ctx, err)
-	}
-	return driver.RowsAffected(tag.RowsAffected()), nil
+	return tag.RowsAffected(), w.lost(w.ctx, err)
 }
 
-// QueryContext runs a statement. It returns the statement's error if that fails at once.
-func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+// query runs a statement. It returns the statement's error if that fails at once.
+func (w *wire) query(query string, args []any) (*results, error) {
 	b, err := w.bind(w.ctx, query, args)
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
@@ -495,7 +483,6 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	if kept, err := w.prefetched(w.ctx, query, &b); err != nil {
 		return nil, err
 	} else if kept != nil {
-		w.asked = kept
 		return kept, nil
 	}
 	if b.changes {
@@ -506,7 +493,7 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 		return nil, w.lost(w.ctx, err)
 	}
 	r := &results{wire: w, ctx: w.ctx, prepared: b.prepared, reader: &answered}
-	w.reading, w.asked = r, r
+	w.reading = r
 	r.ahead = r.advance() // the error of a change with RETURNING comes before its first row
 	w.changed = w.changed || b.draws && r.ahead
 	if r.failed != nil {
@@ -541,11 +528,3 @@ func (w *wire) Close() error {
 	}
 	return err
 }
-
-var errNoPlainSQL = errors.New("statements are run with their arguments")
-
-// Prepare is never called: sqlx passes statements with their arguments.
-func (w *wire) Prepare(string) (driver.Stmt, error) { return nil, errNoPlainSQL }
-
-// Begin is never asked for either: transactions are the engine's.
-func (w *wire) Begin() (driver.Tx, error) { return nil, errNoPlainSQL }
