@@ -97,8 +97,7 @@ type Rows struct {
 	of      reflect.Type // the last struct
 	fields  [][]int      // the positions of its fields, by column
 	dest    []any        // a row's fields
-	values  []cell       // what the row has for usual destinations
-	targets []any        // passed to Source.Scan: pointers to values, or destinations
+	targets []any        // passed to Source.Scan: a row's destinations, but for the Scanners
 	waiting []waiting    // the Scanners among a row's destinations
 }
 
@@ -119,7 +118,6 @@ type Source interface {
 // Close closes the rows, and forgets what was read.
 func (r *Rows) Close() error {
 	clear(r.dest[:cap(r.dest)])
-	clear(r.values)
 	clear(r.targets[:cap(r.targets)])
 	clear(r.waiting[:cap(r.waiting)])
 	r.whole = false
@@ -215,13 +213,9 @@ func (r *Rows) Scan(dest ...any) error {
 	if !slices.ContainsFunc(dest, unusual) && r.Take(dest) {
 		return nil
 	}
-	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
-	if len(r.values) < len(dest) {
-		r.values, r.targets = make([]cell, len(dest)), make([]any, 0, len(dest))
-	}
+	r.targets, r.waiting = append(r.targets[:0], dest...), r.waiting[:0]
 	for i, d := range dest {
 		if !unusual(d) {
-			r.targets = append(r.targets, &r.values[i])
 			continue
 		}
 		v := reflect.ValueOf(d)
@@ -233,16 +227,11 @@ func (r *Rows) Scan(dest ...any) error {
 		if _, raw := d.(*sql.RawBytes); raw && r.whole {
 			return fmt.Errorf("%w: a sql.RawBytes is gone with its row; read a []byte", engine.ErrInvalid)
 		}
-		r.targets = append(r.targets, d)
 	}
 	for i := range r.waiting {
 		r.targets[r.waiting[i].column] = &r.waiting[i].value
 	}
-	err := r.Source.Scan(r.targets...)
-	if err == nil && !r.assign(dest) {
-		err = r.Source.Scan(r.targets...)
-	}
-	if err != nil {
+	if err := r.Source.Scan(r.targets...); err != nil {
 		return unfit(err)
 	}
 	for _, w := range r.waiting {
@@ -252,28 +241,6 @@ func (r *Rows) Scan(dest ...any) error {
 		}
 	}
 	return nil
-}
-
-// A cell takes a value as the driver hands it over. database/sql would copy its bytes, which both drivers
-// have copied from their buffers.
-type cell struct{ value any }
-
-// Scan implements sql.Scanner.
-func (c *cell) Scan(value any) error {
-	c.value = value
-	return nil
-}
-
-// assign moves the values to the usual destinations: database/sql converts numbers by their text, and
-// makes pointers by reflection. Destinations whose value has another type are left to it.
-func (r *Rows) assign(dest []any) (all bool) {
-	all = true
-	for i, d := range dest {
-		if c, is := r.targets[i].(*cell); is && !Assign(d, c.value) {
-			r.targets[i], all = d, false
-		}
-	}
-	return all
 }
 
 // Assign moves a value of a driver to a usual destination, and reports whether it has the destination's type.
