@@ -239,8 +239,8 @@ func onConn(ctx context.Context, pool *sqlx.DB, fn func(handle) error) (err erro
 	return h.failure(fn(h))
 }
 
-// commitNow sends COMMIT.
-func (s *session) commitNow() error {
+// commitNow sends COMMIT. Lazily, it does not wait for the disk.
+func (s *session) commitNow(lazily bool) error {
 	commit := func() error {
 		_, err := s.exec(sqlCommit)
 		return err
@@ -248,7 +248,7 @@ func (s *session) commitNow() error {
 	if s.wal.file == 0 {
 		return commit()
 	}
-	return frames.Commit(s.wal.file, commit)
+	return frames.Commit(s.wal.file, lazily, commit)
 }
 
 // immediately runs fn in a write transaction. The rollback fails, and is ignored, if SQLite ended
