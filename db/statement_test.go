@@ -253,6 +253,17 @@ func TestRowsThatAreLeftOpenAreReported(t *testing.T) {
 	}
 }
 
+func TestRowsLeftOpen_InterruptedMemoryStaysWritable(t *testing.T) {
+	d := dbtest.OpenAt(t, ":memory:", db.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	_ = d.Read(ctx, "forgetful", func(rx *db.Rx) error {
+		_, err := rx.Store().QueryContext(context.Background(), endless+"SELECT x FROM c")
+		cancel()
+		return errors.Join(err, rx.Get(new(int), endless+"SELECT count(*) FROM c")) // until it is interrupted
+	})
+	write(t, d, numbers)
+}
+
 const endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 
 // A change that is interrupted takes its whole transaction with it, and nothing is done on its own

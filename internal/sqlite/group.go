@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -63,8 +64,9 @@ func (t *tx) queryOnly(ctx context.Context, why string, fn func(engine.Rx) error
 		return err
 	}
 	defer func() {
+		left := t.rx.end() // an interrupt lasts until all rows are closed
 		_, off := t.session.exec("PRAGMA query_only=0")
-		err = errors.Join(err, off)
+		err = errors.Join(cmp.Or(err, left), off)
 	}()
 	t.engine.reads.begin(ctx, why, &t.rx)
 	defer t.engine.reads.end(&t.rx)
