@@ -300,8 +300,8 @@ func ofFTS5(terms []term) string {
 		}
 	}
 	text := strings.Join(have, " AND ")
-	for _, term := range not {
-		text = "(" + text + ") NOT " + term
+	if len(not) > 0 { // in one group: FTS5 has room for few that are nested
+		text = "(" + text + ") NOT (" + strings.Join(not, " OR ") + ")"
 	}
 	return text
 }

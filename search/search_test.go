@@ -104,6 +104,7 @@ func TestSearch_FindsEveryKindOfText(t *testing.T) {
 		"lex": "", "9007199254740993": "runs r 2", "stale": "runs r 3", "grammar": "runs r 4", "panic": "",
 		"temperature": "live l 0", "furnace": "live l 0", `"sensor lost"`: "live l 0", "balloon": "checkpoints c 0",
 		"brush": "workers worker-00000001 1", "red -look": "", "red -grammar": "runs r 2", "command": "",
+		"red" + strings.Repeat(" -grammar", 1000): "runs r 2", "red -look" + strings.Repeat(" -grammar", 1000): "",
 	} {
 		if got := strings.Join(find(t, x, search.Query{Words: words}), ", "); got != want {
 			t.Errorf("%s: %q, want %q", words, got, want)
