@@ -90,6 +90,36 @@ func TestAScannerMayPanicOrLeave(t *testing.T) {
 	}
 }
 
+// fickle is a driver.Valuer that panics when it is asked again.
+type fickle struct{ asked *bool }
+
+func (f fickle) Value() (driver.Value, error) {
+	if *f.asked {
+		panic("oh")
+	}
+	*f.asked = true
+	return "", nil
+}
+
+func TestValuer_PanicLeavesNoConnectionBehind(t *testing.T) {
+	path, d := openTable(t, numbers)
+	end := ending(func() error {
+		return d.Write(t.Context(), "write", func(tx *db.Tx) error {
+			_, err := scanned(tx.Query("SELECT ?", fickle{new(bool)}))
+			return err
+		})
+	})
+	if end != "panic: oh" {
+		t.Errorf("the write ended with %q", end)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := dbtest.Exists(path + "-wal"); left || err != nil {
+		t.Errorf("the WAL is there after closing: %v, %v", left, err)
+	}
+}
+
 // shout is a sql.Scanner.
 type shout string
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -190,7 +189,7 @@ func (s *session) scanOnce(st *statement, into scanner, dest any, args []any) (e
 	return into(found, dest)
 }
 
-// putBackAfter is putBack for a defer: a caller's sql.Scanner may end the goroutine.
+// putBackAfter is putBack for a defer: a caller's sql.Scanner or driver.Valuer may end the goroutine.
 func (s *session) putBackAfter(st *statement, err *error) {
 	if back := s.putBack(st); *err == nil {
 		*err = back
@@ -212,12 +211,17 @@ func (s *session) query(query string, args []any) (*rows, error) {
 	return s.ask(background, st, args)
 }
 
-func (s *session) ask(ctx context.Context, st *statement, args []any) (*rows, error) {
+func (s *session) ask(ctx context.Context, st *statement, args []any) (r *rows, err error) {
+	defer func() {
+		if r == nil { // a driver.Valuer may have panicked
+			s.putBackAfter(st, &err)
+		}
+	}()
 	found, err := st.run(ctx, args)
-	if err != nil {
-		return nil, errors.Join(err, s.putBack(st))
+	if err == nil {
+		r = &rows{Rows: found, statement: st, ctx: ctx}
 	}
-	return &rows{Rows: found, statement: st, ctx: ctx}, nil
+	return r, err
 }
 
 // rows belong to the transaction that reads them.
