@@ -310,23 +310,31 @@ func TestAnInterruptedChangeEndsTheTransaction(t *testing.T) {
 
 func TestAnInterruptedQueryLeavesTheTransaction(t *testing.T) {
 	d := openNumbers(t, db.Options{})
-	err := d.Write(t.Context(), "interrupted", func(tx *db.Tx) error {
-		if err := insert("before", 1)(tx); err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		defer cancel()
-		if rows, err := tx.Store().QueryContext(ctx, endless+"SELECT x FROM c WHERE x < 0"); err == nil {
-			if _, err = scanned(rows.All()); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the query: %v", err)
+	for _, query := range []string{
+		endless + "SELECT x FROM c WHERE x < 0",
+		"SELECT 1; " + endless + "SELECT x FROM c WHERE x < 0",
+		"SELECT 1; " + endless + "SELECT x FROM c WHERE x < 2 OR x > 10000000 LIMIT 2",
+	} {
+		err := d.Write(t.Context(), "interrupted", func(tx *db.Tx) error {
+			if err := insert("before", 1)(tx); err != nil {
+				return err
 			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer cancel()
+			rows, err := tx.Store().QueryContext(ctx, query)
+			if err == nil {
+				_, err = scanned(rows.All())
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", query, err)
+			}
+			return insert("after", 2)(tx)
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		return insert("after", 2)(tx)
-	})
-	if err != nil {
-		t.Error(err)
 	}
-	if n := count(t, d, "true"); n != 2 {
+	if n := count(t, d, "true"); n != 6 {
 		t.Errorf("%d rows are there", n)
 	}
 }

@@ -170,11 +170,17 @@ func (st *statement) step(ctx context.Context) (row bool, err error) {
 		return true, nil
 	case sqlite3.SQLITE_DONE:
 		return false, nil
-	case sqlite3.SQLITE_INTERRUPT:
-		return false, cmp.Or(ctx.Err(), s.sqliteError(rc))
 	default:
-		return false, s.sqliteError(rc)
+		return false, endedBy(ctx, s.sqliteError(rc))
 	}
+}
+
+// endedBy is the context's error for a statement that its end interrupted.
+func endedBy(ctx context.Context, err error) error {
+	if primary(err) == sqlite3.SQLITE_INTERRUPT {
+		return cmp.Or(ctx.Err(), err)
+	}
+	return err
 }
 
 // interruptAfter interrupts what runs once ctx has ended, again and again until the function that it
@@ -246,11 +252,9 @@ func (st *statement) run(ctx context.Context, args []any) (*scan.Rows, error) {
 		return nil, err
 	}
 	if st.handle == 0 {
-		if ctx.Done() != nil {
-			defer st.session.interruptAfter(ctx)()
-		}
+		defer st.session.interruptAfter(ctx)()
 		rows, err := st.session.conn.QueryxContext(background, st.query, args...)
-		return &scan.Rows{Source: scripted{rows}}, err
+		return &scan.Rows{Source: scripted{rows, st.session, ctx}}, endedBy(ctx, err)
 	}
 	f := &st.found
 	f.statement, f.ctx, f.over = st, ctx, false
@@ -268,7 +272,20 @@ func (st *statement) run(ctx context.Context, args []any) (*scan.Rows, error) {
 }
 
 // scripted are the rows of a text of several statements.
-type scripted struct{ *sqlx.Rows }
+type scripted struct {
+	*sqlx.Rows
+	session *session
+	ctx     context.Context
+}
+
+// Next moves to the next row. The end of the context interrupts it.
+func (s scripted) Next() bool {
+	defer s.session.interruptAfter(s.ctx)()
+	return s.Rows.Next()
+}
+
+// Err returns the error that ended the rows early.
+func (s scripted) Err() error { return endedBy(s.ctx, s.Rows.Err()) }
 
 // Take leaves all rows to database/sql.
 func (scripted) Take([]any) bool { return false }
