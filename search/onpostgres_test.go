@@ -14,7 +14,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestSearch_FindsEveryKindOfText, TestSearch_OutputOnlyIfAsked, TestRedact_LeavesNothingInTheIndex,
 		TestOpen_WithoutAgentsLeavesThemOut, TestSearch_PagesHaveEachHitOnce, TestSearch_AgreesWithLIKE,
-		TestSearch_LongTextsAreFoundWhole,
+		TestSearch_LongTextsAreFoundWhole, TestUpdate_FindsErrorOfMarkedLiveRun,
 	)
 }
 

@@ -385,6 +385,17 @@ func TestSearch_AgreesWithLIKE(t *testing.T) {
 	}
 }
 
+func TestUpdate_FindsErrorOfMarkedLiveRun(t *testing.T) {
+	d := stored(t)
+	x := open(t, d, search.Options{})
+	_, _, err := live.NewStore(d, live.Options{}).MarkFailed(ctx, "l", "the pilot light went out")
+	ok(t, err)
+	ok(t, x.Update(ctx))
+	if got := find(t, x, search.Query{Words: "pilot"}); !slices.Equal(got, []string{"live l 0"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 func FuzzSearch(f *testing.F) {
 	x := open(f, stored(f), search.Options{})
 	for _, seed := range []string{

@@ -47,9 +47,9 @@ var sources = []source{
 		WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24), 0) AS seen
 FROM runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, true, ofRun,
 	},
-	{
+	{ // a mark changes the texts and adds no event
 		"live", "live_runs", `SELECT r.key, s.name AS scope, r.session_id AS owner, r.run_id AS name,
-	r.event_count AS seen
+	r.updated_at - r.event_count AS seen
 FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope WHERE r.key > ? ORDER BY r.key LIMIT ?`, false, ofLive,
 	},
 	{
@@ -410,9 +410,10 @@ func ofLive(rx *db.Rx, h head, output bool, add func(text)) (int64, error) {
 		Result *string `db:"result_text"`
 		Error  *string `db:"error"`
 		At     *int64  `db:"updated_at"`
-		Count  int64   `db:"event_count"`
+		Seen   int64   `db:"seen"`
 	}
-	found, err := rx.Find(&whole, `SELECT t.prompt, t.result_text, t.error, r.updated_at, r.event_count
+	found, err := rx.Find(&whole, `SELECT t.prompt, t.result_text, t.error, r.updated_at,
+		r.updated_at - r.event_count AS seen
 	FROM live_runs AS r JOIN live_texts AS t ON t.run = r.key WHERE r.key = ?`, h.Key)
 	if err != nil || !found {
 		return 0, err
@@ -432,7 +433,7 @@ func ofLive(rx *db.Rx, h head, output bool, add func(text)) (int64, error) {
 			ORDER BY id LIMIT 1000`, from-1, to)
 		if err != nil || len(rows) == 0 {
 			add(text{0, "said", whole.At, joined.String()})
-			return whole.Count, err
+			return whole.Seen, err
 		}
 		for _, r := range rows {
 			from = r.ID + 1
