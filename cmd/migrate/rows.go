@@ -193,8 +193,8 @@ func tableRows(a *app, columns []string, out io.Writer) (rowWriter, error) {
 }
 
 // appendJSON appends a value of SQLite as JSON: an INTEGER with all its digits, a REAL with a point
-// or an exponent (an infinite one, for which JSON has no number, as {"$real":"Infinity"}), a BLOB
-// as {"$blob":"base64"}.
+// or an exponent (one for which JSON has no number as {"$real":"Infinity"}, or "NaN" from a server), a
+// BLOB as {"$blob":"base64"}.
 func appendJSON(line []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -204,6 +204,9 @@ func appendJSON(line []byte, value any) []byte {
 	case float64:
 		if math.IsInf(v, 0) {
 			return fmt.Appendf(line, `{"$real":"%s"}`, map[bool]string{true: "Infinity", false: "-Infinity"}[v > 0])
+		}
+		if math.IsNaN(v) {
+			return append(line, `{"$real":"NaN"}`...)
 		}
 		return append(line, realNumber(v)...)
 	case []byte:
@@ -245,6 +248,8 @@ func realNumber(f float64) string {
 		return "9e999"
 	case math.IsInf(f, -1):
 		return "-9e999"
+	case math.IsNaN(f):
+		return "NaN"
 	}
 	text := strconv.FormatFloat(f, 'g', -1, 64)
 	if strings.ContainsAny(text, ".e") {
