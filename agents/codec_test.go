@@ -178,9 +178,14 @@ func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 			"`-9223372036854775809`, expected f32",
 		whole + "later = 1e400\n": "line 6: floating-point number " +
 			"overflowed",
-		whole + "later = [-0x1_ffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]": "line 6: ",
-		whole + "later = 340282366920938463463374607431768211456\n":      "line 6: integer number overflowed",
-		whole + "later = -170141183460469231731687303715884105729\n":     "line 6: integer number overflowed",
+		whole + "later = [-0x1_ffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]":       "line 6: ",
+		whole + "later = 340282366920938463463374607431768211456\n":            "line 6: integer number overflowed",
+		whole + "later = -170141183460469231731687303715884105729\n":           "line 6: integer number overflowed",
+		whole + "later = 2026-02-29\n":                                         "line 6: invalid datetime",
+		whole + "later = [24:00:00]\n":                                         "line 6: invalid datetime",
+		whole + "later = 2026-05-20T11:00:00+0900\n":                           "line 6: invalid datetime",
+		whole + "later = " + strings.Repeat("[", 81) + strings.Repeat("]", 81): "line 6: cannot recurse further",
+		whole + strings.Repeat("a.", 80) + "b = 1\n":                           "line 6: recursion limit",
 		whole + "usage_summary = [\"1\"]\n": "line 6: invalid type: string \"1\", " +
 			"expected u64",
 		whole + "context_queries = [[\"p\", \"s\"]]\n": "line 6: invalid length 2, expected " +
@@ -200,6 +205,22 @@ func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 		var bad *agents.DecodeError
 		if !errors.As(err, &bad) || !strings.HasPrefix(bad.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestTOML_NestsNoMoreThanCanBeRead changes an entry whose unknown keys are nested by headers and dots as
+// deep as can be read, which is too deep for inline tables.
+func TestTOML_NestsNoMoreThanCanBeRead(t *testing.T) {
+	deepest := strings.TrimSuffix(strings.Repeat("a.", 80), ".")
+	flat := decode(t, head+"status = \"active\"\nlater = "+strings.Repeat("[", 80)+strings.Repeat("]", 80))
+	deep := decode(t, head+"status = \"active\"\nlater = [0000-02-29, 23:59:60, 2026-05-20t08:00z]\n["+
+		deepest+"]\n"+deepest+" = 1\n")
+	for _, e := range []agents.Entry{flat, deep} {
+		e.Thread = "other"
+		if back := decode(t, string(e.TOML())); back.Thread != "other" ||
+			!strings.Contains(string(back.TOML()), "\nlater = [") {
+			t.Errorf("it became %s", back.TOML())
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -93,6 +95,7 @@ type documentBuilder struct {
 	parser        unstable.Parser
 	root, current *tomlTable
 	line          int
+	depth         int // of the arrays and inline tables around a value
 }
 
 func (b *documentBuilder) lineOf(part []byte) int {
@@ -128,10 +131,16 @@ func keyOf(it unstable.Iterator) []string {
 	return parts
 }
 
-const duplicateKey = "duplicate key"
+const (
+	duplicateKey = "duplicate key"
+	maxLevels    = 80 // of arrays and inline tables, and parts of a key, that the original reads
+)
 
 // walk follows the path of a header or, byDots, of a key, and makes the tables that are missing.
 func (b *documentBuilder) walk(at *tomlTable, path []string, made madeBy) (*tomlTable, error) {
+	if len(path) >= maxLevels {
+		return nil, b.fail("recursion limit")
+	}
 	for _, key := range path {
 		v := at.values[key]
 		switch {
@@ -197,8 +206,19 @@ func (b *documentBuilder) keyValue(at *tomlTable, path []string, n *unstable.Nod
 
 func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
 	v := &tomlValue{kind: n.Kind, line: b.line, text: string(n.Data)}
-	switch n.Kind {
-	case unstable.Float: // the original checks each number, also those of keys that it does not know
+	if n.Kind == unstable.Array || n.Kind == unstable.InlineTable {
+		b.depth++
+		defer func() { b.depth-- }()
+	}
+	if b.depth > maxLevels {
+		return nil, b.fail("cannot recurse further; max recursion depth met")
+	}
+	switch n.Kind { // the original checks each value, also those of keys that it does not know
+	case unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
+		if !isTime(v.text) {
+			return nil, b.fail("invalid datetime")
+		}
+	case unstable.Float:
 		if _, err := parseFloat32(strings.ReplaceAll(v.text, "_", "")); err != nil {
 			return nil, b.fail("floating-point number overflowed")
 		}
@@ -224,6 +244,25 @@ func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
 		v.table.made = byValue
 	}
 	return v, nil
+}
+
+const (
+	literalMinute = `(?:[01]\d|2[0-3]):[0-5]\d`
+	literalClock  = literalMinute + `(?::(?:[0-5]\d|60)(?:\.\d+)?)?`
+)
+
+// literalTime matches a date, a clock time, or both, and captures the date.
+var literalTime = regexp.MustCompile(`^(?:` + literalClock + `|(\d{4}-\d\d-\d\d)(?:[Tt ]` + literalClock +
+	`(?:[Zz]|[+-]` + literalMinute + `)?)?)$`)
+
+// isTime reports whether the original reads a literal that looks like a date or a time.
+func isTime(text string) bool {
+	parts := literalTime.FindStringSubmatch(text)
+	if parts == nil || parts[1] == "" {
+		return parts != nil
+	}
+	_, err := time.Parse(time.DateOnly, parts[1])
+	return err == nil
 }
 
 // fits128 reports whether an integer fits in Rust's i128 or u128.

@@ -3,6 +3,7 @@ package agents
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -113,13 +114,31 @@ func appendUnknown(dst []byte, from *tomlTable, fields []field) []byte {
 		return dst
 	}
 	for _, key := range from.keys {
-		if slices.ContainsFunc(fields, func(f field) bool { return f.name == key }) {
-			continue
+		known := slices.ContainsFunc(fields, func(f field) bool { return f.name == key })
+		if value := from.values[key]; !known && value.levels() <= maxLevels {
+			dst = append(appendKey(dst, key), " = "...)
+			dst = append(appendValue(dst, value), '\n')
 		}
-		dst = append(appendKey(dst, key), " = "...)
-		dst = append(appendValue(dst, from.values[key]), '\n')
 	}
 	return dst
+}
+
+// levels counts the arrays and inline tables that appendValue nests. Headers and dotted keys can make
+// more of them than can be read as a value.
+func (v *tomlValue) levels() int {
+	inside := v.items
+	switch v.kind {
+	case unstable.Table:
+		inside = slices.Collect(maps.Values(v.table.values))
+	case unstable.Array:
+	default:
+		return 0
+	}
+	deepest := 0
+	for _, item := range inside {
+		deepest = max(deepest, item.levels())
+	}
+	return 1 + deepest
 }
 
 func appendValue(dst []byte, v *tomlValue) []byte {
