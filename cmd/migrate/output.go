@@ -30,7 +30,8 @@ func encodeJSON(value any) ([]byte, error) {
 
 // A jsonEscaper writes JSON with escapes for characters that JSON allows in a string but that no
 // terminal should get: C1 controls, bidirectional marks and line separators. Texts come from
-// agents, and raw records are written byte for byte.
+// agents, and raw records are written byte for byte, but for carriage returns, which stand between
+// tokens and would begin a line.
 type jsonEscaper struct {
 	to   io.Writer
 	rest []byte // the first bytes of a character whose other bytes are still to come
@@ -41,6 +42,9 @@ func (w *jsonEscaper) Write(text []byte) (int, error) {
 	out := make([]byte, 0, len(in))
 	w.rest = nil
 	for i := 0; i < len(in); {
+		if in[i] == '\r' {
+			in[i] = ' '
+		}
 		if in[i] < utf8.RuneSelf && in[i] != 0x7f {
 			out = append(out, in[i])
 			i++

@@ -94,8 +94,8 @@ func TestTimes_RelativeForPeopleExactForScripts(t *testing.T) {
 }
 
 func TestJSONHasEscapesForWhatATerminalShouldNotGet(t *testing.T) {
-	in := "{\"a\":\"\u009b31m \u202e \u2028 \u061c \x7f ünï 写 \xff\"}\n"
-	want := "{\"a\":\"\\u009b31m \\u202e \\u2028 \\u061c \\u007f ünï 写 \xff\"}\n"
+	in := "{\"a\":\r\"\u009b31m \u202e \u2028 \u061c \x7f ünï 写 \xff\"}\n"
+	want := "{\"a\": \"\\u009b31m \\u202e \\u2028 \\u061c \\u007f ünï 写 \xff\"}\n"
 	for size := 1; size <= len(in); size++ {
 		var out bytes.Buffer
 		w := &jsonEscaper{to: &out}

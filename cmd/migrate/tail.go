@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -210,12 +211,7 @@ func (a *app) commandLine(words ...string) string {
 // oneLine ends a JSON text with its only line feed. Others can only stand between tokens, where
 // they mean nothing.
 func oneLine(text []byte) []byte {
-	for i, c := range text {
-		if c == '\n' || c == '\r' {
-			text[i] = ' '
-		}
-	}
-	return append(text, '\n')
+	return append(bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '}), '\n')
 }
 
 // printLine writes cells in columns on a terminal, and separated by tabs elsewhere.
