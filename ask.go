@@ -37,7 +37,7 @@ func (r *Run) Ask(key string, q Question) (answer Answer, err error) {
 		err = checkText("question", q.Prompt)
 	}
 	if err == nil {
-		err = checkJSON("fields", q.Fields)
+		err = checkShown("fields", q.Fields)
 	}
 	if err != nil {
 		return answer, named(op, r.ref, err)
@@ -101,7 +101,7 @@ func (a *Answer) check() error {
 		err = checkText("name", a.By)
 	}
 	if err == nil {
-		err = checkJSON("fields", a.Fields)
+		err = checkShown("fields", a.Fields)
 	}
 	return err
 }

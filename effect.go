@@ -118,6 +118,10 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	if err := e.check(); err != nil {
 		return nil, named(op, r.ref, err)
 	}
+	alone := r.enter(key) // before the step is read: what is read must hold until the attempt
+	if alone {
+		defer r.exit(key)
+	}
 	row, found, err := r.step(op, key, StepEffect)
 	if err == nil && found {
 		err = named(op, r.ref, e.same(&row))
@@ -126,16 +130,15 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 		return nil, err
 	}
 	if found && row.State == string(StepDone) {
-		if t != nil && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
+		if t != nil && alone && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
 			t.Output = row.Result
 			err = r.Turn(*t)
 		}
 		return row.Result, err
 	}
-	if !r.enter(key) {
+	if !alone {
 		return nil, named(op, r.ref, txn.Conflict("wait for it", "the effect %q is under way in this process", key))
 	}
-	defer r.exit(key)
 	if row, err = r.intend(op, row, found, e); err != nil {
 		return nil, err
 	}
@@ -148,14 +151,14 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	result, err := fn(r.ctx, row.idempotencyKey(r.ref))
 	returned = true
 	if err == nil {
-		if err = checkJSON("bytes of the result", result); err != nil {
-			err = r.fail(op, &row, err)
-		}
-	} else {
-		err = r.fail(op, &row, err)
+		err = checkJSON("bytes of the result", result)
+	}
+	if err == nil && t != nil {
+		t.Output = result
+		err = t.check()
 	}
 	if err != nil {
-		return nil, err
+		return nil, r.fail(op, &row, err)
 	}
 	ctx, cancel := r.settle()
 	defer cancel()
@@ -164,7 +167,6 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	row.State, row.Result = string(StepDone), result
 	events := []live.Event{live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)}.Event()}
 	if t != nil {
-		t.Output = result
 		events = append(events, r.turnEnd(t))
 	}
 	err = r.write(ctx, op, func(tx *db.Tx) error {
@@ -206,6 +208,9 @@ func (r *Run) intend(op string, row stepRow, found bool, e Effect) (stepRow, err
 	row.Policy = &policy
 	switch {
 	case !found:
+		if err := checkShown("arguments", e.Args); err != nil {
+			return row, named(op, r.ref, err)
+		}
 		row.State, row.Tool, row.Request = string(StepOpen), &e.Tool, e.Args
 	case row.State == string(StepGivenUp):
 		return row, r.givenUp(op, &row)

@@ -1,6 +1,7 @@
 package selvedge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,9 +173,15 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 	if reply, err = fn(r.ctx); err != nil {
 		return Reply{}, err
 	}
-	row.Result, err = json.Marshal(reply)
+	if row.Result, err = json.Marshal(reply); err != nil {
+		err = txn.Invalid("give JSON in Args and Raw, and a finite cost", "the reply can't be recorded: %w", err)
+	}
+	row.Result = bytes.ToValidUTF8(row.Result, []byte("\ufffd"))
 	if err == nil {
 		err = checkJSON("members of the reply", row.Result)
+	}
+	if err == nil {
+		reply, err = row.reply() // as every attempt gets it
 	}
 	if err != nil {
 		return Reply{}, named(op, r.ref, err)
@@ -197,7 +204,7 @@ func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (re
 	if err != nil {
 		return Reply{}, err
 	}
-	return row.reply()
+	return reply, nil
 }
 
 // count writes what a reply counts.
@@ -216,7 +223,7 @@ func (r *Run) count(tx *db.Tx, key string, u Usage) error {
 	}, counts)
 }
 
-// reply returns the recorded reply, also to the call that recorded it: so every attempt has the same.
+// reply returns the recorded reply.
 func (s *stepRow) reply() (reply Reply, err error) {
 	if err = json.Unmarshal(s.Result, &reply); err != nil {
 		err = fmt.Errorf("%w: reply %q: %w", db.ErrCorrupt, s.Key, err)
@@ -265,12 +272,20 @@ type Turn struct {
 }
 
 func (t *Turn) check() error {
-	err := checkJSON("arguments", t.Reply.Args)
+	err := checkShown("arguments", t.Reply.Args)
 	if err == nil {
-		err = checkJSON("output", t.Output)
+		err = checkShown("output", t.Output)
 	}
 	if err == nil {
 		err = checkText("prompt", t.Prompt)
+	}
+	if err == nil {
+		err = checkText("tool", t.Reply.Tool)
+	}
+	if err == nil {
+		if _, bad := live.TurnEnd(0, t.Reply.Usage).MarshalJSON(); bad != nil {
+			err = txn.Invalid("give a finite cost, and names in UTF-8", "the usage can't be recorded: %w", bad)
+		}
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"selvedge/db"
+	"selvedge/internal/serdejson"
 	"selvedge/internal/txn"
 )
 
@@ -202,8 +203,24 @@ func checkJSON(what string, text json.RawMessage) error {
 	case len(text) > maxJSON:
 		return txn.Invalid("store it elsewhere, and record where", "the %s are %d bytes; at most %d are possible",
 			what, len(text), maxJSON)
-	case !json.Valid(text):
+	case !utf8.Valid(text) || !json.Valid(text):
 		return txn.Invalid("encode them with json.Marshal", "the %s are not JSON", what)
+	}
+	return nil
+}
+
+// shownLevels is how many arrays and objects enclose the fields of a question in a file of live runs.
+const shownLevels = 6
+
+// checkShown is checkJSON for a text that a trace or an event shows too.
+func checkShown(what string, text json.RawMessage) error {
+	err := checkJSON(what, text)
+	if err != nil || text == nil {
+		return err
+	}
+	if reason := serdejson.Check(text, shownLevels); reason != "" {
+		return txn.Invalid("make them fit a float64, 121 levels and whole surrogate pairs",
+			"the %s can't be recorded: %s", what, reason)
 	}
 	return nil
 }

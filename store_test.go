@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -281,6 +282,72 @@ func TestDo_APanicLeavesTheOutcomeUnknown(t *testing.T) {
 	}()
 	_, err := s.Take(ctx, "r", selvedge.Start{})
 	is(t, err, selvedge.ErrUnknown)
+}
+
+// The first call has read that the effect is new when the second one does it.
+func TestDo_ConcurrentCallsAttemptOnce(t *testing.T) {
+	var meanwhile atomic.Pointer[func()]
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+		if o.Why == "do" && !o.Write {
+			if call := meanwhile.Swap(nil); call != nil {
+				(*call)()
+			}
+		}
+	}})
+	r := take(t, selvedge.On(d, selvedge.Options{Agent: "a"}), "r")
+	var attempts atomic.Int64
+	do := func() error {
+		_, err := r.Do("k", selvedge.Effect{Tool: "http"}, func(context.Context, string) (json.RawMessage, error) {
+			attempts.Add(1)
+			return nil, nil
+		})
+		return err
+	}
+	second := make(chan error, 1)
+	meanwhile.Store(new(func() {
+		go func() { second <- do() }()
+		is(t, dbtest.Receive(t, "the second call", second), db.ErrConflict)
+	}))
+	ok(t, do())
+	if attempts.Load() != 1 {
+		t.Errorf("%d attempts", attempts.Load())
+	}
+}
+
+func TestDoTurn_UnrecordableTurnAttemptsNothing(t *testing.T) {
+	s := open(t)
+	for name, turn := range map[string]selvedge.Turn{
+		"half a pair":    {Reply: selvedge.Reply{Args: json.RawMessage(`"\ud800"`)}},
+		"huge number":    {Reply: selvedge.Reply{Args: json.RawMessage(`1e999`)}},
+		"tool":           {Reply: selvedge.Reply{Tool: "\xff"}},
+		"infinite costs": {Reply: selvedge.Reply{Usage: selvedge.Usage{CostUSD: new(math.Inf(1))}}},
+	} {
+		var e effect
+		r := take(t, s, name)
+		_, err := r.DoTurn("k", selvedge.Effect{Tool: "http"}, turn,
+			func(context.Context, string) (json.RawMessage, error) {
+				e.keys = append(e.keys, "")
+				return nil, nil
+			})
+		is(t, err, db.ErrInvalid)
+		if len(e.keys) != 0 || r.Context().Err() != nil {
+			t.Errorf("%s: %d attempts", name, len(e.keys))
+		}
+	}
+	_, err := take(t, s, "output").DoTurn("k", selvedge.Effect{Tool: "http"}, selvedge.Turn{},
+		func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(`1e999`), nil })
+	is(t, err, selvedge.ErrUnknown, db.ErrInvalid)
+}
+
+func TestDo_UnaskableArgumentsAreInvalid(t *testing.T) {
+	r := take(t, open(t), "r")
+	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	_, err := r.Do("k", selvedge.Effect{Tool: "http", Args: json.RawMessage(deep)},
+		func(context.Context, string) (json.RawMessage, error) { return nil, errors.New("timed out") })
+	is(t, err, db.ErrInvalid)
+	if r.Context().Err() != nil || strings.Contains(err.Error(), "timed out") {
+		t.Error(err)
+	}
 }
 
 func TestDoTurn_RecordsTheTurnWithItsEffect(t *testing.T) {
@@ -637,7 +704,10 @@ func TestBadInput_IsInvalidAndChangesNothing(t *testing.T) {
 		"no question":  second(r.Ask("k", selvedge.Question{})),
 		"output":       r.Turn(selvedge.Turn{Output: json.RawMessage("{")}),
 		"summary":      r.End(selvedge.Succeeded("\xff")),
-		"decision":     s.Answer(ctx, r.Ref(), "k", selvedge.Answer{}),
+		"no number": second(r.Reply("k", func(context.Context) (selvedge.Reply, error) {
+			return selvedge.Reply{Usage: selvedge.Usage{CostUSD: new(math.NaN())}}, nil
+		})),
+		"decision": s.Answer(ctx, r.Ref(), "k", selvedge.Answer{}),
 	} {
 		if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 			t.Errorf("%s: %v (hint %q)", name, err, db.Hint(err))
