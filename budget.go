@@ -24,12 +24,14 @@ const (
 	opBudget = "check budget"
 	approved = "approved"
 
-	// Replies of a run, and of the runs below it if the second parameter is 1, of unknown cost.
+	// Replies of a run, and of the runs below it if the second parameter is 1, of unknown cost. Those that
+	// a fork copied, of epoch 0, are its parent's.
 	sqlUnpriced = `WITH RECURSIVE below (key) AS (SELECT key FROM runs WHERE key = ?
 	UNION SELECT r.key FROM below AS b JOIN runs AS r ON r.parent = b.key WHERE ? = 1)
-SELECT 1 FROM below AS b JOIN runs AS r ON r.key = b.key
-JOIN usage_runs AS w ON w.run_id = r.run_id AND w.scope = r.scope
-JOIN usage_records AS u ON u.usage_run = w.id WHERE u.account = 'reply' AND u.cost_nanos IS NULL LIMIT 1`
+SELECT 1 FROM below AS b
+WHERE (SELECT count(*) FROM run_steps AS s WHERE s.run = b.key AND s.kind = 'reply' AND s.epoch > 0)
+	> (SELECT count(*) FROM usage_records AS u WHERE u.usage_run = 2 * b.key AND u.account = 'reply'
+	AND u.cost_nanos IS NOT NULL) LIMIT 1`
 )
 
 func (b *Budget) check() error {
@@ -119,8 +121,15 @@ func (b *Budget) question(budgets uint64) string {
 		b.CostUSD*float64(budgets))
 }
 
-// allowed asks a person.
+// allowed asks a person, unless one was asked before: the budget may have been another one then.
 func (r *Run) allowed(key, question string) error {
+	row, found, err := r.step(opBudget, key, StepQuestion)
+	if err != nil {
+		return err
+	}
+	if found {
+		question = or(row.Prompt)
+	}
 	answer, err := r.Ask(key, Question{Prompt: question})
 	if err == nil && answer.Decision != approved {
 		err = &db.Error{

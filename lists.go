@@ -250,7 +250,8 @@ func (s *Store) forkTx(tx *db.Tx, from Ref, turns int, ref Ref) error {
 	err = tx.Select(&steps, sqlStepsBefore, source.Key, turns)
 	for i := 0; err == nil && i < len(steps); i++ {
 		step := &steps[i]
-		if step.Run = row.Key; step.Kind == string(StepReply) {
+		step.Run, step.Epoch = row.Key, 0
+		if step.Kind == string(StepReply) {
 			step.Result, err = withoutUsage(step.Result)
 		}
 		if err == nil {

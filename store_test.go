@@ -498,6 +498,40 @@ func TestBudget_MakesTheRunWait(t *testing.T) {
 	}
 }
 
+func TestBudget_ChangedBudgetKeepsTheAnswers(t *testing.T) {
+	s := open(t)
+	of := func(tokens uint64) *selvedge.Run {
+		s := selvedge.On(s.DB(), selvedge.Options{Agent: "a", Budget: selvedge.Budget{Tokens: tokens}})
+		return take(t, s, "r")
+	}
+	goes := func(r *selvedge.Run, key string) error {
+		return second(r.Reply(key, func(context.Context) (selvedge.Reply, error) {
+			return selvedge.Reply{Usage: in(12)}, nil
+		}))
+	}
+	r := of(10)
+	ok(t, goes(r, "1"))
+	is(t, goes(r, "2"), selvedge.ErrWaiting)
+	ok(t, s.Answer(ctx, r.Ref(), "budget-1", selvedge.Answer{Decision: "approved"}))
+	r = of(12)
+	ok(t, goes(r, "2"))
+	is(t, goes(r, "3"), selvedge.ErrWaiting) // budget-2
+}
+
+func TestBudget_ReplyWithoutUsageHasUnknownCost(t *testing.T) {
+	s := selvedge.On(open(t).DB(), selvedge.Options{Agent: "a", Budget: selvedge.Budget{CostUSD: 1}})
+	model := func(context.Context) (selvedge.Reply, error) { return selvedge.Reply{}, nil }
+	r := take(t, s, "r")
+	ok(t, second(r.Reply("1", model)))
+	ok(t, r.Turn(selvedge.Turn{}))
+	ref, err := s.Fork(ctx, r.Ref(), 1, "f")
+	ok(t, err)
+	is(t, second(r.Reply("2", model)), selvedge.ErrWaiting)
+	f := take(t, s, ref.RunID) // it used nothing yet
+	ok(t, second(f.Reply("2", model)))
+	is(t, second(f.Reply("3", model)), selvedge.ErrWaiting)
+}
+
 func TestAnswer_WorksForAnIncompleteRun(t *testing.T) {
 	s := open(t)
 	r := take(t, s, "r")
