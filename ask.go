@@ -3,6 +3,7 @@ package selvedge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"selvedge/db"
 	"selvedge/internal/stores"
@@ -72,8 +73,8 @@ func (s *stepRow) answer() Answer {
 }
 
 // Answer answers the question of a run, or decides about an effect of unknown outcome, from any
-// process. The run is ready then. The same answer again is no error; another is ErrConflict. It
-// needs no lease, and takes none.
+// process. The run is ready then. The same answer again is no error; another is ErrConflict, and so is
+// an answer about an effect whose outcome is recorded. It needs no lease, and takes none.
 //
 // ErrNotFound: there is no such run or step.
 func (s *Store) Answer(ctx context.Context, ref Ref, key string, a Answer) error {
@@ -126,6 +127,8 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 		}
 		return txn.Conflict("the run goes on with the first answer", "%q decided %q", or(row.SettledBy),
 			or(row.Decision))
+	case row.State != string(StepWaiting) && row.State != string(StepOpen):
+		return txn.Conflict("see what waits: migrate needs", "the outcome is recorded: %s", row.State)
 	}
 	if err := run.ended(); err != nil {
 		return err
@@ -147,7 +150,7 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 		live.ConfirmationReceived{
 			ToolID: key, Approved: a.Decision != "rejected" && a.Decision != string(GiveUp), Reason: &a.Decision,
 		}.Event(),
-	}}); err != nil {
+	}}); err != nil && !errors.Is(err, db.ErrNotFound) { // the live run was removed; Take makes another one
 		return err
 	}
 	if waits, err := tx.Find(&stepRow{}, sqlWaitingStep, run.Key); err != nil || waits {

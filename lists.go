@@ -250,7 +250,7 @@ func (s *Store) forkTx(tx *db.Tx, from Ref, turns int, ref Ref) error {
 	err = tx.Select(&steps, sqlStepsBefore, source.Key, turns)
 	for i := 0; err == nil && i < len(steps); i++ {
 		step := &steps[i]
-		step.Run, step.Epoch = row.Key, 0
+		step.Run, step.Epoch = row.Key, 0 // no lease of this run
 		if step.Kind == string(StepReply) {
 			step.Result, err = withoutUsage(step.Result)
 		}

@@ -21,5 +21,8 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestBadInput_IsInvalidAndChangesNothing, TestSurvive_KillsLoseAndRepeatNothing,
 		TestUsage_LargestAccountByField, TestUsage_StaysWhenRunsAreRemoved, TestUsage_ReplacedRunsCountOnce,
 		TestCost_TreeAndModels, TestCost_ReplyAndItsTurnCountOnce, TestBudget_MakesTheRunWait,
+		TestDo_ConcurrentCallsAttemptOnce, TestAnswer_SettledStepIsAConflict, TestAnswer_WorksWithoutLiveRun,
+		TestPrune_KeepsIncompleteRunThatWaits, TestNext_RecreatesNoRemovedRun, TestNext_ClockSetBack,
+		TestBudget_ReplyWithoutUsageHasUnknownCost,
 	)
 }

@@ -394,5 +394,6 @@ func (r *Run) Child(agent, id string, start Start) (*Run, error) {
 	if id == r.ref.RunID {
 		return nil, named("take run", r.ref, txn.Invalid("use another id", "a run is not its own child"))
 	}
-	return r.store.For(agent).Take(r.ctx, id, start)
+	child := r.store.For(agent)
+	return child.take(r.ctx, id, start, child.add)
 }

@@ -555,6 +555,107 @@ func TestAnswer_WorksForAnIncompleteRun(t *testing.T) {
 	}
 }
 
+func TestAnswer_SettledStepIsAConflict(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	done, given := effect{}, effect{policy: selvedge.GiveUp, fails: errors.New("timed out")}
+	_, err := done.do(r, "done")
+	ok(t, err)
+	_, err = given.do(r, "given")
+	is(t, err, selvedge.ErrGivenUp)
+	ok(t, r.Leave())
+	for _, key := range []string{"done", "given"} {
+		for _, decision := range []string{"done", "retry", "give_up"} {
+			is(t, s.Answer(ctx, r.Ref(), key, selvedge.Answer{Decision: decision}), db.ErrConflict)
+		}
+	}
+	r = take(t, s, "r")
+	if out, err := done.do(r, "done"); out != `"sent"` || err != nil || len(done.keys) != 1 {
+		t.Error(out, err, done.keys)
+	}
+}
+
+func TestAnswer_WorksWithoutLiveRun(t *testing.T) {
+	s := open(t)
+	q := selvedge.Question{Prompt: "Deploy?"}
+	r := take(t, s, "r")
+	_, err := r.Ask("gate", q)
+	is(t, err, selvedge.ErrWaiting)
+	ok(t, live.NewStore(s.DB(), live.Options{}).Delete(ctx, "r"))
+	ok(t, s.Answer(ctx, r.Ref(), "gate", selvedge.Answer{Decision: "approved"}))
+	answer, err := take(t, s, "r").Ask("gate", q)
+	if answer.Decision != "approved" || err != nil {
+		t.Errorf("%+v, %v", answer, err)
+	}
+}
+
+func TestPrune_KeepsIncompleteRunThatWaits(t *testing.T) {
+	s := open(t)
+	traces := runs.NewStore(s.DB(), runs.Options{})
+	_, err := traces.Append(ctx, runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
+		runs.Started{AgentID: "a", RunID: "r"}, runs.Ended{AgentID: "a", RunID: "r"},
+	}})
+	ok(t, err)
+	_, err = take(t, s, "r").Ask("gate", selvedge.Question{Prompt: "Deploy?"})
+	is(t, err, selvedge.ErrWaiting)
+	none := db.Policy{Count: db.KeepNone}
+	if done, err := traces.Prune(ctx, none); done.Removed != 0 || err != nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	ok(t, s.Cancel(ctx, selvedge.Ref{RunID: "r"}, ""))
+	if done, err := traces.Prune(ctx, none); done.Removed != 1 || err != nil {
+		t.Errorf("cancelled: %+v, %v", done, err)
+	}
+}
+
+func TestSubmit_ParentIsOfStoresAgent(t *testing.T) {
+	s := open(t)
+	parent, err := s.Submit(ctx, "parent", selvedge.Start{})
+	ok(t, err)
+	_, err = s.Submit(ctx, "child", selvedge.Start{Parent: selvedge.Ref{RunID: "parent"}})
+	ok(t, err)
+	if cost, err := s.Cost(ctx, parent); cost.Runs != 2 || err != nil {
+		t.Errorf("%d runs in the tree, %v", cost.Runs, err)
+	}
+}
+
+func TestNext_RecreatesNoRemovedRun(t *testing.T) {
+	var remove func()
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+		if o.Why == "find ready run" {
+			remove()
+		}
+	}})
+	other := dbtest.OpenAt(t, d.Path(), db.Options{Synchronous: db.SyncNormal})
+	s := selvedge.On(d, selvedge.Options{Agent: "a"})
+	ref, err := s.Submit(ctx, "r", selvedge.Start{Intent: "deploy"})
+	ok(t, err)
+	remove = func() {
+		ok(t, runs.NewStore(other, runs.Options{}).Delete(ctx, ref))
+		ok(t, live.NewStore(other, live.Options{}).Delete(ctx, "r"))
+	}
+	if r, found, err := s.TryNext(ctx); found || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestNext_ClockSetBack(t *testing.T) {
+	clock := dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))
+	s := selvedge.On(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}),
+		selvedge.Options{Agent: "a"})
+	_, err := s.Submit(ctx, "r", selvedge.Start{})
+	ok(t, err)
+	clock.Advance(-time.Hour)
+	r, found, err := s.TryNext(ctx)
+	if !found || err != nil {
+		t.Fatalf("it is not ready, %v", err)
+	}
+	ok(t, r.Leave())
+	if _, found, err := s.TryNext(ctx); found || err != nil {
+		t.Errorf("it is ready in the second after it was left, %v", err)
+	}
+}
+
 func TestNext_TakesRunsInOrder(t *testing.T) {
 	s := open(t)
 	for i := range 3 {

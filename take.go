@@ -31,6 +31,7 @@ func (s *Store) Submit(ctx context.Context, id string, start Start) (Ref, error)
 	ref := Ref{AgentID: s.o.Agent, RunID: id}
 	err := start.check(ref)
 	if err == nil {
+		start.Parent = s.parent(start.Parent)
 		err = stores.On(s.db, txn.Runs).Write(ctx, op, func(tx *db.Tx) error {
 			_, err := s.add(tx, ref, start)
 			return err
@@ -98,6 +99,22 @@ func (s *Store) add(tx *db.Tx, ref Ref, start Start) (row runRow, err error) {
 // ErrHeld: another holder has it. ErrWaiting, ErrUnknown: it waits for a person. ErrEnded: it was
 // completed or cancelled. ErrConflict: another agent has a run of that id.
 func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) {
+	start.Parent = s.parent(start.Parent)
+	return s.take(ctx, id, start, s.add)
+}
+
+// parent completes the reference of a parent, if there is one.
+func (s *Store) parent(r Ref) Ref {
+	if r == (Ref{}) {
+		return r
+	}
+	return s.ref(r)
+}
+
+// take is Take with a function that returns the row of the run, locked.
+func (s *Store) take(ctx context.Context, id string, start Start,
+	find func(*db.Tx, Ref, Start) (runRow, error),
+) (*Run, error) {
 	const op = "take run"
 	ref := Ref{AgentID: s.o.Agent, RunID: id}
 	if err := start.check(ref); err != nil {
@@ -105,7 +122,10 @@ func (s *Store) Take(ctx context.Context, id string, start Start) (*Run, error) 
 	}
 	var over error
 	r, err := stores.TakeUp(ctx, stores.On(s.db, txn.Runs).Write, op, func(tx *db.Tx) (r *Run, err error) {
-		r, over, err = s.takeTx(tx, op, ref, start)
+		row, err := find(tx, ref, start)
+		if err == nil {
+			r, over, err = s.takeTx(tx, op, ref, row)
+		}
 		return r, err
 	})
 	if err == nil {
@@ -129,12 +149,8 @@ const sqlTaken = `UPDATE runs SET ready_at = CASE WHEN ready_at < ended_at THEN 
 
 // takeTx takes a run. over is not nil for one that was marked as ended: its trace ends in the
 // transaction.
-func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, start Start) (r *Run, over, err error) {
-	row, err := s.add(tx, ref, start)
-	if err == nil {
-		err = row.ended()
-	}
-	if err != nil {
+func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, row runRow) (r *Run, over, err error) {
+	if err := row.ended(); err != nil {
 		return nil, nil, err
 	}
 	var asked stepRow
@@ -150,7 +166,7 @@ func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, start Start) (r *Run, over
 		}
 		return nil, nil, err
 	}
-	watched, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, start.Intent)
+	watched, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -255,6 +271,7 @@ WHERE r.scope = ? AND r.agent_id = ? AND r.ready_at IS NOT NULL
 // takeReady takes a ready run, if there is one; otherwise it returns how long to wait for one that
 // becomes ready by time.
 func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err error) {
+	existing := func(tx *db.Tx, ref Ref, _ Start) (runRow, error) { return s.getLocked(tx, ref) }
 	pause = look
 	var after readyRow
 	for more := true; more; {
@@ -274,9 +291,10 @@ func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err
 			more = len(rows) == 100
 			for _, row := range rows {
 				after = row
-				if wait := db.Time(row.ReadyAt).Sub(rx.Now()); wait > 0 {
-					pause, more = min(pause, wait), false
-					break
+				wait := db.Time(row.ReadyAt).Sub(rx.Now())
+				if wait > 0 && wait <= leavePause { // later still: the clock was set back
+					pause = min(pause, wait)
+					continue
 				}
 				free := row.Lease == nil
 				if !free {
@@ -293,11 +311,12 @@ func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err
 			return nil
 		})
 		for i := 0; err == nil && i < len(ready); i++ {
-			r, err = s.Take(ctx, ready[i], Start{})
+			r, err = s.take(ctx, ready[i], Start{}, existing)
 			if r != nil {
 				return r, 0, err
 			}
-			if errors.Is(err, db.ErrConflict) { // another worker was faster, or it ended
+			// Another worker was faster, or it ended, or was removed.
+			if errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
 				err = nil
 			}
 		}

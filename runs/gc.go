@@ -37,12 +37,14 @@ const (
 	endedRuns        = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
 	endedOrCancelled = `ended_at IS NOT NULL AND started_at IS NOT NULL AND (? OR status <> 'cancelled')`
 	// A run that a pin or a lease keeps still counts, with its rank and its bytes. An incomplete
-	// run may have been resumed; [Store.Recover] finds out that its lease is over.
+	// run may have been resumed; [Store.Recover] finds out that its lease is over. It may also wait for a
+	// person since.
 	loose = `NOT EXISTS (SELECT 1 FROM retention_pins AS p
     WHERE p.scope = runs.scope AND p.store = '` + txn.StoreRuns + `' AND p.id = runs.run_id
 	AND p.owner = runs.agent_id)
 AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
-	AND l.kind = '` + leaseKind + `' AND l.name = CAST(runs.key AS TEXT))`
+	AND l.kind = '` + leaseKind + `' AND l.name = CAST(runs.key AS TEXT))
+AND NOT (runs.status = 'incomplete' AND ` + waits + `)`
 
 	endedColumns = `SELECT key, run_id AS id, agent_id AS owner, agent_id AS of, ended_at, NOT (` + loose +
 		`) AS held`

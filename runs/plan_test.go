@@ -16,7 +16,8 @@ func TestPlans(t *testing.T) {
 	const wait = "CORRELATED SCALAR SUBQUERY 1\nSEARCH w USING COVERING INDEX run_steps_by_run (run=?)\n"
 	const shown = wait + "CORRELATED SCALAR SUBQUERY 2\n" + seek
 	const pin = "SEARCH p USING PRIMARY KEY (scope=? AND store=? AND id=? AND owner=?)"
-	const lease = "SEARCH l USING COVERING INDEX sqlite_autoindex_leases_1 (scope=? AND kind=? AND name=?)"
+	const lease = "SEARCH l USING COVERING INDEX sqlite_autoindex_leases_1 (scope=? AND kind=? AND name=?)\n" +
+		"CORRELATED SCALAR SUBQUERY 3\nSEARCH w USING COVERING INDEX run_steps_by_run (run=?)"
 	page := func(f Filter, tied bool) string {
 		c, err := f.where()
 		if err != nil {

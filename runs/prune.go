@@ -14,9 +14,10 @@ import (
 
 // Prune removes the ended runs that the policy does not keep: by the time of their end, by agent
 // and start, and by the bytes of their records in the scope. Cancelled runs count as ended. Runs
-// that are pinned or held stay. It works in short transactions; what it removed before an error
-// stays removed, and the next call continues. A run stays if a row of a user's table refers to it;
-// then the others are removed, and the error is ErrConflict.
+// that are pinned or held stay, and incomplete ones that wait for a person. It works in short
+// transactions; what it removed before an error stays removed, and the next call continues. A run
+// stays if a row of a user's table refers to it; then the others are removed, and the error is
+// ErrConflict.
 //
 // Under a policy with an Age it also ends, as incomplete, the open runs that are free, whose
 // process is not known to be alive, that do not wait for an answer and that were last written to
