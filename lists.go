@@ -157,8 +157,8 @@ func list[T, S any](ctx context.Context, s *Store, op string, at db.At,
 		if err != nil {
 			return page, err
 		}
-		scope, ok, err := rx.Store().Scope(s.o.Scope)
-		if err != nil || !ok {
+		scope, _, err := rx.Store().Scope(s.o.Scope)
+		if err != nil {
 			return page, err
 		}
 		all, err := items(rx, scope, room.Items+1)

@@ -656,6 +656,16 @@ func TestNext_ClockSetBack(t *testing.T) {
 	}
 }
 
+func TestLists_OfScopeWithoutData(t *testing.T) {
+	s := selvedge.On(open(t).DB(), selvedge.Options{Agent: "a", Scope: "empty"})
+	if needs, err := s.NeedsMe(ctx, selvedge.Filter{}, db.At{}); len(needs.Items) != 0 || err != nil {
+		t.Errorf("%+v, %v", needs, err)
+	}
+	is(t, second(s.NeedsMe(ctx, selvedge.Filter{}, db.At{After: "none"})), db.ErrInvalid)
+	is(t, second(s.Failed(ctx, time.Time{}, db.At{After: "none"})), db.ErrInvalid)
+	is(t, second(s.Steps(ctx, selvedge.Ref{RunID: "r"}, db.At{})), db.ErrNotFound)
+}
+
 func TestNext_TakesRunsInOrder(t *testing.T) {
 	s := open(t)
 	for i := range 3 {
