@@ -14,5 +14,5 @@ import (
 
 func TestPostgres_PassesADKSuite(t *testing.T) {
 	sessiontestsuite.RunServiceTests(t, sessiontestsuite.SuiteOptions{SupportsUserProvidedSessionID: true},
-		func(t *testing.T) session.Service { return adk.New(open(t, dbtest.Postgres(t))) })
+		func(t *testing.T) session.Service { return adk.New(open(t, dbtest.Postgres(t), nil)) })
 }

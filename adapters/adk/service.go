@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,13 +201,21 @@ func (s *service) AppendEvent(ctx context.Context, to session.Session, event *se
 	batch := runs.Batch{
 		AgentID: user, RunID: id, Key: event.ID, Records: []runs.Record{runs.Unknown{Kind: r.Kind, Raw: text}},
 	}
+	repeated := false
 	err = s.db.Write(ctx, "append event", func(tx *db.Tx) error {
-		if _, err := a.runs.GetTx(&tx.Rx, runs.RunRef{AgentID: user, RunID: id}); err != nil {
+		run, err := a.runs.GetTx(&tx.Rx, runs.RunRef{AgentID: user, RunID: id})
+		if err != nil {
 			return err
 		}
-		repeated, err := a.runs.AppendTx(tx, batch)
+		repeated, err = a.runs.AppendTx(tx, batch)
 		if err != nil || repeated {
 			return err
+		}
+		if run.Status == runs.StatusIncomplete { // ended by retention, as unused: its age counts from now on
+			end := runs.Batch{AgentID: user, RunID: id, Records: []runs.Record{runs.Ended{AgentID: user, RunID: id}}}
+			if _, err := a.runs.AppendTx(tx, end); err != nil {
+				return err
+			}
 		}
 		h, err := a.head(&tx.Rx, user, id)
 		if err == nil {
@@ -215,7 +224,7 @@ func (s *service) AppendEvent(ctx context.Context, to session.Session, event *se
 		}
 		return err
 	})
-	if mine, ok := to.(*stored); err == nil && ok {
+	if mine, ok := to.(*stored); err == nil && ok && !(repeated && mine.has(event.ID)) {
 		mine.apply(event, &kept)
 	}
 	return err
@@ -320,13 +329,28 @@ func (a app) addState(rx *db.Rx, to map[string]any, owner string) error {
 func (a app) events(
 	rx *db.Rx, run runs.RunRef, last int, after time.Time,
 ) (list []*session.Event, err error) {
-	var at db.At
-	if last > 0 {
-		if at.After, err = a.runs.CursorBeforeTx(rx, run, int64(last)); err != nil {
-			return nil, err
+	if last <= 0 {
+		list, err = a.eventsFrom(rx, run, "")
+	}
+	from := ""
+	for lines := int64(min(last, 1<<24)); lines > 0 && len(list) < last && err == nil; lines *= 2 {
+		before := from // other records may be among the last
+		if from, err = a.runs.CursorBeforeTx(rx, run, lines); err == nil && from == before {
+			break // the beginning
+		}
+		if err == nil {
+			list, err = a.eventsFrom(rx, run, from)
 		}
 	}
-	for at.Limit = db.MaxLimit; ; {
+	if last > 0 && len(list) > last {
+		list = list[len(list)-last:]
+	}
+	return slices.DeleteFunc(list, func(e *session.Event) bool { return e.Timestamp.Before(after) }), err
+}
+
+// eventsFrom returns the events of a session after a cursor.
+func (a app) eventsFrom(rx *db.Rx, run runs.RunRef, from string) (list []*session.Event, err error) {
+	for at := (db.At{After: from, Limit: db.MaxLimit}); ; {
 		page, err := a.runs.TracePageTx(rx, run, at)
 		if err != nil {
 			return nil, err
@@ -340,7 +364,7 @@ func (a app) events(
 			if err := json.Unmarshal(raw.Raw, &r); err != nil {
 				return nil, err
 			}
-			if r.Event != nil && !r.Event.Timestamp.Before(after) {
+			if r.Event != nil {
 				list = append(list, r.Event)
 			}
 		}

@@ -14,11 +14,12 @@ import (
 
 	"selvedge/adapters/adk"
 	"selvedge/db"
+	"selvedge/runs"
 )
 
-func open(t *testing.T, address string) *db.DB {
+func open(t *testing.T, address string, now func() time.Time) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.Context(), address, db.Options{Synchronous: db.SyncNormal})
+	d, err := db.Open(t.Context(), address, db.Options{Synchronous: db.SyncNormal, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func open(t *testing.T, address string) *db.DB {
 	return d
 }
 
-func file(t *testing.T) *db.DB { return open(t, filepath.Join(t.TempDir(), "agents.db")) }
+func file(t *testing.T) *db.DB { return open(t, filepath.Join(t.TempDir(), "agents.db"), nil) }
 
 func create(t *testing.T, s session.Service) session.Session {
 	t.Helper()
@@ -77,8 +78,63 @@ func TestAppendEvent_RepeatIsStoredOnce(t *testing.T) {
 	if got := get(t, s); len(got.Events) != 2 || got.State["said"] != "second" {
 		t.Errorf("there are %d events, and the state is %v", len(got.Events), got.State)
 	}
+	if seen := sessiontestsuite.Snapshot(one); len(seen.Events) != 2 || seen.State["said"] != "second" {
+		t.Errorf("the session at hand has %d events, and the state %v", len(seen.Events), seen.State)
+	}
 	if err := s.AppendEvent(t.Context(), one, event("e1", "other")); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("another event with the same id: %v", err)
+	}
+}
+
+// Retention ends a session that was not used for a month. One that is used again then stays for a month.
+func TestAppendEvent_EndedSessionIsUsedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agents.db")
+	now, month := time.Now(), 30*24*time.Hour
+	var d *db.DB
+	restart := func() (session.Service, *runs.Store) { // a live process keeps what it wrote to
+		if d != nil {
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d = open(t, path, func() time.Time { return now })
+		return adk.New(d), runs.NewStore(d, runs.Options{Scope: "adk:app"})
+	}
+	s, _ := restart()
+	one := create(t, s)
+	for _, id := range []string{"e1", "e2", "e3"} {
+		if err := s.AppendEvent(t.Context(), one, event(id, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(month + time.Hour)
+	s, traces := restart()
+	if done, err := traces.Prune(t.Context(), db.Policy{Age: month}); done.Ended != 1 || err != nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	now = now.Add(month - time.Hour)
+	if err := s.AppendEvent(t.Context(), one, event("e4", "again")); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * time.Hour)
+	if done, err := traces.Prune(t.Context(), db.Policy{Age: month}); done.Removed != 0 || err != nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for n := range 6 {
+		got, err := s.Get(t.Context(), &session.GetRequest{
+			AppName: "app", UserID: "ada", SessionID: "one", NumRecentEvents: n,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := min(n, 4)
+		if n == 0 {
+			want = 4
+		}
+		events := got.Session.Events()
+		if events.Len() != want || events.At(want-1).ID != "e4" {
+			t.Errorf("the last %d events: %+v", n, events)
+		}
 	}
 }
 
@@ -100,7 +156,7 @@ func TestAppendEvent_SessionSeesItAtOnce(t *testing.T) {
 
 func TestDelete_SessionOfAnotherHandle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agents.db")
-	writer, other := adk.New(open(t, path)), adk.New(open(t, path))
+	writer, other := adk.New(open(t, path, nil)), adk.New(open(t, path, nil))
 	if err := writer.AppendEvent(t.Context(), create(t, writer), event("e1", "first")); err != nil {
 		t.Fatal(err)
 	}

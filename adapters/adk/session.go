@@ -40,6 +40,13 @@ func (s *stored) LastUpdateTime() time.Time {
 	return s.updatedAt
 }
 
+// has reports whether the session holds the event with an id.
+func (s *stored) has(id string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.ContainsFunc(s.events, func(e *session.Event) bool { return e.ID == id })
+}
+
 // apply adds an event that was stored as kept. Temporary state stays in memory alone.
 func (s *stored) apply(event, kept *session.Event) {
 	s.mu.Lock()
