@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -252,12 +253,14 @@ const (
 )
 
 // literalTime matches a date, a clock time, or both, and captures the date.
-var literalTime = regexp.MustCompile(`^(?:` + literalClock + `|(\d{4}-\d\d-\d\d)(?:[Tt ]` + literalClock +
-	`(?:[Zz]|[+-]` + literalMinute + `)?)?)$`)
+var literalTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` + literalClock + `|(\d{4}-\d\d-\d\d)(?:[Tt ]` + literalClock +
+		`(?:[Zz]|[+-]` + literalMinute + `)?)?)$`)
+})
 
 // isTime reports whether the original reads a literal that looks like a date or a time.
 func isTime(text string) bool {
-	parts := literalTime.FindStringSubmatch(text)
+	parts := literalTime().FindStringSubmatch(text)
 	if parts == nil || parts[1] == "" {
 		return parts != nil
 	}
