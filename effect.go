@@ -155,7 +155,7 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	}
 	if err == nil && t != nil {
 		t.Output = result
-		err = t.check()
+		err = checkShown("output", result)
 	}
 	if err != nil {
 		return nil, r.fail(op, &row, err)
