@@ -109,12 +109,16 @@ func (s *server) export(f Format) http.HandlerFunc {
 const secretNames = `(?:password|passwd|secret|api[_-]?key|access[_-]?key|private[_-]?key|access[_-]?token|` +
 	`auth[_-]?token|refresh[_-]?token|authorization|credential)s?`
 
+// quoted is a text in quotes, which are escaped in a JSON text within another.
+const quoted = `(?:"(?:[^"\\\n]|\\.)+"|\\"(?:[^"\\\n]|\\[^"\n])+\\"|'[^'\\\n]+')`
+
 // secrets are the forms of secrets that are left out. The first group, where there is one, stays.
 var secrets = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(
-		// The value of a member or a variable whose name says what it is.
-		`(?i)(` + secretNames + `\\?["']?\s*[:=]\s*\\?["']?(?:bearer\s+|basic\s+)?)` +
-			`[^\s"'\\,;&}]{4,}` +
+		// The value of a member or a variable whose name says what it is, or the list of its values.
+		`(?i)(` + secretNames + `\\?["']?\s*(?::=|[:=])\s*(?:bearer\s+|basic\s+)?)` +
+			`(?:` + quoted + `|\[\s*(?:` + quoted + `[\s,]*)+\]|` +
+			`\\?["']?(?:bearer\s+|basic\s+)?[^\s"'\\,;&}]{4,})` +
 			// Keys and tokens of well-known services, by how they begin; JSON web tokens; private keys.
 			`|(bearer\s+)[a-z0-9._~+/=-]{16,}` +
 			`|\b(?:sk|pk|rk)-[a-z0-9_-]{16,}|\bgh[pousr]_[a-z0-9]{30,}|\bgithub_pat_[a-z0-9_]{30,}` +
@@ -164,16 +168,18 @@ func (h *hider) values(text string) string {
 		return text
 	}
 	var out strings.Builder
-	done, isSecret := 0, false
+	done, isSecret, listed := 0, false, false
 	for _, at := range jsonScalar().FindAllStringIndex(text, -1) {
-		value := text[at[0]:at[1]]
-		out.WriteString(text[done:at[0]])
+		value, between := text[at[0]:at[1]], text[done:at[0]]
+		out.WriteString(between)
 		done = at[1]
+		isSecret = isSecret && !(listed && strings.Contains(between, "]"))
+		listed = isSecret && (listed || strings.Contains(between, "["))
 		switch {
 		case strings.HasPrefix(strings.TrimLeft(text[done:min(len(text), done+8)], " \n"), ":"):
-			isSecret = secretMember().MatchString(value)
+			isSecret, listed = secretMember().MatchString(value), false
 		case isSecret && value != `""`:
-			value, isSecret = `"`+hidden+`"`, false
+			value, isSecret = `"`+hidden+`"`, listed
 			h.count++
 		case value[0] == '"':
 			inner := value[1 : len(value)-1]

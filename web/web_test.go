@@ -415,6 +415,7 @@ func TestStream_IsBounded(t *testing.T) {
 var leaks = []string{
 	"sk-proj-abcdefghijklmnop1234", "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "AKIAABCDEFGHIJKLMNOP",
 	"hunter2hunter2", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2ln", "swordfish-9", "s3cr3tpass",
+	"horse battery", "it;em", "first-0f-two", "second-0f-two", "staple",
 }
 
 func TestReport_LeavesSecretsOut(t *testing.T) {
@@ -426,9 +427,12 @@ func TestReport_LeavesSecretsOut(t *testing.T) {
 		runs.Turn{
 			Prompt: new("curl -H 'Authorization: Bearer " + leaks[1] + "' and password=" + leaks[3]),
 			Parameters: json.RawMessage(fmt.Sprintf(
-				`{"aws": %q, "db_password": 12345678, "n": 9007199254740993}`, leaks[2])),
-			Output: json.RawMessage(fmt.Sprintf(`"jwt %s\nAPI_KEY=%s\npostgres://ada:%s@host/db"`, leaks[4], leaks[5],
-				leaks[6])),
+				`{"aws": %q, "db_password": 12345678, "n": 9007199254740993, "password": "a %s",
+				"secret": %q, "api_keys": [%q, %q], "tags": ["kept"]}`, leaks[2], leaks[7], leaks[8], leaks[9],
+				leaks[10])),
+			Output: json.RawMessage(fmt.Sprintf(
+				`"jwt %s\nAPI_KEY=%s\npostgres://ada:%s@host/db\nlet secret := \"a %s\" // why"`, leaks[4], leaks[5],
+				leaks[6], leaks[11])),
 		},
 	}})
 	if err != nil {
@@ -451,9 +455,10 @@ func TestReport_LeavesSecretsOut(t *testing.T) {
 				t.Errorf("%s with secrets lacks %q", format, leak)
 			}
 		}
-		if !strings.Contains(text.String(), "9007199254740993") || !strings.Contains(text.String(),
-			"postgres://ada:") {
-			t.Errorf("%s has lost what is no secret:\n%s", format, text.String())
+		for _, plain := range []string{"9007199254740993", "postgres://ada:", "kept", "// why"} {
+			if !strings.Contains(text.String(), plain) {
+				t.Errorf("%s has lost %q, which is no secret:\n%s", format, plain, text.String())
+			}
 		}
 		if format == web.JSON {
 			var report web.JSONReport
