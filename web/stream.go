@@ -3,10 +3,12 @@ package web
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"selvedge/db"
 	"selvedge/runs"
 )
 
@@ -73,7 +75,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		case err := <-ended:
-			if ctx.Err() == nil && err != nil {
+			if ctx.Err() == nil && isFinal(err) { // a client comes back otherwise
 				send("event: end\ndata: the run was removed, or the database was closed\n\n")
 			}
 			return
@@ -88,6 +90,12 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 			ready.Reset(pace)
 		}
 	}
+}
+
+// isFinal reports whether a follower that comes back would end the same way.
+func isFinal(err error) bool {
+	return errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrCursorExpired) ||
+		errors.Is(err, db.ErrInvalid) || errors.Is(err, db.ErrClosed) || errors.Is(err, db.ErrMoved)
 }
 
 // changes sends an empty cursor at once, for what was committed since the page was made, and after each

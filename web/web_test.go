@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -398,6 +399,38 @@ func TestStream_GoesOnAtTheLastCursor(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(t, in)
+}
+
+// A browser comes back to a stream that was cut off, but not to one that said it is over.
+func TestStream_FailedReadIsNoEnd(t *testing.T) {
+	var fails atomic.Bool
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+		if fails.Load() && o.Why == "poll for followers" {
+			panic("no")
+		}
+	}})
+	s := httptest.NewServer(web.Handler(d, web.Options{}))
+	t.Cleanup(s.Close)
+	c := &client{s, t, d, &http.Cookie{Name: "none"}}
+	traces := runs.NewStore(d, runs.Options{})
+	grow := func() {
+		if err := traces.AppendTurns(t.Context(), "a", "r", []runs.Turn{{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grow()
+	in := c.listen("/stream?agent=a&id=r", "")
+	next(t, in)
+	fails.Store(true)
+	grow()
+	for in.Scan() {
+		if strings.Contains(in.Text(), "event: end") {
+			t.Error("the stream said it is over")
+		}
+	}
+	if err := in.Err(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestStream_IsBounded(t *testing.T) {
