@@ -165,6 +165,8 @@ NOT_OURS := -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/lib
 race: ## run the tests with the race detector, but for those that it would only slow down
 	@tools/need sqlite3 gcc
 	CGO_ENABLED=1 go test -race $(NOT_OURS) -skip '$(NO_RACE)' -timeout 40m $(TESTFLAGS) ./...
+# As in a user's tests, where it watches SQLite too, and ends a program that gives it Go's memory.
+	CGO_ENABLED=1 go test -race -run '^TestValues_' -timeout 40m $(TESTFLAGS) ./db
 
 .PHONY: race-postgres
 race-postgres: ## run the server's engine, db, two stores and the stores' suite with the race detector, on a PostgreSQL server

@@ -1,12 +1,12 @@
 package sqlite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"math/bits"
 	"reflect"
 	"time"
 	"unsafe"
@@ -61,20 +61,45 @@ func pointerIn(value any, name string) (uintptr, error) {
 	return 0, fmt.Errorf("the SQLite driver has a %T without a %s", value, name)
 }
 
-// bind binds the arguments until reset. Those of a query must be whole until then, so its bytes are copied:
-// a caller may change them inside a loop over the rows.
-func (st *statement) bind(args []any, query bool) error {
+// bind binds the arguments until reset. Texts and blobs are copied to memory of SQLite's: SQLite turns
+// addresses into pointers, which Go allows for none of its own memory (unsafe.Pointer), and the race
+// detector ends a program for it. A caller may change its bytes inside a loop over the rows.
+func (st *statement) bind(args []any) error {
 	st.bound = st.bound[:0] // a Valuer that panicked has left some
+	size := 1               // an empty text needs an address too: one at none is NULL
 	for i := range st.takes {
 		arg, err := st.argument(i, args)
-		if err == nil {
-			err = st.bindOne(i, arg, query)
-		}
 		if err != nil {
 			return err
 		}
+		switch arg.(type) {
+		case nil, int64, string, []byte, float64, bool:
+		default: // as database/sql does
+			if arg, err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
+				return fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+			}
+		}
+		switch v := arg.(type) {
+		case string:
+			size += len(v)
+		case []byte:
+			size += len(v)
+		}
+		st.bound = append(st.bound, arg)
 	}
-	return nil
+	if len(st.bound) == 0 {
+		return nil
+	}
+	var err error
+	if st.room, err = st.session.takeRoom(size); err != nil {
+		return err
+	}
+	free := st.room.bytes()
+	for i := 0; err == nil && i < len(st.bound); i++ {
+		err = st.bindOne(i, st.bound[i], &free)
+	}
+	clear(st.bound)
+	return err
 }
 
 // argument is the one of a parameter.
@@ -96,19 +121,9 @@ func (st *statement) argument(i int, args []any) (any, error) {
 	return args[i], nil
 }
 
-func (st *statement) bindOne(i int, arg any, query bool) (err error) {
+// bindOne binds an argument, and takes what it needs of the free room.
+func (st *statement) bindOne(i int, arg any, free *[]byte) error {
 	tls, at := st.session.tls, int32(i+1)
-	switch arg.(type) {
-	case nil, int64, string, []byte, float64, bool:
-	default: // as database/sql does
-		if arg, err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
-			return fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
-		}
-	}
-	if b, ok := arg.([]byte); ok && query {
-		arg = bytes.Clone(b)
-	}
-	st.bound = append(st.bound, arg)
 	var rc int32
 	switch v := arg.(type) {
 	case int64:
@@ -122,12 +137,11 @@ func (st *statement) bindOne(i int, arg any, query bool) (err error) {
 	case float64:
 		rc = sqlite3.Xsqlite3_bind_double(tls, st.handle, at, v)
 	case string:
-		rc = sqlite3.Xsqlite3_bind_text64(tls, st.handle, at, addressOf(unsafe.StringData(v), len(v)),
-			uint64(len(v)), sqliteStatic, sqlite3.SQLITE_UTF8)
+		rc = sqlite3.Xsqlite3_bind_text64(tls, st.handle, at, put(free, v), uint64(len(v)), sqliteStatic,
+			sqlite3.SQLITE_UTF8)
 	case []byte:
 		if v != nil {
-			rc = sqlite3.Xsqlite3_bind_blob64(tls, st.handle, at, addressOf(unsafe.SliceData(v), len(v)),
-				uint64(len(v)), sqliteStatic)
+			rc = sqlite3.Xsqlite3_bind_blob64(tls, st.handle, at, put(free, v), uint64(len(v)), sqliteStatic)
 			break
 		}
 		rc = sqlite3.Xsqlite3_bind_null(tls, st.handle, at)
@@ -142,18 +156,59 @@ func (st *statement) bindOne(i int, arg any, query bool) (err error) {
 	return nil
 }
 
-// sqliteStatic says that a value stays where it is (sqlite.org/c3ref/c_static.html): the statement
-// refers to it, and Go's collector moves nothing on the heap.
+// sqliteStatic says that a value stays where it is (sqlite.org/c3ref/c_static.html).
 const sqliteStatic = 0
 
-// nothing is where an empty text or blob is: one at no address is NULL.
-var nothing byte
+// put copies a text or a blob to the beginning of what is free, and returns its address.
+func put[T string | []byte](free *[]byte, value T) uintptr {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(*free)))
+	*free = (*free)[copy(*free, value):]
+	return at
+}
 
-func addressOf(first *byte, n int) uintptr {
-	if n == 0 {
-		first = &nothing
+// A room is memory of SQLite's allocator, for the texts and blobs of the arguments of one use. A statement
+// refers to it until it is bound again, and reads it only before reset.
+type room struct {
+	at   uintptr // 0: none
+	size int
+}
+
+// A session keeps one room of at most mostKept bytes, a power of two, as the allocator rounds up.
+const (
+	leastRoom = 1 << 12
+	mostKept  = 1 << 18
+)
+
+func (r room) bytes() []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&r.at)), r.size) }
+
+func (s *session) takeRoom(size int) (room, error) {
+	r := s.spare
+	s.spare = room{}
+	if r.size >= size {
+		return r, nil
 	}
-	return uintptr(unsafe.Pointer(first))
+	s.freeRoom(r)
+	if r.size = size; size <= mostKept {
+		r.size = max(leastRoom, 1<<bits.Len(uint(size-1)))
+	}
+	if r.at = libc.Xmalloc(s.tls, libc.Tsize_t(r.size)); r.at == 0 {
+		return room{}, s.sqliteError(sqlite3.SQLITE_NOMEM)
+	}
+	return r, nil
+}
+
+func (s *session) giveRoom(r room) {
+	if r.at != 0 && s.spare.at == 0 && r.size <= mostKept {
+		s.spare = r
+		return
+	}
+	s.freeRoom(r)
+}
+
+func (s *session) freeRoom(r room) {
+	if r.at != 0 {
+		libc.Xfree(s.tls, r.at)
+	}
 }
 
 // step runs the statement to its next row, and reports whether there is one. The end of ctx interrupts it.
@@ -206,20 +261,14 @@ func (s *session) interruptAfter(ctx context.Context) (enough func()) {
 	}
 }
 
-// reset ends the use of the statement, which then refers to nothing. It repeats the error of the last step.
+// reset ends the use of the statement. It repeats the error of the last step.
 func (st *statement) reset() (err error) {
-	tls := st.session.tls
-	if rc := sqlite3.Xsqlite3_reset(tls, st.handle); rc != sqlite3.SQLITE_OK {
-		err = st.session.sqliteError(rc)
+	s := st.session
+	if rc := sqlite3.Xsqlite3_reset(s.tls, st.handle); rc != sqlite3.SQLITE_OK {
+		err = s.sqliteError(rc)
 	}
-	for i, arg := range st.bound {
-		switch arg.(type) {
-		case string, []byte:
-			sqlite3.Xsqlite3_bind_null(tls, st.handle, int32(i+1))
-		}
-	}
-	clear(st.bound)
-	st.bound = st.bound[:0]
+	s.giveRoom(st.room)
+	st.room = room{}
 	return err
 }
 
@@ -258,7 +307,7 @@ func (st *statement) run(ctx context.Context, args []any) (*scan.Rows, error) {
 	}
 	f := &st.found
 	f.statement, f.ctx, f.over = st, ctx, false
-	err := st.bind(args, true)
+	err := st.bind(args)
 	if err == nil {
 		f.ahead, err = st.step(ctx)
 	}

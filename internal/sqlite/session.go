@@ -40,6 +40,7 @@ type session struct {
 	tls        *libc.TLS
 	pool       *sqlx.DB // closed with the session; nil if it has other users
 	statements map[string]*statement
+	spare      room
 	wal        walFile
 	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
 }
@@ -312,6 +313,7 @@ func closeAfter(c interface{ Close() error }, err error) error { return errors.J
 
 func (s *session) Close() error {
 	err := errors.Join(s.forget(), s.conn.Close())
+	s.freeRoom(s.spare)
 	s.tls.Close()
 	if s.pool != nil {
 		err = closeAfter(s.pool, err)

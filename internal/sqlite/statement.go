@@ -38,7 +38,8 @@ type statement struct {
 	params int  // how many arguments it takes, once it is open
 
 	// Of the use under way.
-	bound []any // SQLite reads texts and blobs where they are
+	bound []any // converted, until SQLite has them
+	room  room
 	rows  scan.Rows
 	found found
 }
@@ -167,7 +168,7 @@ func (s *session) execOnce(st *statement, args []any) (n int64, err error) {
 	if st.handle == 0 {
 		return st.script(args)
 	}
-	err = st.bind(args, false)
+	err = st.bind(args)
 	for more := true; more && err == nil; {
 		more, err = st.step(background)
 	}
