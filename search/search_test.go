@@ -396,6 +396,26 @@ func TestUpdate_FindsErrorOfMarkedLiveRun(t *testing.T) {
 	}
 }
 
+func TestSearch_ManyWordsInLongTexts(t *testing.T) {
+	d := stored(t)
+	long := "largo " + strings.Repeat("x ", 500_000)
+	for range 3 {
+		ok(t, runs.NewStore(d, runs.Options{}).AppendTurns(ctx, "a", "r", []runs.Turn{{Prompt: &long}}))
+	}
+	x := open(t, d, search.Options{})
+	found := make(chan int)
+	go func() {
+		page, err := x.Search(ctx, search.Query{Words: strings.Repeat("largo ", 40_000)}, db.At{})
+		if err != nil {
+			t.Error(err)
+		}
+		found <- len(page.Items)
+	}()
+	if n := dbtest.Receive(t, "what was found", found); n != 3 {
+		t.Errorf("%d texts", n)
+	}
+}
+
 func FuzzSearch(f *testing.F) {
 	x := open(f, stored(f), search.Options{})
 	for _, seed := range []string{

@@ -115,15 +115,17 @@ const snippetTokens = 24
 // snippet returns some words around the first that was found, with marks.
 func snippet(text string, terms []term) string {
 	tokens := tokensOf(text)
-	marked := make([]int, len(tokens)+1) // 1 where what was found begins, -1 behind it
+	var wanted [][]token // by term; none for one that must not be there
 	first := len(tokens)
-	for _, t := range terms {
-		wanted := tokensOf(t.text)
-		for i := 0; !t.not && i+len(wanted) <= len(tokens); i++ {
-			if t.at(tokens[i:], wanted) {
-				marked[i]++
-				marked[i+len(wanted)]--
-				first = min(first, i)
+	for n, t := range terms {
+		wanted = append(wanted, nil)
+		if t.not {
+			continue
+		}
+		wanted[n] = tokensOf(t.text)
+		for i := 0; i < first && i+len(wanted[n]) <= len(tokens); i++ {
+			if t.at(tokens[i:], wanted[n]) {
+				first = i
 			}
 		}
 	}
@@ -135,6 +137,15 @@ func snippet(text string, terms []term) string {
 		begin = first - snippetTokens/4
 	}
 	end := min(begin+snippetTokens, len(tokens))
+	marked := make([]int, len(tokens)+1) // 1 where what was found begins, -1 behind it
+	for n, t := range terms {
+		for i := first; wanted[n] != nil && i < end && i+len(wanted[n]) <= len(tokens); i++ {
+			if t.at(tokens[i:], wanted[n]) {
+				marked[i]++
+				marked[i+len(wanted[n])]--
+			}
+		}
+	}
 	var b strings.Builder
 	at, depth := 0, 0
 	if begin > 0 {
