@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,13 +78,13 @@ func taken(err error) (bool, error) {
 
 func (l *Hold) busy(what string, cause error) error {
 	pids := Holders(l.file.Name())
-	who := Name(pids)
-	if who == "" {
-		who = "another process"
+	who, has := cmp.Or(Name(pids), "another process"), "has"
+	if len(pids) > 1 {
+		has = "have"
 	}
 	return &engine.Failure{
 		Kind: engine.ErrBusy, HeldBy: pids,
-		Err: fmt.Errorf("%s has %s open: %w", who, what, cause),
+		Err: fmt.Errorf("%s %s %s open: %w", who, has, what, cause),
 	}
 }
 
