@@ -66,7 +66,7 @@ func pointerIn(value any, name string) (uintptr, error) {
 // detector ends a program for it. A caller may change its bytes inside a loop over the rows.
 func (st *statement) bind(args []any) error {
 	st.bound = st.bound[:0] // a Valuer that panicked has left some
-	size := 1               // an empty text needs an address too: one at none is NULL
+	size := 0
 	for i := range st.takes {
 		arg, err := st.argument(i, args)
 		if err != nil {
@@ -81,20 +81,20 @@ func (st *statement) bind(args []any) error {
 		}
 		switch v := arg.(type) {
 		case string:
-			size += len(v)
+			size += len(v) + 1 // an empty one needs an address too: one at none is NULL
 		case []byte:
-			size += len(v)
+			size += len(v) + 1
 		}
 		st.bound = append(st.bound, arg)
 	}
-	if len(st.bound) == 0 {
-		return nil
-	}
+	var free []byte
 	var err error
-	if st.room, err = st.session.takeRoom(size); err != nil {
-		return err
+	if size > 0 {
+		if st.room, err = st.session.takeRoom(size); err != nil {
+			return err
+		}
+		free = st.room.bytes()
 	}
-	free := st.room.bytes()
 	for i := 0; err == nil && i < len(st.bound); i++ {
 		err = st.bindOne(i, st.bound[i], &free)
 	}
