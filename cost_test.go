@@ -399,6 +399,22 @@ func TestCost_ReplyAndItsTurnCountOnce(t *testing.T) {
 	}
 }
 
+func TestFork_CountsNothingAgain(t *testing.T) {
+	b := newBill(t)
+	b.trace("a", "r", "", `turn "cost_usd":0.25,"token_usage":{"input_tokens":7},"note":"mine"`, `turn "usage":{"input_tokens":3}`)
+	want := b.counts("true")
+	ref, err := b.s.Fork(ctx, selvedge.Ref{RunID: "r"}, 2, "f")
+	ok(t, err)
+	if got := b.counts("true"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	page, err := b.runs.TracePage(ctx, ref, db.At{})
+	ok(t, err)
+	if line := string(page.Items[1].Item.Line); !strings.Contains(line, `"note":"mine"`) {
+		t.Error(line)
+	}
+}
+
 // A query for one run, agent or day reads the rows of that run, agent or day.
 func TestUsage_OneRunIsReadByIndex(t *testing.T) {
 	b := newBill(t)

@@ -11,6 +11,7 @@ import (
 	"selvedge/internal/paging"
 	"selvedge/internal/stores"
 	"selvedge/internal/txn"
+	"selvedge/internal/usage"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )
@@ -271,6 +272,9 @@ func (s *Store) copyTurns(tx *db.Tx, from Ref, turns int, to Ref) error {
 		var batch []runs.Record
 		for _, item := range page.Items {
 			if turn, ok := item.Item.Record.(runs.Turn); ok && turns > 0 {
+				if turn, err = uncounted(turn, item.Item.Line); err != nil {
+					return err
+				}
 				batch = append(batch, turn)
 				turns--
 			}
@@ -281,6 +285,25 @@ func (s *Store) copyTurns(tx *db.Tx, from Ref, turns int, to Ref) error {
 		}
 	}
 	return nil
+}
+
+// uncounted returns a turn without the members that v_usage counts.
+func uncounted(turn runs.Turn, line []byte) (runs.Turn, error) {
+	if _, counts := usage.Read(line); !counts {
+		return turn, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		return turn, err
+	}
+	for _, name := range []string{"usage", "token_usage", "usageMetadata", "cost_usd"} {
+		delete(members, name)
+	}
+	line, err := json.Marshal(members)
+	if err == nil {
+		err = turn.UnmarshalJSON(line)
+	}
+	return turn, err
 }
 
 func withoutUsage(reply []byte) ([]byte, error) {
