@@ -20,7 +20,8 @@ import (
 
 // A Run is a run that this process holds. The lease is renewed in the background until the run is
 // ended or left, or waits. Its methods are safe for concurrent use. Once the run's context has ended,
-// they return its cause and change nothing: db.ErrLeaseLost, or context.Canceled.
+// they return its cause and change nothing: db.ErrLeaseLost, or context.Canceled. End and Leave still
+// release a run whose lease holds, and an outcome that came meanwhile is recorded.
 //
 // db.ErrOutcomeUnknown: a disk failed, or a server was away for longer than a minute, and the call can't
 // find out whether it was committed. A file must be opened again then, and on a server the lease is lost
@@ -109,7 +110,8 @@ func (r *Run) settle() (context.Context, context.CancelFunc) {
 }
 
 // Say passes on words of the model to those who watch the run. It buffers them: they are written
-// after 50 ms, at 4 KiB, and with the next change of the run. They carry the turn and the attempt.
+// after 50 ms, at 4 KiB, and with the next change of the run. They carry the turn and the attempt. With an
+// error, which may be that of an earlier write, the text was not buffered.
 func (r *Run) Say(text string) error {
 	const op = "say"
 	if err := checkText("words", text); err != nil {
@@ -124,8 +126,15 @@ func (r *Run) Say(text string) error {
 		r.said = nil
 		return err
 	}
+	before := r.words.String()
 	r.words.WriteString(text)
 	if r.words.Len() >= wordsBytes {
+		defer func() {
+			if r.words.Len() > 0 { // they were not written: the text was not said
+				r.words.Reset()
+				r.words.WriteString(before)
+			}
+		}()
 		return r.write(r.ctx, op, nil)
 	}
 	if r.timer == nil && text != "" {
@@ -140,6 +149,15 @@ func (r *Run) flush() {
 	if r.timer == nil {
 		return // they were written
 	}
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case *db.Panic: // of a function in Options
+			r.said = named("say", r.ref, v)
+		default:
+			panic(v)
+		}
+	}()
 	if err := r.write(r.ctx, "say", nil); err != nil && r.ctx.Err() == nil {
 		r.said = err
 	}

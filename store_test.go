@@ -114,6 +114,45 @@ func TestTake_GoesOnWhereTheRunStopped(t *testing.T) {
 	}
 }
 
+func TestSay_RepeatAfterErrorIsSaidOnce(t *testing.T) {
+	var renewed, broken atomic.Bool
+	s := selvedge.On(dbtest.Open(t, db.Options{
+		Synchronous: db.SyncNormal,
+		Now: func() time.Time {
+			if broken.Load() {
+				panic("no clock")
+			}
+			return time.Now()
+		},
+		Observe: func(o db.Observation) {
+			if o.Why == "renew reservation" {
+				renewed.Store(true)
+			}
+		},
+	}), selvedge.Options{Agent: "a"})
+	r, text := take(t, s, "r"), strings.Repeat("word ", 1000)
+	dbtest.Await(t, "the first renewal", renewed.Load)
+	broken.Store(true)
+	func() {
+		defer func() { _ = recover() }()
+		t.Errorf("without a clock: %v", r.Say(text))
+	}()
+	ok(t, r.Say("few"))
+	dbtest.Await(t, "the error of the write", func() bool { return r.Say("") != nil })
+	broken.Store(false)
+	ok(t, r.Say(text))
+	ok(t, r.Leave())
+	events, err := live.NewStore(s.DB(), live.Options{}).Events(ctx, "r")
+	ok(t, err)
+	said := 0
+	for _, e := range events {
+		said += strings.Count(string(e.Event.JSON()), "few"+text)
+	}
+	if said != 1 || len(events) != 2 {
+		t.Errorf("it was said %d times in %d events", said, len(events))
+	}
+}
+
 func TestTake_HasOneHolder(t *testing.T) {
 	s := open(t)
 	r := take(t, s, "r")
