@@ -332,6 +332,11 @@ func TestUsage_HugeCountsAreUnknown(t *testing.T) {
 	if got := b.counts("run_id = 'r'"); got != "- - - 9.007199254740991e+15 - -" {
 		t.Error(got)
 	}
+	b.trace("a", "sum", "", `model_turn "usage":{"input_tokens":18446744073709551615,"output_tokens":1,
+		"cache_creation_input_tokens":7}`)
+	if got := b.counts("run_id = 'sum'"); got != "- - 7 1 - -" {
+		t.Error(got)
+	}
 }
 
 func TestUsage_ReplacedRunsCountOnce(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"math/bits"
 	"strconv"
 
 	"selvedge/db"
@@ -75,28 +76,29 @@ func withCached(u db.Usage, counts object) *uint64 {
 	if u.InputTokens == nil {
 		return nil
 	}
-	var cached uint64
+	cached := new(uint64)
 	for _, n := range []*uint64{u.CacheReadInputTokens, u.CacheWriteInputTokens} {
-		if n != nil {
-			cached += *n
-		}
+		cached = plus(cached, n)
 	}
 	separate := counts.count("input_tokens") != nil && counts.count("cache_creation_input_tokens") != nil
 	if total := counts.count("total_tokens"); total != nil {
-		separate = u.OutputTokens != nil && *total-*u.InputTokens-*u.OutputTokens == cached
+		separate = u.OutputTokens != nil && *total-*u.InputTokens-*u.OutputTokens == *cached
 	}
 	if !separate {
 		return u.InputTokens
 	}
-	return plus(u.InputTokens, &cached)
+	return plus(u.InputTokens, cached)
 }
 
-// plus adds a count that may be absent to one that must be there.
+// plus adds a count that may be absent to one that must be there, up to the largest number.
 func plus(n, more *uint64) *uint64 {
 	if n == nil || more == nil {
 		return n
 	}
-	sum := *n + *more
+	sum, carry := bits.Add64(*n, *more, 0)
+	if carry != 0 {
+		sum = math.MaxUint64
+	}
 	return &sum
 }
 
