@@ -678,6 +678,27 @@ func TestNext_RecreatesNoRemovedRun(t *testing.T) {
 	}
 }
 
+func TestNext_StuckRunKeepsNoOther(t *testing.T) {
+	s := open(t)
+	for _, id := range []string{"full", "next"} {
+		_, err := s.Submit(ctx, id, selvedge.Start{})
+		ok(t, err)
+	}
+	lives := live.NewStore(s.DB(), live.Options{})
+	records, err := lives.Records(ctx)
+	ok(t, err)
+	records[0].Snapshot.EventCount = math.MaxUint64 // no event can follow
+	ok(t, lives.ReplaceRecords(ctx, records))
+	r, err := s.Next(ctx)
+	ok(t, err)
+	if r.Ref().RunID != "next" {
+		t.Errorf("it is %s", r.Ref().RunID)
+	}
+	ok(t, r.End(selvedge.Succeeded("done")))
+	_, _, err = s.TryNext(ctx)
+	is(t, err, db.ErrInvalid)
+}
+
 func TestNext_ClockSetBack(t *testing.T) {
 	clock := dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))
 	s := selvedge.On(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}),

@@ -269,11 +269,13 @@ WHERE r.scope = ? AND r.agent_id = ? AND r.ready_at IS NOT NULL
 	AND (r.ready_at, r.key) > (?, ?) ORDER BY r.ready_at, r.key LIMIT 100`
 
 // takeReady takes a ready run, if there is one; otherwise it returns how long to wait for one that
-// becomes ready by time.
+// becomes ready by time. A run that can't be taken, since it is damaged or full, keeps no other waiting;
+// its error is returned if there is none.
 func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err error) {
 	existing := func(tx *db.Tx, ref Ref, _ Start) (runRow, error) { return s.getLocked(tx, ref) }
 	pause = look
 	var after readyRow
+	var stuck error
 	for more := true; more; {
 		var ready []string
 		from := after
@@ -315,16 +317,18 @@ func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err
 			if r != nil {
 				return r, 0, err
 			}
-			// Another worker was faster, or it ended, or was removed.
-			if errors.Is(err, db.ErrConflict) || errors.Is(err, db.ErrNotFound) {
-				err = nil
+			switch {
+			case errors.Is(err, db.ErrConflict), errors.Is(err, db.ErrNotFound):
+				err = nil // another worker was faster, or it ended, or was removed
+			case errors.Is(err, db.ErrCorrupt), errors.Is(err, db.ErrInvalid):
+				stuck, err = err, nil
 			}
 		}
 		if err != nil {
 			return nil, 0, err
 		}
 	}
-	return nil, pause, nil
+	return nil, pause, stuck
 }
 
 // Cancel ends a run from any process: its holder's context ends, and it can't be taken up again.
