@@ -182,7 +182,8 @@ func each[T any](rx *db.Rx, query string, args ...any) iter.Seq2[T, error] {
 
 // size returns roughly how many bytes a step takes.
 func (s *stepRow) size() int {
-	return 200 + len(s.Key) + len(s.Request) + len(s.Result) + len(or(s.Prompt))
+	return 200 + len(s.Key) + len(s.Request) + len(s.Result) + len(or(s.Prompt)) + len(or(s.Tool)) +
+		len(or(s.Error)) + len(or(s.Decision))
 }
 
 // Happened is what a follower of a run receives: an event, a new status, or a gap.

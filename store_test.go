@@ -716,6 +716,20 @@ func TestNext_ClockSetBack(t *testing.T) {
 	}
 }
 
+func TestSteps_LongErrorsFillThePage(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	e := effect{policy: selvedge.Retry, fails: errors.New(strings.Repeat("x", 1<<20))}
+	for _, key := range []string{"a", "b"} {
+		_, err := e.do(r, key)
+		is(t, err, e.fails)
+	}
+	page, err := s.Steps(ctx, r.Ref(), db.At{})
+	if len(page.Items) != 1 || page.Next == "" || err != nil {
+		t.Errorf("%d steps on a page, %v", len(page.Items), err)
+	}
+}
+
 func TestLists_OfScopeWithoutData(t *testing.T) {
 	s := selvedge.On(open(t).DB(), selvedge.Options{Agent: "a", Scope: "empty"})
 	if needs, err := s.NeedsMe(ctx, selvedge.Filter{}, db.At{}); len(needs.Items) != 0 || err != nil {
