@@ -16,5 +16,6 @@
 //
 // State holds JSON values: after a Get, numbers are float64. A session is a run that does not end by
 // itself: migrate gc ends and removes sessions that nobody has used for longer than the age limit of
-// runs, which is 30 days unless the retention of the scope says otherwise.
+// runs, which is 30 days unless the retention of the scope says otherwise. Its state stays until a limit
+// of the store state removes it; a session that lost its state to such a limit goes on without it.
 package adk

@@ -174,6 +174,9 @@ func (s *service) Delete(ctx context.Context, req *session.DeleteRequest) error 
 		if err == nil {
 			err = a.state.DeleteTx(tx, headOf(req.UserID, req.SessionID))
 		}
+		if errors.Is(err, db.ErrNotFound) { // as in head
+			err = nil
+		}
 		return err
 	})
 }
@@ -280,8 +283,12 @@ func (a app) set(tx *db.Tx, ref state.Ref, value any) error {
 	return err
 }
 
+// head returns the head of a session. It is empty if a limit of the store state removed it.
 func (a app) head(rx *db.Rx, user, id string) (h head, err error) {
 	item, err := a.state.GetTx(rx, headOf(user, id))
+	if errors.Is(err, db.ErrNotFound) {
+		return head{State: map[string]any{}}, nil
+	}
 	if err == nil {
 		err = json.Unmarshal(item.Value, &h)
 	}

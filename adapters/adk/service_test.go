@@ -15,6 +15,7 @@ import (
 	"selvedge/adapters/adk"
 	"selvedge/db"
 	"selvedge/runs"
+	"selvedge/state"
 )
 
 func open(t *testing.T, address string, now func() time.Time) *db.DB {
@@ -136,6 +137,38 @@ func TestAppendEvent_EndedSessionIsUsedAgain(t *testing.T) {
 			t.Errorf("the last %d events: %+v", n, events)
 		}
 	}
+}
+
+func TestSession_GoesOnWithoutItsState(t *testing.T) {
+	d := file(t)
+	s := adk.New(d)
+	one := create(t, s)
+	if err := s.AppendEvent(t.Context(), one, event("e1", "first")); err != nil {
+		t.Fatal(err)
+	}
+	lose := func() {
+		t.Helper()
+		values := state.NewStore(d, state.Options{Scope: "adk:app"})
+		if done, err := values.Prune(t.Context(), db.Policy{Count: db.KeepNone}); done.Removed != 1 || err != nil {
+			t.Fatalf("%+v, %v", done, err)
+		}
+	}
+	lose()
+	if got := get(t, s); len(got.Events) != 1 || len(got.State) != 0 {
+		t.Errorf("it is %+v", got)
+	}
+	if err := s.AppendEvent(t.Context(), one, event("e2", "second")); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, s); len(got.Events) != 2 || got.State["said"] != "second" {
+		t.Errorf("it is %+v", got)
+	}
+	lose()
+	err := s.Delete(t.Context(), &session.DeleteRequest{AppName: "app", UserID: "ada", SessionID: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, s)
 }
 
 func TestAppendEvent_SessionSeesItAtOnce(t *testing.T) {
