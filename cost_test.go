@@ -406,7 +406,8 @@ func TestCost_ReplyAndItsTurnCountOnce(t *testing.T) {
 
 func TestFork_CountsNothingAgain(t *testing.T) {
 	b := newBill(t)
-	b.trace("a", "r", "", `turn "cost_usd":0.25,"token_usage":{"input_tokens":7},"note":"mine"`, `turn "usage":{"input_tokens":3}`)
+	b.trace("a", "r", "", `turn "cost_usd":0.25,"token_usage":{"input_tokens":7},"note":"mine"`,
+		`turn "usage":{"input_tokens":3}`)
 	want := b.counts("true")
 	ref, err := b.s.Fork(ctx, selvedge.Ref{RunID: "r"}, 2, "f")
 	ok(t, err)
