@@ -100,6 +100,7 @@ func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error, ev
 	})
 	if err == nil {
 		r.words.Reset()
+		r.said = nil
 	}
 	return named(op, r.ref, err)
 }
@@ -111,7 +112,7 @@ func (r *Run) settle() (context.Context, context.CancelFunc) {
 
 // Say passes on words of the model to those who watch the run. It buffers them: they are written
 // after 50 ms, at 4 KiB, and with the next change of the run. They carry the turn and the attempt. With an
-// error, which may be that of an earlier write, the text was not buffered.
+// error, which may be that of the last write, the text was not buffered.
 func (r *Run) Say(text string) error {
 	const op = "say"
 	if err := checkText("words", text); err != nil {

@@ -115,7 +115,7 @@ func TestTake_GoesOnWhereTheRunStopped(t *testing.T) {
 }
 
 func TestSay_RepeatAfterErrorIsSaidOnce(t *testing.T) {
-	var renewed, broken atomic.Bool
+	var renewed, broken, failed atomic.Bool
 	s := selvedge.On(dbtest.Open(t, db.Options{
 		Synchronous: db.SyncNormal,
 		Now: func() time.Time {
@@ -125,8 +125,11 @@ func TestSay_RepeatAfterErrorIsSaidOnce(t *testing.T) {
 			return time.Now()
 		},
 		Observe: func(o db.Observation) {
-			if o.Why == "renew reservation" {
+			switch {
+			case o.Why == "renew reservation":
 				renewed.Store(true)
+			case o.Why == "say" && o.Err != nil:
+				failed.Store(true)
 			}
 		},
 	}), selvedge.Options{Agent: "a"})
@@ -141,6 +144,14 @@ func TestSay_RepeatAfterErrorIsSaidOnce(t *testing.T) {
 	dbtest.Await(t, "the error of the write", func() bool { return r.Say("") != nil })
 	broken.Store(false)
 	ok(t, r.Say(text))
+
+	broken.Store(true)
+	failed.Store(false)
+	ok(t, r.Say("more"))
+	dbtest.Await(t, "the failing write", failed.Load)
+	broken.Store(false)
+	ok(t, r.Turn(selvedge.Turn{})) // writes them
+	ok(t, r.Say("last"))
 	ok(t, r.Leave())
 	events, err := live.NewStore(s.DB(), live.Options{}).Events(ctx, "r")
 	ok(t, err)
@@ -148,7 +159,7 @@ func TestSay_RepeatAfterErrorIsSaidOnce(t *testing.T) {
 	for _, e := range events {
 		said += strings.Count(string(e.Event.JSON()), "few"+text)
 	}
-	if said != 1 || len(events) != 2 {
+	if said != 1 || len(events) != 5 {
 		t.Errorf("it was said %d times in %d events", said, len(events))
 	}
 }
