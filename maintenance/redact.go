@@ -442,6 +442,48 @@ func (t *redactedTable) write(tx *db.Tx, r, changed textRow) error {
 	if t.Table == "checkpoint_documents" {
 		return rereadCheckpoint(tx, r)
 	}
+	if part, ok := runtimeParts[t.Table]; ok {
+		return part.touch(tx, r[t.Key[0]].(int64))
+	}
+	return nil
+}
+
+// A runtimePart is a table of rows that belong to runtimes, or to workers of runtimes.
+type runtimePart struct {
+	bits     int // that its key has below the key of the runtime or of the worker
+	ofWorker bool
+}
+
+var runtimeParts = map[string]runtimePart{
+	"worker_runtimes": {}, "worker_runtime_documents": {}, "worker_events": {bits: 40},
+	"worker_diagnostics": {bits: 40}, "worker_entries": {bits: 24, ofWorker: true},
+	"worker_requests": {ofWorker: true}, "worker_documents": {ofWorker: true},
+}
+
+const sqlImportOfRuntime = `entity_id = '' AND entity_row = ? AND last_sequence > 0
+	AND entity_group = (SELECT runtime_id FROM worker_runtimes WHERE key = ?)
+	AND source IN (SELECT id FROM import_sources WHERE kind = 'workers')`
+
+// touch makes the runtime of a row count as written to since it was imported. Otherwise the next
+// change of its folder would bring back what was erased.
+func (p runtimePart) touch(tx *db.Tx, key int64) error {
+	key >>= p.bits
+	if p.ofWorker {
+		if err := tx.Get(&key, `SELECT runtime FROM workers WHERE key = ?`, key); err != nil {
+			return err
+		}
+	}
+	files := migrations.Texts{Table: "import_files", Key: []string{"source", "path"}}
+	t := &redactedTable{Texts: files, sum: checksumOf(files.Table)}
+	t.columns = append([]string{t.sum.Column}, t.sum.Covered...)
+	for r, err := range t.rows(tx.Query(t.sql(sqlImportOfRuntime), key, key)) {
+		if err != nil {
+			return err
+		}
+		if err := t.write(tx, r, textRow{"last_sequence": int64(0)}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -230,6 +230,70 @@ func TestRedact_FindsEscapedSplitAndDeletedSecrets(t *testing.T) {
 	}
 }
 
+// TestRedact_ImportBringsNothingBack imports trees, erases a secret, and imports again: what is unchanged,
+// and a runtime that its program has gone on with.
+func TestRedact_ImportBringsNothingBack(t *testing.T) {
+	const worker = `"worker_ref":{"runtime_id":"r","worker_id":"w"}`
+	dir, path := t.TempDir(), dbtest.Path(t)
+	runtime := filepath.Join(dir, "runtimes", "id-72")
+	events := filepath.Join(runtime, "events.jsonl")
+	for at, text := range map[string]string{
+		filepath.Join(dir, "config.toml"): "key = \"hunter2 secret\"\n[runs]\nmax_per_agent = 7\n",
+		filepath.Join(dir, "runs", "a", "r.jsonl"): `{"record":"started","run_id":"r","agent_id":"a","intent":"i",` +
+			`"started_at":"2026-05-20T11:00:00Z"}` + "\n" + `{"record":"turn","prompt":"hunter2 secret`,
+		filepath.Join(runtime, "runtime.json"): `{"schema_version":1,"runtime_id":"r","display_name":"hunter2 secret",` +
+			`"backend":"fs_store","status":"running","limits":{"max_transcript_projection_items":2,` +
+			`"max_event_batch_items":2},"next_worker_sequence":2,"next_event_id":3,"next_diagnostic_id":1,` +
+			`"diagnostics":[]}`,
+		events: `{"id":1,"kind":{"kind":"runtime_started"},"message":"hunter2 secret"}` + "\n",
+		filepath.Join(runtime, "workers", "id-77", "worker.json"): `{"schema_version":1,` + worker + `,"worker_id":"w",` +
+			`"status":"running","request":{"intent":{"kind":"task","objective":"hunter2 secret"},` +
+			`"profile":{"kind":"runtime_default"}},"next_transcript_sequence":2,"last_event_id":2}`,
+		filepath.Join(runtime, "workers", "id-77", "transcript.jsonl"): `{"sequence":1,` + worker +
+			`,"role":"user","content":"hunter2 secret","event_id":2}` + "\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700),
+			os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := dbtest.OpenAt(t, path, db.Options{})
+	importBoth := func() {
+		for _, kind := range []legacy.Kind{legacy.Runs, legacy.Workers} {
+			if _, err := legacy.Import(t.Context(), d, kind, dir, legacy.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	importBoth()
+	secret := regexp.MustCompile("hunter2")
+	if done, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Pattern: secret}); err != nil ||
+		done.Rows() < 9 {
+		t.Fatal(done, err)
+	}
+	importBoth()
+	f, err := os.OpenFile(events, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(`{"id":2,` + worker + `,"kind":{"kind":"worker_created"},"message":"m"}` + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	importBoth()
+	var tables []string
+	again, err := maintenance.PlanRedaction(t.Context(), d, maintenance.Redaction{Pattern: secret})
+	for _, table := range again.Tables {
+		tables = append(tables, table.Table)
+	}
+	if err != nil || len(tables) > 0 {
+		t.Errorf("it is back in %q, %v", tables, err)
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+}
+
 func TestRedact_RunErasesAllOfItsOwn(t *testing.T) {
 	d := leaky(t)
 	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {

@@ -68,9 +68,7 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		ours := !stored || source != nil && *source == t.Source.ID
 		kept = stored && ours && found.problem != ""
 		if !kept && !found.unread && !found.gone {
-			text := append([]byte{}, found.text...) // not NULL, even for an empty file
-			sum := txn.Checksum(t.Source.ID, text)
-			if _, err := tx.Exec(sqlPutConfig, t.Source.ID, text, sum); err != nil {
+			if err := putConfig(tx, t.Source.ID, found.text); err != nil {
 				return err
 			}
 		}
@@ -90,6 +88,17 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 	case found.unread:
 		t.Report.Differ(configFile, found.problem+": it is not known whether it sets limits of retention")
 	}
+	return err
+}
+
+// putConfig stores a config.toml, unless it is stored.
+func putConfig(tx *db.Tx, source int64, found []byte) error {
+	var kept []byte
+	if there, err := tx.Find(&kept, sqlFindConfig, source); err != nil || there && tree.IsErased(kept, found) {
+		return err
+	}
+	text := append([]byte{}, found...) // not NULL, even for an empty file
+	_, err := tx.Exec(sqlPutConfig, source, text, txn.Checksum(source, text))
 	return err
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"selvedge/internal/tree"
 )
 
 const (
@@ -101,7 +103,7 @@ func (r *lineReader) closeLine() (bool, error) {
 	return true, nil
 }
 
-// rest reports whether the remaining bytes equal want.
+// rest reports whether the remaining bytes equal want, but for what was erased from want.
 func (r *lineReader) rest(want []byte) (bool, error) {
 	if r.size-r.pos != int64(len(want)) {
 		return false, nil
@@ -110,7 +112,7 @@ func (r *lineReader) rest(want []byte) (bool, error) {
 	if _, err := r.f.ReadAt(have, r.pos); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	return bytes.Equal(have, want), nil
+	return tree.IsErased(want, have), nil
 }
 
 // next returns the next piece. An empty file has one piece, without records.

@@ -22,6 +22,7 @@ import (
 const (
 	sqlPutConfig = `INSERT INTO import_settings (source, raw, checksum) VALUES (?, ?, ?)
 ON CONFLICT (source) DO UPDATE SET raw = excluded.raw, checksum = excluded.checksum`
+	sqlFindConfig = `SELECT raw FROM import_settings WHERE source = ?`
 	// sqlConfigs returns the config.toml of every tree, first of the one whose limits are in
 	// effect.
 	sqlConfigs = `SELECT c.raw, s.root FROM import_settings AS c JOIN import_sources AS s ON s.id = c.source
