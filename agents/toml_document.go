@@ -134,7 +134,7 @@ func keyOf(it unstable.Iterator) []string {
 
 const (
 	duplicateKey = "duplicate key"
-	maxLevels    = 80 // of arrays and inline tables, and parts of a key, that the original reads
+	maxLevels    = 80 // of arrays and inline tables around a value, and parts of a key
 )
 
 // walk follows the path of a header or, byDots, of a key, and makes the tables that are missing.
