@@ -64,6 +64,32 @@ func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
 	}
 }
 
+func TestImport_DeletedWorkerDoesNotComeBack(t *testing.T) {
+	at := "runtimes/" + idName("r") + "/"
+	dir := t.TempDir()
+	files := folder{
+		at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent,
+		at + "workers/" + idName("w") + "/transcript.jsonl": "",
+		at + "workers/" + idName("w") + "/worker.json": `{"schema_version":1,"worker_ref":{"runtime_id":"r",` +
+			`"worker_id":"w"},"worker_id":"w","status":"running","request":{"intent":{"kind":"assistant"},` +
+			`"profile":{"kind":"runtime_default"}},"next_transcript_sequence":1,"last_event_id":1}`,
+	}
+	files.below(t, dir)
+	d := emptyFile(t)
+	importLater(t, d, "", dir)
+	if err := openWorkers(t, d, "r").Delete(context.Background(),
+		workers.WorkerRef{RuntimeID: "r", WorkerID: "w"}); err != nil {
+		t.Fatal(err)
+	}
+	files[at+"events.jsonl"] += `{"id":2,"kind":{"kind":"runtime_stopped"},"message":"m"}` + "\n"
+	files.below(t, dir)
+	report := importLater(t, d, "", dir)
+	s, err := openWorkers(t, d, "r").Summary(context.Background())
+	if err != nil || s.WorkerCount > 0 || len(report.Differs) != 1 {
+		t.Errorf("%+v, %v; %+v", s, err, report.Differs)
+	}
+}
+
 func TestImport_FolderIsTakenOnceReadable(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	dir := t.TempDir()

@@ -118,7 +118,12 @@ func (t *piece) Take(tx *db.Tx, part *tree.Part) error {
 		return err
 	}
 	if row != nil && row.State == tree.StateTaken {
-		if !there || *row.EntityRow != here.Key || row.LastSequence != here.NextPosition || here.FirstPosition > 1 {
+		were, err := tree.ParseTally(row.Records)
+		if err != nil {
+			return err
+		}
+		if !there || *row.EntityRow != here.Key || row.LastSequence != here.NextPosition ||
+			here.FirstPosition > 1 || here.Running+here.Stopped+here.Cancelled < were["worker"] {
 			part.Files.Changed += t.files
 			part.CountAll(t.records, tree.Changed)
 			part.Differ(t.path, fmt.Sprintf("the folder has changed, and runtime %q was written to or removed here "+
