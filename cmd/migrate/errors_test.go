@@ -24,6 +24,27 @@ func TestBusyError_NamesTheHolder(t *testing.T) {
 	}
 }
 
+func TestHint_UnwritableFileNamesNoOption(t *testing.T) {
+	path := waitingRuns(t)
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	exit, _, stderr := call(t, "--db", path, "gc", "--apply")
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exit != 1 || !strings.HasSuffix(stderr, "hint: give its user the right to write it\n") {
+		t.Errorf("exit %d: %s", exit, stderr)
+	}
+}
+
+func TestHint_URIIsNoOlderFile(t *testing.T) {
+	exit, _, stderr := call(t, "--db", "file:runs.db", "status")
+	if exit != 2 || strings.Contains(stderr, "hint") {
+		t.Errorf("exit %d: %s", exit, stderr)
+	}
+}
+
 func TestHint_OfAHardLinkIsAboutLinks(t *testing.T) {
 	path := waitingRuns(t)
 	if err := os.Link(path, path+"-2"); err != nil {

@@ -90,7 +90,7 @@ func (a *app) openFault(err error) error {
 	case errors.Is(err, db.ErrInvalid) && there && !info.Mode().IsRegular():
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
 	// An older schema. The error of an address that can't be parsed has no hint.
-	case errors.Is(err, db.ErrInvalid) && (onFile || db.Hint(err) != ""):
+	case errors.Is(err, db.ErrInvalid) && (there || !onFile && db.Hint(err) != ""):
 		hint := "bring it to this program's schema with: " + up
 		if a.op() == "import" {
 			hint += "\nor on the way: " + a.typed("--up")
@@ -100,8 +100,8 @@ func (a *app) openFault(err error) error {
 		return withHint(err, "finish it with: %s", up)
 	case errors.Is(err, db.ErrFull) && there:
 		return withHint(err, roomFirst)
-	case errors.Is(err, db.ErrUnsupported) && onFile:
-		hint, _, _ := strings.Cut(db.Hint(err), "; Options.") // which a command has not
+	}
+	if hint, _, has := strings.Cut(db.Hint(err), "; Options."); has { // a command has no options
 		return withHint(err, "%s", hint)
 	}
 	return err

@@ -288,7 +288,7 @@ func mayWriteFile(path string, info fs.FileInfo, o Config) error {
 		return nil
 	}
 	return &engine.Failure{
-		Hint: "open it with Options.ReadOnly, or give its user the right to write it",
+		Hint: "give its user the right to write it; Options.ReadOnly opens it without",
 		Err:  fmt.Errorf("the file may not be written (mode %04o): %w", info.Mode().Perm(), err),
 	}
 }
