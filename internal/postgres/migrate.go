@@ -102,11 +102,9 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound,
 			e.address.schema)
-	case e.config.ReadOnly && have.ShutToReaders():
-		return engine.MovedTo(s.get)
 	case e.config.ReadOnly:
 		e.generation = uint64(have.Generation)
-		return ladder().MayRead(have, e.config.AnySchema)
+		return e.mayRead(s, have)
 	}
 	if have.Shut() && !(e.config.Mover && have.Schema <= ladder().Last().Version) {
 		return engine.MovedTo(s.get)
@@ -125,6 +123,14 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	}
 	e.generation = uint64(have.Generation)
 	return nil
+}
+
+// mayRead reports why a handle that only reads may not read the schema.
+func (e *Engine) mayRead(s *session, have engine.Versions) error {
+	if have.ShutToReaders() {
+		return engine.MovedTo(s.get)
+	}
+	return ladder().MayRead(have, e.config.AnySchema)
 }
 
 func (e *Engine) notOurs(tables string, cause error) error {

@@ -69,6 +69,26 @@ func TestPostgres_OtherProgramsTablesAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A new connection of a handle that only reads meets a database that has only some of the rows.
+func TestPostgres_HalfMovedIsToldToOpenReader(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	set := config(t)
+	set.ReadOnly = true
+	reader, err := postgres.Open(t.Context(), address, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close() //nolint:errcheck // it has changed nothing
+	exec(t, e, "INSERT INTO moves (token, direction, place, began_at) VALUES (?, 'in', 'there', 1)",
+		make([]byte, 16))
+	exec(t, e, "UPDATE selvedge_file SET min_reader = ?", engine.Shut)
+	out := reader.Read(t.Context(), "test", func(x engine.Rx) error { return x.Get(new(int), "SELECT 1", nil) })
+	if !errors.Is(out.Err, engine.ErrMoved) {
+		t.Errorf("it ended with %v", out.Err)
+	}
+}
+
 func TestPostgres_ExtensionTablesAreIgnored(t *testing.T) {
 	address := dbtest.Postgres(t)
 	dbtest.PostgresExec(t, address, "CREATE TABLE places (srid INT); ALTER EXTENSION plpgsql ADD TABLE places")

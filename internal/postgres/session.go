@@ -59,7 +59,7 @@ func (e *Engine) newReader(ctx context.Context) (*session, error) {
 	defer s.within(ctx)()
 	have, err := readVersions(s.get)
 	if err == nil {
-		err = ladder().MayRead(have, e.config.AnySchema)
+		err = e.mayRead(s, have)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
