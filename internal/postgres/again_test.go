@@ -4,10 +4,14 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"selvedge/internal/engine"
+	"selvedge/internal/postgres"
 	"selvedge/test/dbtest"
 )
 
@@ -114,6 +118,74 @@ func TestPostgresRowsThatAreLeftOpenHaveABound(t *testing.T) {
 		t.Errorf("it ended with %v", out.Err)
 	}
 }
+
+// A statement in a loop has the rest of the rows read, and the race is lost there.
+func TestPostgres_RaceLostInOpenRowsIsRetried(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, `CREATE FUNCTION loses(n INT, run INT) RETURNS INT LANGUAGE plpgsql AS $$ BEGIN
+		IF n = 1000 AND run = 1 THEN RAISE SQLSTATE '40001'; END IF; RETURN n; END $$`)
+	runs, rows := 0, 0
+	write(t, e, func(x engine.Tx) error {
+		runs++
+		rows = 0
+		open, err := x.Query("SELECT loses(n, CAST(? AS INT)) FROM generate_series(1, 2000) n", []any{runs})
+		if err != nil {
+			return err
+		}
+		for err == nil && open.Next() {
+			rows++
+			err = x.Get(new(int), "SELECT 1", nil)
+		}
+		return errors.Join(err, open.Close())
+	})
+	if runs != 2 || rows != 2000 {
+		t.Errorf("%d runs, the last of %d rows", runs, rows)
+	}
+}
+
+// The savepoint is asked for after the rows have failed, and so never made.
+func TestPostgres_ErrorOfOpenRowsIsTold(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		open, err := x.Query("SELECT 1 / (1000 - n) FROM generate_series(1, 2000) n", nil)
+		if err != nil || !open.Next() {
+			t.Errorf("no row: %v", err)
+		}
+		within, err := x.Savepoint()
+		if err != nil {
+			return err
+		}
+		failed := x.Get(new(int), "SELECT 1", nil)
+		return errors.Join(failed, within.RollBack(), open.Close())
+	})
+	if !strings.Contains(fmt.Sprint(out.Err), "division by zero") || strings.Contains(out.Err.Error(), "25P02") {
+		t.Errorf("it ended with %v", out.Err)
+	}
+}
+
+func TestPostgres_PanicInQueryContextEndsItsContext(t *testing.T) {
+	set := config(t)
+	set.Writers = 1
+	e, err := postgres.Open(t.Context(), dbtest.Postgres(t), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close() //nolint:errcheck // a test of what comes before
+	ctx, cancel := context.WithCancel(t.Context())
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		_, err := x.QueryContext(ctx, "SELECT CAST(? AS BIGINT)", []any{thrower{}})
+		return err
+	})
+	if cancel(); !out.Panicked {
+		t.Errorf("it ended with %+v", out)
+	}
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+}
+
+// A thrower is a driver.Valuer that panics.
+type thrower struct{}
+
+func (thrower) Value() (driver.Value, error) { panic("oh") }
 
 // One function holds the queue of those who lost, and another one waits in it.
 func TestPostgres_QueueWaitEndsWithContext(t *testing.T) {

@@ -87,7 +87,15 @@ func (x *rx) after(err error) error {
 	} else {
 		err = failure(err)
 	}
-	conn := x.session.wire.conn
+	conn, depth := x.session.wire.conn, x.Depth
+	if state(err) == "25P02" { // rows that were read into memory for the statement have failed
+		for _, r := range x.open {
+			if first := r.Rows.Err(); state(first) != "" {
+				err, depth = failure(first), r.depth
+				break
+			}
+		}
+	}
 	if isStale(err) {
 		_ = x.session.wire.Close() // it would refuse that statement from now on
 	}
@@ -100,7 +108,7 @@ func (x *rx) after(err error) error {
 		x.dead = err
 	case x.failed == nil && !conn.IsBusy() &&
 		(conn.TxStatus() == 'E' || conn.TxStatus() == 'I' && state(err) != ""):
-		x.failed, x.failedDepth = err, x.Depth
+		x.failed, x.failedDepth = err, depth
 	}
 	return err
 }
@@ -134,35 +142,38 @@ func (x *rx) Query(query string, args []any) (engine.Rows, error) {
 	if err != nil {
 		return nil, x.after(err)
 	}
-	r := &rows{Rows: found, rx: x, query: query}
+	r := &rows{Rows: found, rx: x, query: query, depth: x.Depth}
 	x.open = append(x.open, r)
 	return r, nil
 }
 
 // QueryContext is Query for a statement that ends with ctx. Ending it ends the connection, and with
 // it the transaction.
-func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine.Rows, error) {
+func (x *rx) QueryContext(ctx context.Context, query string, args []any) (got engine.Rows, err error) {
 	wire := x.session.wire
 	before := wire.ctx
 	merged, cancel := context.WithCancelCause(before)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	wire.ctx = merged
-	wire.mayDial(true)
-	got, err := x.Query(query, args)
-	wire.ctx = before
 	release := func() {
 		stop()
 		cancel(nil)
 		wire.mayDial(x.ctx != nil)
 	}
+	defer func() {
+		if wire.ctx = before; got == nil { // a driver.Valuer may have panicked
+			release()
+		}
+	}()
+	wire.ctx = merged
+	wire.mayDial(true)
+	found, err := x.Query(query, args)
 	if err != nil {
-		release()
 		if ctx.Err() != nil {
 			err = &interruption{context.Cause(ctx)}
 		}
 		return nil, err
 	}
-	r := got.(*rows)
+	r := found.(*rows)
 	r.ctx, r.release = ctx, release
 	return r, nil
 }
@@ -184,6 +195,7 @@ type rows struct {
 	scan.Rows
 	rx      *rx
 	query   string
+	depth   int             // of the savepoints when the query ran
 	ctx     context.Context // of QueryContext
 	release func()
 	closed  bool
