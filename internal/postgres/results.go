@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql/driver"
@@ -128,6 +129,9 @@ func (r *results) Take(dest []any) bool {
 	}
 	if !r.here {
 		for i, value := range r.row {
+			if b, is := value.([]byte); is { // the row may be read again
+				value = bytes.Clone(b)
+			}
 			if !scan.Assign(dest[i], value) {
 				return false
 			}
