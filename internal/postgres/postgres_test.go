@@ -110,6 +110,21 @@ func TestPostgresValuesComeBackAsTheyWereGiven(t *testing.T) {
 	}
 }
 
+// Text would be escaped, and a backslash read as the beginning of an escape.
+func TestPostgres_DomainIsGivenWhatItIsOver(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE DOMAIN whole AS BYTEA")
+	exec(t, e, "CREATE DOMAIN part AS whole")
+	exec(t, e, "CREATE TABLE kept (b part)")
+	for _, want := range []string{"\x00\xff", `\x41`, "\U0010FFFF0", ""} {
+		exec(t, e, "DELETE FROM kept")
+		exec(t, e, "INSERT INTO kept VALUES (?)", []byte(want))
+		if got := get[[]byte](t, e, "SELECT b FROM kept WHERE b = ?", []byte(want)); string(got) != want {
+			t.Errorf("of %q came %q", want, got)
+		}
+	}
+}
+
 func TestPostgresRowsStayOpenBesideOtherStatements(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	write(t, e, func(x engine.Tx) error {

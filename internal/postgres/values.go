@@ -29,6 +29,8 @@ const (
 	oidBPChar  = 1042
 	oidVarchar = 1043
 	oidNumeric = 1700
+
+	firstUserType = 16384 // FirstNormalObjectId of access/transam.h
 )
 
 const (

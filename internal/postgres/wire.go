@@ -300,6 +300,9 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepared, error) {
 	w.made++
 	described, err := w.conn.Prepare(ctx, "s"+strconv.Itoa(w.made), text, types)
+	if err == nil {
+		err = w.findBases(ctx, described.ParamOIDs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -310,6 +313,34 @@ func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepa
 		p.formats = append(p.formats, p.Fields[i].Format)
 	}
 	return p, nil
+}
+
+// sqlBase finds the type that a domain is over.
+const sqlBase = `SELECT typbasetype FROM pg_catalog.pg_type WHERE oid = $1 AND typbasetype <> 0`
+
+// findBases replaces domains by their types, which decide how values are encoded.
+func (w *wire) findBases(ctx context.Context, types []uint32) error {
+	for i := 0; i < len(types); {
+		if types[i] < firstUserType {
+			i++
+			continue
+		}
+		domain := strconv.AppendUint(nil, uint64(types[i]), 10)
+		found := w.conn.ExecParams(ctx, sqlBase, [][]byte{domain}, nil, nil, nil).Read()
+		if found.Err != nil {
+			return found.Err
+		}
+		if len(found.Rows) == 0 {
+			i++
+			continue
+		}
+		base, err := strconv.ParseUint(string(found.Rows[0][0]), 10, 32)
+		if err != nil {
+			return err
+		}
+		types[i] = uint32(base)
+	}
+	return nil
 }
 
 // forget closes some of the cached statements, and none of those that are to be sent.
