@@ -301,6 +301,29 @@ func TestARepeatedInputIsSaidOnce(t *testing.T) {
 	}
 }
 
+func TestSendInput_RepeatsInOneTransactionKeepTheirAnswers(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	r := open(t, d, workers.RuntimeOptions{})
+	w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
+	var number int64
+	both := func(repeated int64) (acks [2]workers.WorkerInteractionAck, err error) {
+		err = d.Write(ctx, "inputs", func(tx *db.Tx) (err error) {
+			number = tx.Batch()
+			for i, text := range []string{"begin", "go on"} {
+				if acks[i], err = r.SendInputTx(tx, w, repeat(workers.UserInput(text), repeated)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return acks, err
+	}
+	first := must(both(0))(t)
+	if again := must(both(number))(t); again != first {
+		t.Errorf("the repeats gave %+v, not %+v", again, first)
+	}
+}
+
 // Every row's checksum is that of what the declaration says, also after changes and an import.
 func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})

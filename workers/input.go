@@ -18,7 +18,7 @@ func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (a
 		return ack, err
 	}
 	if input.Repeat != 0 && w != nil && worker.RuntimeID == r.id {
-		e, found, err := w.findBatch(&tx.Rx, input.Repeat)
+		e, found, err := w.findBatch(&tx.Rx, input.Repeat, input.Content)
 		if err != nil {
 			return ack, err
 		}

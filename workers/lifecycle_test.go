@@ -1,9 +1,13 @@
 package workers_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"testing"
 
+	"selvedge/db"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 
@@ -36,5 +40,27 @@ func firstEndStays(t *testing.T, first, second ending, want workers.WorkerStatus
 	s := must(r.Summary(ctx))(t)
 	if s.ActiveWorkerCount != 0 || s.StoppedWorkerCount+s.CancelledWorkerCount != 1 {
 		t.Errorf("summary: %+v", s)
+	}
+}
+
+func TestOpenTx_UndoneRuntimeIsNoOther(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	var undone *workers.Runtime
+	err := d.Write(ctx, "open", func(tx *db.Tx) (err error) {
+		failed := tx.Savepoint(func() error {
+			undone, err = workers.OpenTx(tx, d, workers.RuntimeOptions{RuntimeID: "a"})
+			return cmp.Or(err, context.Canceled)
+		})
+		if !errors.Is(failed, context.Canceled) {
+			t.Errorf("the savepoint gave %v", failed)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
+	if w, err := undone.CreateWorker(ctx, taskRequest("x")); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("a runtime that was undone created %+v: %v", w, err)
 	}
 }

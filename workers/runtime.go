@@ -131,6 +131,9 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	if err := row.add(tx); err != nil {
 		return err
 	}
+	if _, err := tx.Store().Grant("worker_runtimes", row.Key); err != nil { // r outlives a rollback
+		return err
+	}
 	r.key = row.Key
 	if _, err := row.push(tx, nil, runtimeStarted, "runtime started"); err != nil {
 		return err

@@ -233,7 +233,7 @@ const (
 	selectEntries = `SELECT id, sequence, role, content, event_id, raw FROM worker_entries
 		WHERE id > ? AND id <= ?`
 	sqlEntries   = selectEntries + ` ORDER BY id LIMIT ` + paging.BoundLimit
-	sqlFindBatch = selectEntries + ` AND batch = ? ORDER BY id LIMIT 1`
+	sqlFindBatch = selectEntries + ` AND batch = ? ORDER BY id`
 )
 
 // addEntry writes an entry in the next place of the transcript, with the number of its call. save
@@ -272,10 +272,19 @@ func (w *workerRow) eachEntry(rx *db.Rx, behind, limit int64) iter.Seq2[*entryRo
 	return txn.Each(rx.Store(), same[entryRow], sqlEntries, base|behind, base|maxEntries, limit)
 }
 
-// findBatch returns the entry that the call with this number wrote. It reads the whole transcript.
-func (w *workerRow) findBatch(rx *db.Rx, batch int64) (e *entryRow, found bool, err error) {
+// findBatch returns the entry that the call with this number wrote. Of several inputs in one
+// transaction, it is one with the same content. It reads the whole transcript.
+func (w *workerRow) findBatch(rx *db.Rx, batch int64, content string) (e entryRow, found bool, err error) {
 	base := w.Key << entryBits
-	return find[entryRow](rx, sqlFindBatch, base, base|maxEntries, batch)
+	for row, err := range txn.Each(rx.Store(), same[entryRow], sqlFindBatch, base, base|maxEntries, batch) {
+		if err != nil {
+			return e, false, err
+		}
+		if e, found = *row, true; string(row.Content) == content {
+			break
+		}
+	}
+	return e, found, nil
 }
 
 // place is the place of the entry in its transcript.
