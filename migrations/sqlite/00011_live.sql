@@ -5,7 +5,7 @@
 -- Caps take the oldest events. A cursor before this place has missed some; between restored events there may be gaps that
 -- nobody missed.
 ALTER TABLE live_runs ADD COLUMN first_place INTEGER NOT NULL DEFAULT 0 CHECK (first_place >= 0); -- events in places below this one were removed by a cap; 0: none was
-ALTER TABLE live_events ADD COLUMN batch INTEGER; -- number of the call that recorded the event, by which a repeat of it is known; NULL: not the first of its call, imported, restored, or from before there were such numbers
+ALTER TABLE live_events ADD COLUMN batch INTEGER; -- number of the call that recorded the event, by which a repeat of it is known; NULL: not the last of its call, imported, restored, or from before there were such numbers
 
 ALTER TABLE live_runs ADD COLUMN owner_id INTEGER REFERENCES owners (id); -- the process that holds the run by a lease; NULL: nobody does, or detached
 ALTER TABLE live_runs ADD COLUMN checksum INTEGER; -- CRC-32C of scope and of the columns from run_id to first_place; NULL: not written to since there are checksums

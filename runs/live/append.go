@@ -20,7 +20,8 @@ type Batch struct {
 	Key string
 	// Repeat marks the append as the repeat of one whose outcome was unknown. It is the number that
 	// [db.BatchOf] returns for that append's error. The append does nothing if the first try was
-	// committed after all. 0 means no repeat.
+	// committed after all. 0 means no repeat. A cap that removed the last event of the first try hides
+	// that try: where a cap may do so, use Key.
 	Repeat int64
 }
 
@@ -85,9 +86,9 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *runR
 func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch, held bool) (Appended, error) {
 	a := Appended{First: row.count(), Status: RunStatus(row.Status)}
 	if b.Repeat != 0 {
-		first, done, err := row.findBatch(&tx.Rx, b.Repeat)
+		last, done, err := row.findBatch(&tx.Rx, b.Repeat, b.Events)
 		if err != nil || done {
-			a.First, a.Repeated = first, true
+			a.First, a.Repeated = last+1-uint64(len(b.Events)), true
 			return a, err
 		}
 	}
@@ -114,8 +115,11 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch, held bool) (Appended, 
 	if len(b.Events) == 0 {
 		return a, nil
 	}
-	now, batch := nowMillis(&tx.Rx), tx.Batch()
-	for _, event := range b.Events {
+	now, batch := nowMillis(&tx.Rx), int64(0)
+	for i, event := range b.Events {
+		if i == len(b.Events)-1 { // which a cap removes last
+			batch = tx.Batch()
+		}
 		record := RunEventRecord{Sequence: row.count(), TimestampMs: now, Event: event}
 		if err := row.addEvent(tx, &record, batch); err != nil {
 			return a, err
@@ -123,7 +127,6 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch, held bool) (Appended, 
 		if err := apply(tx, row, event); err != nil {
 			return a, err
 		}
-		batch = 0 // only the first event has it
 	}
 	if err := row.trim(tx, fullBudget().Events+int64(len(b.Events)), s.caps.full); err != nil {
 		return a, err

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 
@@ -21,8 +22,8 @@ const (
 	sqlSizes = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw
 		FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + paging.BoundLimit
 	sqlDropEvents = `DELETE FROM live_events WHERE id >= ? AND id <= ?`
-	sqlFindBatch  = `SELECT id, sequence FROM live_events WHERE id >= ? AND id < ? AND batch = ? ORDER BY id
-	LIMIT 1`
+	sqlFindBatch  = `SELECT id, sequence, event FROM live_events WHERE id >= ? AND id < ? AND batch = ?
+	ORDER BY id`
 	sqlLastPlaces = `SELECT min(last.id)
 	FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC
 	LIMIT ` + paging.BoundLimit + `) AS last`
@@ -260,12 +261,22 @@ func (w *runRow) trim(tx *db.Tx, most int64, over func(events, bytes int64) bool
 	return nil
 }
 
-// findBatch returns the sequence of the first event of a batch that is kept; found is false if none
-// is. It reads all events of the run, oldest first.
-func (w *runRow) findBatch(rx *db.Rx, batch int64) (first uint64, found bool, err error) {
-	var e eventRow
-	found, err = rx.Find(&e, sqlFindBatch, w.first(), w.end(), batch)
-	return sequenceOf(e.ID, e.Sequence), found, err
+// findBatch returns the sequence of the last event of the append with this number; found is false if
+// that event is not kept. Of several appends in one transaction, it is one that ended with the same
+// event. It reads all events of the run.
+func (w *runRow) findBatch(rx *db.Rx, batch int64, events []Event) (last uint64, found bool, err error) {
+	rows := txn.Each(rx.Store(), func(row *eventRow) (eventRow, error) { return *row, nil },
+		sqlFindBatch, w.first(), w.end(), batch)
+	for row, err := range rows {
+		if err != nil {
+			return 0, false, err
+		}
+		last, found = sequenceOf(row.ID, row.Sequence), true
+		if n := len(events); n > 0 && bytes.Equal(row.Event, events[n-1].text) {
+			break
+		}
+	}
+	return last, found, nil
 }
 
 // lastPlaces returns the place of the first of the last events that are kept; found is false if

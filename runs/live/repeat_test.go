@@ -40,6 +40,51 @@ func TestAppend_RepeatAfterSuccessDoesNothing(t *testing.T) {
 	}
 }
 
+// A cap that removed the first events of an append does not hide it.
+func TestAppend_RepeatFindsCappedBatch(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{MaxEventsPerRun: new(uint64(1))})
+	run := create(t, store, "p")
+	batch := live.Batch{Events: []live.Event{live.TextDelta("a"), live.TextDelta("b"), live.TextDelta("c")}}
+	err := d.Write(t.Context(), "append", func(tx *db.Tx) error {
+		batch.Repeat = tx.Batch() // which is that of this append, not of an earlier one
+		_, err := store.AppendTx(tx, run.ID, batch)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := store.Append(t.Context(), run.ID, batch); err != nil || !a.Repeated || a.First != 0 {
+		t.Errorf("the repeat gave %+v, %v", a, err)
+	}
+}
+
+func TestAppend_RepeatsInOneTransactionKeepTheirAnswers(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{})
+	run := create(t, store, "p")
+	var number int64
+	both := func(repeat int64) (got [2]live.Appended, err error) {
+		err = d.Write(t.Context(), "append", func(tx *db.Tx) (err error) {
+			number = tx.Batch()
+			for i, text := range []string{"a", "b"} {
+				b := live.Batch{Events: []live.Event{live.TextDelta(text), live.AgentEnd(text)}, Repeat: repeat}
+				if got[i], err = store.AppendTx(tx, run.ID, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return got, err
+	}
+	if _, err := both(0); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := both(number); err != nil || got[0].First != 0 || got[1].First != 2 || !got[1].Repeated {
+		t.Errorf("the repeats gave %+v, %v", got, err)
+	}
+}
+
 // Every row's checksum is that of what the declaration says, also after changes and a restore.
 func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
