@@ -84,7 +84,8 @@ func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
 
 // HoldTx holds a free run under a lease that holds something else already, such as that of the run's
 // trace (runs.Run.Lease): it ends with that lease. Release and End free the run and leave the lease to
-// its owner. Errors are as for Resume, and db.ErrLeaseLost if the lease does not hold.
+// its owner. A run that the lease holds already, as after an unknown outcome, is held on. Errors are as
+// for Resume, and db.ErrLeaseLost if the lease does not hold.
 func (s *Store) HoldTx(tx *db.Tx, runID string, lease *db.Lease) (*Run, error) {
 	err := s.inside(tx, opHold, runID, func(int64) error {
 		if lease == nil {
@@ -95,7 +96,12 @@ func (s *Store) HoldTx(tx *db.Tx, runID string, lease *db.Lease) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.holdWith(tx, opHold, runID, func(*runRow) (*db.Lease, error) { return lease, nil })
+	r, err := s.holdWith(tx, opHold, runID, func(row *runRow) (*db.Lease, error) {
+		if row.Epoch != nil && *row.Epoch == lease.Epoch() {
+			return lease, nil
+		}
+		return lease, s.free(tx, opHold, row)
+	})
 	if err == nil {
 		r.borrowed = true
 	}
@@ -104,6 +110,9 @@ func (s *Store) HoldTx(tx *db.Tx, runID string, lease *db.Lease) (*Run, error) {
 
 func (s *Store) hold(tx *db.Tx, op, runID string) (*Run, error) {
 	return s.holdWith(tx, op, runID, func(row *runRow) (*db.Lease, error) {
+		if err := s.free(tx, op, row); err != nil {
+			return nil, err
+		}
 		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key),
 			db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
 		if err == nil {
@@ -113,7 +122,7 @@ func (s *Store) hold(tx *db.Tx, op, runID string) (*Run, error) {
 	})
 }
 
-// holdWith holds a free run under the lease that take returns.
+// holdWith holds a run under the lease that take returns for its row, which is locked.
 func (s *Store) holdWith(tx *db.Tx, op, runID string, take func(*runRow) (*db.Lease, error)) (r *Run,
 	err error,
 ) {
@@ -121,9 +130,6 @@ func (s *Store) holdWith(tx *db.Tx, op, runID string, take func(*runRow) (*db.Le
 		row, err := lockedRow(tx, op, scope, runID)
 		if err == nil && RunStatus(row.Status) == Cancelled {
 			err = fmt.Errorf("%w: it was cancelled", db.ErrConflict)
-		}
-		if err == nil {
-			err = s.free(tx, op, row)
 		}
 		if err != nil {
 			return err

@@ -22,9 +22,10 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestBegin_LiveRunHasOneHolder, TestRun_KeyedAppendSaysWhetherItRepeats,
 		TestHeldLiveRun_RefusesOtherProcesses,
 		TestHeldLiveRun_RefusesItsOwnProcess, TestMark_EndsTheLeaseFromOutside, TestHoldTx_OneLeaseHoldsBoth,
-		TestCap_SparesHeldRuns,
+		TestHoldTx_RepeatHoldsOn, TestCap_SparesHeldRuns,
 		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestRecoverJudgesAnewWhatChangedSinceItLooked,
-		TestAppend_RepeatAfterSuccessDoesNothing,
+		TestAppend_RepeatAfterSuccessDoesNothing, TestAppend_RepeatFindsCappedBatch,
+		TestAppend_RepeatsInOneTransactionKeepTheirAnswers,
 		TestTranscripts,
 	)
 }

@@ -185,6 +185,28 @@ func TestHoldTx_EndsWithTheLeaseItBorrowed(t *testing.T) {
 	}
 }
 
+// The holder of a trace that lost the answer to HoldTx asks again.
+func TestHoldTx_RepeatHoldsOn(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
+	traces, s := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	trace, err := traces.Begin(ctx, runs.Started{RunID: "r", AgentID: "a"}, runs.BeginOptions{})
+	must(t, err)
+	_, err = s.ReserveRunWithID(ctx, "r", "s", "p")
+	must(t, err)
+	var r *live.Run
+	for range 2 {
+		must(t, d.Write(ctx, "hold", func(tx *db.Tx) (err error) {
+			r, err = s.HoldTx(tx, "r", trace.Lease())
+			return err
+		}))
+		trace, err = traces.Reattach(ctx, trace.Ref(), trace.Epoch())
+		must(t, err)
+	}
+	_, err = r.Append(ctx, live.TextDelta("1"))
+	must(t, errors.Join(err, r.Release(ctx)))
+	record(t, s, "r", live.TextDelta("free"))
+}
+
 // Two runs that had one id, one after the other, may be held by one lease, under one epoch.
 func TestHoldTx_HandleIsOfItsOwnRun(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
