@@ -114,16 +114,16 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 	if err != nil {
 		return page, err
 	}
+	where, passing, err := f.where()
+	if err != nil {
+		return page, err
+	}
 	scope, ok, err := stores.Scope(rx, r.db, r.scope)
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}
 	after, id := []int64{scope, first.startedAt}, ""
 	if err := rx.Store().ReadListCursor(listName, at.After, after, &id); err != nil {
-		return page, err
-	}
-	where, passing, err := f.where()
-	if err != nil {
 		return page, err
 	}
 	args := append([]any{scope, staleBefore(rx.Now()), after[1], after[1], id}, passing...)

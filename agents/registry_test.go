@@ -69,6 +69,11 @@ func TestACursorOrLimitThatIsNoneIsRefused(t *testing.T) {
 			t.Errorf("a limit of %d: %v", limit, err)
 		}
 	}
+	empty := agents.NewRegistry(dbtest.Open(t, db.Options{}), agents.Options{Scope: "empty"})
+	asleep := agents.Filter{Statuses: []agents.Status{"asleep"}}
+	if _, err := empty.Page(ctx, asleep, db.At{}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a status that is none, in an empty scope: %v", err)
+	}
 }
 
 func TestPages_ReadOnlyAndPruneRemoves(t *testing.T) {
