@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -80,35 +81,39 @@ FROM checkpoint_history WHERE scope = ? AND ` + ofAgent
 
 // HistoryPageTx is HistoryPage inside a transaction.
 func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Page[Past], err error) {
-	err = s.look(rx, opHistory, f.RunID, func(scope int64) error {
-		room, err := paging.RoomFor(at.Limit)
-		if err != nil {
-			return err
-		}
-		place, of := []int64{scope, 0, 0}, f.RunID // completed_at, id
-		if err := rx.Store().ReadListCursor(historyName, at.After, place, &of); err != nil {
-			return err
-		}
-		if of != f.RunID {
-			return txn.NotThisCursor(at.After)
-		}
-		query, args, behind := sqlHistory, []any{scope, s.agent}, []any{place[1], place[2]}
-		after, order := sqlHistoryAfter, sqlHistoryOrder
-		if f.RunID != "" {
-			query, args, behind = query+sqlHistoryOfRun, append(args, f.RunID), behind[1:]
-			after, order = sqlRunAfter, sqlRunOrder
-		}
-		if at.After != "" {
-			query, args = query+after, append(args, behind...)
-		}
-		entries := txn.Each(rx.Store(), (*pastRow).past, query+order, append(args, room.Items+1)...)
-		page, err = stores.FillPage(room, entries, (*Past).weight,
-			func(one *Past) string {
-				return rx.Store().Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
-			})
-		return err
+	page, err = s.historyPage(rx, f, at)
+	return page, failed(opHistory, f.RunID, err)
+}
+
+func (s *Store) historyPage(rx *db.Rx, f HistoryFilter, at db.At) (page db.Page[Past], err error) {
+	room, err := paging.RoomFor(at.Limit)
+	if err = cmp.Or(err, checkID(f.RunID), txn.CheckID("agent", s.agent)); err != nil {
+		return page, err
+	}
+	scope, _, err := stores.Scope(rx, s.db, s.scope)
+	if err != nil {
+		return page, err
+	}
+	place, of := []int64{scope, 0, 0}, f.RunID // completed_at, id
+	if err := rx.Store().ReadListCursor(historyName, at.After, place, &of); err != nil {
+		return page, err
+	}
+	if of != f.RunID {
+		return page, txn.NotThisCursor(at.After)
+	}
+	query, args, behind := sqlHistory, []any{scope, s.agent}, []any{place[1], place[2]}
+	after, order := sqlHistoryAfter, sqlHistoryOrder
+	if f.RunID != "" {
+		query, args, behind = query+sqlHistoryOfRun, append(args, f.RunID), behind[1:]
+		after, order = sqlRunAfter, sqlRunOrder
+	}
+	if at.After != "" {
+		query, args = query+after, append(args, behind...)
+	}
+	entries := txn.Each(rx.Store(), (*pastRow).past, query+order, append(args, room.Items+1)...)
+	return stores.FillPage(room, entries, (*Past).weight, func(one *Past) string {
+		return rx.Store().Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
 	})
-	return page, err
 }
 
 func (p *Past) weight() int { return 250 + len(p.RunID) + len(p.Prompt) + len(p.Decision.Decision) }

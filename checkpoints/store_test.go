@@ -298,6 +298,9 @@ func TestListsComeInPagesAndByPrefix(t *testing.T) {
 			db.Hint(err) == "" {
 			t.Errorf("%s: %v", what, err)
 		}
+		if _, err := other.HistoryPage(ctx, checkpoints.HistoryFilter{}, at); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s in the history of an empty scope: %v", what, err)
+		}
 	}
 	save(t, other, "a")
 	if _, err := other.Page(ctx, checkpoints.Filter{}, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
