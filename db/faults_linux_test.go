@@ -154,13 +154,10 @@ func unlucky(args []string) error {
 	ctx := context.Background()
 	var d *db.DB
 	var unknown int64 // the batch of the last call whose outcome is unknown
-	add := func(name string, lazily bool) error {
+	add := func(name string) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		err := d.Write(ctx, "add", func(tx *db.Tx) error {
-			if lazily {
-				tx.Store().CommitLazily()
-			}
 			batch := tx.Batch()
 			if batch != tx.Batch() {
 				return errors.New("one call has two batches")
@@ -189,8 +186,8 @@ func unlucky(args []string) error {
 		case "mend":
 			s.disarm()
 			fmt.Println("mended", s.seen.Load() > 0)
-		case "add", "lazily":
-			fmt.Println(describe(add(words[1], words[0] == "lazily")))
+		case "add":
+			fmt.Println(describe(add(words[1])))
 		case "crowd": // calls that share a commit
 			held, release := make(chan struct{}), make(chan struct{})
 			ends := make([]string, len(words))
@@ -200,7 +197,7 @@ func unlucky(args []string) error {
 			})
 			<-held
 			for i, name := range words[1:] {
-				all.Go(func() { ends[i+1] = describe(add(name, false)) })
+				all.Go(func() { ends[i+1] = describe(add(name)) })
 				for d.Waiting() <= i {
 					runtime.Gosched()
 				}
@@ -339,15 +336,6 @@ func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
 				t.Errorf("after a kill %v are there: an acknowledged write is lost", names)
 			}
 		})
-	}
-}
-
-func TestCommitLazily_NextCommitWaitsForDisk(t *testing.T) {
-	names := story(t, "FULL", "open -> nil", "add a -> nil",
-		"fail fsync EIO 1 1 -> armed", "lazily b -> nil", "names -> [a b]", "add c -> input/output error",
-		"names -> [a b]", "add d -> nil")
-	if !slices.Equal(names, []string{"a", "b", "d"}) {
-		t.Errorf("after a kill %v are there", names)
 	}
 }
 

@@ -173,9 +173,6 @@ type Tx interface {
 	// the table's key.
 	Drawn(table string, n int64)
 	Drawing(table, key string) string
-	// CommitLazily has the commit not wait for the disk, if all calls that share it allow that. The next
-	// commit that waits makes it durable too. A server, which may crash without this process, waits.
-	CommitLazily()
 	// Analyze updates the planner's statistics of tables that have grown much, if the engine's
 	// plans depend on them.
 	Analyze() error

@@ -38,7 +38,6 @@ type table struct {
 	from    int64   // the offset of the bytes that wait
 	waits   int64   // how many wait: frames, and then perhaps a header for its page
 	commits bool    // the frames of a commit wait for its last
-	lazily  bool    // and the commit does not wait for the disk
 	bytes   [atOnce * frame]byte
 
 	database uintptr // its sqlite3_file
@@ -86,13 +85,13 @@ func Number(wal uintptr, number uint32) {
 // Commit runs commit, which makes SQLite commit. The frames are written together, 8 at most, when the last
 // one comes. Frames of a commit that failed before are dropped: nothing refers to them, and another process
 // may write in their place. Outside of a commit no frame waits, because SQLite does not say which frame is
-// the last that a full cache writes. Lazily, the commit does not wait for the disk. Join must have been
-// called, and nothing else may use the connection during the call.
-func Commit(wal uintptr, lazily bool, commit func() error) error {
+// the last that a full cache writes. Join must have been called, and nothing else may use the connection
+// during the call.
+func Commit(wal uintptr, commit func() error) error {
 	t, _ := of(wal)
-	t.commits, t.lazily = true, lazily
+	t.commits = true
 	err := commit()
-	t.commits, t.lazily, t.waits = false, false, 0
+	t.commits, t.waits = false, 0
 	return err
 }
 
@@ -207,9 +206,6 @@ func sync(tls *libc.TLS, file uintptr, flags int32) int32 {
 	t, sqlites := of(file)
 	if code := t.flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
-	}
-	if t.lazily && !t.begins { // the header of a WAL that starts again is always waited for
-		return sqlite3.SQLITE_OK
 	}
 	code := function[syncCall](sqlites.FxSync)(tls, file, flags)
 	if code != sqlite3.SQLITE_OK {

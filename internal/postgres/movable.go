@@ -274,9 +274,6 @@ func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	return t.Get(&set, sqlSetSequence, []any{sequence, max(1, last), given})
 }
 
-// CommitLazily does nothing.
-func (*tx) CommitLazily() {}
-
 // Analyze makes the planner's statistics of tables that are twice as large as when they were made
 // last. Before autovacuum has made them, a page of a list may read and sort all that is in the
 // list.

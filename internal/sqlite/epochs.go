@@ -51,7 +51,7 @@ func (w *writer) keepDrawn() {
 	}
 	err := w.raiseCounters()
 	if err == nil {
-		err = w.session.commitNow(false)
+		err = w.session.commitNow()
 	}
 	if err != nil {
 		_, _ = w.session.exec(sqlRollback)

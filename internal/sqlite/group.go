@@ -121,11 +121,9 @@ func (w *writer) breakUp(err error) {
 // finish commits the group, unless all in it failed, and leaves everybody to be answered.
 func (w *writer) finish() {
 	group := w.group
-	worked, lazily := false, true
+	worked := false
 	for _, r := range group {
-		if !r.result.Failed() {
-			worked, lazily = true, lazily && r.tx.lazily
-		}
+		worked = worked || !r.result.Failed()
 	}
 	if !worked {
 		if len(group) == 1 {
@@ -140,7 +138,7 @@ func (w *writer) finish() {
 	if w.engine.config.Observed {
 		began = time.Now()
 	}
-	err := w.session.commitNow(lazily)
+	err := w.session.commitNow()
 	if err != nil {
 		w.uncommitted(err)
 		return
@@ -149,7 +147,6 @@ func (w *writer) finish() {
 	w.drawn = nil // each was raised where it was undone
 	w.count(group, began)
 	w.group = nil
-	w.wal.lazily = w.wal.lazily || lazily
 	w.boundWAL()
 	w.unlock()
 	w.answers, w.committed, w.caring = group, true, len(group) == 1 && group[0].care

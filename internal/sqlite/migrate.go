@@ -286,7 +286,7 @@ func (m *migration) inTransaction(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := s.commitNow(false); err != nil {
+	if err := s.commitNow(); err != nil {
 		_, _ = s.exec(sqlRollback)
 		return fmt.Errorf("commit the migration to schema %d: %w", m.To, err)
 	}

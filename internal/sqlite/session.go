@@ -240,8 +240,8 @@ func onConn(ctx context.Context, pool *sqlx.DB, fn func(handle) error) (err erro
 	return h.failure(fn(h))
 }
 
-// commitNow sends COMMIT. Lazily, it does not wait for the disk.
-func (s *session) commitNow(lazily bool) error {
+// commitNow sends COMMIT.
+func (s *session) commitNow() error {
 	commit := func() error {
 		_, err := s.exec(sqlCommit)
 		return err
@@ -249,7 +249,7 @@ func (s *session) commitNow(lazily bool) error {
 	if s.wal.file == 0 {
 		return commit()
 	}
-	return frames.Commit(s.wal.file, lazily, commit)
+	return frames.Commit(s.wal.file, commit)
 }
 
 // immediately runs fn in a write transaction. The rollback fails, and is ignored, if SQLite ended

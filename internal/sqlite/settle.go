@@ -93,7 +93,7 @@ func (s *session) commit(stay func() bool, fn func() error) (err error) {
 		}
 	}()
 	if err = fn(); err == nil {
-		err = s.commitNow(false)
+		err = s.commitNow()
 	}
 	return err
 }

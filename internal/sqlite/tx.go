@@ -34,7 +34,6 @@ type rx struct {
 type tx struct {
 	rx
 	engine.Savepoints
-	lazily bool // the commit need not wait for the disk
 }
 
 // admit returns a statement for a caller's text, if the transaction still takes one.
@@ -243,9 +242,6 @@ func (*rx) InOrder(column string) string { return column }
 
 // Expect does nothing.
 func (*tx) Expect(string, int) {}
-
-// CommitLazily has the commit not wait for the disk.
-func (t *tx) CommitLazily() { t.lazily = true }
 
 // Analyze does nothing: the schema alone decides the plans.
 func (*tx) Analyze() error { return nil }

@@ -48,7 +48,6 @@ type walCare struct {
 	since    int64     // commits since the last one
 	seen     int64     // pages at the last one
 	out      int64     // pages whose writing out has begun
-	lazily   bool      // a commit since then did not wait for the disk
 	above    int64     // pages from which a gap is wanted
 	asked    time.Time // for the gap; zero: no gap is wanted
 	cut      bool      // the gap that is asked for is for a cut
@@ -186,16 +185,16 @@ func (w *writer) boundWAL() {
 }
 
 // writeOut starts writing out the pages added to the WAL, if commits don't wait for the disk:
-// otherwise all of that is left to the checkpoint, or to the next commit that waits.
+// otherwise all of that is left to the checkpoint, which the writer's turn waits for.
 func (w *writer) writeOut(pages int64) {
 	const frame, some = 24 + 4096, 256
 	c := &w.wal
 	if c.out > pages {
 		c.out = 0 // it started again
 	}
-	if (w.engine.config.Lazy || c.lazily) && pages-c.out >= some {
+	if w.engine.config.Lazy && pages-c.out >= some {
 		w.session.wal.writeOut(c.out*frame, (pages-c.out)*frame)
-		c.out, c.lazily = pages, false
+		c.out = pages
 	}
 }
 

@@ -365,8 +365,7 @@ func (r *reader) flush(ctx context.Context) error {
 
 // commit imports a batch in one transaction. Its counts are added after the commit, so that the
 // report of a stopped import matches the database. Most of a second import changes nothing, which
-// a read transaction finds out. What a power cut takes back, the next import brings again; the end of
-// this one waits for the disk.
+// a read transaction finds out.
 func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	var part *Part
 	var known bool
@@ -378,7 +377,6 @@ func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	if err == nil && !known {
 		err = t.Hold(ctx, "import "+t.layout.Name(), func(tx *db.Tx) error {
 			part = newPart("", "", "")
-			tx.Store().CommitLazily()
 			return t.take(tx, batch, part)
 		})
 	}

@@ -146,12 +146,6 @@ func (tx *Tx) AfterCommit(fn func()) {
 	}
 }
 
-// CommitLazily has the commit not wait for the disk, if all calls that share it allow that: a power cut may
-// take it back. The next commit that waits makes it durable too. On a server it changes nothing.
-func (tx *Tx) CommitLazily() {
-	_ = tx.do(nil, func() error { tx.engine.CommitLazily(); return nil })
-}
-
 // Analyze lets a server update the statistics of tables that have grown much, at the end of a bulk
 // load. The server does that by itself within about a minute, and until then a page of a list may
 // cost as much as the whole list. A file needs none.

@@ -22,7 +22,7 @@ func (sc *script) judge(folder string, st *story, powerCut bool) (problems []str
 	if err != nil {
 		return append(problems, fmt.Sprintf("open: %v", err))
 	}
-	problems = append(problems, sc.hold(ctx, s, st, powerCut)...)
+	problems = append(problems, sc.hold(ctx, s, st, powerCut && sc.sync == db.SyncNormal)...)
 	if sc.whole != nil {
 		if err := sc.whole(ctx, s); err != nil {
 			problems = append(problems, err.Error())
@@ -40,10 +40,9 @@ func (sc *script) judge(folder string, st *story, powerCut bool) (problems []str
 	return problems
 }
 
-// hold compares the file with the story. With SyncNormal, the last acknowledged operations may be
-// lost to a power cut.
-func (sc *script) hold(ctx context.Context, s *session, st *story, powerCut bool) (problems []string) {
-	loose := powerCut && sc.sync == db.SyncNormal
+// hold compares the file with the story. If that is loose, the last acknowledged operations may
+// be lost.
+func (sc *script) hold(ctx context.Context, s *session, st *story, loose bool) (problems []string) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, p := range s.check(ctx) {
 		wrong("%s", p)
@@ -67,9 +66,6 @@ func (sc *script) hold(ctx context.Context, s *session, st *story, powerCut bool
 	}
 	for _, saw := range st.seen {
 		now := found[saw.op]
-		if powerCut && sc.ops[saw.op].lazy && st.answers[saw.op] != finished {
-			continue
-		}
 		if now != saw.what && now != "" && !(loose && now == absent) {
 			wrong("%s: the handle read %s and it is %s", sc.ops[saw.op].name, saw.what, now)
 		}

@@ -42,7 +42,6 @@ type op struct {
 	// gradual is an operation in several transactions, as its documentation states: a part of it
 	// may be there when it was not acknowledged.
 	gradual bool
-	lazy    bool                    // and such a part may be lost to a power cut
 	left    func(*session) []string // files that should not be in the folder, after it failed
 }
 

@@ -47,7 +47,7 @@ func importScript(t tree) script {
 		},
 		ops: []op{
 			{
-				name: "import", gradual: true, lazy: true,
+				name: "import", gradual: true,
 				do: bring,
 				look: func(ctx context.Context, s *session) (trace, error) {
 					n, err := t.count(ctx, s, "new")
