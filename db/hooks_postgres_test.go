@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,5 +193,21 @@ func TestPostgresTLS_OptionsReplaceAddress(t *testing.T) {
 			!strings.Contains(err.Error(), "TLS") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// hangsUp is a connection that the other side has closed first.
+type hangsUp struct{ net.Conn }
+
+func (h hangsUp) Close() error { return errors.Join(h.Conn.Close(), syscall.EPIPE) }
+
+func TestPostgresClose_ServerMayHangUpFirst(t *testing.T) {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return hangsUp{conn}, err
+	}
+	d := dbtest.OpenAt(t, dbtest.Postgres(t), db.Options{Dial: dial}) // which is closed after the test
+	if err := touch(d); err != nil {
+		t.Error(err)
 	}
 }

@@ -8,12 +8,15 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sys/unix"
 
 	"selvedge/internal/engine"
 )
@@ -554,8 +557,15 @@ func (w *wire) Close() error {
 	case <-w.conn.CleanupDone():
 	case <-ctx.Done():
 	}
-	if w.line.ended.Load() {
+	if w.line.ended.Load() || hungUp(err) {
 		return nil
 	}
 	return err
+}
+
+// hungUp reports whether an error of closing is only that the server, asked to end the session, has closed
+// the connection first: TLS has a last message after that.
+func hungUp(err error) bool {
+	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EPIPE) ||
+		errors.Is(err, unix.ECONNRESET)
 }
