@@ -413,6 +413,6 @@ func (r *Run) Child(agent, id string, start Start) (*Run, error) {
 	if id == r.ref.RunID {
 		return nil, named("take run", r.ref, txn.Invalid("use another id", "a run is not its own child"))
 	}
-	child := r.store.For(agent)
+	child := r.store.For(agent) // Take would complete a parent without an agent by the child's
 	return child.take(r.ctx, id, start, child.add)
 }

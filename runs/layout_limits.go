@@ -91,7 +91,8 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 	return err
 }
 
-// putConfig stores a config.toml, unless it is stored.
+// putConfig stores a config.toml. One that differs from the stored one only by what a redaction has erased
+// there is left out.
 func putConfig(tx *db.Tx, source int64, found []byte) error {
 	var kept []byte
 	if there, err := tx.Find(&kept, sqlFindConfig, source); err != nil || there && tree.IsErased(kept, found) {

@@ -323,25 +323,22 @@ const sqlBase = `SELECT typbasetype FROM pg_catalog.pg_type WHERE oid = $1 AND t
 
 // findBases replaces domains by their types, which decide how values are encoded.
 func (w *wire) findBases(ctx context.Context, types []uint32) error {
-	for i := 0; i < len(types); {
-		if types[i] < firstUserType {
-			i++
-			continue
+	for i := range types {
+		for types[i] >= firstUserType {
+			domain := strconv.AppendUint(nil, uint64(types[i]), 10)
+			found := w.conn.ExecParams(ctx, sqlBase, [][]byte{domain}, nil, nil, nil).Read()
+			if found.Err != nil {
+				return found.Err
+			}
+			if len(found.Rows) == 0 {
+				break // it is no domain
+			}
+			base, err := strconv.ParseUint(string(found.Rows[0][0]), 10, 32)
+			if err != nil {
+				return err
+			}
+			types[i] = uint32(base)
 		}
-		domain := strconv.AppendUint(nil, uint64(types[i]), 10)
-		found := w.conn.ExecParams(ctx, sqlBase, [][]byte{domain}, nil, nil, nil).Read()
-		if found.Err != nil {
-			return found.Err
-		}
-		if len(found.Rows) == 0 {
-			i++
-			continue
-		}
-		base, err := strconv.ParseUint(string(found.Rows[0][0]), 10, 32)
-		if err != nil {
-			return err
-		}
-		types[i] = uint32(base)
 	}
 	return nil
 }
@@ -378,21 +375,21 @@ func (w *wire) bind(ctx context.Context, query string, args []any) (b bound, err
 	}
 	b.values = make([][]byte, len(args))
 	b.formats = make([]int16, len(args))
-	given := make([]driver.Value, len(args))
+	converted := make([]driver.Value, len(args))
 	for i, arg := range args {
 		if named, ok := arg.(sql.NamedArg); ok {
 			arg = named.Value
 		}
-		if given[i], err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
+		if converted[i], err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
 			return b, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
 		}
-		if b.values[i], b.formats[i], err = encode(given[i], b.ParamOIDs[i]); err != nil {
+		if b.values[i], b.formats[i], err = encode(converted[i], b.ParamOIDs[i]); err != nil {
 			return b, fmt.Errorf("argument %d: %w", i+1, err)
 		}
 	}
 	w.changed = w.changed || b.changes
-	w.touch(b.prepared, given)
-	b.prepared, err = w.limited(ctx, b.prepared, given)
+	w.touch(b.prepared, converted)
+	b.prepared, err = w.limited(ctx, b.prepared, converted)
 	return b, err
 }
 

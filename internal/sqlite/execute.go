@@ -173,14 +173,15 @@ type room struct {
 	size int
 }
 
-// A session keeps one room of at most mostKept bytes, a power of two, as the allocator rounds up.
+// A session keeps one room of at most mostRoom bytes, a power of two, as the allocator rounds up.
 const (
 	leastRoom = 1 << 12
-	mostKept  = 1 << 18
+	mostRoom  = 1 << 18
 )
 
 func (r room) bytes() []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&r.at)), r.size) }
 
+// takeRoom returns a room of at least size bytes: the spare one, if that is large enough.
 func (s *session) takeRoom(size int) (room, error) {
 	r := s.spare
 	s.spare = room{}
@@ -188,7 +189,7 @@ func (s *session) takeRoom(size int) (room, error) {
 		return r, nil
 	}
 	s.freeRoom(r)
-	if r.size = size; size <= mostKept {
+	if r.size = size; size <= mostRoom {
 		r.size = max(leastRoom, 1<<bits.Len(uint(size-1)))
 	}
 	if r.at = libc.Xmalloc(s.tls, libc.Tsize_t(r.size)); r.at == 0 {
@@ -197,8 +198,9 @@ func (s *session) takeRoom(size int) (room, error) {
 	return r, nil
 }
 
+// giveRoom makes a room the spare one, or frees it.
 func (s *session) giveRoom(r room) {
-	if r.at != 0 && s.spare.at == 0 && r.size <= mostKept {
+	if r.at != 0 && s.spare.at == 0 && r.size <= mostRoom {
 		s.spare = r
 		return
 	}

@@ -40,7 +40,7 @@ type session struct {
 	tls        *libc.TLS
 	pool       *sqlx.DB // closed with the session; nil if it has other users
 	statements map[string]*statement
-	spare      room
+	spare      room // for the arguments of the next statement
 	wal        walFile
 	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
 }
