@@ -88,7 +88,8 @@ func (s *Store) appendTo(tx *db.Tx, row *runRow, b Batch, held bool) (Appended, 
 	if b.Repeat != 0 {
 		last, done, err := row.findBatch(&tx.Rx, b.Repeat, b.Events)
 		if err != nil || done {
-			a.First, a.Repeated = last+1-uint64(len(b.Events)), true
+			// Older programs numbered the first event of a call, which may have too few before it.
+			a.First, a.Repeated = last+1-min(last+1, uint64(len(b.Events))), true
 			return a, err
 		}
 	}
