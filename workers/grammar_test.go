@@ -301,7 +301,7 @@ func TestARepeatedInputIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestSendInput_RepeatsInOneTransactionKeepTheirAnswers(t *testing.T) {
+func TestSendInput_RepeatsInOneTxStayApart(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	r := open(t, d, workers.RuntimeOptions{})
 	w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef

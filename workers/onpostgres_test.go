@@ -19,7 +19,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestTheRuntimeAnswersAsTheModel,
 		TestRuntime_SharedByKilledProcessesLosesNothing, TestFollow_KilledFollowerResumes,
 		TestHistoriesOfInputsAreLinearizable,
-		TestOpenTx_UndoneRuntimeIsNoOther, TestSendInput_RepeatsInOneTransactionKeepTheirAnswers,
+		TestOpenTx_UndoneRuntimeIsNoOther, TestSendInput_RepeatsInOneTxStayApart,
 		TestTranscripts, TestTrees,
 	)
 }

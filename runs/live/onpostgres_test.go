@@ -25,7 +25,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestHoldTx_RepeatHoldsOn, TestCap_SparesHeldRuns,
 		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestRecoverJudgesAnewWhatChangedSinceItLooked,
 		TestAppend_RepeatAfterSuccessDoesNothing, TestAppend_RepeatFindsCappedBatch,
-		TestAppend_RepeatsInOneTransactionKeepTheirAnswers,
+		TestAppend_RepeatsInOneTxStayApart,
 		TestTranscripts,
 	)
 }

@@ -162,13 +162,21 @@ func TestHoldTx_OneLeaseHoldsBoth(t *testing.T) {
 	}
 }
 
+// traced returns a held trace, and the store of the live run with its id.
+func traced(t *testing.T) (d *db.DB, traces *runs.Store, trace *runs.Run, s *live.Store) {
+	t.Helper()
+	d = dbtest.Open(t, db.Options{})
+	traces, s = runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	trace, err := traces.Begin(t.Context(), runs.Started{RunID: "r", AgentID: "a"}, runs.BeginOptions{})
+	must(t, err)
+	_, err = s.ReserveRunWithID(t.Context(), "r", "s", "p")
+	must(t, err)
+	return d, traces, trace, s
+}
+
 func TestHoldTx_EndsWithTheLeaseItBorrowed(t *testing.T) {
-	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
-	traces, s := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
-	trace, err := traces.Begin(ctx, runs.Started{RunID: "r", AgentID: "a"}, runs.BeginOptions{})
-	must(t, err)
-	_, err = s.ReserveRunWithID(ctx, "r", "s", "p")
-	must(t, err)
+	ctx := t.Context()
+	d, _, trace, s := traced(t)
 	var r *live.Run
 	must(t, d.Write(ctx, "hold", func(tx *db.Tx) (err error) {
 		r, err = s.HoldTx(tx, "r", trace.Lease())
@@ -187,22 +195,19 @@ func TestHoldTx_EndsWithTheLeaseItBorrowed(t *testing.T) {
 
 // The holder of a trace that lost the answer to HoldTx asks again.
 func TestHoldTx_RepeatHoldsOn(t *testing.T) {
-	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
-	traces, s := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
-	trace, err := traces.Begin(ctx, runs.Started{RunID: "r", AgentID: "a"}, runs.BeginOptions{})
-	must(t, err)
-	_, err = s.ReserveRunWithID(ctx, "r", "s", "p")
-	must(t, err)
+	ctx := t.Context()
+	d, traces, trace, s := traced(t)
 	var r *live.Run
 	for range 2 {
 		must(t, d.Write(ctx, "hold", func(tx *db.Tx) (err error) {
 			r, err = s.HoldTx(tx, "r", trace.Lease())
 			return err
 		}))
+		var err error
 		trace, err = traces.Reattach(ctx, trace.Ref(), trace.Epoch())
 		must(t, err)
 	}
-	_, err = r.Append(ctx, live.TextDelta("1"))
+	_, err := r.Append(ctx, live.TextDelta("1"))
 	must(t, errors.Join(err, r.Release(ctx)))
 	record(t, s, "r", live.TextDelta("free"))
 }

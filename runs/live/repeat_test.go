@@ -59,7 +59,7 @@ func TestAppend_RepeatFindsCappedBatch(t *testing.T) {
 	}
 }
 
-func TestAppend_RepeatsInOneTransactionKeepTheirAnswers(t *testing.T) {
+func TestAppend_RepeatsInOneTxStayApart(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{})
 	run := create(t, store, "p")
