@@ -166,6 +166,7 @@ func (s *Store) takeTx(tx *db.Tx, op string, ref Ref, row runRow) (r *Run, over,
 		}
 		return nil, nil, err
 	}
+	// The prompt of one that is made here is that of the start event below.
 	watched, err := s.live.ReserveRunWithIDTx(tx, ref.RunID, ref.AgentID, "")
 	if err != nil {
 		return nil, nil, err
