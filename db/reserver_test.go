@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -96,6 +97,8 @@ func (o order) do(d *db.DB, r *reply) error {
 		case "release":
 			return l.Release(ctx)
 		case "stop": // in the middle of its work
+			continued := make(chan os.Signal, 1)
+			signal.Notify(continued, syscall.SIGCONT)
 			stopped := false
 			return l.Hold(ctx, "work", func(tx *db.Tx) error {
 				if !stopped {
@@ -104,6 +107,7 @@ func (o order) do(d *db.DB, r *reply) error {
 					if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 						return err
 					}
+					<-continued // another thread may take the signal, while this one goes on
 				}
 				_, err := tx.Store().Scope("written late")
 				return err
