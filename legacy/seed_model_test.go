@@ -185,7 +185,7 @@ func digestOf[R json.Marshaler](records []R) string {
 		if err != nil {
 			panic(err)
 		}
-		line = serdejson.AppendCanonical(nil, line)
+		line, _ = serdejson.AppendCanonical(nil, line)
 		if i > 0 {
 			sum.Write([]byte{'\n'})
 		}

@@ -21,7 +21,7 @@ func canonical(raw []byte) ([]byte, error) {
 	if reason := serdejson.Check(raw, 0); reason != "" {
 		return nil, &serdejson.DecodeError{Reason: reason}
 	}
-	return serdejson.AppendCanonical(nil, raw), nil
+	return canonicalRaw(nil, raw), nil
 }
 
 func TestCanonicalIsWhatTheOriginalWrites(t *testing.T) {

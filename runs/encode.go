@@ -39,7 +39,10 @@ type rawStyle func(dst, raw []byte) []byte
 // them. Both take accepted JSON.
 func verbatim(dst, raw []byte) []byte { return append(dst, raw...) }
 
-func canonicalRaw(dst, raw []byte) []byte { return serdejson.AppendCanonical(dst, raw) }
+func canonicalRaw(dst, raw []byte) []byte {
+	dst, _ = serdejson.AppendCanonical(dst, raw)
+	return dst
+}
 
 func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	switch r := r.(type) {

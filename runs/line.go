@@ -98,7 +98,7 @@ func sameLine(a, b Record) bool {
 		if serdejson.Check(raw, 0) != "" {
 			return append(dst, raw...)
 		}
-		return serdejson.AppendCanonical(dst, raw)
+		return canonicalRaw(dst, raw)
 	}
 	return bytes.Equal(appendLine(nil, a, style), appendLine(nil, b, style))
 }

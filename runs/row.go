@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/serdejson"
 	"selvedge/internal/txn"
 	"selvedge/internal/usage"
 )
@@ -275,5 +276,14 @@ func (r *recordRow) Line() ([]byte, error) {
 	if r.exact {
 		return appendLine(nil, record, verbatim), nil
 	}
-	return appendLine(nil, record, canonicalRaw), nil
+	whole := true
+	line := appendLine(nil, record, func(dst, raw []byte) []byte {
+		dst, ok := serdejson.AppendCanonical(dst, raw)
+		whole = whole && ok
+		return dst
+	})
+	if !whole {
+		return nil, fmt.Errorf("%w: a turn's parameters or output are not JSON", db.ErrCorrupt)
+	}
+	return line, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // removeRun removes a run as an importer does.
@@ -209,4 +210,24 @@ func TestImport_EmptyFileIsEmptyTrace(t *testing.T) {
 	if all := list(t, s, "a"); len(all) != 0 {
 		t.Errorf("the list is %v", all)
 	}
+}
+
+func TestADamagedCellIsCorrupt(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	s := runs.NewStore(d, runs.Options{})
+	one := turn(0, "p")
+	one.Parameters = []byte(`{"a":1}`)
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{one}))
+	write := func(cell string) {
+		must(t, d.Write(t.Context(), "damage", func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE run_records SET parameters = ?`, []byte(cell))
+			return err
+		}))
+	}
+	write(`{"a":q}`)
+	_, err := s.TracePage(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}, db.At{})
+	if !errors.Is(err, db.ErrCorrupt) {
+		t.Errorf("parameters that are no JSON: %v", err)
+	}
+	write(`{"a":1}`)
 }

@@ -10,10 +10,12 @@ import (
 // AppendCanonical writes a value that a scanner has accepted as the originals write a free-form value:
 // without blanks, object keys in byte order, the last of equal keys, strings with the fewest
 // escapes, integers beyond 64 bits as floats, floats in their shortest form (1.0, 1e+16, 1e-6). Two
-// values are the same to the originals if their canonical forms are.
-func AppendCanonical(dst, raw []byte) []byte {
+// values are the same to the originals if their canonical forms are. It is not ok if raw is damaged.
+func AppendCanonical(dst, raw []byte) (canonical []byte, ok bool) {
 	s := Scanner{data: raw, levels: math.MaxInt}
-	return s.canonical(dst)
+	dst = s.canonical(dst)
+	s.Peek()
+	return dst, s.reason == "" && s.AtEnd()
 }
 
 // canonicalMember is a member that has been written: its key, and where it is with its value.
@@ -37,8 +39,9 @@ func (s *Scanner) canonical(dst []byte) []byte {
 		}
 		return append(dst, ']')
 	default:
-		text, _ := s.Value()
+		text, ok := s.Value()
 		switch {
+		case !ok:
 		case bytes.IndexByte(text, '\\') >= 0:
 			return AppendQuoted(dst, Unquote(text))
 		case IsNumber(text):

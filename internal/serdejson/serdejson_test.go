@@ -101,8 +101,18 @@ func TestCanonicalFormsAreWhatTheOriginalsWrite(t *testing.T) {
 		"-9223372036854775808":   "-9223372036854775808",
 		"-9223372036854775809":   "-9.223372036854776e+18",
 	} {
-		if got := string(serdejson.AppendCanonical(nil, []byte(text))); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
+		if got, ok := serdejson.AppendCanonical(nil, []byte(text)); string(got) != want || !ok {
+			t.Errorf("%s: %s, %v, want %s", text, got, ok, want)
+		}
+	}
+}
+
+func TestDamagedValuesAreNotOk(t *testing.T) {
+	for _, text := range []string{
+		"", " ", "x", `"a`, `{"a":`, `{"a":q}`, `{"a" 1}`, `{"a":1`, "[1", "[1 2]", "[,]", "tru", "-", "1.", "1 2", `{}}`,
+	} {
+		if got, ok := serdejson.AppendCanonical(nil, []byte(text)); ok {
+			t.Errorf("%q becomes %s", text, got)
 		}
 	}
 }

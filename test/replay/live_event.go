@@ -265,5 +265,6 @@ func liveText(dst []byte, as string, value any) []byte {
 	if number, ok := value.(json.Number); ok && as == "f" {
 		return append(dst, number...)
 	}
-	return serdejson.AppendCanonical(dst, Encode(value))
+	dst, _ = serdejson.AppendCanonical(dst, Encode(value))
+	return dst
 }

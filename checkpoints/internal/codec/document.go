@@ -16,7 +16,8 @@ func Canonical(document []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serdejson.AppendCanonical(nil, out), nil
+	out, _ = serdejson.AppendCanonical(nil, out)
+	return out, nil
 }
 
 // Plain is Canonical for encoding/json: free-form values keep their text, and members are left out

@@ -240,7 +240,7 @@ func (r *reader) heldWord(words []string) (int, bool) {
 		return 0, r.fail("invalid value: map, expected map with a single key")
 	}
 	at, ok := r.find(words, name)
-	if c := string(serdejson.AppendCanonical(nil, inner)); ok && c != "null" && c != "{}" {
+	if c, _ := serdejson.AppendCanonical(nil, inner); ok && string(c) != "null" && string(c) != "{}" {
 		return 0, r.fail("invalid type: %s, expected unit", serdejson.Unexpected(inner))
 	}
 	return at, ok
