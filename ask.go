@@ -147,9 +147,9 @@ func (s *Store) answerTx(tx *db.Tx, ref Ref, key string, a Answer) error {
 		return err
 	}
 	if _, err := s.live.AppendTx(tx, ref.RunID, live.Batch{Events: []live.Event{
-		live.ConfirmationReceived{
+		live.EventOf(live.ConfirmationReceived{
 			ToolID: key, Approved: a.Decision != "rejected" && a.Decision != string(GiveUp), Reason: &a.Decision,
-		}.Event(),
+		}),
 	}}); err != nil && !errors.Is(err, db.ErrNotFound) { // the live run was removed; Take makes another one
 		return err
 	}

@@ -104,7 +104,7 @@ func (b *bill) counts(where string, args ...any) string {
 
 func turnEnd(u selvedge.Usage) live.Event { return live.TurnEnd(0, u) }
 
-func agentEnd(u selvedge.Usage) live.Event { return live.End{Usage: u}.Event() }
+func agentEnd(u selvedge.Usage) live.Event { return live.EventOf(live.End{Usage: u}) }
 
 func in(n uint64) selvedge.Usage { return selvedge.Usage{InputTokens: &n} }
 

@@ -165,7 +165,7 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row.State, row.Result = string(StepDone), result
-	events := []live.Event{live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)}.Event()}
+	events := []live.Event{live.EventOf(live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)})}
 	if t != nil {
 		events = append(events, r.turnEnd(t))
 	}
@@ -273,7 +273,7 @@ func (s *stepRow) asked() live.Event {
 		tool = "question"
 		args, _ = json.Marshal(map[string]any{"prompt": s.Prompt, "fields": args})
 	}
-	return live.ConfirmationRequired{ToolID: s.Key, ToolName: tool, Args: args}.Event()
+	return live.EventOf(live.ConfirmationRequired{ToolID: s.Key, ToolName: tool, Args: args})
 }
 
 func (r *Run) givenUp(op string, row *stepRow) error {
@@ -302,5 +302,5 @@ func (r *Run) fail(op string, row *stepRow, cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	end := live.ToolEnd{ID: row.Key, Name: *row.Tool, Output: *row.Error, ExitCode: 1}
-	return errors.Join(cause, r.write(ctx, op, row.put, end.Event()))
+	return errors.Join(cause, r.write(ctx, op, row.put, live.EventOf(end)))
 }

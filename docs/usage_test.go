@@ -343,7 +343,7 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 		{OutputTokens: new(uint64(8)), ReasoningOutputTokens: new(uint64(0))},
 		{CostUSD: new(0.5), CostSource: "reported"},
 	} {
-		for _, event := range []live.Event{live.TurnEnd(1, u), live.End{Usage: u}.Event()} {
+		for _, event := range []live.Event{live.TurnEnd(1, u), live.EventOf(live.End{Usage: u})} {
 			n.in(fmt.Sprint("constructed ", i, event.Type()))
 			n.create("r", "s")
 			n.event("r", string(event.JSON()))

@@ -27,82 +27,82 @@ func counted(input, output uint64, cacheRead, cacheWrite *uint64) db.Usage {
 // constructed are events with the values of testdata/legacy/live/events.jsonl, which the original wrote.
 var constructed = []live.Event{
 	live.AgentStart("fix tests"),
-	live.AgentModeChanged{Mode: "plan", Agent: "planner", Description: "plans before it edits"}.Event(),
+	live.EventOf(live.AgentModeChanged{Mode: "plan", Agent: "planner", Description: "plans before it edits"}),
 	live.TurnStart(1),
 	live.TextDelta("I will look at the parser.\n\"quoted\" \a😀"),
 	live.ReasoningDelta("the buffer is copied twice"),
 	live.ToolStart("toolu_01", "read"),
 	live.ToolInputDelta(`{"file_path":"src/pa`),
-	live.ToolEnd{ID: "toolu_01", Name: "read", Output: "fn main() {}\n"}.Event(),
-	live.ToolEnd{
+	live.EventOf(live.ToolEnd{ID: "toolu_01", Name: "read", Output: "fn main() {}\n"}),
+	live.EventOf(live.ToolEnd{
 		ID: "toolu_02", Name: "bash", Output: "error: no such file\n", ExitCode: -1,
 		Metadata: json.RawMessage(` {"after":{"a":[1,2.5,null],"b":1},"cwd":"workspace"} `),
-	}.Event(),
-	live.ToolOutputDelta{ID: "toolu_02", Name: "bash", Delta: "Compiling\n"}.Event(),
+	}),
+	live.EventOf(live.ToolOutputDelta{ID: "toolu_02", Name: "bash", Delta: "Compiling\n"}),
 	live.TurnEnd(1, counted(2410, 188, new(uint64(1200)), new(uint64(0)))),
 	live.AgentEnd("done"),
-	fullEnd.Event(),
+	live.EventOf(fullEnd),
 	live.ErrorEvent("rate limited"),
-	live.ConfirmationRequired{
+	live.EventOf(live.ConfirmationRequired{
 		ToolID: "toolu_03", ToolName: "write", Args: json.RawMessage(`{"content":"x","path":"a.txt"}`),
 		TimeoutMs: 30000,
-	}.Event(),
-	live.ConfirmationReceived{ToolID: "toolu_03", Approved: true}.Event(),
-	live.ConfirmationReceived{ToolID: "toolu_03", Reason: new("not now")}.Event(),
+	}),
+	live.EventOf(live.ConfirmationReceived{ToolID: "toolu_03", Approved: true}),
+	live.EventOf(live.ConfirmationReceived{ToolID: "toolu_03", Reason: new("not now")}),
 	live.ConfirmationTimeout("toolu_03", "rejected"),
-	live.ExternalTaskPending{
+	live.EventOf(live.ExternalTaskPending{
 		TaskID: "ext-1", SessionID: "session-1", Lane: "Execute", CommandType: "bash",
 		Payload: json.RawMessage(`{"command":"make"}`), TimeoutMs: 60000,
-	}.Event(),
-	live.ExternalTaskPending{
+	}),
+	live.EventOf(live.ExternalTaskPending{
 		TaskID: "ext-2", SessionID: "session-1", Lane: "Control", CommandType: "pause",
-	}.Event(),
-	live.ExternalTaskPending{
+	}),
+	live.EventOf(live.ExternalTaskPending{
 		TaskID: "ext-3", SessionID: "session-1", Lane: "Query", CommandType: "grep",
 		Payload: json.RawMessage(`[]`), TimeoutMs: 1,
-	}.Event(),
-	live.ExternalTaskPending{
+	}),
+	live.EventOf(live.ExternalTaskPending{
 		TaskID: "ext-4", SessionID: "session-1", Lane: "Generate", CommandType: "llm",
 		Payload: json.RawMessage(`"x"`), TimeoutMs: math.MaxUint64,
-	}.Event(),
-	live.ExternalTaskCompleted{TaskID: "ext-1", SessionID: "session-1", Success: true}.Event(),
-	live.PermissionDenied{
+	}),
+	live.EventOf(live.ExternalTaskCompleted{TaskID: "ext-1", SessionID: "session-1", Success: true}),
+	live.EventOf(live.PermissionDenied{
 		ToolID: "toolu_04", ToolName: "bash", Args: json.RawMessage(`{"command":"rm -rf /"}`),
 		Reason: "denied by policy",
-	}.Event(),
+	}),
 	live.ContextResolving("memory", "files"),
 	live.ContextResolved(4, 1800),
-	live.CommandDeadLettered{
+	live.EventOf(live.CommandDeadLettered{
 		CommandID: "cmd-1", CommandType: "bash", Lane: "execute", Error: "timeout", Attempts: 3,
-	}.Event(),
-	live.CommandRetry{
+	}),
+	live.EventOf(live.CommandRetry{
 		CommandID: "cmd-1", CommandType: "bash", Lane: "execute", Attempt: 1, DelayMs: 250,
-	}.Event(),
-	live.QueueAlert{Level: "warning", AlertType: "depth", Message: "queue depth 40"}.Event(),
+	}),
+	live.EventOf(live.QueueAlert{Level: "warning", AlertType: "depth", Message: "queue depth 40"}),
 	live.TaskUpdated("session-1",
 		live.Task{ID: "1", Content: "read", Status: "pending", Priority: "medium"},
 		live.Task{ID: "2", Content: "edit", Status: "completed", Priority: "low"},
 		live.Task{ID: "3", Content: "skip", Status: "skipped", Priority: "medium"},
 		live.Task{ID: "4", Content: "fail", Status: "failed", Priority: "medium"},
 		live.Task{ID: "5", Content: "stop", Status: "cancelled", Priority: "medium"}),
-	live.MemoryStored{
+	live.EventOf(live.MemoryStored{
 		MemoryID: "mem-1", MemoryType: "semantic", Importance: 0.8, Tags: []string{"rust"},
-	}.Event(),
-	live.MemoryRecalled{MemoryID: "mem-1", Content: "the parser is hand-written", Relevance: 0.9123457}.Event(),
-	live.MemoriesSearched{Query: new("parser"), ResultCount: 2}.Event(),
-	live.MemoriesSearched{Tags: []string{"rust"}}.Event(),
+	}),
+	live.EventOf(live.MemoryRecalled{MemoryID: "mem-1", Content: "the parser is hand-written", Relevance: 0.9123457}),
+	live.EventOf(live.MemoriesSearched{Query: new("parser"), ResultCount: 2}),
+	live.EventOf(live.MemoriesSearched{Tags: []string{"rust"}}),
 	live.MemoryCleared("short_term", 12),
-	live.SubagentStart{
+	live.EventOf(live.SubagentStart{
 		TaskID: "task-1", SessionID: "session-1-sub", ParentSessionID: "session-1", Agent: "explore",
 		Description: "find the callers",
-	}.Event(),
-	live.SubagentProgress{
+	}),
+	live.EventOf(live.SubagentProgress{
 		TaskID: "task-1", SessionID: "session-1-sub", Status: "running",
 		Metadata: json.RawMessage(`{"files":12}`),
-	}.Event(),
-	live.SubagentEnd{
+	}),
+	live.EventOf(live.SubagentEnd{
 		TaskID: "task-1", SessionID: "session-1-sub", Agent: "explore", Output: "3 callers", Success: true,
-	}.Event(),
+	}),
 	live.PlanningStart("fix tests"),
 	live.PlanningEnd(live.Plan{
 		Goal: "make the parser stream", Steps: []live.Task{
@@ -114,17 +114,17 @@ var constructed = []live.Event{
 		}, Complexity: "Medium", RequiredTools: []string{"edit", "bash"}, EstimatedSteps: 2,
 	}, 2),
 	live.PlanningEnd(live.Plan{Goal: "nothing", Complexity: "VeryComplex"}, 0),
-	live.StepStart{StepID: "step-1", Description: "read the parser", StepNumber: 1, TotalSteps: 2}.Event(),
-	live.StepEnd{StepID: "step-1", Status: "completed", StepNumber: 1, TotalSteps: 2}.Event(),
+	live.EventOf(live.StepStart{StepID: "step-1", Description: "read the parser", StepNumber: 1, TotalSteps: 2}),
+	live.EventOf(live.StepEnd{StepID: "step-1", Status: "completed", StepNumber: 1, TotalSteps: 2}),
 	live.GoalExtracted(goal),
 	live.GoalExtracted(reached),
-	live.GoalProgress{Goal: "stream the parser", Progress: 0.5, CompletedSteps: 1, TotalSteps: 2}.Event(),
-	live.GoalAchieved{Goal: "stream the parser", TotalSteps: 2, DurationMs: 90500}.Event(),
-	live.ContextCompacted{
+	live.EventOf(live.GoalProgress{Goal: "stream the parser", Progress: 0.5, CompletedSteps: 1, TotalSteps: 2}),
+	live.EventOf(live.GoalAchieved{Goal: "stream the parser", TotalSteps: 2, DurationMs: 90500}),
+	live.EventOf(live.ContextCompacted{
 		SessionID: "session-1", BeforeMessages: 80, AfterMessages: 12, PercentBefore: 0.83,
-	}.Event(),
-	live.PersistenceFailed{SessionID: "session-1", Operation: "save", Error: "disk full"}.Event(),
-	live.BtwAnswer{Question: "which file?", Answer: "src/parser.rs", Usage: counted(10, 5, nil, nil)}.Event(),
+	}),
+	live.EventOf(live.PersistenceFailed{SessionID: "session-1", Operation: "save", Error: "disk full"}),
+	live.EventOf(live.BtwAnswer{Question: "which file?", Answer: "src/parser.rs", Usage: counted(10, 5, nil, nil)}),
 }
 
 var (
@@ -212,19 +212,19 @@ func TestEvent_WrongValueIsRefused(t *testing.T) {
 	}
 	deep := json.RawMessage(strings.Repeat("[", 124) + strings.Repeat("]", 124))
 	for name, e := range map[string]live.Event{
-		"unknown word":     live.StepEnd{StepID: "s", Status: "gone"}.Event(),
+		"unknown word":     live.EventOf(live.StepEnd{StepID: "s", Status: "gone"}),
 		"invalid UTF-8":    live.ToolStart("\xff", "read"),
 		"delta's UTF-8":    live.ReasoningDelta("\xff"),
-		"two JSON values":  live.PermissionDenied{Args: json.RawMessage(`1,"args":2`)}.Event(),
-		"no JSON":          live.ToolEnd{Metadata: json.RawMessage("{")}.Event(),
-		"nested too deep":  live.ToolEnd{Metadata: deep}.Event(),
+		"two JSON values":  live.EventOf(live.PermissionDenied{Args: json.RawMessage(`1,"args":2`)}),
+		"no JSON":          live.EventOf(live.ToolEnd{Metadata: json.RawMessage("{")}),
+		"nested too deep":  live.EventOf(live.ToolEnd{Metadata: deep}),
 		"a cost of NaN":    live.TurnEnd(1, db.Usage{CostUSD: new(math.NaN())}),
 		"no type":          {},
 		"turn of no delta": live.AgentStart("x").In(1, 1),
 		"turn of UTF-8":    live.TextDelta("\xff").In(1, 1),
 		"turn of nothing":  live.Event{}.In(1, 1),
 		"turn twice":       live.TextDelta("x").In(1, 1).In(2, 1),
-		"turn of an error": live.ToolOutputDelta{ID: "\xff"}.Event().In(2, 1),
+		"turn of an error": live.EventOf(live.ToolOutputDelta{ID: "\xff"}).In(2, 1),
 	} {
 		_, err := store.Append(t.Context(), "r", live.Batch{Events: []live.Event{live.TurnStart(1), e}})
 		if e, ok := errors.AsType[*db.Error](err); !errors.Is(err, db.ErrInvalid) || !ok || e.Hint == "" {
@@ -252,8 +252,8 @@ func TestEventUsage_RoundTrip(t *testing.T) {
 			u.CostSource = "reported"
 		}
 		for _, e := range []live.Event{
-			live.TurnEnd(1, u), live.End{Usage: u}.Event(),
-			live.End{Usage: u, Meta: live.ResponseMeta{ResponseID: "x"}}.Event(),
+			live.TurnEnd(1, u), live.EventOf(live.End{Usage: u}),
+			live.EventOf(live.End{Usage: u, Meta: live.ResponseMeta{ResponseID: "x"}}),
 		} {
 			if got := e.Usage(); !reflect.DeepEqual(got, u) {
 				t.Fatalf("%s", e.JSON())
@@ -265,7 +265,7 @@ func TestEventUsage_RoundTrip(t *testing.T) {
 func TestDelta_CarriesItsTurnAndAttempt(t *testing.T) {
 	for _, e := range []live.Event{
 		live.TextDelta("a"), live.ReasoningDelta("b"), live.ToolInputDelta("c"),
-		live.ToolOutputDelta{ID: "t", Name: "bash", Delta: "d"}.Event(),
+		live.EventOf(live.ToolOutputDelta{ID: "t", Name: "bash", Delta: "d"}),
 	} {
 		if _, _, ok := e.Turn(); ok {
 			t.Errorf("%s has a turn", e.JSON())

@@ -8,8 +8,36 @@ import (
 	"selvedge/db"
 )
 
-// The structs of this file are events of one type each, and parts of them. Their fields are in the order
-// of the type's members (docs/live-events.md). A nil json.RawMessage is null.
+// A Payload is a struct with the members of an event of one type, in their order (docs/live-events.md). A
+// nil json.RawMessage is null.
+type Payload interface {
+	AgentModeChanged | BtwAnswer | CommandDeadLettered | CommandRetry | ConfirmationReceived |
+		ConfirmationRequired | ContextCompacted | End | ExternalTaskCompleted | ExternalTaskPending |
+		GoalAchieved | GoalProgress | MemoriesSearched | MemoryRecalled | MemoryStored |
+		PermissionDenied | PersistenceFailed | QueueAlert | StepEnd | StepStart | SubagentEnd |
+		SubagentProgress | SubagentStart | ToolEnd | ToolOutputDelta
+}
+
+// EventOf returns the event with the members of a struct.
+func EventOf[P Payload](members P) Event {
+	switch e := any(members).(type) {
+	case End:
+		return e.event()
+	case BtwAnswer:
+		return e.event()
+	}
+	var kind []byte // ToolEnd is tool_end
+	for i, c := range []byte(reflect.TypeFor[P]().Name()) {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+			if i > 0 {
+				kind = append(kind, '_')
+			}
+		}
+		kind = append(kind, c)
+	}
+	return makeEvent(string(kind), members)
+}
 
 // An End is an agent_end with all of its members. It completes the run.
 type End struct {
@@ -19,8 +47,8 @@ type End struct {
 	Meta         ResponseMeta
 }
 
-// Event returns the event. The provider and the models of Usage are written into the member meta.
-func (e End) Event() Event {
+// The provider and the models of Usage are written into the member meta.
+func (e End) event() Event {
 	e.Verification.Status = cmp.Or(e.Verification.Status, "skipped")
 	u, m := e.Usage, e.Meta
 	meta := []any{
@@ -82,9 +110,6 @@ func furtherUsage(u db.Usage) []any {
 // AgentModeChanged says that another agent or mode goes on with the work.
 type AgentModeChanged struct{ Mode, Agent, Description string }
 
-// Event returns the event.
-func (e AgentModeChanged) Event() Event { return makeEvent("agent_mode_changed", e) }
-
 // ToolEnd is the end of a call of a tool.
 type ToolEnd struct {
 	ID, Name, Output string
@@ -92,14 +117,8 @@ type ToolEnd struct {
 	Metadata         json.RawMessage // nil: the event has no such member
 }
 
-// Event returns the event.
-func (e ToolEnd) Event() Event { return makeEvent("tool_end", e) }
-
 // ToolOutputDelta is a piece of what a tool writes.
 type ToolOutputDelta struct{ ID, Name, Delta string }
-
-// Event returns the event.
-func (e ToolOutputDelta) Event() Event { return makeEvent("tool_output_delta", e) }
 
 // ConfirmationRequired asks a person whether a tool may be called.
 type ConfirmationRequired struct {
@@ -108,18 +127,12 @@ type ConfirmationRequired struct {
 	TimeoutMs        uint64
 }
 
-// Event returns the event.
-func (e ConfirmationRequired) Event() Event { return makeEvent("confirmation_required", e) }
-
 // ConfirmationReceived is the person's answer.
 type ConfirmationReceived struct {
 	ToolID   string
 	Approved bool
 	Reason   *string // nil: none
 }
-
-// Event returns the event.
-func (e ConfirmationReceived) Event() Event { return makeEvent("confirmation_received", e) }
 
 // ExternalTaskPending waits for work outside of the agent.
 type ExternalTaskPending struct {
@@ -130,17 +143,11 @@ type ExternalTaskPending struct {
 	TimeoutMs         uint64
 }
 
-// Event returns the event.
-func (e ExternalTaskPending) Event() Event { return makeEvent("external_task_pending", e) }
-
 // ExternalTaskCompleted is the end of that work.
 type ExternalTaskCompleted struct {
 	TaskID, SessionID string
 	Success           bool
 }
-
-// Event returns the event.
-func (e ExternalTaskCompleted) Event() Event { return makeEvent("external_task_completed", e) }
 
 // PermissionDenied says that a tool was not called.
 type PermissionDenied struct {
@@ -149,17 +156,11 @@ type PermissionDenied struct {
 	Reason           string
 }
 
-// Event returns the event.
-func (e PermissionDenied) Event() Event { return makeEvent("permission_denied", e) }
-
 // CommandDeadLettered says that a command failed for the last time.
 type CommandDeadLettered struct {
 	CommandID, CommandType, Lane, Error string
 	Attempts                            uint32
 }
-
-// Event returns the event.
-func (e CommandDeadLettered) Event() Event { return makeEvent("command_dead_lettered", e) }
 
 // CommandRetry says that a command will be tried again.
 type CommandRetry struct {
@@ -168,14 +169,8 @@ type CommandRetry struct {
 	DelayMs                      uint64
 }
 
-// Event returns the event.
-func (e CommandRetry) Event() Event { return makeEvent("command_retry", e) }
-
 // QueueAlert is a warning about the queue of commands.
 type QueueAlert struct{ Level, AlertType, Message string }
-
-// Event returns the event.
-func (e QueueAlert) Event() Event { return makeEvent("queue_alert", e) }
 
 // A Task is a task of a session, or a step of a plan. Empty texts and lists after Status are not written.
 type Task struct {
@@ -194,17 +189,11 @@ type MemoryStored struct {
 	Tags                 []string
 }
 
-// Event returns the event.
-func (e MemoryStored) Event() Event { return makeEvent("memory_stored", e) }
-
 // MemoryRecalled is a memory that was found.
 type MemoryRecalled struct {
 	MemoryID, Content string
 	Relevance         float32
 }
-
-// Event returns the event.
-func (e MemoryRecalled) Event() Event { return makeEvent("memory_recalled", e) }
 
 // MemoriesSearched is a search in the memories.
 type MemoriesSearched struct {
@@ -213,14 +202,8 @@ type MemoriesSearched struct {
 	ResultCount uint64
 }
 
-// Event returns the event.
-func (e MemoriesSearched) Event() Event { return makeEvent("memories_searched", e) }
-
 // SubagentStart begins the work of a subagent.
 type SubagentStart struct{ TaskID, SessionID, ParentSessionID, Agent, Description string }
-
-// Event returns the event.
-func (e SubagentStart) Event() Event { return makeEvent("subagent_start", e) }
 
 // SubagentProgress is a report of a subagent.
 type SubagentProgress struct {
@@ -228,17 +211,11 @@ type SubagentProgress struct {
 	Metadata                  json.RawMessage
 }
 
-// Event returns the event.
-func (e SubagentProgress) Event() Event { return makeEvent("subagent_progress", e) }
-
 // SubagentEnd ends the work of a subagent.
 type SubagentEnd struct {
 	TaskID, SessionID, Agent, Output string
 	Success                          bool
 }
-
-// Event returns the event.
-func (e SubagentEnd) Event() Event { return makeEvent("subagent_end", e) }
 
 // A Plan is what [PlanningEnd] reports.
 type Plan struct {
@@ -255,18 +232,12 @@ type StepStart struct {
 	StepNumber, TotalSteps uint64
 }
 
-// Event returns the event.
-func (e StepStart) Event() Event { return makeEvent("step_start", e) }
-
 // StepEnd ends a step of a plan.
 type StepEnd struct {
 	StepID                 string
 	Status                 string // as of a Task
 	StepNumber, TotalSteps uint64
 }
-
-// Event returns the event.
-func (e StepEnd) Event() Event { return makeEvent("step_end", e) }
 
 // A Goal is what [GoalExtracted] reports.
 type Goal struct {
@@ -285,18 +256,12 @@ type GoalProgress struct {
 	CompletedSteps, TotalSteps uint64
 }
 
-// Event returns the event.
-func (e GoalProgress) Event() Event { return makeEvent("goal_progress", e) }
-
 // GoalAchieved says that a goal is reached.
 type GoalAchieved struct {
 	Goal       string
 	TotalSteps uint64
 	DurationMs int64
 }
-
-// Event returns the event.
-func (e GoalAchieved) Event() Event { return makeEvent("goal_achieved", e) }
 
 // ContextCompacted says that a session's messages were made fewer.
 type ContextCompacted struct {
@@ -305,14 +270,8 @@ type ContextCompacted struct {
 	PercentBefore                 float32
 }
 
-// Event returns the event.
-func (e ContextCompacted) Event() Event { return makeEvent("context_compacted", e) }
-
 // PersistenceFailed says that something could not be stored.
 type PersistenceFailed struct{ SessionID, Operation, Error string }
-
-// Event returns the event.
-func (e PersistenceFailed) Event() Event { return makeEvent("persistence_failed", e) }
 
 // BtwAnswer answers a question that was asked beside the run.
 type BtwAnswer struct {
@@ -320,8 +279,7 @@ type BtwAnswer struct {
 	Usage            db.Usage
 }
 
-// Event returns the event.
-func (e BtwAnswer) Event() Event {
+func (e BtwAnswer) event() Event {
 	u := e.Usage
 	return makeEvent("btw_answer", []any{e.Question, e.Answer, usageJSON(u)}).with(furtherUsage(u)...)
 }

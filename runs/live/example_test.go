@@ -129,7 +129,7 @@ func ExampleStore_Follow() {
 // Events are made with functions and structs, and deltas say which attempt they belong to.
 func ExampleEvent_In() {
 	turn := live.TurnEnd(1, db.Usage{InputTokens: new(uint64(2410)), OutputTokens: new(uint64(188))})
-	tool := live.ToolEnd{ID: "toolu_01", Name: "read", Output: "fn main() {}"}.Event()
+	tool := live.EventOf(live.ToolEnd{ID: "toolu_01", Name: "read", Output: "fn main() {}"})
 	text := live.TextDelta("on it").In(2, 1) // turn 2, attempt 1
 
 	fmt.Println(*turn.Usage().InputTokens, string(tool.JSON()))
