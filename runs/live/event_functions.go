@@ -22,7 +22,7 @@ func TurnStart(turn uint64) Event { return makeEvent("turn_start", []any{turn}) 
 
 // TurnEnd returns an event that ends a turn. Usage is that of the turn.
 func TurnEnd(turn uint64, usage db.Usage) Event {
-	return makeEvent("turn_end", []any{turn, usageJSON(usage)}).with(furtherUsage(usage)...)
+	return makeEvent("turn_end", []any{turn, usageJSON(usage)}, furtherUsage(usage)...)
 }
 
 // TextDelta returns an event with a piece of the model's answer.

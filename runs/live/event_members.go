@@ -12,10 +12,11 @@ import (
 )
 
 // makeEvent returns an event of a known type. members has their values in the order of the type: a
-// struct or a []any. Append refuses the event if NewEvent would.
-func makeEvent(kind string, members any) Event {
+// struct or a []any. The further pairs are as in withMembers. Append refuses the event if NewEvent would.
+func makeEvent(kind string, members any, further ...any) Event {
 	text := append(serdejson.AppendQuoted([]byte(`{"type":`), kind), ',')
-	return checked(kind, append(eventTypes()[kind].appendFields(text, reflect.ValueOf(members)), '}'))
+	text = append(eventTypes()[kind].appendFields(text, reflect.ValueOf(members)), '}')
+	return checked(kind, withMembers(text, further...))
 }
 
 // checked reads the event again. This finds invalid UTF-8, JSON and words.
@@ -110,6 +111,9 @@ func appendRaw(dst []byte, raw json.RawMessage) []byte {
 // withMembers returns a JSON object with further members: pairs of a name and a number, a text, JSON or
 // a pointer to one. Nil is left out.
 func withMembers(object []byte, pairs ...any) []byte {
+	if len(pairs) == 0 {
+		return object
+	}
 	dst := slices.Clone(object[:len(object)-1])
 	for pair := range slices.Chunk(pairs, 2) {
 		v := reflect.ValueOf(pair[1])
@@ -122,14 +126,6 @@ func withMembers(object []byte, pairs ...any) []byte {
 		dst = (&shape{}).appendValue(append(serdejson.AppendQuoted(dst, pair[0].(string)), ':'), v)
 	}
 	return append(dst, '}')
-}
-
-// with returns the event with further members.
-func (e Event) with(pairs ...any) Event {
-	if e.err != nil {
-		return e
-	}
-	return checked(e.kind, withMembers(e.text, pairs...))
 }
 
 // deltas are the types of events whose words belong to an attempt.
@@ -151,7 +147,7 @@ func (e Event) In(turn, attempt uint64) Event {
 		return Event{kind: e.kind, err: txn.Invalid("call In once, on a delta",
 			"an event of type %q takes no further turn and attempt", e.kind)}
 	}
-	return e.with("turn", turn, "attempt", attempt)
+	return checked(e.kind, withMembers(e.text, "turn", turn, "attempt", attempt))
 }
 
 var turnFields = []field{{name: "turn"}, {name: "attempt"}}

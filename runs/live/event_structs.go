@@ -59,7 +59,7 @@ func (e End) event() Event {
 		meta = nil
 	}
 	u.Provider, u.RequestModel, u.ResponseModel = nil, nil, nil
-	return makeEvent("agent_end", []any{e.Text, usageJSON(u), e.Verification, meta}).with(furtherUsage(u)...)
+	return makeEvent("agent_end", []any{e.Text, usageJSON(u), e.Verification, meta}, furtherUsage(u)...)
 }
 
 // ResponseMeta describes the model's last response. Zero values are not written.
@@ -281,5 +281,5 @@ type BtwAnswer struct {
 
 func (e BtwAnswer) event() Event {
 	u := e.Usage
-	return makeEvent("btw_answer", []any{e.Question, e.Answer, usageJSON(u)}).with(furtherUsage(u)...)
+	return makeEvent("btw_answer", []any{e.Question, e.Answer, usageJSON(u)}, furtherUsage(u)...)
 }
