@@ -118,29 +118,44 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	if err := e.check(); err != nil {
 		return nil, named(op, r.ref, err)
 	}
-	alone := r.enter(key) // before the step is read: what is read must hold until the attempt
+	alone, fresh := r.enter(key) // before the step is read: what is read must hold until the attempt
 	if alone {
 		defer r.exit(key)
 	}
-	row, found, err := r.step(op, key, StepEffect)
-	if err == nil && found {
-		err = named(op, r.ref, e.same(&row))
-	}
+	err := checkKey(key)
 	if err != nil {
-		return nil, err
+		return nil, named(op, r.ref, err)
 	}
-	if found && row.State == string(StepDone) {
-		if t != nil && alone && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
-			t.Output = row.Result
-			err = r.Turn(*t)
+	row, begun := r.newStep(key, StepEffect), false
+	if alone && fresh { // the writer has the page, and looks too
+		row, err = r.intend(op, row, false, e)
+		if begun = !errors.Is(err, errRecorded); begun && err != nil {
+			return nil, err
 		}
-		return row.Result, err
 	}
-	if !alone {
-		return nil, named(op, r.ref, txn.Conflict("wait for it", "the effect %q is under way in this process", key))
-	}
-	if row, err = r.intend(op, row, found, e); err != nil {
-		return nil, err
+	if !begun {
+		var found bool
+		row, found, err = r.step(op, key, StepEffect)
+		if err == nil && found {
+			err = named(op, r.ref, e.same(&row))
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.looked(found)
+		if found && row.State == string(StepDone) {
+			if t != nil && alone && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
+				t.Output = row.Result
+				err = r.Turn(*t)
+			}
+			return row.Result, err
+		}
+		if !alone {
+			return nil, named(op, r.ref, txn.Conflict("wait for it", "the effect %q is under way in this process", key))
+		}
+		if row, err = r.intend(op, row, found, e); err != nil {
+			return nil, err
+		}
 	}
 	returned := false
 	defer func() {
@@ -185,15 +200,22 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	return result, nil
 }
 
-// enter reports whether no other goroutine attempts the effect.
-func (r *Run) enter(key string) bool {
+// enter reports whether no other goroutine attempts the effect, and whether it is likely to be new.
+func (r *Run) enter(key string) (alone, fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.busy[key] {
-		return false
+		return false, false
 	}
 	r.busy[key] = true
-	return true
+	return true, r.fresh
+}
+
+// looked notes whether a run that was taken up is still at what it did before.
+func (r *Run) looked(found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fresh = !found
 }
 
 func (r *Run) exit(key string) {
@@ -225,7 +247,9 @@ func (r *Run) intend(op string, row stepRow, found bool, e Effect) (stepRow, err
 	err := r.write(r.ctx, op, func(tx *db.Tx) error {
 		row.Epoch = r.trace.Epoch()
 		if !found {
-			row.Turn = int64(r.turns)
+			if err := r.begin(tx, &row); err != nil {
+				return err
+			}
 		}
 		return row.put(tx)
 	}, live.ToolStart(row.Key, e.Tool))

@@ -41,6 +41,7 @@ type Run struct {
 	timer *time.Timer     // writes the words; nil: there are none
 	said  error           // of the timer's write
 	busy  map[string]bool // keys of the effects under way
+	fresh bool            // the last effect that was looked up was not recorded
 }
 
 const (
@@ -75,10 +76,6 @@ func (r *Run) TurnNumber() int {
 // first writes the words that were said. The caller has r.mu.
 func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error, events ...live.Event) error {
 	words := r.words.String()
-	if r.timer != nil {
-		r.timer.Stop()
-		r.timer = nil
-	}
 	if words != "" {
 		delta := live.TextDelta(words).In(uint64(r.turns), uint64(r.trace.Epoch()))
 		events = append([]live.Event{delta}, events...)
@@ -101,6 +98,10 @@ func (r *Run) write(ctx context.Context, op string, fn func(tx *db.Tx) error, ev
 	if err == nil {
 		r.words.Reset()
 		r.said = nil
+		if r.timer != nil {
+			r.timer.Stop()
+			r.timer = nil
+		}
 	}
 	return named(op, r.ref, err)
 }
@@ -150,6 +151,7 @@ func (r *Run) flush() {
 	if r.timer == nil {
 		return // they were written
 	}
+	r.timer = nil
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -266,18 +268,23 @@ func (r *Run) step(op, key string, kind StepKind) (row stepRow, found bool, err 
 		return row, false, named(op, r.ref, err)
 	}
 	if !found {
-		row = stepRow{Run: r.key, Key: key, Kind: string(kind), Attempt: 1}
+		row = r.newStep(key, kind)
 	}
 	return row, found, nil
 }
+
+func (r *Run) newStep(key string, kind StepKind) stepRow {
+	return stepRow{Run: r.key, Key: key, Kind: string(kind), Attempt: 1}
+}
+
+var errRecorded = errors.New("a step was recorded meanwhile")
 
 // begin completes a new step, which its caller writes.
 func (r *Run) begin(tx *db.Tx, row *stepRow) error {
 	if _, found, err := findStep(&tx.Rx, r.key, row.Key); err != nil {
 		return err
 	} else if found {
-		return txn.Conflict("use another key, or call once at a time",
-			"a step of the key %q was recorded meanwhile", row.Key)
+		return txn.Conflict("use another key, or call once at a time", "%w: key %q", errRecorded, row.Key)
 	}
 	row.Epoch, row.Turn = r.trace.Epoch(), int64(r.turns)
 	return nil

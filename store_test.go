@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,26 @@ func TestTake_GoesOnWhereTheRunStopped(t *testing.T) {
 	if want := "agent_start text_delta turn_end agent_start agent_end"; strings.Join(said, " ") != want {
 		t.Errorf("the events are %v", said)
 	}
+}
+
+func TestSay_WordsAreShownBesideARecordedEffect(t *testing.T) {
+	s := selvedge.On(dbtest.Open(t, db.Options{}), selvedge.Options{Agent: "a"})
+	r := take(t, s, "r")
+	do := func() {
+		_, err := r.Do("key", selvedge.Effect{Tool: "http"},
+			func(context.Context, string) (json.RawMessage, error) { return json.RawMessage("1"), nil })
+		ok(t, err)
+	}
+	do()
+	ok(t, r.Say("words"))
+	do() // it is recorded
+	watched := live.NewStore(s.DB(), live.Options{})
+	dbtest.Await(t, "the words", func() bool {
+		events, err := watched.Events(ctx, "r")
+		ok(t, err)
+		return slices.ContainsFunc(events, func(e live.RunEventRecord) bool { return e.Event.Type() == "text_delta" })
+	})
+	ok(t, r.Leave())
 }
 
 func TestSay_RepeatAfterErrorIsSaidOnce(t *testing.T) {
