@@ -165,12 +165,13 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	}()
 	result, err := fn(r.ctx, row.idempotencyKey(r.ref))
 	returned = true
-	if err == nil {
+	switch {
+	case err != nil:
+	case t == nil:
 		err = checkJSON("bytes of the result", result)
-	}
-	if err == nil && t != nil {
+	default:
 		t.Output = result
-		err = checkShown("output", result)
+		err = checkShown("bytes of the result", result)
 	}
 	if err != nil {
 		return nil, r.fail(op, &row, err)

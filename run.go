@@ -300,7 +300,7 @@ type Turn struct {
 func (t *Turn) check() error {
 	err := checkShown("arguments", t.Reply.Args)
 	if err == nil {
-		err = checkShown("output", t.Output)
+		err = checkShown("bytes of the output", t.Output)
 	}
 	if err == nil {
 		err = checkText("prompt", t.Prompt)
@@ -308,7 +308,7 @@ func (t *Turn) check() error {
 	if err == nil {
 		err = checkText("tool", t.Reply.Tool)
 	}
-	if err == nil {
+	if err == nil && t.Reply.Usage != (Usage{}) {
 		if _, bad := live.TurnEnd(0, t.Reply.Usage).MarshalJSON(); bad != nil {
 			err = txn.Invalid("give a finite cost, and names in UTF-8", "the usage can't be recorded: %w", bad)
 		}

@@ -214,15 +214,18 @@ const shownLevels = 6
 
 // checkShown is checkJSON for a text that a trace or an event shows too.
 func checkShown(what string, text json.RawMessage) error {
-	err := checkJSON(what, text)
-	if err != nil || text == nil {
-		return err
+	reason := ""
+	if text != nil && utf8.Valid(text) {
+		if reason = serdejson.Check(text, shownLevels); reason == "" && len(text) <= maxJSON {
+			return nil
+		}
 	}
-	if reason := serdejson.Check(text, shownLevels); reason != "" {
-		return txn.Invalid("make them fit a float64, 121 levels and whole surrogate pairs",
+	err := checkJSON(what, text)
+	if err == nil && reason != "" {
+		err = txn.Invalid("make them fit a float64, 121 levels and whole surrogate pairs",
 			"the %s can't be recorded: %s", what, reason)
 	}
-	return nil
+	return err
 }
 
 // checkText returns db.ErrInvalid for a text that the database can't hold.

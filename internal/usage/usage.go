@@ -102,21 +102,26 @@ func plus(n, more *uint64) *uint64 {
 	return &sum
 }
 
+// Most members are absent, and an error takes as long to make as a number to read.
+
 func (o object) object(name string) (inner object) {
-	if json.Unmarshal(o[name], &inner) != nil {
+	if o[name] == nil || json.Unmarshal(o[name], &inner) != nil {
 		return nil
 	}
 	return inner
 }
 
 func (o object) text(name string) (text *string) {
-	if json.Unmarshal(o[name], &text) != nil {
+	if o[name] == nil || json.Unmarshal(o[name], &text) != nil {
 		return nil
 	}
 	return text
 }
 
 func (o object) number(name string) *float64 {
+	if o[name] == nil {
+		return nil
+	}
 	if n, err := strconv.ParseFloat(string(o[name]), 64); err == nil {
 		return &n
 	}
@@ -125,6 +130,9 @@ func (o object) number(name string) *float64 {
 
 // count reads a whole number that is not negative.
 func (o object) count(name string) *uint64 {
+	if o[name] == nil {
+		return nil
+	}
 	if n, err := strconv.ParseUint(string(o[name]), 10, 64); err == nil {
 		return &n
 	}
