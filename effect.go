@@ -151,7 +151,8 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 			return row.Result, err
 		}
 		if !alone {
-			return nil, named(op, r.ref, txn.Conflict("wait for it", "the effect %q is under way in this process", key))
+			err = txn.Conflict("wait for it", "the effect %q is under way in this process", key)
+			return nil, named(op, r.ref, err)
 		}
 		if row, err = r.intend(op, row, found, e); err != nil {
 			return nil, err

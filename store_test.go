@@ -130,7 +130,9 @@ func TestSay_WordsAreShownBesideARecordedEffect(t *testing.T) {
 	dbtest.Await(t, "the words", func() bool {
 		events, err := watched.Events(ctx, "r")
 		ok(t, err)
-		return slices.ContainsFunc(events, func(e live.RunEventRecord) bool { return e.Event.Type() == "text_delta" })
+		return slices.ContainsFunc(events, func(e live.RunEventRecord) bool {
+			return e.Event.Type() == "text_delta"
+		})
 	})
 	ok(t, r.Leave())
 }

@@ -36,7 +36,8 @@ func FuzzCheckAndCanonical(f *testing.F) {
 		if reason != "" {
 			return // a damaged value: no panic is enough
 		}
-		if again, same := serdejson.AppendCanonical(nil, canonical); !ok || !same || !bytes.Equal(again, canonical) {
+		again, same := serdejson.AppendCanonical(nil, canonical)
+		if !ok || !same || !bytes.Equal(again, canonical) {
 			t.Fatalf("%q becomes %s, %v, then %s, %v", text, canonical, ok, again, same)
 		}
 		var was, is any

@@ -88,7 +88,9 @@ var constructed = []live.Event{
 	live.EventOf(live.MemoryStored{
 		MemoryID: "mem-1", MemoryType: "semantic", Importance: 0.8, Tags: []string{"rust"},
 	}),
-	live.EventOf(live.MemoryRecalled{MemoryID: "mem-1", Content: "the parser is hand-written", Relevance: 0.9123457}),
+	live.EventOf(live.MemoryRecalled{
+		MemoryID: "mem-1", Content: "the parser is hand-written", Relevance: 0.9123457,
+	}),
 	live.EventOf(live.MemoriesSearched{Query: new("parser"), ResultCount: 2}),
 	live.EventOf(live.MemoriesSearched{Tags: []string{"rust"}}),
 	live.MemoryCleared("short_term", 12),
@@ -124,7 +126,9 @@ var constructed = []live.Event{
 		SessionID: "session-1", BeforeMessages: 80, AfterMessages: 12, PercentBefore: 0.83,
 	}),
 	live.EventOf(live.PersistenceFailed{SessionID: "session-1", Operation: "save", Error: "disk full"}),
-	live.EventOf(live.BtwAnswer{Question: "which file?", Answer: "src/parser.rs", Usage: counted(10, 5, nil, nil)}),
+	live.EventOf(live.BtwAnswer{
+		Question: "which file?", Answer: "src/parser.rs", Usage: counted(10, 5, nil, nil),
+	}),
 }
 
 var (
