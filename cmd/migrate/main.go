@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -19,12 +20,14 @@ const grace = time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the program; it returns the exit code. A second signal ends the process at once.
+// run is the program; it returns the exit code. A second signal ends the process at once. A signal that
+// the program was started to ignore, as nohup does with SIGHUP, stays ignored.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, slices.DeleteFunc([]os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP},
+		signal.Ignored)...)
 	defer signal.Stop(signals)
 	go func() {
 		s := <-signals

@@ -20,6 +20,7 @@ import (
 	"selvedge/db"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 
@@ -293,4 +294,24 @@ func someLines(t *testing.T, n int, args ...string) (lines []string) {
 	_ = command.Process.Kill()
 	_ = command.Wait() // says that it was killed
 	return lines
+}
+
+func TestSignal_IgnoredAtStartStaysIgnored(t *testing.T) {
+	path := dbtest.Path(t)
+	if err := recordTo(t.Context(), path, "start", []string{"a", "r"}); err != nil {
+		t.Fatal(err)
+	}
+	p := dbtest.StartCommand(t, exec.Command("sh", "-c", `trap '' HUP INT; exec migrate "$@"`, "sh",
+		"--db", path, "runs", "tail", "r", "--json"))
+	p.Line() // its signals are set
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		p.Signal(s)
+	}
+	for ok := true; ok; {
+		_, ok = p.Line()
+	}
+	p.Kill()
+	if !strings.Contains(p.Stderr(), "terminated") {
+		t.Error(p.Stderr())
+	}
 }
