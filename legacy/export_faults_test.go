@@ -215,6 +215,27 @@ func TestExport_KilledIsNotTakenAsEnded(t *testing.T) {
 	}
 }
 
+func TestExport_BesideAnotherIsBusy(t *testing.T) {
+	d, out := manyRuns(t), t.TempDir()
+	var second error
+	_, err := Export(context.Background(), d, Runs, out, Options{Progress: func(p Progress) {
+		if p.Files == 3 {
+			_, second = Export(context.Background(), d, Agents, out, Options{})
+		}
+	}})
+	if err != nil || !errors.Is(second, db.ErrBusy) {
+		t.Errorf("%v, the second %v", err, second)
+	}
+}
+
+func TestRecognise_SkipsUnfinishedExport(t *testing.T) {
+	dir := t.TempDir()
+	folder{"a/r.jsonl": startedLine("a", "r")}.in(t, filepath.Join(dir, ".unfinished-export"))
+	if found, err := Recognise(dir, Options{}); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 func TestAnExportThatIsStoppedLeavesNothing(t *testing.T) {
 	d, out := manyRuns(t), filepath.Join(t.TempDir(), "out")
 	ctx, stop := context.WithCancelCause(context.Background())

@@ -25,7 +25,7 @@ const recogniseDepth = 2
 // Recognise searches for trees in dir and in the folders up to two levels below it, so that dir may
 // be a home folder. It does not follow links there. A tree counts if a record in it can be read.
 // Below a tree, Recognise does not search for another of its kind. It skips what it can't read
-// below dir.
+// below dir, and what is left of an export that was killed.
 func Recognise(dir string, o Options) ([]Found, error) {
 	return recognise(dir, o, Kinds(), 0)
 }
@@ -67,7 +67,7 @@ func recognise(dir string, o Options, kinds []Kind, depth int) (found []Found, e
 		return nil, err
 	}
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !e.IsDir() || e.Name() == tree.Unfinished {
 			continue
 		}
 		below, err := recognise(filepath.Join(dir, e.Name()), o, rest, depth+1)

@@ -64,14 +64,17 @@ func (t *Tree) findScope(ctx context.Context) error {
 	})
 }
 
-// unfinished is the folder of an export until it is done.
-const unfinished = ".unfinished-export"
+// Unfinished is the folder of an export until it is done.
+const Unfinished = ".unfinished-export"
 
 func (t *Tree) exportAll(ctx context.Context, dir string) error {
-	part := Below(dir, unfinished)
+	part := Below(dir, Unfinished)
 	err := os.Mkdir(part, 0o700)
 	if err != nil {
 		return err
+	}
+	if held, _, _ := hold(part); held != nil { // so that another export can tell that this one lives
+		defer held.held.Close() //nolint:errcheck // nothing was written through it
 	}
 	t.Root = part
 	err = inTurn(
@@ -80,7 +83,7 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 		func() error { return t.readBack(ctx) },
 		func() error { return syncFolders(part) },
 		ctx.Err,
-		func() error { return holdsOnly(dir, unfinished) }, // another program may have written there
+		func() error { return holdsOnly(dir, Unfinished) }, // another program may have written there
 	)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(part))
@@ -166,9 +169,17 @@ func holdsOnly(dir, own string) error {
 	switch {
 	case err != nil || len(names) == 0 || names[0] == own && !more:
 		return err
-	case names[0] == unfinished && !more:
+	case names[0] == Unfinished && !more:
+		held, _, err := hold(Below(dir, Unfinished))
+		if held == nil {
+			return cmp.Or(err, error(&db.Error{
+				Op: "export", Entity: "folder", ID: dir, Hint: "wait until it has ended",
+				Err: fmt.Errorf("%w: another export writes there", db.ErrBusy),
+			}))
+		}
+		_ = held.held.Close()
 		return &db.Error{
-			Op: "export", Entity: "folder", ID: dir, Hint: "remove " + Below(dir, unfinished),
+			Op: "export", Entity: "folder", ID: dir, Hint: "remove " + Below(dir, Unfinished),
 			Err: fmt.Errorf("%w: it holds a part of an export that did not end", db.ErrInvalid),
 		}
 	}

@@ -19,7 +19,7 @@ func TestMove_TargetTakesNoExistingName(t *testing.T) {
 		"a folder over a folder": {folder, folder},
 	} {
 		dir := t.TempDir()
-		part, there := filepath.Join(dir, unfinished), filepath.Join(dir, "n")
+		part, there := filepath.Join(dir, Unfinished), filepath.Join(dir, "n")
 		if err := errors.Join(c.ours(filepath.Join(part, "n")), c.theirs(there)); err != nil {
 			t.Fatal(err)
 		}
