@@ -72,9 +72,10 @@ func (d *DB) Shutdown(ctx context.Context) error {
 // returned is followed by a value. So: call Changes, read the current state, and read again after
 // each value.
 //
-// The channel is closed when ctx ends or the file is closed, and when a server's database is moved:
-// Changes then returns ErrMoved. A file without watchers is not watched; with one, an idle file is
-// polled once a second (20 times if the system doesn't report writes), on a connection of its own.
+// The channel is closed when ctx ends or the file is closed, when another file, or none, is at its
+// path, and when a server's database is moved: Changes then returns ErrReplaced or ErrMoved. A file
+// without watchers is not watched; with one, an idle file is polled once a second (20 times if the
+// system doesn't report writes), on a connection of its own.
 func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
 	if err := d.ready("watch"); err != nil {
 		return nil, err

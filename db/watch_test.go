@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -131,6 +132,21 @@ func TestWatch_EndsWithContextAndFile(t *testing.T) {
 		if _, err := d.Changes(t.Context()); !errors.Is(err, db.ErrClosed) {
 			t.Errorf("of a closed file: %v", err)
 		}
+	}
+}
+
+func TestWatch_EndsWhenFileIsReplaced(t *testing.T) {
+	path, d := openTable(t)
+	changes := watch(t, d)
+	if err := os.Rename(path, path+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	awaitClosed(t, changes)
+	if _, err := d.Changes(t.Context()); !errors.Is(err, db.ErrReplaced) {
+		t.Errorf("a later watch: %v", err)
+	}
+	if err := os.Rename(path+"-away", path); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
@@ -122,8 +121,6 @@ func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error
 			return err
 		}
 	}
-	ctx, done := a.whileTheFileStays(ctx)
-	defer done()
 	items := t.written(t.follow(ctx, cursor), f.all) // before the header, which promises that it follows
 	if !a.json {
 		names := each(t.columns, func(c column) string { return c.name })
@@ -146,6 +143,8 @@ func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error
 	switch {
 	case errors.Is(err, db.ErrCursorExpired):
 		return withHint(err, "%s", t.expired)
+	case errors.Is(err, db.ErrReplaced):
+		return withHint(err, "start again to follow the file that is there now")
 	case !errors.Is(err, errInterrupted) || t.words == nil:
 		return err
 	}
@@ -267,35 +266,4 @@ func fitLine(columns []column, cells []string, width int) ([]column, []string) {
 		cells[i] = narrow(cell, columns[i].width)
 	}
 	return columns, cells
-}
-
-// fileLook is how often a tail checks whether the file is still the one that it opened. Nothing
-// reports a replacement: no program of ours replaces an open file.
-const fileLook = time.Second
-
-// whileTheFileStays returns a context that ends once another file, or none, has the path of the
-// open one.
-func (a *app) whileTheFileStays(ctx context.Context) (context.Context, func()) {
-	ctx, end := context.WithCancelCause(ctx)
-	if a.onServer() {
-		return ctx, func() { end(nil) }
-	}
-	opened, _ := os.Stat(a.path) // nil is no file
-	go func() {
-		clock := time.NewTicker(fileLook)
-		defer clock.Stop()
-		for {
-			if now, err := os.Stat(a.path); err != nil || !os.SameFile(opened, now) {
-				end(fail(kindFailed, "start again to follow the file that is there now",
-					"%s", a.path+" was replaced or removed"))
-				return
-			}
-			select {
-			case <-clock.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ctx, func() { end(nil) }
 }

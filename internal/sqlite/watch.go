@@ -22,11 +22,13 @@ func (e *Engine) Watch(ctx context.Context, stream engine.Stream) (*engine.Feed,
 // and costs about 10 µs. It polls when the system reports a write to the WAL. That is before the
 // commit can be seen, by the time that the disk takes, so it polls again after one, two and four
 // milliseconds. It also polls without a report: once a second, for a process that was stopped
-// between its write and its commit, and more often where the system reports nothing.
+// between its write and its commit, and more often where the system reports nothing. Once a second it
+// looks whether the file is still at its path: no commit comes to one that was removed or replaced.
 const (
 	lookAgain    = time.Millisecond
 	lookTold     = time.Second
 	lookUntold   = 50 * time.Millisecond
+	lookPlace    = time.Second
 	sqlDataState = "PRAGMA data_version"
 )
 
@@ -82,6 +84,7 @@ func (o *observer) run() {
 	clock := time.NewTimer(pause)
 	defer clock.Stop()
 	last := time.Now()
+	placed := last
 	for {
 		select {
 		case <-o.stop:
@@ -97,6 +100,12 @@ func (o *observer) run() {
 			pause = min(2*pause, longest)
 		}
 		last = time.Now()
+		if last.Sub(placed) >= lookPlace {
+			if placed = last; errors.Is(o.reading.engine.samePath(), errReplaced) {
+				o.watch.Over(failure(replaced("removed, renamed or replaced")))
+				return
+			}
+		}
 		changed, err := o.look()
 		told := changed
 		switch {
