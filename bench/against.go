@@ -64,10 +64,7 @@ func (b *bench) build(ctx context.Context, commit string) (program string, err e
 
 // measureBy has a program measure a group in one round.
 func (b *bench) measureBy(ctx context.Context, program string, g group) ([]measured, error) {
-	args := []string{"-rounds", "1", "-dir", b.dir, "-only", g.name}
-	if b.quick {
-		args = append(args, "-quick")
-	}
+	args := append([]string{"-rounds", "1", "-dir", b.dir, "-only", g.name}, b.passed...)
 	var table bytes.Buffer
 	if err := output(ctx, "", &table, program, args...); err != nil {
 		return nil, err

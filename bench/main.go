@@ -21,9 +21,10 @@ type bench struct {
 	rounds  int
 	quick   bool
 	huge    bool
-	server  string // the address of a PostgreSQL server; its lines are left out without it
-	cluster string // the address of a cluster of three; if it is missing, one is started
-	work    string // on servers; "" is all
+	server  string   // the address of a PostgreSQL server; its lines are left out without it
+	cluster string   // the address of a cluster of three; if it is missing, one is started
+	work    string   // on servers; "" is all
+	passed  []string // the flags that both programs of -against get
 }
 
 // millions are the sizes, in millions of turns, at which appends are measured.
@@ -141,6 +142,11 @@ func measureAll(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	if *commit != "" {
+		flags.Visit(func(f *flag.Flag) {
+			if !slices.Contains([]string{"against", "rounds", "dir", "only"}, f.Name) {
+				b.passed = append(b.passed, "-"+f.Name+"="+f.Value.String())
+			}
+		})
 		return b.against(ctx, *commit, chosen)
 	}
 	began := time.Now()
