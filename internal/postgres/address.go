@@ -128,6 +128,8 @@ func ParseAddress(text string) (*Address, error) {
 		"DateStyle":                      "ISO",
 		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1",
 		"transform_null_equals": "off", "bytea_output": "hex",
+		// A cancelled wait for the standbys is a warning; see settle.go.
+		"client_min_messages": "warning",
 		// A process that was cut off or stopped in the middle of a transaction blocks others no
 		// longer than this. It can't continue the transaction after others may have taken what it
 		// held.

@@ -239,6 +239,7 @@ func TestPostgresAServerThatIsGoneLeavesNoDoubt(t *testing.T) {
 
 func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 	address := dbtest.PostgresAlone(t, "../..")
+	dbtest.PostgresExec(t, address, "ALTER ROLE selvedge SET client_min_messages = error")
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	standbys := func(names string) {
