@@ -179,6 +179,9 @@ func settingsOf(params map[string]string) string {
 			delete(params, name)
 		}
 	}
+	// A session of a replica fires no trigger. Not every role may set that back, or needs to.
+	sets = append(sets, "CASE current_setting('session_replication_role') WHEN 'replica' THEN "+
+		"set_config('session_replication_role', 'origin', false) END")
 	// In a transaction of the role's own making it may wait for all serialisable ones
 	// (default_transaction_deferrable), or be refused.
 	return "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + strings.Join(sets, ", ") + "; COMMIT; "

@@ -49,3 +49,20 @@ func TestPostgresAStatementThatTheServerEndsIsBusy(t *testing.T) {
 		t.Errorf("%v", out.Err)
 	}
 }
+
+// A session of a replica fires no trigger and checks no foreign key.
+func TestPostgres_ReplicaRoleIsSetBack(t *testing.T) {
+	address := dbtest.Postgres(t)
+	role := roleOf(t, address)
+	dbtest.PostgresExec(t, address, "CREATE SCHEMA selvedge AUTHORIZATION "+role)
+	dbtest.PostgresExec(t, address, "ALTER ROLE "+role+" SET session_replication_role = replica")
+	_, err := postgres.Open(t.Context(), address+"&user="+role, config(t))
+	if err == nil || !strings.Contains(err.Error(), "session_replication_role") {
+		t.Errorf("a role that may not set it back: %v", err)
+	}
+	dbtest.PostgresExec(t, address, "GRANT SET ON PARAMETER session_replication_role TO "+role)
+	e := open(t, address+"&user="+role)
+	if is := get[string](t, e, "SELECT current_setting('session_replication_role')"); is != "origin" {
+		t.Errorf("it is %s", is)
+	}
+}
