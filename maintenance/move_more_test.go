@@ -135,6 +135,23 @@ func TestATargetThatHoldsAnythingIsRefused(t *testing.T) {
 	}
 }
 
+func TestMove_RefusedRowNamesWayOut(t *testing.T) { isRefused(t, dbtest.Path(t)) }
+
+// SQLite's own shell checks no foreign keys.
+func isRefused(t *testing.T, to string) {
+	from := filepath.Join(t.TempDir(), "from.db")
+	filled(t, from, 1)
+	execFile(t, from, "PRAGMA foreign_keys = off; DELETE FROM scopes WHERE name = 'other'")
+	_, err := maintenance.Move(t.Context(), from, to, db.Options{})
+	if !errors.Is(err, db.ErrCorrupt) || !strings.Contains(db.Hint(err), "--abandon --to ") {
+		t.Errorf("%v; the hint is %q", err, db.Hint(err))
+	}
+	_, err = maintenance.AbandonMove(t.Context(), from, to, db.Options{})
+	if err != nil || !opened(t.Context(), from) {
+		t.Errorf("the source is not given back: %v", err)
+	}
+}
+
 func TestCursorsAndClaimsGoOnBehindAMove(t *testing.T) { goOnBehind(t, dbtest.Path(t)) }
 
 func goOnBehind(t *testing.T, to string) {

@@ -62,6 +62,8 @@ func TestPostgresAMoveThatWasStoppedGoesOn(t *testing.T) {
 
 func TestPostgresAMoveIsAbandonedUntilItIsComplete(t *testing.T) { isAbandoned(t, dbtest.Postgres(t)) }
 
+func TestPostgres_RefusedRowNamesWayOut(t *testing.T) { isRefused(t, dbtest.Postgres(t)) }
+
 func TestPostgresAMoveNoticesEveryCell(t *testing.T) {
 	noticesEveryCell(t, dbtest.Postgres(t), func(hex string) string { return `'\x` + hex + `'::BYTEA` },
 		func(to, statements string) {

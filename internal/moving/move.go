@@ -153,12 +153,17 @@ func (m *move) take(ctx context.Context) error {
 
 // write runs a write transaction on the target, unless another call has taken it.
 func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) error {
-	return m.to.Write(ctx, why, func(t engine.Tx) error {
+	err := m.to.Write(ctx, why, func(t engine.Tx) error {
 		if err := m.mine(t); err != nil {
 			return err
 		}
 		return fn(t)
 	}).Err
+	if f, ok := errors.AsType[*engine.Failure](err); ok && f.Constraint != engine.NoConstraint {
+		err = engine.Failf(engine.ErrCorrupt, "give the source back with: migrate move --abandon --to "+
+			m.to.Path()+", and find the row with: migrate check", "the target refuses a row: %w", err)
+	}
+	return err
 }
 
 // mine fails if another call has taken the target. It keeps others from taking it until the
