@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"selvedge/internal/engine"
 	"selvedge/internal/machine"
 )
 
@@ -14,8 +15,10 @@ import (
 // epoch protects against that.
 const serverClock = "server"
 
-// sqlClock goes before a new session's first statements, and is answered with them.
-const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint; `
+// sqlClock goes before a new session's first statements, and is answered with them. It also asks whether the
+// server's session is a new one.
+const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint,
+	coalesce(current_setting('selvedge.schema', true), ''), pg_backend_pid(); `
 
 // A clock is the server's clock as this process knows it: how far it was ahead of the machine's
 // own when the server was last asked. It is behind by at most the time that the answer took, and
@@ -36,7 +39,13 @@ func (c *clock) begin(ctx context.Context, w *wire, settings string) (last strin
 	if err := w.lost(ctx, err); err != nil {
 		return "", err
 	}
-	nanos, err := strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
+	first := results[0].Rows[0]
+	if len(first[1]) > 0 {
+		return "", engine.Failf(engine.ErrUnsupported, hintPooler,
+			"the connection has the settings of another session")
+	}
+	w.pooled = string(first[2]) != strconv.FormatUint(uint64(w.conn.PID()), 10)
+	nanos, err := strconv.ParseInt(string(first[0]), 10, 64)
 	if err == nil {
 		c.was(nanos)
 	}

@@ -169,8 +169,7 @@ func kindOf(s string) (hint string, kind error) {
 		return "make the database first: createdb NAME", engine.ErrNotFound
 	// a prepared statement of another client, or on another connection
 	case s == "42P05", s == "26000":
-		return "each transaction goes over another connection: have the pooler in between give one for as long " +
-			"as a client is connected (PgBouncer: pool_mode = session)", engine.ErrUnsupported
+		return hintPooler, engine.ErrUnsupported
 	case s == "42501":
 		return "the user lacks a right: have the owner GRANT it, or do this as the owner; docs/tenants.md has " +
 			"the rights that programs need", nil
@@ -179,6 +178,9 @@ func kindOf(s string) (hint string, kind error) {
 	}
 	return "", nil
 }
+
+const hintPooler = "each transaction goes over another connection: have the pooler in between give one for " +
+	"as long as a client is connected (PgBouncer: pool_mode = session, server_reset_query = DISCARD ALL)"
 
 func constraint(s string) engine.Constraint {
 	switch {

@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"slices"
@@ -32,6 +33,7 @@ const statementCacheSize = 512
 type wire struct {
 	conn     *pgconn.PgConn
 	line     *line                // below conn
+	pooled   bool                 // a pooler is in between
 	leave    func()               // ends the scout's watch of the line; nil without one
 	prepared map[string]*prepared // by the text before rebinding
 	made     int                  // how many statements were named
@@ -302,7 +304,9 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 
 func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepared, error) {
 	w.made++
-	described, err := w.conn.Prepare(ctx, "s"+strconv.Itoa(w.made), text, types)
+	// The name tells texts apart: behind a pooler, another program's statement may have the number.
+	name := fmt.Sprintf("s%d_%x", w.made, crc32.ChecksumIEEE([]byte(text)))
+	described, err := w.conn.Prepare(ctx, name, text, types)
 	if err == nil {
 		err = w.findBases(ctx, described.ParamOIDs)
 	}
