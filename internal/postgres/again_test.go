@@ -46,6 +46,30 @@ func TestPostgresAStatementOutlivesAChangeOfItsTable(t *testing.T) {
 	}
 }
 
+func TestPostgres_StatementOfRemadeTypeIsPrepared(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	const remake = "CREATE DOMAIN amount AS BIGINT"
+	runs := 0
+	look := func(x engine.Rx) error {
+		if runs++; runs > 20 {
+			return errors.New("it is run again and again")
+		}
+		return x.Get(new(int64), "SELECT CAST(CAST(? AS amount) AS BIGINT)", []any{int64(1)})
+	}
+	for range 2 {
+		exec(t, e, remake)
+		runs = 0
+		if out := e.Read(t.Context(), "test", look); out.Err != nil {
+			t.Fatal(out.Err)
+		}
+		write(t, e, func(x engine.Tx) error { return look(x) })
+		exec(t, e, "DROP DOMAIN amount")
+	}
+	if out := e.Read(t.Context(), "test", look); out.Err == nil || !strings.Contains(out.Err.Error(), "amount") {
+		t.Errorf("without the type: %v", out.Err)
+	}
+}
+
 func TestPostgresAChangeInAReadIsRefusedAtOnce(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")

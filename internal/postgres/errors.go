@@ -102,7 +102,16 @@ func contested(err error) string {
 func isStale(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	// its message is in the server's language
-	return ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
+	return errors.Is(err, errStale) || ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
+}
+
+var errStale = errors.New("something that a prepared statement uses was made anew")
+
+// isOutdated reports whether a type, function or operator is missing: a prepared statement keeps the types of
+// its parameters.
+func isOutdated(err error) bool {
+	s := state(err)
+	return s == "42883" || s == "42804" || s == "XX000" && strings.Contains(err.Error(), "cache lookup failed")
 }
 
 // failure classifies an error of the server or of the connection. Other errors, and failures, pass

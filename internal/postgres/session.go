@@ -310,6 +310,7 @@ func (p *sessions) take() *session {
 // release puts a session back, or closes a broken one. A call whose context ended does not wait for that.
 func (p *sessions) release(s *session) {
 	s.wire.answers = answers{} // of a transaction that is over
+	s.wire.old, s.wire.usedOld = s.wire.made, false
 	if s.broken() {
 		go func() {
 			_ = s.close()

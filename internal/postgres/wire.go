@@ -37,6 +37,8 @@ type wire struct {
 	leave    func()               // ends the scout's watch of the line; nil without one
 	prepared map[string]*prepared // by the text before rebinding
 	made     int                  // how many statements were named
+	old      int                  // how many of them before the transaction
+	usedOld  bool                 // the transaction has used one of those
 	reading  *results             // the rows that are still on the connection
 	ahead    []bound              // sent in the message of the next statement, before it
 	size     int                  // of ahead, in bytes
@@ -57,6 +59,7 @@ type wire struct {
 
 type prepared struct {
 	*pgconn.StatementDescription
+	number  int      // made when it was named
 	columns []string // the names of the results
 	formats []int16  // of the results
 	changes bool     // it may change something
@@ -248,6 +251,8 @@ func (w *wire) lost(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil && state(err) == "":
 		return &interruption{context.Cause(ctx)}
+	case w.usedOld && isOutdated(err):
+		return fmt.Errorf("%w: %w", errStale, err)
 	case err == nil || !w.conn.IsClosed() || errors.Is(err, errConnection):
 		return err
 	}
@@ -268,6 +273,7 @@ func (w *wire) free() error {
 // statement returns a prepared statement for a caller's text.
 func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if kept, ok := w.prepared[query]; ok {
+		w.usedOld = w.usedOld || kept.number <= w.old
 		return kept, nil
 	}
 	text, changes, draws, err := rebind(query)
@@ -290,6 +296,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	}
 	p, err := w.prepare(ctx, text, nil)
 	if err != nil {
+		w.usedOld = false
 		return nil, err
 	}
 	p.changes, p.draws, p.many = changes, draws, folded(text, p.ParamOIDs)
@@ -313,7 +320,7 @@ func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepa
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{StatementDescription: described}
+	p := &prepared{StatementDescription: described, number: w.made}
 	for i := range p.Fields {
 		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
 		p.columns = append(p.columns, p.Fields[i].Name)
