@@ -144,7 +144,8 @@ func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error
 	case errors.Is(err, db.ErrCursorExpired):
 		return withHint(err, "%s", t.expired)
 	case errors.Is(err, db.ErrReplaced):
-		return withHint(err, "start again to follow the file that is there now")
+		return fail(kindFailed, "start again to follow the file that is there now",
+			"%s", a.path+" was replaced or removed")
 	case !errors.Is(err, errInterrupted) || t.words == nil:
 		return err
 	}
