@@ -27,11 +27,7 @@ type Examination struct {
 // A ChecksumCount is how many rows of a table have a checksum. A row has none if it was last
 // written before checksums existed, or if the user set the column to NULL to declare its contents
 // right.
-type ChecksumCount struct {
-	Table   string `json:"table"`   // its name
-	Rows    int64  `json:"rows"`    // all of its rows
-	Without int64  `json:"without"` // those that have no checksum
-}
+type ChecksumCount = engine.Checksums
 
 // examine is db.DB.Check, and also reports how much of the file has checksums.
 func examine(ctx context.Context, d *db.DB) (x Examination, err error) {
@@ -40,9 +36,7 @@ func examine(ctx context.Context, d *db.DB) (x Examination, err error) {
 		for _, p := range checked.Problems {
 			x.Problems = append(x.Problems, db.Problem(p))
 		}
-		for _, c := range checked.Checksums {
-			x.Checksums = append(x.Checksums, ChecksumCount(c))
-		}
+		x.Checksums = checked.Checksums
 		return err
 	})
 }

@@ -58,28 +58,10 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 }
 
 // A Migrated is the result of a migration.
-type Migrated struct {
-	From, To int64 // schema versions; From is 0 for a new file
-	// Backup is the path of the checked copy that was made before rows were removed or rewritten; ""
-	// if none was made. Only the copy of the last such migration is kept.
-	Backup string
-	Tables []TableMigrated // that existed before and have more or fewer rows now
-}
+type Migrated = engine.Move
 
 // TableMigrated is the number of rows of a table before and after.
-type TableMigrated struct {
-	Name   string `json:"name"`   // of the table
-	Before int64  `json:"before"` // rows before
-	After  int64  `json:"after"`  // rows afterwards; -1 where the table is gone
-}
-
-func migrated(m engine.Move) Migrated {
-	out := Migrated{From: m.From, To: m.To, Backup: m.Backup}
-	for _, t := range m.Tables {
-		out.Tables = append(out.Tables, TableMigrated(t))
-	}
-	return out
-}
+type TableMigrated = engine.TableMove
 
 // Migrate brings the file at path to schema version o.SchemaVersion, up or down, and creates it if
 // it is missing. It takes effect as a whole or not at all. Rows are counted before and after; a
@@ -89,25 +71,23 @@ func migrated(m engine.Move) Migrated {
 // Migrating down works for files only, always makes a backup, and loses what the versions in
 // between added.
 func Migrate(ctx context.Context, path string, o db.Options) (done Migrated, err error) {
-	var m engine.Move
 	err = db.Exclusively(ctx, path, o, func(d engine.Closed) (err error) {
-		m, err = d.Migrate(ctx)
+		done, err = d.Migrate(ctx)
 		return err
 	})
-	return migrated(m), err
+	return done, err
 }
 
 // Rehearse migrates a copy beside the file as Migrate would, checks the copy and removes it. Backup
 // is the path that Migrate would use.
-func Rehearse(ctx context.Context, path string, o db.Options) (Migrated, error) {
+func Rehearse(ctx context.Context, path string, o db.Options) (done Migrated, err error) {
 	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there " +
 		"too, or nothing"
-	var m engine.Move
-	err := inFile(ctx, path, o, "a rehearsal", hint, func(f engine.ClosedFile) (err error) {
-		m, err = f.Rehearse(ctx)
+	err = inFile(ctx, path, o, "a rehearsal", hint, func(f engine.ClosedFile) (err error) {
+		done, err = f.Rehearse(ctx)
 		return err
 	})
-	return migrated(m), err
+	return done, err
 }
 
 // inFile runs fn, which needs the file exclusively. For the address of a server it returns an error

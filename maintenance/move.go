@@ -13,25 +13,12 @@ import (
 
 // Moved is the result of a move.
 type Moved struct {
-	From, To string       // path of the file, or address of the server without its secrets
-	Already  bool         // it was complete before the call
-	Tables   []MovedTable // by name; none if it was complete before
-	Rows     int64        // of all tables
-	SHA256   string       // of all rows of From, in hex; see docs/moving.md
-	ToSHA256 string       // of all rows of To
-	Differs  []MoveDifference
-	Left     []string // tables of From that are not part of the schema: they are not copied
-	Stores   []StoreMoved
+	moving.Report
+	Stores []StoreMoved
 }
 
 // A MovedTable counts the rows of a table.
-type MovedTable struct {
-	Table   string `json:"-"`
-	Read    int64  `json:"read"`    // rows of the source
-	New     int64  `json:"new"`     // of them those that this call brought
-	Already int64  `json:"already"` // of them those that an earlier call had brought
-	Differs int64  `json:"changed"` // rows that are not the same in both
-}
+type MovedTable = moving.TableReport
 
 // A StoreMoved sums up the tables of one store.
 type StoreMoved struct {
@@ -43,11 +30,7 @@ type StoreMoved struct {
 }
 
 // A MoveDifference is a row that differs between source and target, or exists in one of them only.
-type MoveDifference struct {
-	Table  string `json:"table"`  // where it is
-	Row    string `json:"row"`    // the row's key; empty where it is about the table
-	Reason string `json:"reason"` // what is the matter, for people
-}
+type MoveDifference = moving.Difference
 
 // Move copies all of one database to another: from a file to a server, back, or to another server.
 // from and to are as for db.Open; of the options, AllowNetworkFS, AllowLinks, LockTimeout
@@ -82,34 +65,16 @@ func Move(ctx context.Context, from, to string, o db.Options) (moved Moved, err 
 		return moved, err
 	}
 	defer func() { err = errors.Join(err, named("move", target.Close())) }()
-	report, err := moving.Move(ctx, source.Movable, target.Movable, moving.Options{Now: o.Now})
-	return movedOf(report), named("move", ended(ctx, err))
-}
-
-func movedOf(r moving.Report) Moved {
-	m := Moved{
-		From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256,
-		Left: r.Left,
-	}
-	for _, t := range r.Tables {
-		m.Tables = append(m.Tables, MovedTable(t))
-	}
-	for _, d := range r.Differs {
-		m.Differs = append(m.Differs, MoveDifference(d))
-	}
-	m.Stores = byStore(m.Tables, func(t MovedTable) string { return t.Table },
+	moved.Report, err = moving.Move(ctx, source.Movable, target.Movable, moving.Options{Now: o.Now})
+	moved.Stores = byStore(moved.Tables, func(t MovedTable) string { return t.Table },
 		func(s *StoreMoved, name string, t MovedTable) {
 			*s = StoreMoved{name, s.Read + t.Read, s.New + t.New, s.Already + t.Already, s.Differs + t.Differs}
 		})
-	return m
+	return moved, named("move", ended(ctx, err))
 }
 
 // Abandoned is the result of AbandonMove.
-type Abandoned struct {
-	From  string // the database that takes work again
-	To    string // the target of the move
-	Swept bool   // the rows copied to To were removed
-}
+type Abandoned = moving.Abandoned
 
 // AbandonMove undoes a Move if its target is not open yet: from accepts work again. With to, it
 // also removes what was copied there. With "" it examines the target that from names and leaves its
@@ -160,8 +125,8 @@ func abandon(ctx context.Context, from, to string, lost bool, o db.Options) (a A
 			return a, failed
 		}
 	}
-	did, err := moving.Abandon(ctx, source.Movable, target, sweep, moving.Options{Now: o.Now})
-	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, named(op, ended(ctx, err))
+	a, err = moving.Abandon(ctx, source.Movable, target, sweep, moving.Options{Now: o.Now})
+	return a, named(op, ended(ctx, err))
 }
 
 // withClockRead reads the user's clock once, before anything is open, and continues from there with

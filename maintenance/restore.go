@@ -8,11 +8,7 @@ import (
 )
 
 // A Restored is the result of Restore.
-type Restored struct {
-	Path   string // the file, absolute
-	Kept   string // the new path of the old file; "" if there was none
-	Schema int64  // of the file: that of the backup
-}
+type Restored = engine.Restored
 
 // Restore replaces the file at path with a copy of the backup, or creates it. The copy is checked
 // and synced first. No handle may be open on the file: db.ErrBusy names the holder after
@@ -21,12 +17,11 @@ type Restored struct {
 // process opens it with the same error. The old file is kept beside it, at Restored.Kept.
 //
 // The file gets a new generation: older cursors are db.ErrCursorExpired. Its schema is the backup's.
-func Restore(ctx context.Context, backup, path string, o db.Options) (Restored, error) {
-	var r engine.Restored
-	err := inFile(ctx, path, o, "this way to restore", "use pg_restore, or bring back the server's own backup",
+func Restore(ctx context.Context, backup, path string, o db.Options) (r Restored, err error) {
+	err = inFile(ctx, path, o, "this way to restore", "use pg_restore, or bring back the server's own backup",
 		func(f engine.ClosedFile) (err error) {
 			r, err = f.Restore(ctx, backup)
 			return err
 		})
-	return Restored(r), err
+	return r, err
 }

@@ -29,16 +29,7 @@ type Salvaged struct {
 }
 
 // A SalvagedTable counts the rows of a table.
-type SalvagedTable struct {
-	Table   string
-	Taken   int64 // rows in the new file
-	Suspect int64 // rows with another checksum, or with values of other types, than they should have
-	// rows that were read but don't fit into the new file: they are in its table salvage_leftovers,
-	// with the reason
-	Aside int64
-	// rows that could not be read; nil: unknown, because a page that may have held some is damaged
-	Lost *int64
-}
+type SalvagedTable = engine.SalvagedTable
 
 // A StoreSalvaged sums up the tables of one store.
 type StoreSalvaged struct {
@@ -84,11 +75,8 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (s Salvaged
 		})
 		return nil
 	})
-	s.Schema, s.Pages, s.Damaged = got.Schema, got.Pages, got.Damaged
+	s.Schema, s.Pages, s.Damaged, s.Tables = got.Schema, got.Pages, got.Damaged, got.Tables
 	s.Notes = slices.Concat(got.Notes, notes)
-	for _, t := range got.Tables {
-		s.Tables = append(s.Tables, SalvagedTable(t))
-	}
 	s.Stores = byStore(s.Tables, func(t SalvagedTable) string { return t.Table },
 		func(s *StoreSalvaged, name string, t SalvagedTable) {
 			if len(s.Tables) == 0 {

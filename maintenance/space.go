@@ -28,25 +28,20 @@ func on(ctx context.Context, d *db.DB, op string, fn func(engine.Engine) error) 
 func named(op string, err error) error { return db.About(err, op, "", "", nil) }
 
 // A Compacted is the result of Compact.
-type Compacted struct {
-	Path   string `json:"path"`   // the file, absolute
-	Before int64  `json:"before"` // bytes of the file and its -wal before
-	After  int64  `json:"after"`  // the same now
-}
+type Compacted = engine.Compacted
 
 // Compact replaces the file at path with a compact copy: all free room returns to the disk, also
 // that inside pages. The copy is checked and synced first. No handle may be open on the file:
 // db.ErrBusy names the holder after db.Options.LockTimeout. A crash leaves either file, whole. It needs
 // as much room on the disk as the copy takes. The rows, the schema and the validity of cursors
 // don't change.
-func Compact(ctx context.Context, path string, o db.Options) (Compacted, error) {
-	var c engine.Compacted
-	err := inFile(ctx, path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack",
+func Compact(ctx context.Context, path string, o db.Options) (c Compacted, err error) {
+	err = inFile(ctx, path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack",
 		func(f engine.ClosedFile) (err error) {
 			c, err = f.Compact(ctx)
 			return err
 		})
-	return Compacted(c), err
+	return c, err
 }
 
 // Scrub rewrites the whole file and truncates its -wal, so that neither contains anything that was

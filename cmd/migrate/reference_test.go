@@ -275,8 +275,8 @@ var fieldComments = sync.OnceValue(func() map[string]string {
 	comments := map[string]string{}
 	names, err := filepath.Glob("*.go")
 	for _, shared := range []string{
-		".", "agents", "checkpoints", "db", "legacy", "maintenance",
-		"query", "search", "web",
+		".", "agents", "checkpoints", "db", "internal/engine", "internal/moving", "legacy", "maintenance",
+		"query", "search", "state", "web",
 	} {
 		more, _ := filepath.Glob("../../" + shared + "/*.go")
 		names = append(names, more...)

@@ -88,17 +88,18 @@ type ClosedFile interface {
 	Salvage(ctx context.Context, to string, keepSuspect bool, finish func(path string) error) (Salvaged, error)
 }
 
-// Compacted is the result of Compact: the bytes of the file before, including its WAL, and after.
+// Compacted is the result of Compact.
 type Compacted struct {
-	Path          string
-	Before, After int64
+	Path   string `json:"path"`   // the file, absolute
+	Before int64  `json:"before"` // bytes of the file and its -wal before
+	After  int64  `json:"after"`  // the same now
 }
 
 // Restored is the result of Restore.
 type Restored struct {
-	Path   string // the file
-	Kept   string // the file that was there before; "" if there was none
-	Schema int64  // of the backup, and so of the file
+	Path   string // the file, absolute
+	Kept   string // the new path of the old file; "" if there was none
+	Schema int64  // of the file: that of the backup
 }
 
 // Rx is a read transaction. Only one goroutine uses it, inside the function that it was passed to.
@@ -254,16 +255,18 @@ type Versions struct {
 
 // A Move is a change of a database's schema.
 type Move struct {
-	From, To int64
-	Backup   string      // path of the copy made before; "" if no row was removed or rewritten
-	Tables   []TableMove // tables from before that now have more or fewer rows
+	From, To int64 // schema versions; From is 0 for a new file
+	// Backup is the path of the checked copy that was made before rows were removed or rewritten; ""
+	// if none was made. Only the copy of the last such migration is kept.
+	Backup string
+	Tables []TableMove // that existed before and have more or fewer rows now
 }
 
-// TableMove holds the number of rows of a table before and after a Move. After is -1 if the table
-// is gone.
+// TableMove is the number of rows of a table before and after a Move.
 type TableMove struct {
-	Name          string
-	Before, After int64
+	Name   string `json:"name"`   // of the table
+	Before int64  `json:"before"` // rows before
+	After  int64  `json:"after"`  // rows afterwards; -1 where the table is gone
 }
 
 // A Problem is one thing that a check found.
@@ -289,20 +292,24 @@ type Salvaged struct {
 	Notes   []string
 }
 
-// SalvagedTable is what became of the rows of a table.
+// SalvagedTable counts the rows of a table.
 type SalvagedTable struct {
 	Table   string
-	Taken   int64
-	Suspect int64  // with a wrong checksum or wrong types
-	Aside   int64  // that were read and have no place in the new file
-	Lost    *int64 // that could not be read; nil: unknown
+	Taken   int64 // rows in the new file
+	Suspect int64 // rows with another checksum, or with values of other types, than they should have
+	// rows that were read but don't fit into the new file: they are in its table salvage_leftovers,
+	// with the reason
+	Aside int64
+	// rows that could not be read; nil: unknown, because a page that may have held some is damaged
+	Lost *int64
 }
 
-// Checksums counts the rows of a table that has checksums.
+// Checksums counts the rows of a table that have a checksum. A row has none if it was last written
+// before checksums existed, or if the user set the column to NULL to declare its contents right.
 type Checksums struct {
-	Table   string
-	Rows    int64
-	Without int64 // that have none
+	Table   string `json:"table"`   // its name
+	Rows    int64  `json:"rows"`    // all of its rows
+	Without int64  `json:"without"` // those that have no checksum
 }
 
 // Stats are the sizes of a database.

@@ -12,9 +12,9 @@ import (
 
 // Abandoned is the result of Abandon.
 type Abandoned struct {
-	Path  string // the database that is open again
-	Place string // where its rows were being moved
-	Swept bool   // the rows that had come there are removed
+	From  string // the database that takes work again
+	To    string // the target of the move
+	Swept bool   // the rows copied to To were removed
 }
 
 // Place returns where the rows of a database are being moved, or were moved; "" if they are not.
@@ -30,7 +30,7 @@ func Place(ctx context.Context, from engine.Movable) (string, error) {
 // open. to is nil if no target can be read. With sweep, which needs a target, it also removes the rows
 // that came there.
 func Abandon(ctx context.Context, from, to engine.Movable, sweep bool, o Options) (a Abandoned, err error) {
-	a.Path = from.Path()
+	a.From = from.Path()
 	if sweep {
 		if err := to.Keep(ctx); err != nil {
 			return a, err
@@ -47,7 +47,7 @@ func Abandon(ctx context.Context, from, to engine.Movable, sweep bool, o Options
 		}
 	}
 	last := here.last()
-	a.Place = last.Place
+	a.To = last.Place
 	coming, isComing := there.underWay()
 	isComing = isComing && coming.Direction == engine.MovedIn
 	_, known := here.of(coming.Token)

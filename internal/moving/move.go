@@ -33,28 +33,30 @@ const (
 
 // A Report is the result of a move.
 type Report struct {
-	From, To string
-	Already  bool // it was complete before
-	Tables   []TableReport
-	Rows     int64  // of the source
-	SHA256   string // of the rows of the source, as computed by digest
-	ToSHA256 string // of the rows of the target
+	From, To string        // path of the file, or address of the server without its secrets
+	Already  bool          // it was complete before the call
+	Tables   []TableReport // by name; none if it was complete before
+	Rows     int64         // of all tables
+	SHA256   string        // of all rows of From, in hex; see docs/moving.md
+	ToSHA256 string        // of all rows of To
 	Differs  []Difference
-	Left     []string // tables of the source that are not ours, and stay
+	Left     []string // tables of From that are not part of the schema: they are not copied
 }
 
-// TableReport is the result for the rows of one table.
+// TableReport counts the rows of a table.
 type TableReport struct {
-	Table   string
-	Read    int64 // rows of the source
-	New     int64 // copied by this call
-	Already int64 // copied by an earlier call
-	Differs int64
+	Table   string `json:"-"`
+	Read    int64  `json:"read"`    // rows of the source
+	New     int64  `json:"new"`     // of them those that this call brought
+	Already int64  `json:"already"` // of them those that an earlier call had brought
+	Differs int64  `json:"changed"` // rows that are not the same in both
 }
 
-// A Difference is a row that is not the same in both databases.
+// A Difference is a row that differs between source and target, or exists in one of them only.
 type Difference struct {
-	Table, Row, Reason string
+	Table  string `json:"table"`  // where it is
+	Row    string `json:"row"`    // the row's key; empty where it is about the table
+	Reason string `json:"reason"` // what is the matter, for people
 }
 
 // A move is a move under way.
