@@ -172,32 +172,38 @@ type ServerHealth struct {
 	// SeesAll: the user may see the sessions of others, as members of pg_monitor may. Otherwise
 	// Oldest, State and For cover the user's own sessions only, and AwaitedThere, CommitsWaiting and
 	// all of Standbys but the names are empty.
-	SeesAll bool
+	SeesAll bool `json:"-"`
 	// sessions of this database that wait for a lock, the longest wait first, at most 100
-	Waits []LockWait
+	Waits []LockWait `json:"-"`
 	// the session whose transaction in this database has been open for longest; Program is "" if there
 	// is none
-	Oldest          ServerSession
-	Connections     int       // to all databases
-	MostConnections int       // limit, without those reserved for administrators
-	Awaited         string    // synchronous_standby_names; "": a commit waits for no standby
-	AwaitedThere    bool      // one of them streams; if none does, every commit waits for one
-	CommitsWaiting  int       // commits that wait for a standby now
-	Standbys        []Standby // that are connected
-	// transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
-	IDsSpent int64
-	Slots    []Slot // unused replication slots: they keep WAL until they are dropped
-	// the WAL file that archive_command failed on last and still fails on; "": none
-	ArchiveFails string
+	Oldest      ServerSession `json:"-"`
+	Connections int           `json:"connections"` // to all databases of the server
+	// that there may be, but for those of administrators
+	MostConnections int `json:"most_connections"`
+	// the standbys that a commit waits for, as synchronous_standby_names has it; empty for none
+	Awaited string `json:"awaited"`
+	// one of those streams; where none does every commit waits
+	AwaitedThere bool `json:"awaited_there"`
+	// commits that wait for a standby at the moment
+	CommitsWaiting int       `json:"commits_waiting"`
+	Standbys       []Standby `json:"standbys"` // that are connected
+	// transactions since the oldest row that is not frozen; at 2^31 the server refuses to write
+	IDsSpent int64 `json:"ids_spent"`
+	// replication slots that nobody uses: they keep WAL until they are dropped
+	Slots []Slot `json:"slots"`
+	// the file of the WAL that the archive refuses; empty where it takes them
+	ArchiveFails string `json:"archive_fails"`
 }
 
 // A ServerSession is a connection of any program to a server.
 type ServerSession struct {
-	PID     int    // of the server's process; 0: a prepared transaction
-	Program string // application_name; for a prepared transaction its name
-	User    string
-	State   string        // active, idle in transaction and the like; "" if not visible
-	For     time.Duration // how long its transaction has been open; 0 if not visible
+	PID     int    `json:"pid"`     // of the server's process; 0: a transaction that was prepared
+	Program string `json:"program"` // as it calls itself
+	User    string `json:"user"`    // role of the server
+	// active, idle in transaction and the like; empty where the user may not see it
+	State string        `json:"state"`
+	For   time.Duration `json:"-"` // how long its transaction has been open; 0 if not visible
 }
 
 // A LockWait is a session that waits for a lock.

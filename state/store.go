@@ -34,16 +34,16 @@ func NewStore(d *db.DB, o Options) *Store { return &Store{db: d, scope: o.Scope}
 
 // A Ref names a value.
 type Ref struct {
-	Owner string `db:"owner"`     // whose value it is; "" is nobody's
-	Key   string `db:"state_key"` // its name, one per owner; not empty
+	Owner string `db:"owner" json:"owner"`   // whose value it is; empty: nobody's
+	Key   string `db:"state_key" json:"key"` // its name, one per owner
 }
 
 // An Item is a value with its name.
 type Item struct {
 	Ref
-	Value     json.RawMessage // as it was set
-	Version   string          // names this write of the value, for SetIf; no other write has the same
-	UpdatedAt time.Time       // of the last write
+	Value     json.RawMessage `json:"value"`      // as it was set
+	Version   string          `json:"version"`    // names this write of the value, for SetIf; no other has it
+	UpdatedAt time.Time       `json:"updated_at"` // of the last write, RFC 3339, UTC
 }
 
 // A Filter selects the values of a list. The zero value selects all of them.

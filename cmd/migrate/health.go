@@ -38,23 +38,8 @@ type serverHealth struct {
 	Waits []lockWait `json:"waits"`
 	// whose transaction in the database is open for longest: while it is, what was deleted since takes
 	// room
-	Oldest      *serverSession `json:"oldest,omitempty"`
-	Connections int            `json:"connections"` // to all databases of the server
-	// that there may be, but for those of administrators
-	MostConnections int `json:"most_connections"`
-	// the standbys that a commit waits for, as synchronous_standby_names has it; empty for none
-	Awaited string `json:"awaited"`
-	// one of those streams; where none does every commit waits
-	AwaitedThere bool `json:"awaited_there"`
-	// commits that wait for a standby at the moment
-	CommitsWaiting int          `json:"commits_waiting"`
-	Standbys       []db.Standby `json:"standbys"` // that are connected
-	// transactions since the oldest row that is not frozen; at 2^31 the server refuses to write
-	IDsSpent int64 `json:"ids_spent"`
-	// replication slots that nobody uses: they keep WAL until they are dropped
-	Slots []db.Slot `json:"slots"`
-	// the file of the WAL that the archive refuses; empty where it takes them
-	ArchiveFails string `json:"archive_fails"`
+	Oldest *serverSession `json:"oldest,omitempty"`
+	db.ServerHealth
 }
 
 type lockWait struct {
@@ -64,32 +49,24 @@ type lockWait struct {
 }
 
 type serverSession struct {
-	PID     int    `json:"pid"`     // of the server's process; 0: a transaction that was prepared
-	Program string `json:"program"` // as it calls itself
-	User    string `json:"user"`    // role of the server
-	// active, idle in transaction and the like; empty where the user may not see it
-	State string `json:"state"`
+	db.ServerSession
 	// for how long its transaction is open; 0 where the user may not see it
 	For float64 `json:"for_seconds"`
 }
 
 func asSession(s db.ServerSession) serverSession {
-	return serverSession{s.PID, s.Program, s.User, s.State, s.For.Seconds()}
+	return serverSession{s, s.For.Seconds()}
 }
 
 func asServer(h *db.ServerHealth) *serverHealth {
 	if h == nil {
 		return nil
 	}
-	return &serverHealth{
-		SeesAll: h.SeesAll, Oldest: orNull(asSession(h.Oldest)), Connections: h.Connections,
-		MostConnections: h.MostConnections, Awaited: h.Awaited, AwaitedThere: h.AwaitedThere,
-		CommitsWaiting: h.CommitsWaiting, IDsSpent: h.IDsSpent, ArchiveFails: h.ArchiveFails,
-		Waits: each(h.Waits, func(w db.LockWait) lockWait {
-			return lockWait{asSession(w.ServerSession), w.Waited.Seconds(), each(w.HeldBy, asSession)}
-		}),
-		Standbys: orEmpty(h.Standbys), Slots: orEmpty(h.Slots),
-	}
+	h.Standbys, h.Slots = orEmpty(h.Standbys), orEmpty(h.Slots)
+	waits := each(h.Waits, func(w db.LockWait) lockWait {
+		return lockWait{asSession(w.ServerSession), w.Waited.Seconds(), each(w.HeldBy, asSession)}
+	})
+	return &serverHealth{h.SeesAll, waits, orNull(asSession(h.Oldest)), *h}
 }
 
 var _ = register("Care:", 60, func(a *app) *cobra.Command {

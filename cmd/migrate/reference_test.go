@@ -215,6 +215,9 @@ var elsewhere = map[string]string{
 		"the import",
 	"Decision.program": "name and version of that program",
 
+	"Item.value":   "as it was set, without the blanks between its parts",
+	"Item.version": "names this write of the value, for set --if",
+
 	"Retried.id":     "number of the piece",
 	"Retried.file":   "relative to its folder; bytes that are no UTF-8 are shown as \\xFF",
 	"Retried.taken":  "whether it was taken, and left the quarantine",

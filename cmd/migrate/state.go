@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,19 +12,6 @@ import (
 	"selvedge/maintenance"
 	"selvedge/state"
 )
-
-// stateItem is an item of state list --json, and the answer of state get --json.
-type stateItem struct {
-	Owner     string    `json:"owner"`      // whose value it is; empty: nobody's
-	Key       string    `json:"key"`        // its name, one per owner
-	Value     any       `json:"value"`      // as it was set, without the blanks between its parts
-	Version   string    `json:"version"`    // names this write of the value, for set --if
-	UpdatedAt time.Time `json:"updated_at"` // of the last write, RFC 3339, UTC
-}
-
-func stateItemOf(i state.Item) stateItem {
-	return stateItem{i.Owner, i.Key, i.Value, i.Version, i.UpdatedAt}
-}
 
 type stateSetAnswer struct {
 	Owner   string `json:"owner"`   // whose value it is; empty: nobody's
@@ -79,16 +65,15 @@ func (a *app) stateListCommand() *cobra.Command {
 that are nobody's.`,
 	}
 	a.textFlag(c, &f.Owner, "owner", "only values of this owner `ID`")
-	return list(a, c, listing[stateItem]{
-		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[stateItem], error) {
-			page, err := a.stateStore(d).Page(ctx, f, at)
-			return db.Page[stateItem]{Items: each(page.Items, stateItemOf), Next: page.Next}, err
+	return list(a, c, listing[state.Item]{
+		page: func(ctx context.Context, d *db.DB, _ string, at db.At) (db.Page[state.Item], error) {
+			return a.stateStore(d).Page(ctx, f, at)
 		},
 		grid: grid{
 			header: []string{"key", "owner", "version", "updated", "value"},
 			times:  []int{3}, ids: []int{0}, texts: []int{1, 4}, least: []int{2},
 		},
-		row: func(i stateItem) []string {
+		row: func(i state.Item) []string {
 			return []string{i.Key, i.Owner, i.Version, instant(i.UpdatedAt), cut(fmt.Sprintf("%s", i.Value), 60)}
 		},
 	})
@@ -106,8 +91,8 @@ so.`,
 		if err != nil {
 			return err
 		}
-		return a.answerLine(stateItemOf(i), "%s\n", string(i.Value))
-	}), stateItem{})
+		return a.answerLine(i, "%s\n", string(i.Value))
+	}), state.Item{})
 }
 
 func (a *app) stateSetCommand() *cobra.Command {
