@@ -29,16 +29,6 @@ type Event struct {
 	Cursor  string // the place behind this event, for FollowLive
 }
 
-// LiveRuns returns a page of the live runs, newest first.
-func (s *Store) LiveRuns(ctx context.Context, at db.At) (db.Page[live.RunSnapshot], error) {
-	return s.live.Page(ctx, live.Filter{Newest: true}, at)
-}
-
-// LiveRun returns the snapshot of a live run. db.ErrNotFound: there is no such live run.
-func (s *Store) LiveRun(ctx context.Context, id string) (live.RunSnapshot, error) {
-	return s.live.Get(ctx, id)
-}
-
 // Live returns a page of the events of a live run, in their order, with pieces of one text joined. The
 // limit counts events before they are joined. The cursors are those of FollowLive.
 // db.ErrNotFound: there is no such live run.
@@ -118,9 +108,4 @@ func Describe(r live.RunEventRecord) (event Event) {
 	event.Text = text("delta", "text", "message", "prompt", "output", "result", "question", "args", "input",
 		"reason", "summary", "description", "error")
 	return event
-}
-
-// BeforeLive returns the cursor before the last events of a live run, at most that many.
-func (s *Store) BeforeLive(ctx context.Context, id string, events int64) (string, error) {
-	return s.live.CursorBefore(ctx, id, events)
 }

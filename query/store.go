@@ -47,7 +47,7 @@ const overviewItems = 50
 // Overview returns what waits, what runs, and what failed since a time.
 func (s *Store) Overview(ctx context.Context, since time.Time) (o Overview, err error) {
 	at := db.At{Limit: overviewItems}
-	if o.Needs, err = s.Needs(ctx, selvedge.Filter{}, at); err != nil {
+	if o.Needs, err = s.front.NeedsMe(ctx, selvedge.Filter{}, at); err != nil {
 		return o, err
 	}
 	if o.Paused, err = s.checkpoints.Page(ctx, checkpoints.Filter{State: checkpoints.Paused}, at); err != nil {
@@ -68,16 +68,6 @@ func (s *Store) Weeks(ctx context.Context) (this, last db.Usage, err error) {
 		last, err = s.total(ctx, now.Add(-2*week), now.Add(-week))
 	}
 	return this, last, err
-}
-
-// Needs lists what waits for a person, as selvedge.Store.NeedsMe does.
-func (s *Store) Needs(ctx context.Context, f selvedge.Filter, at db.At) (db.Page[selvedge.Step], error) {
-	return s.front.NeedsMe(ctx, f, at)
-}
-
-// Answer settles what waits, as selvedge.Store.Answer does.
-func (s *Store) Answer(ctx context.Context, run selvedge.Ref, key string, a selvedge.Answer) error {
-	return s.front.Answer(ctx, run, key, a)
 }
 
 // scopeIn returns the number of the scope; false: nothing was written to it.

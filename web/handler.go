@@ -18,9 +18,11 @@ import (
 	"sync"
 	"time"
 
+	"selvedge"
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/query"
+	"selvedge/runs/live"
 	"selvedge/workers"
 )
 
@@ -56,6 +58,8 @@ type server struct {
 	o       Options
 	db      *db.DB
 	query   *query.Store
+	front   *selvedge.Store
+	live    *live.Store
 	agents  *agents.Registry
 	workers *workers.Runtimes
 	streams chan struct{} // has an item for each open stream
@@ -70,7 +74,8 @@ type server struct {
 // adds one.
 func Handler(d *db.DB, o Options) http.Handler {
 	s := &server{
-		o: o, db: d, query: query.On(d, o.Scope),
+		o: o, db: d, query: query.On(d, o.Scope), front: selvedge.On(d, selvedge.Options{Scope: o.Scope}),
+		live:   live.NewStore(d, live.Options{Scope: o.Scope}),
 		agents: agents.NewRegistry(d, agents.Options{Scope: o.Scope}), workers: workers.NewRuntimes(d, o.Scope),
 		streams: make(chan struct{}, maxStreams), secret: NewToken(),
 		cookie: fmt.Sprintf("selvedge-%.4x", sha256.Sum256([]byte(o.Token))),

@@ -18,6 +18,7 @@ import (
 	"selvedge/legacy"
 	"selvedge/query"
 	"selvedge/runs"
+	"selvedge/runs/live"
 	"selvedge/workers"
 )
 
@@ -134,7 +135,7 @@ func filterOf(r *http.Request) (f query.Filter, err error) {
 }
 
 func (s *server) liveRuns(r *http.Request) (*page, error) {
-	list, err := s.query.LiveRuns(r.Context(), at(r))
+	list, err := s.live.Page(r.Context(), live.Filter{Newest: true}, at(r))
 	return &page{Title: "Live runs", Name: "live", Here: "live", Stream: "stream", Body: bodyOf(r, list)}, err
 }
 
@@ -222,7 +223,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	if fields := strings.TrimSpace(r.PostFormValue("fields")); fields != "" {
 		a.Fields = []byte(fields)
 	}
-	if err := s.query.Answer(r.Context(), run, r.PostFormValue("key"), a); err != nil {
+	if err := s.front.Answer(r.Context(), run, r.PostFormValue("key"), a); err != nil {
 		s.write(w, r, nil, err)
 		return
 	}

@@ -90,7 +90,7 @@ func (s *server) run(r *http.Request) (*page, error) {
 		cursors[0] = cmp.Or(item.Cursor, cursors[0])
 	}
 	if detail.Live && items.Next == "" {
-		after, err := s.query.BeforeLive(r.Context(), ref.RunID, pageItems)
+		after, err := s.live.CursorBefore(r.Context(), ref.RunID, pageItems)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ type liveRunBody struct {
 
 func (s *server) liveRun(r *http.Request) (*page, error) {
 	id := r.FormValue("id")
-	run, err := s.query.LiveRun(r.Context(), id)
+	run, err := s.live.Get(r.Context(), id)
 	if err != nil {
 		return nil, err
 	}
