@@ -38,8 +38,14 @@ func TestEveryColumnOfTextIsDeclared(t *testing.T) {
 	}
 	var declared []string
 	for _, x := range migrations.TextColumns {
-		for _, column := range slices.Concat(x.Plain, x.JSON, x.Kinds, x.Names, x.Words) {
+		for _, column := range slices.Concat(x.Plain, x.JSON, x.Kinds, x.Names) {
 			declared = append(declared, x.Table+"."+column)
+		}
+	}
+	for line := range strings.Lines(ownWords) {
+		columns := strings.Fields(line)
+		for _, column := range columns[min(1, len(columns)):] {
+			declared = append(declared, columns[0]+"."+column)
 		}
 	}
 	slices.Sort(declared)
@@ -578,3 +584,39 @@ func TestATextOfEscapesOfEscapesIsGoneThrough(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
+
+// ownWords are, by table, the columns of text that hold words of the program alone.
+const ownWords = `
+runs started_at_text status outcome ended_at_text
+run_records kind cli_kind verdict
+run_steps kind state policy
+usage_records account
+run_append_keys digest
+run_spent_keys digest
+live_runs status created_at_ms updated_at_ms event_count_exact
+live_events type
+live_imports digest stamp
+live_append_keys sequence digest
+agents status boot_id exact
+agent_context_queries exact
+agent_reservations lease_boot_id
+checkpoints state created_at_text lease_boot_id
+checkpoint_history ending created_at_text owner_program
+worker_runtimes status
+workers status
+worker_requests intent profile
+worker_events kind
+worker_entries role
+worker_diagnostics severity code
+import_sources kind
+imports program outcome counts files
+import_conflicts kind taken program
+import_files state prefix_sha256 records
+quarantine what
+retention store
+retention_pins store
+leases lease_boot_id
+moves token direction outcome proof
+owners token boot_id program
+selvedge_file views_digest views
+`

@@ -1,7 +1,7 @@
 package migrations
 
 // Texts lists a table's columns of text and bytes by whether they may hold what users and models
-// wrote. Every such column of the schema is in one of the lists.
+// wrote. All others hold the program's own words: statuses, times, digests.
 type Texts struct {
 	Table string
 	Key   []string // identifies its rows
@@ -13,7 +13,6 @@ type Texts struct {
 	// names by which rows are found and by which other places refer to them: a changed name would
 	// be the name of something else
 	Names []string
-	Words []string // the program's own words: statuses, times, digests
 
 	// Pieces marks a table whose rows with the same first part of the key are one text, cut
 	// anywhere.
@@ -57,19 +56,17 @@ var TextColumns = []Texts{
 	{
 		Table: "runs", Key: columns("key"), Plain: columns("intent summary"),
 		Names: columns("agent_id run_id shown_agent_id shown_run_id"),
-		Words: columns("started_at_text status outcome ended_at_text"), Run: `scope = ? AND ` + runNamed,
-		Agent: `scope = ? AND ` + byAgent,
+		Run:   `scope = ? AND ` + runNamed, Agent: `scope = ? AND ` + byAgent,
 	},
 	{
 		Table: "run_records", Key: columns("id"), Kinds: columns("unknown_kind"),
 		Plain: columns("prompt tool policy_rule policy_param"), JSON: columns("parameters output raw"),
-		Words: columns("kind cli_kind verdict"), Run: recordsOf + runNamed + `)`,
-		Agent: recordsOf + byAgent + `)`,
+		Run: recordsOf + runNamed + `)`, Agent: recordsOf + byAgent + `)`,
 	},
 	{Table: "run_agents", Names: columns("agent_id")},
 	{
 		Table: "run_steps", Key: columns("run step_key"), Plain: columns("tool prompt decision settled_by error"),
-		JSON: columns("request result"), Names: columns("step_key"), Words: columns("kind state policy"),
+		JSON: columns("request result"), Names: columns("step_key"),
 		Run:   `run IN (SELECT key FROM runs WHERE scope = ? AND ` + runNamed + `)`,
 		Agent: `run IN (SELECT key FROM runs WHERE scope = ? AND ` + byAgent + `)`,
 	},
@@ -79,7 +76,7 @@ var TextColumns = []Texts{
 	},
 	{
 		Table: "usage_records", Key: columns("id"), Plain: columns("provider request_model response_model"),
-		Names: columns("step_key"), Words: columns("account"),
+		Names: columns("step_key"),
 		Run:   `usage_run IN (SELECT id FROM usage_runs WHERE scope = ? AND run_id = ?)`,
 		Agent: `usage_run IN (SELECT id FROM usage_runs WHERE scope = ? AND ? IN (agent_id, session_id))`,
 	},
@@ -87,28 +84,27 @@ var TextColumns = []Texts{
 		Table: "usage_days", Key: columns("id"), Plain: columns("provider request_model response_model"),
 		Names: columns("agent_id session_id"), Agent: `scope = ? AND ? IN (agent_id, session_id)`,
 	},
-	{Table: "run_append_keys", Names: columns("append_key"), Words: columns("digest")},
-	{Table: "run_spent_keys", Names: columns("run_id agent_id append_key"), Words: columns("digest")},
+	{Table: "run_append_keys", Names: columns("append_key")},
+	{Table: "run_spent_keys", Names: columns("run_id agent_id append_key")},
 
 	{
 		Table: "live_runs", Key: columns("key"), Names: columns("run_id session_id"),
-		Words: columns("status created_at_ms updated_at_ms event_count_exact"),
-		Run:   `scope = ? AND run_id = ?`, Agent: inSession,
+		Run: `scope = ? AND run_id = ?`, Agent: inSession,
 	},
 	{
 		Table: "live_texts", Key: columns("run"), Plain: columns("prompt result_text error"),
 		JSON: columns("further"), Run: textsOf, Agent: textsInSession,
 	},
 	{
-		Table: "live_events", Key: columns("id"), JSON: columns("event raw"), Words: columns("type"),
+		Table: "live_events", Key: columns("id"), JSON: columns("event raw"),
 		Run: eventsOf, Agent: eventsInSession,
 	},
 	{
 		Table: "live_imports", Key: columns("run source"), JSON: columns("text"), Names: columns("path"),
-		Words: columns("digest stamp"), Run: textsOf, Agent: textsInSession,
+		Run: textsOf, Agent: textsInSession,
 	},
 	{Table: "live_copies", Names: columns("path")},
-	{Table: "live_append_keys", Names: columns("append_key"), Words: columns("sequence digest")},
+	{Table: "live_append_keys", Names: columns("append_key")},
 
 	{
 		Table: "agents", Key: columns("id"),
@@ -116,21 +112,18 @@ var TextColumns = []Texts{
 			heddle_session_id thread_id liveness_path anchor_state anchor_root reservation_token path
 			base_state provider model harness thinking_level report_flush_state winning_attach_rule
 			probe_source attach_reason`),
-		JSON: columns("attach_precedence document"), Names: columns("session_id thread"),
-		Words: columns("status boot_id exact"), Agent: `scope = ? AND session_id = ?`,
+		JSON: columns("attach_precedence document"), Names: columns("session_id thread"), Agent: inSession,
 	},
 	{
 		Table: "agent_context_queries", Key: columns("agent_id position"), Plain: columns("path part"),
-		Words: columns("exact"),
 		Agent: `agent_id IN (SELECT id FROM agents WHERE scope = ? AND session_id = ?)`,
 	},
-	{Table: "agent_reservations", Names: columns("thread"), Words: columns("lease_boot_id")},
+	{Table: "agent_reservations", Names: columns("thread")},
 
 	{
 		Table: "checkpoints", Key: columns("id"), Kinds: columns("paused_stage_id"),
 		Plain: columns("prompt problem"), Names: columns("run_id agent_id"),
-		Words: columns("state created_at_text lease_boot_id"), Run: `scope = ? AND run_id = ?`,
-		Agent: ofCheckpointsByAgent,
+		Run: `scope = ? AND run_id = ?`, Agent: ofCheckpointsByAgent,
 	},
 	{
 		Table: "checkpoint_documents", Key: columns("checkpoint"), JSON: columns("document"),
@@ -140,33 +133,22 @@ var TextColumns = []Texts{
 	{
 		Table: "checkpoint_history", Key: columns("id"), Kinds: columns("paused_stage_id"),
 		Plain: columns("decision decided_by prompt"), Names: columns("run_id agent_id"),
-		Words: columns("ending created_at_text owner_program"), Run: `scope = ? AND run_id = ?`,
-		Agent: ofCheckpointsByAgent,
+		Run: `scope = ? AND run_id = ?`, Agent: ofCheckpointsByAgent,
 	},
 
 	{
 		Table: "worker_runtimes", Key: columns("key"), Plain: columns("display_name"),
-		Names: columns("runtime_id"), Words: columns("status"),
+		Names: columns("runtime_id"),
 	},
-	{Table: "workers", Key: columns("key"), Names: columns("worker_id"), Words: columns("status")},
+	{Table: "workers", Key: columns("key"), Names: columns("worker_id")},
 	{
 		Table: "worker_requests", Key: columns("worker"),
 		Plain: columns("objective role purpose profile_value config_bundle"),
 		JSON:  columns("requested_capabilities workspace_refs mount_refs"),
-		Words: columns("intent profile"),
 	},
-	{
-		Table: "worker_events", Key: columns("id"), Plain: columns("message"), JSON: columns("raw"),
-		Words: columns("kind"),
-	},
-	{
-		Table: "worker_entries", Key: columns("id"), Plain: columns("content"), JSON: columns("raw"),
-		Words: columns("role"),
-	},
-	{
-		Table: "worker_diagnostics", Key: columns("id"), Plain: columns("message"), JSON: columns("raw"),
-		Words: columns("severity code"),
-	},
+	{Table: "worker_events", Key: columns("id"), Plain: columns("message"), JSON: columns("raw")},
+	{Table: "worker_entries", Key: columns("id"), Plain: columns("content"), JSON: columns("raw")},
+	{Table: "worker_diagnostics", Key: columns("id"), Plain: columns("message"), JSON: columns("raw")},
 	{Table: "worker_runtime_documents", Key: columns("runtime"), JSON: columns("document")},
 	{Table: "worker_documents", Key: columns("worker"), JSON: columns("document")},
 
@@ -175,26 +157,23 @@ var TextColumns = []Texts{
 		Agent: `scope = ? AND owner = ?`,
 	},
 
-	{Table: "import_sources", Names: columns("root"), Words: columns("kind")},
-	{
-		Table: "imports", Key: columns("id"), Plain: columns("error"), Names: columns("user"),
-		Words: columns("program outcome counts files"),
-	},
+	{Table: "import_sources", Names: columns("root")},
+	{Table: "imports", Key: columns("id"), Plain: columns("error"), Names: columns("user")},
 	{
 		Table: "import_conflicts", Key: columns("id"), Plain: columns("reason"),
-		Names: columns("path entity_id user"), Words: columns("kind taken program"),
+		Names: columns("path entity_id user"),
 	},
 	{
 		Table: "import_files", Key: columns("source path"), JSON: columns("tail"),
-		Names: columns("path entity_group entity_id"), Words: columns("state prefix_sha256 records"),
+		Names: columns("path entity_group entity_id"),
 		Run:   `source IN (SELECT id FROM import_sources WHERE scope = ?) AND entity_id = ?`,
 		Agent: `source IN (SELECT id FROM import_sources WHERE scope = ?) AND entity_group = ?`,
 	},
 	{Table: "import_settings", Key: columns("source"), JSON: columns("raw")},
 	{
 		Table: "quarantine", Key: columns("id"), Plain: columns("reason"),
-		Names: columns("path entity_group entity_id"), Words: columns("what"),
-		Run: `scope = ? AND entity_id = ?`, Agent: quarantineOf,
+		Names: columns("path entity_group entity_id"),
+		Run:   `scope = ? AND entity_id = ?`, Agent: quarantineOf,
 	},
 	{
 		Table: "quarantine_parts", Key: columns("quarantine part"), JSON: columns("raw"), Pieces: true,
@@ -202,14 +181,8 @@ var TextColumns = []Texts{
 		Agent: `quarantine IN (SELECT id FROM quarantine WHERE ` + quarantineOf + `)`,
 	},
 
-	{Table: "retention", Words: columns("store")},
-	{Table: "retention_pins", Names: columns("id owner"), Words: columns("store")},
-	{
-		Table: "leases", Key: columns("epoch"), Plain: columns("note"), Names: columns("kind name"),
-		Words: columns("lease_boot_id"),
-	},
-	{Table: "moves", Names: columns("place"), Words: columns("token direction outcome proof")},
+	{Table: "retention_pins", Names: columns("id owner")},
+	{Table: "leases", Key: columns("epoch"), Plain: columns("note"), Names: columns("kind name")},
+	{Table: "moves", Names: columns("place")},
 	{Table: "scopes", Names: columns("name")},
-	{Table: "owners", Words: columns("token boot_id program")},
-	{Table: "selvedge_file", Words: columns("views_digest views")},
 }
