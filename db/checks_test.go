@@ -80,12 +80,12 @@ func TestEveryTableHasChecksumsOrAReasonForNone(t *testing.T) {
 		covered[sum.Table] = true
 	}
 	for _, table := range tables {
-		if _, none := migrations.NoChecksum[table]; covered[table] == none {
+		if none := slices.Contains(migrations.NoChecksum, table); covered[table] == none {
 			t.Errorf("%s: in migrations.Checksums %v, in migrations.NoChecksum %v", table, covered[table], none)
 		}
 		delete(covered, table)
 	}
-	for table := range migrations.NoChecksum {
+	for _, table := range migrations.NoChecksum {
 		if !slices.Contains(tables, table) {
 			t.Errorf("migrations.NoChecksum: there is no table %s", table)
 		}

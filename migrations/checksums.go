@@ -100,16 +100,17 @@ func columns(names string) []string { return strings.Fields(names) }
 // KeptByTriggers are the tables whose rows are written by triggers on other tables.
 var KeptByTriggers = []string{"run_agents"}
 
-// NoChecksum are the tables whose rows have no checksum, and why they need none.
-var NoChecksum = map[string]string{
-	"selvedge_file":    "one row, which the check of the versions compares with the migrations that were run",
-	"goose_db_version": "goose's own, compared with selvedge_file by the check of the versions",
-	"run_agents":       "counts that triggers keep, which the invariant runs_agents counts again",
-	"run_leavings": "numbers of runs whose records are being removed; the invariant " +
-		"runs_records_without_run finds records of any other",
-	"live_leavings": "numbers of live runs whose events are being written or removed; the invariant " +
-		"live_events_without_run finds events of any other",
-	"agent_reservations": "the invariant agents_reservations compares them with their agents, which have " +
-		"checksums",
-	"live_scopes": "counts that statements keep, which the invariant live_scopes counts again",
+// NoChecksum are the tables whose rows have no checksum, and need none.
+var NoChecksum = []string{
+	"selvedge_file",    // one row, which the check of the versions compares with the migrations that were run
+	"goose_db_version", // goose's own, compared with selvedge_file by the check of the versions
+	"run_agents",       // counts that triggers keep, which the invariant runs_agents counts again
+	// numbers of runs whose records are being removed; the invariant runs_records_without_run finds records
+	// of any other
+	"run_leavings",
+	// numbers of live runs whose events are being written or removed; the invariant
+	// live_events_without_run finds events of any other
+	"live_leavings",
+	"agent_reservations", // the invariant agents_reservations compares them with their agents
+	"live_scopes",        // counts that statements keep, which the invariant live_scopes counts again
 }

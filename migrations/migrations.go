@@ -50,7 +50,6 @@ type Step struct {
 // migration that is not listed here is taken to leave older programs able to read the file, unable
 // to write it, and with all of their rows unchanged. The rows are counted when it runs.
 var Steps = withRest([]Step{
-	{Version: 1, MinReader: 1, MinWriter: 1},
 	{Version: 2, MinReader: 1, MinWriter: 1},
 	{Version: 3, MinReader: 1, MinWriter: 1},
 	{Version: 4, MinReader: 1, MinWriter: 1},
@@ -58,13 +57,8 @@ var Steps = withRest([]Step{
 	{Version: 6, MinReader: 1, MinWriter: 1},
 	{Version: 7, MinReader: 1, MinWriter: 1},
 	{Version: 8, MinReader: 1, MinWriter: 1},
-	{Version: 9, MinReader: 1, MinWriter: 9},
-	{Version: 10, MinReader: 1, MinWriter: 10},
 	{Version: 11, MinReader: 1, MinWriter: 11, Rewrites: []string{"live_runs"}},
 	{Version: 12, MinReader: 1, MinWriter: 12, Rewrites: []string{"agents"}},
-	{Version: 13, MinReader: 1, MinWriter: 13},
-	{Version: 14, MinReader: 1, MinWriter: 14},
-	{Version: 15, MinReader: 1, MinWriter: 15},
 	{Version: 16, MinReader: 1, MinWriter: 16, Removes: []string{"run_limits"}},
 	{Version: 17, MinReader: 1, MinWriter: 16},
 	{Version: 19, MinReader: 1, MinWriter: 18, Rewrites: []string{"import_sources", "import_conflicts"}},

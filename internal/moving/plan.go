@@ -16,12 +16,9 @@ var own = []string{"selvedge_file", "goose_db_version", "moves"}
 
 // ours returns the tables whose rows move.
 func ours() []string {
-	var names []string
+	names := slices.Clone(migrations.NoChecksum)
 	for _, sum := range migrations.Checksums {
 		names = append(names, sum.Table)
-	}
-	for name := range migrations.NoChecksum {
-		names = append(names, name)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(own, name) })
 	slices.Sort(names)
