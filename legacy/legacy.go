@@ -39,6 +39,11 @@ const (
 // Kinds returns the kinds of tree, in the order in which [Recognise] looks for them.
 func Kinds() []Kind { return []Kind{Runs, Agents, Checkpoints, Workers, Live} }
 
+var layouts = map[Kind]func() tree.Layout{
+	Runs: runs.Layout, Agents: agents.Layout, Checkpoints: checkpoints.Layout, Workers: workers.Layout,
+	Live: live.Layout,
+}
+
 // ParseKind returns the kind with that name; db.ErrInvalid if there is none.
 func ParseKind(name string) (Kind, error) {
 	_, err := Kind(name).layout()
@@ -46,17 +51,8 @@ func ParseKind(name string) (Kind, error) {
 }
 
 func (k Kind) layout() (tree.Layout, error) {
-	switch k {
-	case Runs:
-		return runs.Layout(), nil
-	case Agents:
-		return agents.Layout(), nil
-	case Checkpoints:
-		return checkpoints.Layout(), nil
-	case Workers:
-		return workers.Layout(), nil
-	case Live:
-		return live.Layout(), nil
+	if layout := layouts[k]; layout != nil {
+		return layout(), nil
 	}
 	return nil, &db.Error{
 		Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them",

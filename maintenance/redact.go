@@ -473,31 +473,28 @@ func (p runtimePart) touch(tx *db.Tx, key int64) error {
 			return err
 		}
 	}
-	files := migrations.Texts{Table: "import_files", Key: []string{"source", "path"}}
-	t := &redactedTable{Texts: files, sum: checksumOf(files.Table)}
-	t.columns = append([]string{t.sum.Column}, t.sum.Covered...)
-	for r, err := range t.rows(tx.Query(t.sql(sqlImportOfRuntime), key, key)) {
-		if err != nil {
-			return err
-		}
-		if err := t.write(tx, r, textRow{"last_sequence": int64(0)}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return put(tx, "import_files", []string{"source", "path"}, textRow{"last_sequence": int64(0)},
+		sqlImportOfRuntime, key, key)
 }
 
 // rereadCheckpoint updates the checksum of the document in its checkpoint.
 func rereadCheckpoint(tx *db.Tx, document textRow) error {
-	sum := checksumOf("checkpoints")
-	t := &redactedTable{Texts: migrations.Texts{Table: "checkpoints", Key: []string{"id"}}, sum: sum}
-	t.columns = append([]string{"id", sum.Column}, sum.Covered...)
-	for r, err := range t.rows(tx.Query(t.sql("id = ?"), document["checkpoint"])) {
+	checksum := crc32.Checksum(bytesOf(document["document"]), crc32.MakeTable(crc32.Castagnoli))
+	return put(tx, "checkpoints", []string{"id"}, textRow{"checksum": int64(checksum)}, "id = ?",
+		document["checkpoint"])
+}
+
+// put changes the rows of a table that a condition selects, and their checksums.
+func put(tx *db.Tx, table string, key []string, values textRow, where string, args ...any) error {
+	t := &redactedTable{Texts: migrations.Texts{Table: table, Key: key}, sum: checksumOf(table)}
+	t.columns = slices.Concat(key, []string{t.sum.Column}, t.sum.Covered)
+	for r, err := range t.rows(tx.Query(t.sql(where), args...)) {
+		if err == nil {
+			err = t.write(tx, r, maps.Clone(values))
+		}
 		if err != nil {
 			return err
 		}
-		checksum := crc32.Checksum(bytesOf(document["document"]), crc32.MakeTable(crc32.Castagnoli))
-		return t.write(tx, r, textRow{"checksum": int64(checksum)})
 	}
 	return nil
 }

@@ -35,23 +35,18 @@ func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Prob
 			break
 		}
 		i := slices.IndexFunc(there, func(o Object) bool { return o.Type == want.Type && o.Name == want.Name })
+		is := ""
 		switch {
 		case i < 0:
-			found = append(found, engine.Problem{
-				Check:  "schema",
-				Detail: fmt.Sprintf("%s %s is missing", want.Type, want.Name),
-			})
+			is = "missing"
 		case there[i].Table != want.Table:
-			found = append(found, engine.Problem{
-				Check:  "schema",
-				Detail: fmt.Sprintf("%s %s is of %q, and not of %s", want.Type, want.Name, there[i].Table, want.Table),
-			})
+			is = fmt.Sprintf("of %q, and not of %s", there[i].Table, want.Table)
 		case !same(there[i], want):
-			found = append(found, engine.Problem{
-				Check:  "schema",
-				Detail: fmt.Sprintf("%s %s is not as the program makes it", want.Type, want.Name),
-			})
+			is = "not as the program makes it"
+		default:
+			continue
 		}
+		found = append(found, engine.Problem{Check: "schema", Detail: want.Type + " " + want.Name + " is " + is})
 	}
 	return found, err
 }
