@@ -40,7 +40,7 @@ func openFile(ctx context.Context, d *db.DB, o *Options) (*file, error) {
 	}
 	err := f.open(ctx)
 	if err != nil && f.path != memory { // spoiled by a crash: writes do not wait for the disk
-		if err = errors.Join(remove(f.path)); err == nil {
+		if err = remove(f.path, f.path+"-wal", f.path+"-shm"); err == nil {
 			err = f.open(ctx)
 		}
 	}
@@ -63,11 +63,11 @@ func fileExists(d *db.DB, o Options) bool {
 	return err == nil
 }
 
-func remove(path string) error {
-	var failed error
-	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			failed = err
+// remove removes files, those that are there.
+func remove(names ...string) (failed error) {
+	for _, name := range names {
+		if err := os.Remove(name); !errors.Is(err, os.ErrNotExist) {
+			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
@@ -76,15 +76,8 @@ func remove(path string) error {
 func removeAll(database string) error {
 	prefix := database + "-search-"
 	names, err := filepath.Glob(escaped.Replace(prefix) + "[0-9]*")
-	for _, name := range names {
-		if !ofAnIndex.MatchString(name[len(prefix):]) {
-			continue // somebody else's
-		}
-		if removed := os.Remove(name); removed != nil && !errors.Is(removed, os.ErrNotExist) {
-			err = errors.Join(err, removed)
-		}
-	}
-	return err
+	others := func(name string) bool { return !ofAnIndex.MatchString(name[len(prefix):]) }
+	return errors.Join(err, remove(slices.DeleteFunc(names, others)...))
 }
 
 // ofAnIndex is what stands behind the prefix in the names of its files.
