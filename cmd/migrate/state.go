@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -74,7 +73,7 @@ that are nobody's.`,
 			times:  []int{3}, ids: []int{0}, texts: []int{1, 4}, least: []int{2},
 		},
 		row: func(i state.Item) []string {
-			return []string{i.Key, i.Owner, i.Version, instant(i.UpdatedAt), cut(fmt.Sprintf("%s", i.Value), 60)}
+			return []string{i.Key, i.Owner, i.Version, instant(i.UpdatedAt), cut(string(i.Value), 60)}
 		},
 	})
 }
