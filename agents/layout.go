@@ -125,5 +125,3 @@ func (kind) Title(e tree.Entity) string { return fmt.Sprintf("agent %q", e.ID) }
 func (kind) Unlisted(string) string { return "" }
 
 func (kind) Folder() string { return "agents" }
-
-func (kind) Store(scope string) documents.Store { return entryStore{scope} }

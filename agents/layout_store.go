@@ -5,9 +5,7 @@ import (
 	"selvedge/internal/tree"
 )
 
-// An entryStore is the registry of one scope, as an import and an export need it: by the numbers of
-// its rows.
-type entryStore struct{ scope string }
+// An import and an export access the registry by the numbers of its rows.
 
 var sqlByRow = sqlRow + `WHERE a.id = ?`
 
@@ -19,16 +17,12 @@ const (
 		WHERE scope = ? AND put_aside_at IS NULL AND session_id > ? ORDER BY session_id LIMIT ?`
 )
 
-func (s entryStore) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
-	scope, ok, err := rx.Store().Scope(s.scope)
-	if err != nil || !ok {
-		return "", nil, err
-	}
-	return sqlKeyOf, []any{scope, e.ID}, nil
+func (kind) Query(scope int64, e tree.Entity) (query string, args []any) {
+	return sqlKeyOf, []any{scope, e.ID}
 }
 
 // Text is the entry in a row as a file, even if it was put aside.
-func (entryStore) Text(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
+func (kind) Text(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
 	s, err := findEntry(rx, sqlByRow, row)
 	if err != nil || s == nil {
 		return nil, false, err
@@ -37,16 +31,12 @@ func (entryStore) Text(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
 }
 
 // Put adds an entry as it is, its times included.
-func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int64, err error) {
+func (kind) Put(tx *db.Tx, scope int64, e tree.Entity, value any, _ []byte) (row int64, err error) {
 	entry := value.(Entry)
 	if entry.SessionID != e.ID {
 		entry = entry.under(e.ID)
 	}
 	if err := entry.check(); err != nil {
-		return 0, err
-	}
-	scope, err := tx.Store().Scope(s.scope)
-	if err != nil {
 		return 0, err
 	}
 	columns, err := entry.columns(scope, nil) // the time of recording is not known
@@ -63,23 +53,19 @@ func (s entryStore) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (row int6
 	return row, appendQueries(tx, row, 0, entry.ContextQueries)
 }
 
-func (entryStore) Remove(tx *db.Tx, row int64) error {
+func (kind) Remove(tx *db.Tx, row int64) error {
 	_, err := tx.Exec(sqlRemoveRow, row)
 	return err
 }
 
 // Untouched reports whether an entry was not written since it was added, and has reserved no
 // thread.
-func (entryStore) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
+func (kind) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
 	_, err = rx.Find(&untouched, sqlUntouched, row)
 	return untouched, err
 }
 
 // Page reads the ids after one in byte order, without those that were put aside.
-func (s entryStore) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
-	scope, ok, err := rx.Store().Scope(s.scope)
-	if err != nil || !ok {
-		return err
-	}
+func (kind) Page(rx *db.Rx, scope int64, after tree.Entity, page *[]tree.Entity) error {
 	return rx.Select(page, sqlIDsAfter, scope, after.ID, tree.PageRows)
 }

@@ -22,7 +22,10 @@ func Sum(document []byte) int64 { return checksum(document) }
 
 // PutImported adds a document to the default scope as an import does.
 func PutImported(tx *db.Tx, state State, runID string, document []byte) error {
-	_, err := table{}.Put(tx, tree.Entity{Group: string(state), ID: runID}, nil, document)
+	scope, err := tx.Store().Scope("")
+	if err == nil {
+		_, err = kind{}.Put(tx, scope, tree.Entity{Group: string(state), ID: runID}, nil, document)
+	}
 	return err
 }
 

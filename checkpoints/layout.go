@@ -161,5 +161,3 @@ func (kind) Unlisted(path string) string {
 }
 
 func (kind) Folder() string { return "" }
-
-func (kind) Store(scope string) documents.Store { return table{scope} }

@@ -5,12 +5,10 @@ import (
 	"selvedge/internal/tree"
 )
 
-// A table is the documents of one scope, as an import and an export need them. The old program knows no
+// An import and an export access documents by their numbers. The number of a document is twice the id of
+// its row, plus 1 if it is claimed: a claim or a recovery changes the number. The old program knows no
 // agents: a run is that of the first agent by name, and the group of another's is its state and the
-// agent. The number of a
-// document is twice the id of its row, plus 1 if it is claimed: a claim or a recovery changes the
-// number.
-type table struct{ scope string }
+// agent.
 
 func numberOf(id int64, state State) int64 {
 	if state == Claimed {
@@ -41,15 +39,11 @@ const (
 		ORDER BY run_id, entity_group LIMIT ?`
 )
 
-func (t table) Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error) {
-	scope, ok, err := rx.Store().Scope(t.scope)
-	if err != nil || !ok {
-		return "", nil, err
-	}
-	return sqlFindRow, []any{scope, e.ID, e.Group}, nil
+func (kind) Query(scope int64, e tree.Entity) (query string, args []any) {
+	return sqlFindRow, []any{scope, e.ID, e.Group}
 }
 
-func (table) Text(rx *db.Rx, n int64) (text []byte, ok bool, err error) {
+func (kind) Text(rx *db.Rx, n int64) (text []byte, ok bool, err error) {
 	id, state := partsOfNumber(n)
 	if ok, err = rx.Find(&text, sqlTextOf, id, state); ok {
 		text = nonNil(text)
@@ -58,12 +52,8 @@ func (table) Text(rx *db.Rx, n int64) (text []byte, ok bool, err error) {
 }
 
 // Put adds a document in the state in which it was found, even one that can't be read.
-func (t table) Put(tx *db.Tx, e tree.Entity, _ any, text []byte) (int64, error) {
+func (kind) Put(tx *db.Tx, scope int64, e tree.Entity, _ any, text []byte) (int64, error) {
 	if err := checkID(e.ID); err != nil {
-		return 0, err
-	}
-	scope, err := tx.Store().Scope(t.scope)
-	if err != nil {
 		return 0, err
 	}
 	r := rowOf(e.ID, text)
@@ -75,7 +65,7 @@ func (t table) Put(tx *db.Tx, e tree.Entity, _ any, text []byte) (int64, error) 
 	return numberOf(id, r.State), err
 }
 
-func (table) Remove(tx *db.Tx, n int64) error {
+func (kind) Remove(tx *db.Tx, n int64) error {
 	id, state := partsOfNumber(n)
 	_, err := tx.Exec(sqlRemoveRow, id, state)
 	return err
@@ -83,17 +73,13 @@ func (table) Remove(tx *db.Tx, n int64) error {
 
 // Untouched reports whether a document is still in the state in which it was added, and was never
 // saved, claimed or released since.
-func (table) Untouched(rx *db.Rx, n int64) (untouched bool, err error) {
+func (kind) Untouched(rx *db.Rx, n int64) (untouched bool, err error) {
 	id, state := partsOfNumber(n)
 	_, err = rx.Find(&untouched, sqlUntouched, id, state)
 	return untouched, err
 }
 
 // Page reads the documents after one, by run id in byte order.
-func (t table) Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error {
-	scope, ok, err := rx.Store().Scope(t.scope)
-	if err != nil || !ok {
-		return err
-	}
+func (kind) Page(rx *db.Rx, scope int64, after tree.Entity, page *[]tree.Entity) error {
 	return rx.Select(page, sqlRunsAfter, scope, after.ID, after.ID, after.Group, tree.PageRows)
 }

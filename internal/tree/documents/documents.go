@@ -42,30 +42,27 @@ type Kind interface {
 	Unlisted(path string) string
 	// Folder is the folder of an export that the paths are below; "" for the export itself.
 	Folder() string
-	Store(scope string) Store
+	Store
 }
 
-// A Store lets an import and an export access the rows of one scope.
+// A Store lets an import and an export access the rows of things.
 type Store interface {
-	// Query is the query for the number of e's row. args is nil if the scope does not exist.
-	Query(rx *db.Rx, e tree.Entity) (query string, args []any, err error)
+	// Query is the query for the number of e's row in a scope.
+	Query(scope int64, e tree.Entity) (query string, args []any)
 	// Text is the thing in a row as a file of the old layout.
 	Text(rx *db.Rx, row int64) (text []byte, ok bool, err error)
-	// Put adds a thing that has no row. db.ErrInvalid: it can't be imported.
-	Put(tx *db.Tx, e tree.Entity, value any, text []byte) (row int64, err error)
+	// Put adds a thing that has no row to a scope. db.ErrInvalid: it can't be imported.
+	Put(tx *db.Tx, scope int64, e tree.Entity, value any, text []byte) (row int64, err error)
 	Remove(tx *db.Tx, row int64) error
 	// Untouched reports whether a row exists and was not written to since it was added.
 	Untouched(rx *db.Rx, row int64) (bool, error)
-	// Page reads the things after one, in order, at most tree.PageRows.
-	Page(rx *db.Rx, after tree.Entity, page *[]tree.Entity) error
+	// Page reads the things of a scope after one, in order, at most tree.PageRows.
+	Page(rx *db.Rx, scope int64, after tree.Entity, page *[]tree.Entity) error
 }
 
-// rowOf is the number of e's row.
-func rowOf(rx *db.Rx, s Store, e tree.Entity) (row int64, ok bool, err error) {
-	query, args, err := s.Query(rx, e)
-	if err != nil || args == nil {
-		return 0, false, err
-	}
+// rowOf is the number of e's row in a scope.
+func rowOf(rx *db.Rx, s Store, scope int64, e tree.Entity) (row int64, ok bool, err error) {
+	query, args := s.Query(scope, e)
 	ok, err = rx.Find(&row, query, args...)
 	return row, ok, err
 }
@@ -98,7 +95,11 @@ func (Layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, erro
 
 // Find looks a document up.
 func (l Layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
-	row, ok, err := rowOf(rx, l.Store(scope), e)
+	number, ok, err := rx.Store().Scope(scope)
+	if err != nil || !ok {
+		return tree.Thing{}, false, err
+	}
+	row, ok, err := rowOf(rx, l, number, e)
 	return tree.Thing{Entity: e, Row: row}, ok, err
 }
 
@@ -110,7 +111,7 @@ func (l Layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w i
 	err = t.DB.Read(ctx, "show "+l.Name(), func(rx *db.Rx) error {
 		thing, there, err := l.Find(rx, t.Scope, e)
 		if err == nil && there {
-			text, ok, err = l.Store(t.Scope).Text(rx, thing.Row)
+			text, ok, err = l.Text(rx, thing.Row)
 		}
 		return err
 	})

@@ -18,17 +18,17 @@ func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 			return err
 		}
 	}
-	store := l.Store(t.Scope)
-	all := tree.Each(ctx, t.DB, "list "+l.Name(),
-		func(rx *db.Rx, last *tree.Entity, page *[]tree.Entity) error { return store.Page(rx, *last, page) })
-	return tree.ForEach(all, func(e *tree.Entity) error { return l.exportOne(ctx, t, store, *e) })
+	all := tree.Each(ctx, t.DB, "list "+l.Name(), func(rx *db.Rx, last *tree.Entity, page *[]tree.Entity) error {
+		return l.Page(rx, t.Source.Scope, *last, page)
+	})
+	return tree.ForEach(all, func(e *tree.Entity) error { return l.exportOne(ctx, t, *e) })
 }
 
-func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree.Entity) error {
+func (l Layout) exportOne(ctx context.Context, t *tree.Tree, e tree.Entity) error {
 	var path, problem string
 	var text []byte
 	err := t.DB.Read(ctx, "export "+l.Name(), func(rx *db.Rx) error {
-		row, ok, err := rowOf(rx, store, e)
+		row, ok, err := rowOf(rx, l, t.Source.Scope, e)
 		if err != nil || !ok {
 			return err // removed meanwhile
 		}
@@ -39,7 +39,7 @@ func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree
 		if path = string(held.Path); !fromFile {
 			path, problem = l.Path(e)
 		}
-		text, _, err = store.Text(rx, row)
+		text, _, err = l.Text(rx, row)
 		return err
 	})
 	if err != nil || text == nil {

@@ -36,7 +36,7 @@ func (b *taking) untouched() (bool, error) {
 	rx := &b.tx.Rx
 	for _, f := range b.files {
 		if f.row == nil {
-			if _, there, err := rowOf(rx, b.store, b.Own(f.path, f.value)); err != nil || there {
+			if _, there, err := rowOf(rx, b, b.source.Scope, b.Own(f.path, f.value)); err != nil || there {
 				return false, err
 			}
 			continue
@@ -44,10 +44,10 @@ func (b *taking) untouched() (bool, error) {
 		if f.row.State != tree.StateTaken {
 			return false, nil // it is here from elsewhere
 		}
-		if ok, err := b.store.Untouched(rx, *f.row.EntityRow); err != nil || !ok {
+		if ok, err := b.Untouched(rx, *f.row.EntityRow); err != nil || !ok {
 			return false, err
 		}
-		text, ok, err := b.store.Text(rx, *f.row.EntityRow)
+		text, ok, err := b.Text(rx, *f.row.EntityRow)
 		if err != nil || !ok || !bytes.Equal(sumOf(text), f.row.PrefixSHA256) {
 			return false, err
 		}
@@ -61,7 +61,7 @@ func (b *taking) anyHere() (bool, error) {
 		if f.row == nil || f.row.State != tree.StateTaken {
 			continue
 		}
-		if _, there, err := b.store.Text(&b.tx.Rx, *f.row.EntityRow); err != nil || there {
+		if _, there, err := b.Text(&b.tx.Rx, *f.row.EntityRow); err != nil || there {
 			return there, err
 		}
 	}
@@ -75,7 +75,7 @@ func (b *taking) replace() error {
 		if f.row == nil {
 			continue
 		}
-		if err := b.store.Remove(b.tx, *f.row.EntityRow); err != nil {
+		if err := b.Remove(b.tx, *f.row.EntityRow); err != nil {
 			return err
 		}
 		if f.gone {
@@ -232,9 +232,9 @@ func (b *taking) takeOld() error {
 		default:
 			ours = b.Own(f.path, f.value)
 		}
-		row, there, err := rowOf(&b.tx.Rx, b.store, ours)
+		row, there, err := rowOf(&b.tx.Rx, b, b.source.Scope, ours)
 		if err == nil && there {
-			err = b.store.Remove(b.tx, row)
+			err = b.Remove(b.tx, row)
 		}
 		if err != nil {
 			return err

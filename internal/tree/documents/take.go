@@ -147,7 +147,7 @@ func (b *taking) take(f *document, known bool) error {
 		if ours {
 			continue
 		}
-		text, _, err := b.store.Text(&b.tx.Rx, row)
+		text, _, err := b.Text(&b.tx.Rx, row)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (b *taking) take(f *document, known bool) error {
 
 // find looks a thing up. ours reports whether it came from this folder.
 func (b *taking) find(e tree.Entity) (row int64, there, ours bool, err error) {
-	row, there, err = rowOf(&b.tx.Rx, b.store, e)
+	row, there, err = rowOf(&b.tx.Rx, b, b.source.Scope, e)
 	if err != nil || !there {
 		return row, there, false, err
 	}
@@ -208,7 +208,7 @@ func (b *taking) fromElsewhere(f *document) (bool, error) {
 }
 
 func (b *taking) put(f *document, e tree.Entity, known bool) error {
-	row, err := b.store.Put(b.tx, e, f.value, f.text)
+	row, err := b.Put(b.tx, b.source.Scope, e, f.value, f.text)
 	if errors.Is(err, db.ErrInvalid) {
 		return b.undecodable(f, err.Error(), nil)
 	}

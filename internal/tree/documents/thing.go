@@ -59,7 +59,6 @@ func (f *document) damaged() bool { return f.reason != "" && !f.gone }
 type thing struct {
 	Kind
 	tree  *tree.Tree
-	store Store
 	files []*document // one for each form
 }
 
@@ -70,7 +69,7 @@ const maxLooks = 8
 // one meanwhile, it reads them again: else a claim would look as if the thing were gone.
 func (l Layout) look(t *tree.Tree, path string) *thing {
 	for try := 1; ; try++ {
-		th := &thing{Kind: l.Kind, tree: t, store: l.Store(t.Scope)}
+		th := &thing{Kind: l.Kind, tree: t}
 		for _, form := range l.Forms(path) {
 			th.files = append(th.files, readFile(l.Kind, t.Folder, form))
 		}
@@ -154,13 +153,8 @@ func (th *thing) Prefetch(f *tree.Prefetcher) error {
 		}
 		own := th.Own(form.path, form.value)
 		f.About("thing " + own.Group + "\x00" + own.ID)
-		query, args, err := th.store.Query(f.Rx, own)
-		if err != nil {
-			return err
-		}
-		if args != nil {
-			f.Ask(query, args...)
-		}
+		query, args := th.Query(th.tree.Source.Scope, own)
+		f.Ask(query, args...)
 	}
 	return nil
 }
