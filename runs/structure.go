@@ -57,12 +57,9 @@ func signed(f *serdejson.Fields, i int) int64 {
 	if text == nil {
 		return 0
 	}
-	if text[0] == '-' {
-		if n := serdejson.ParseNumber(text); n.Kind == 'i' {
-			return n.Int
-		}
-	}
-	return int64(f.Uint(i, math.MaxInt64, "i64"))
+	n, err := serdejson.Whole(text, math.MinInt64, math.MaxInt64, "i64")
+	f.Keep(err)
+	return n.Int + int64(n.Uint) // one of them is 0
 }
 
 // float reads an f64, also from an integer.

@@ -86,15 +86,20 @@ func String(text []byte) (string, error) {
 
 // Uint reads a value that must be a whole number up to largest.
 func Uint(text []byte, largest uint64, typeName string) (uint64, error) {
-	var n Number
+	n, err := Whole(text, 0, largest, typeName)
+	return n.Uint, err
+}
+
+// Whole reads a value that must be a whole number from least, which is not above 0, up to largest.
+func Whole(text []byte, least int64, largest uint64, typeName string) (n Number, err error) {
 	if IsNumber(text) {
 		n = ParseNumber(text)
 	}
 	switch {
-	case n.Kind == 'i' || n.Uint > largest:
-		return 0, Errorf("invalid value: %s, expected %s", Unexpected(text), typeName)
-	case n.Kind != 'u':
-		return 0, Errorf("invalid type: %s, expected %s", Unexpected(text), typeName)
+	case n.Int < least || n.Uint > largest:
+		return Number{}, Errorf("invalid value: %s, expected %s", Unexpected(text), typeName)
+	case n.Kind != 'u' && n.Kind != 'i':
+		return Number{}, Errorf("invalid type: %s, expected %s", Unexpected(text), typeName)
 	}
-	return n.Uint, nil
+	return n, nil
 }

@@ -160,7 +160,7 @@ func (e Event) Turn() (turn, attempt uint64, ok bool) {
 	var n [2]uint64
 	m, reason := wholeMembers(e.text, eventLevels, true)
 	for i, f := range turnFields {
-		if reason != "" || m.array {
+		if reason != "" || m.Array {
 			return 0, 0, false
 		}
 		var err error

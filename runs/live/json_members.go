@@ -10,10 +10,8 @@ import (
 // members holds the members of an object as spans of the text, or the elements of an array that
 // represents an object: serde also reads a struct from an array of its fields.
 type members struct {
-	array  bool
-	keys   [][]byte // quoted, as they stand; nil for an array
-	values [][]byte
-	few    [2][12][]byte // room for most objects
+	serdejson.Content
+	few [12]serdejson.Member // room for most objects
 }
 
 // spanMembers reads the value at the scanner.
@@ -27,14 +25,10 @@ func spanMembers(s *serdejson.Scanner, arrays bool) (*members, string) {
 		}
 		return nil, wrongType(value, "an object")
 	}
-	m.array = c == '['
-	m.keys, m.values = m.few[0][:0], m.few[1][:0]
+	m.Array, m.Members = c == '[', m.few[:0]
 	for key := range s.Elements() {
 		value, _ := s.Value()
-		if !m.array {
-			m.keys = append(m.keys, key)
-		}
-		m.values = append(m.values, value)
+		m.Members = append(m.Members, serdejson.Member{Key: key, Value: value})
 	}
 	return m, s.Reason()
 }
@@ -43,18 +37,15 @@ func spanMembers(s *serdejson.Scanner, arrays bool) (*members, string) {
 // it removes.
 func (m *members) takeType() (string, string) {
 	var tag []byte
-	if m.array {
-		if len(m.values) > 0 {
-			tag, m.values = m.values[0], m.values[1:]
-		}
-	} else {
-		for i, key := range m.keys {
-			if serdejson.KeyIs(key, "type") {
-				if tag != nil {
-					return "", "duplicate field `type`"
-				}
-				tag = m.values[i]
+	if m.Array && len(m.Members) > 0 {
+		tag, m.Members = m.Members[0].Value, m.Members[1:]
+	}
+	for _, one := range m.Members { // an element has no key
+		if serdejson.KeyIs(one.Key, "type") {
+			if tag != nil {
+				return "", "duplicate field `type`"
 			}
+			tag = one.Value
 		}
 	}
 	switch {
@@ -69,14 +60,11 @@ func (m *members) takeType() (string, string) {
 // find returns the index of a field's value, or -1 if it is absent.
 func (m *members) find(fields []field, i int) (at int, reason string) {
 	at = -1
-	if m.array {
-		if i < len(m.values) {
-			at = i
-		}
-		return at, ""
+	if m.Array && i < len(m.Members) {
+		return i, ""
 	}
-	for k, key := range m.keys {
-		if serdejson.KeyIs(key, fields[i].name) {
+	for k, one := range m.Members { // an element has no key
+		if serdejson.KeyIs(one.Key, fields[i].name) {
 			if at >= 0 {
 				return at, fmt.Sprintf("duplicate field `%s`", fields[i].name)
 			}
@@ -89,9 +77,9 @@ func (m *members) find(fields []field, i int) (at int, reason string) {
 // check reads the members as these fields. Unknown members are ignored.
 func (m *members) check(fields []field) string {
 	invalidLength := func() string {
-		return fmt.Sprintf("invalid length %d, expected %d elements", len(m.values), len(fields))
+		return fmt.Sprintf("invalid length %d, expected %d elements", len(m.Members), len(fields))
 	}
-	if m.array && len(m.values) > len(fields) {
+	if m.Array && len(m.Members) > len(fields) {
 		return invalidLength()
 	}
 	for i := range fields {
@@ -100,10 +88,10 @@ func (m *members) check(fields []field) string {
 		switch {
 		case reason != "":
 		case at >= 0:
-			reason = f.shape.read(m.values[at])
-		case m.array && !f.element:
+			reason = f.shape.read(m.Members[at].Value)
+		case m.Array && !f.element:
 			reason = invalidLength()
-		case !m.array && !f.absent:
+		case !m.Array && !f.absent:
 			reason = fmt.Sprintf("missing field `%s`", f.name)
 		}
 		if reason != "" {
@@ -117,7 +105,7 @@ func (m *members) check(fields []field) string {
 func (m *members) value(fields []field, name string) []byte {
 	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 	if at, _ := m.find(fields, i); at >= 0 {
-		return m.values[at]
+		return m.Members[at].Value
 	}
 	return nil
 }
@@ -125,19 +113,19 @@ func (m *members) value(fields []field, name string) []byte {
 // further returns a JSON object with the members that are none of these fields; nil if there are
 // none.
 func (m *members) further(fields []field) []byte {
-	if m.array {
+	if m.Array {
 		return nil
 	}
 	var out []byte
-	for k, key := range m.keys {
-		if slices.ContainsFunc(fields, func(f field) bool { return serdejson.KeyIs(key, f.name) }) {
+	for _, one := range m.Members {
+		if slices.ContainsFunc(fields, func(f field) bool { return serdejson.KeyIs(one.Key, f.name) }) {
 			continue
 		}
 		separator := byte(',')
 		if out == nil {
 			separator = '{'
 		}
-		out = appendCompact(append(append(append(out, separator), key...), ':'), m.values[k])
+		out = appendCompact(append(append(append(out, separator), one.Key...), ':'), one.Value)
 	}
 	if out == nil {
 		return nil

@@ -67,13 +67,22 @@ func (sh *shape) read(text []byte) string {
 	case sortWord:
 		_, reason := sh.readWord(text)
 		return reason
-	case sortUsize, sortI64, sortI32, sortU32, sortF32:
-		return sh.readNumber(text)
+	case sortF32:
+		if !serdejson.IsNumber(text) {
+			return wrongType(text, "f32")
+		}
+	case sortUsize, sortI64, sortI32, sortU32:
+		of := &wholeNumbers[sh.sort]
+		if _, err := serdejson.Whole(text, of.least, of.largest, of.name); err != nil {
+			return err.Error()
+		}
 	case sortList:
 		if c != '[' {
 			return wrongType(text, "a sequence")
 		}
-		for element := range elementsOf(text) {
+		s := serdejson.NewScanner(text)
+		for range s.Elements() {
+			element, _ := s.Value()
 			if reason := sh.of.read(element); reason != "" {
 				return reason
 			}
@@ -97,10 +106,10 @@ func (sh *shape) readWord(text []byte) (got, reason string) {
 		got = serdejson.Unquote(text)
 	case '{':
 		m, _ := spanMembers(serdejson.NewScanner(text), false)
-		if len(m.keys) != 1 || !sh.contents(m.values[0]) {
+		if len(m.Members) != 1 || !sh.contents(m.Members[0].Value) {
 			return "", wrongType(text, "a string")
 		}
-		got = serdejson.Unquote(m.keys[0])
+		got = serdejson.Unquote(m.Members[0].Key)
 	default:
 		return "", wrongType(text, "a string")
 	}
@@ -114,39 +123,21 @@ func (sh *shape) readWord(text []byte) (got, reason string) {
 func (sh *shape) contents(text []byte) bool {
 	if text[0] == '{' && sh.empty {
 		m, _ := spanMembers(serdejson.NewScanner(text), false)
-		return len(m.keys) == 0
+		return len(m.Members) == 0
 	}
 	return text[0] == 'n'
 }
 
-// numbers are the number types and the whole numbers that they hold.
-var numbers = [...]struct {
-	name string
-	hold func(n serdejson.Number) bool
+// wholeNumbers are the types of whole numbers.
+var wholeNumbers = [...]struct {
+	name    string
+	least   int64
+	largest uint64
 }{
-	sortUsize: {"usize", func(n serdejson.Number) bool { return n.Kind == 'u' }},
-	sortU32:   {"u32", func(n serdejson.Number) bool { return n.Kind == 'u' && n.Uint <= math.MaxUint32 }},
-	sortI64:   {"i64", func(n serdejson.Number) bool { return n.Kind == 'i' || n.Uint <= math.MaxInt64 }},
-	sortI32: {"i32", func(n serdejson.Number) bool {
-		return n.Kind == 'i' && n.Int >= math.MinInt32 || n.Kind == 'u' && n.Uint <= math.MaxInt32
-	}},
-	sortF32: {"f32", nil}, // holds any number
-}
-
-func (sh *shape) readNumber(text []byte) string {
-	of := &numbers[sh.sort]
-	if !serdejson.IsNumber(text) {
-		return wrongType(text, of.name)
-	}
-	n := serdejson.ParseNumber(text)
-	switch {
-	case of.hold == nil:
-	case n.Kind == 'f':
-		return wrongType(text, of.name)
-	case !of.hold(n):
-		return "invalid value: " + serdejson.Unexpected(text) + ", expected " + of.name
-	}
-	return ""
+	sortUsize: {"usize", 0, math.MaxUint64},
+	sortI64:   {"i64", math.MinInt64, math.MaxInt64},
+	sortI32:   {"i32", math.MinInt32, math.MaxInt32},
+	sortU32:   {"u32", 0, math.MaxUint32},
 }
 
 func wrongType(text []byte, expected string) string {

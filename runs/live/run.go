@@ -157,7 +157,7 @@ func checkFurther(text []byte, above int) error {
 		return nil
 	}
 	m, reason := wholeMembers(text, above, true)
-	if reason == "" && m.array {
+	if reason == "" && m.Array {
 		reason = "it is an array"
 	}
 	if reason != "" {

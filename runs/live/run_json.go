@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -123,8 +122,9 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 	if r.Snapshot, reason = snapshot.snapshot(); reason != "" {
 		return r, reason
 	}
-	for element := range elementsOf(m.value(recordFields(), "events")) {
-		em, _ := spanMembers(serdejson.NewScanner(element), true)
+	events := serdejson.NewScanner(m.value(recordFields(), "events"))
+	for range events.Elements() {
+		em, _ := spanMembers(events, true)
 		event, reason := em.eventRecord(above+3, arrays)
 		if reason != "" {
 			return r, reason
@@ -132,18 +132,6 @@ func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string
 		r.Events = append(r.Events, event)
 	}
 	return r, ""
-}
-
-// elementsOf returns the elements of an array that a scanner has accepted.
-func elementsOf(array []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		s := serdejson.NewScanner(array)
-		for range s.Elements() {
-			if element, _ := s.Value(); !yield(element) {
-				return
-			}
-		}
-	}
 }
 
 // wholeMembers reads a text that is one object, or with arrays an array that represents one, nested
