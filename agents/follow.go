@@ -71,19 +71,9 @@ func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (s
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
-func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, error) {
-	if writes < 0 {
-		return "", named(opFollow, id, txn.Invalid("ask for 0 or more", "%d writes", writes))
-	}
-	at, err := r.placeOf(rx, id, "")
-	if err != nil {
-		return "", named(opFollow, id, err)
-	}
-	end, _, err := stream.EndOf(rx, at.Key)
-	if writes == 0 {
-		at = end
-	}
-	return stream.Cursor(rx, at), named(opFollow, id, err)
+func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (cursor string, err error) {
+	cursor, err = stream.CursorBefore(rx, writes, func() (stores.Place, error) { return r.placeOf(rx, id, "") })
+	return cursor, named(opFollow, id, err)
 }
 
 // placeOf returns the place in an agent's stream that a cursor points at; "" is the beginning.

@@ -80,18 +80,9 @@ func (r *Registry) Find(ctx context.Context, prefix string, limit int) ([]string
 
 // FindTx is Find inside a transaction.
 func (r *Registry) FindTx(rx *db.Rx, prefix string, limit int) (ids []string, err error) {
-	room, err := paging.RoomFor(limit)
-	if err == nil {
-		err = txn.CheckID("agent", prefix)
-	}
-	if err != nil {
-		return nil, named(opFind, "", err)
-	}
-	err = r.readTx(rx, opFind, "", func(scope int64) error {
-		fresh := staleBefore(rx.Now())
-		return rx.Select(&ids, sqlFindIDs, scope, fresh, prefix, paging.AfterPrefix(prefix), room.Items)
-	})
-	return ids, err
+	ids, err = stores.FindPrefix[string](rx, r.db, r.scope, "agent", prefix, limit, sqlFindIDs,
+		staleBefore(rx.Now()))
+	return ids, named(opFind, "", err)
 }
 
 const (

@@ -61,17 +61,9 @@ func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (strin
 
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string, err error) {
-	if changes < 0 {
-		return "", failed(opFollow, ref.RunID, txn.Invalid("ask for 0 or more", "%d changes", changes))
-	}
-	at, err := s.placeOf(rx, ref, "")
-	if err == nil && changes == 0 {
-		at, _, err = stream.EndOf(rx, at.Key)
-	}
-	if err != nil {
-		return "", err
-	}
-	return stream.Cursor(rx, at), nil
+	first := func() (stores.Place, error) { return s.placeOf(rx, ref, "") }
+	cursor, err = stream.CursorBefore(rx, changes, first)
+	return cursor, failed(opFollow, ref.RunID, err)
 }
 
 // placeOf returns the place in a checkpoint's stream that a cursor points at; "" is the beginning.

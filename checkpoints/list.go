@@ -146,18 +146,14 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) ([]Ref, erro
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err error) {
-	room, err := paging.RoomFor(limit)
-	if err != nil {
-		return nil, failed(opFind, prefix, err)
+	if err = txn.CheckID("agent", s.agent); err == nil {
+		found, err = stores.FindPrefix[Ref](rx, s.db, s.scope, "run", prefix, limit, sqlFindRuns, s.agent)
 	}
-	err = s.look(rx, opFind, prefix, func(scope int64) error {
-		return rx.Select(&found, sqlFindRuns, scope, prefix, paging.AfterPrefix(prefix), s.agent, room.Items)
-	})
-	return found, err
+	return found, failed(opFind, prefix, err)
 }
 
 const sqlFindRuns = `SELECT coalesce(agent_id, '') AS agent, run_id, state FROM checkpoints
-	WHERE scope = ? AND run_id >= ? AND run_id < ? AND ` + ofAgent + `
+	WHERE scope = ? AND ` + ofAgent + ` AND run_id >= ? AND run_id < ?
 	ORDER BY run_id, coalesce(agent_id, ''), state LIMIT ?`
 
 const (

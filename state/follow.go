@@ -70,18 +70,9 @@ func (s *Store) CursorBefore(ctx context.Context, ref Ref, writes int64) (string
 }
 
 // CursorBeforeTx is CursorBefore inside a transaction.
-func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, writes int64) (string, error) {
-	if writes < 0 {
-		return "", failed(opFollow, ref.Key, txn.Invalid("ask for 0 or more", "%d writes", writes))
-	}
-	at, err := s.placeOf(rx, ref, "")
-	if err == nil && writes == 0 {
-		at, _, err = stream.EndOf(rx, at.Key)
-	}
-	if err != nil {
-		return "", failed(opFollow, ref.Key, err)
-	}
-	return stream.Cursor(rx, at), nil
+func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, writes int64) (cursor string, err error) {
+	cursor, err = stream.CursorBefore(rx, writes, func() (stores.Place, error) { return s.placeOf(rx, ref, "") })
+	return cursor, failed(opFollow, ref.Key, err)
 }
 
 // placeOf returns the place in a value's stream that a cursor points at; "" is the beginning.

@@ -243,15 +243,7 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) ([]Ref, erro
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err error) {
-	room, err := paging.RoomFor(limit)
-	err = cmp.Or(err, txn.CheckID("value", prefix), rx.Store().Of(s.db.Store()))
-	if err != nil {
-		return nil, failed(opFind, prefix, err)
-	}
-	scope, there, err := rx.Store().Scope(s.scope)
-	if err == nil && there {
-		err = rx.Select(&found, sqlFind, scope, prefix, paging.AfterPrefix(prefix), room.Items)
-	}
+	found, err = stores.FindPrefix[Ref](rx, s.db, s.scope, "value", prefix, limit, sqlFind)
 	return found, failed(opFind, prefix, err)
 }
 

@@ -171,19 +171,8 @@ FROM worker_runtimes WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 
 // FindTx is Find inside a transaction.
 func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeID, err error) {
-	room, err := paging.RoomFor(limit)
-	if err == nil {
-		err = txn.CheckID("runtime", prefix)
-	}
-	if err != nil {
-		return nil, &db.Error{Op: opFindRuntimes, Hint: db.Hint(err), Err: err}
-	}
-	scope, ok, err := s.scopeIn(rx)
-	if err != nil || !ok {
-		return nil, err
-	}
-	err = rx.Select(&found, sqlFindRuntimes, scope, prefix, paging.AfterPrefix(prefix), room.Items)
-	return found, err
+	defer named(opFindRuntimes, &err)
+	return stores.FindPrefix[RuntimeID](rx, s.db, s.scope, "runtime", prefix, limit, sqlFindRuntimes)
 }
 
 // FollowAll delivers what is added, from this call on, to the logs of the runtimes that pass the

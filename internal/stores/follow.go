@@ -84,6 +84,22 @@ func (s *Stream[R, T]) EndOf(rx *db.Rx, key int64) (end Place, found bool, err e
 	return end, found, err
 }
 
+// CursorBefore returns the cursor before the present state of a thing, for a stream of states; for 0 changes,
+// the one after it. first finds the place before it.
+func (s *Stream[R, T]) CursorBefore(rx *db.Rx, changes int64, first func() (Place, error)) (string, error) {
+	if changes < 0 {
+		return "", txn.Invalid("ask for 0 or more", "%d changes", changes)
+	}
+	at, err := first()
+	if err == nil && changes == 0 {
+		at, _, err = s.EndOf(rx, at.Key)
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.Cursor(rx, at), nil
+}
+
 // PlaceIn returns the place that a cursor points at, which must be in the stream that find finds; ""
 // is the beginning. ErrNotFound: there is no such stream, and no cursor.
 func (s *Stream[R, T]) PlaceIn(
