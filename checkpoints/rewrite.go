@@ -56,64 +56,51 @@ func overlay(text, was, is []byte, of form) []byte {
 	if bytes.Equal(was, is) {
 		return text
 	}
-	o, w, i := partsOf(text), partsOf(was), partsOf(is)
-	if of == freeForm || o.open == 0 || o.open != w.open || w.open != i.open {
+	open := opening(text)
+	if of == freeForm || open == 0 || open != opening(was) || open != opening(is) {
 		return is
 	}
-	if i.open == '[' {
+	o, w, i := serdejson.ContentOf(text, nil), serdejson.ContentOf(was, nil), serdejson.ContentOf(is, nil)
+	if i.Array {
 		return overlayArray(o, w, i, of)
 	}
 	return overlayObject(o, w, i, of)
 }
 
-// parts are the members of an object, or the elements of an array; open is 0 for anything else.
-type parts struct {
-	open   byte
-	keys   []string // of an object
-	values [][]byte
+// opening is the brace or the bracket with which a text begins; 0 if it is no object and no array.
+func opening(text []byte) byte {
+	if c := serdejson.NewScanner(text).Peek(); c == '{' || c == '[' {
+		return c
+	}
+	return 0
 }
 
-func partsOf(text []byte) parts {
-	s := serdejson.NewScanner(text)
-	p := parts{open: s.Peek()}
-	if p.open != '{' && p.open != '[' {
-		return parts{}
-	}
-	for key := range s.Elements() {
-		if p.open == '{' {
-			p.keys = append(p.keys, serdejson.Unquote(key))
-		}
-		value, _ := s.Ignore()
-		p.values = append(p.values, value)
-	}
-	return p
-}
-
-// find returns the last member of that name, which is the one that counts.
-func (p parts) find(key string) ([]byte, bool) {
-	for i, name := range slices.Backward(p.keys) {
-		if name == key {
-			return p.values[i], true
+// last returns the last member of that name, which is the one that counts.
+func last(c serdejson.Content, name string) (value []byte, found bool) {
+	for _, m := range slices.Backward(c.Members) {
+		if serdejson.KeyIs(m.Key, name) {
+			return m.Value, true
 		}
 	}
 	return nil, false
 }
 
-func overlayArray(o, was, is parts, of form) []byte {
+func overlayArray(o, was, is serdejson.Content, of form) []byte {
 	out := []byte{'['}
-	for i, value := range is.values {
+	for i, m := range is.Members {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if i < len(o.values) && i < len(was.values) {
-			value = overlay(o.values[i], was.values[i], value, of)
+		value := m.Value
+		if i < len(o.Members) && i < len(was.Members) {
+			value = overlay(o.Members[i].Value, was.Members[i].Value, value, of)
 		}
 		out = append(out, value...)
 	}
 	return append(out, ']')
 }
 
-func overlayObject(o, was, is parts, of form) []byte {
+func overlayObject(o, was, is serdejson.Content, of form) []byte {
 	out := []byte{'{'}
 	add := func(key string, value []byte) {
 		if len(out) > 1 {
@@ -121,24 +108,26 @@ func overlayObject(o, was, is parts, of form) []byte {
 		}
 		out = append(append(serdejson.AppendQuoted(out, key), ':'), value...)
 	}
-	for n, key := range o.keys {
-		now, stays := is.find(key)
-		before, wasThere := was.find(key)
+	for _, m := range o.Members {
+		key := serdejson.Unquote(m.Key)
+		now, stays := last(is, key)
+		before, wasThere := last(was, key)
 		switch {
 		case stays && wasThere:
-			add(key, overlay(o.values[n], before, now, of.member(key)))
+			add(key, overlay(m.Value, before, now, of.member(key)))
 		case stays:
 			add(key, now)
 		case !wasThere:
-			add(key, o.values[n])
+			add(key, m.Value)
 		}
 	}
-	for n, key := range is.keys {
-		if _, there := o.find(key); !there {
-			before, wasThere := was.find(key)
+	for _, m := range is.Members {
+		key := serdejson.Unquote(m.Key)
+		if _, there := last(o, key); !there {
+			before, wasThere := last(was, key)
 			// A default that the document leaves out stays out.
-			if !wasThere || !bytes.Equal(before, is.values[n]) {
-				add(key, is.values[n])
+			if !wasThere || !bytes.Equal(before, m.Value) {
+				add(key, m.Value)
 			}
 		}
 	}

@@ -58,13 +58,14 @@ func rowOf(runID string, text []byte) row {
 
 // header reads the members of an accepted document that lists show.
 func header(text []byte) (stage, prompt, created string) {
-	p := partsOf(text)
-	if p.open == '[' { // a list for the struct
+	var few [16]serdejson.Member
+	c := serdejson.ContentOf(text, few[:0])
+	if c.Array { // a list for the struct
 		canonical, _ := codec.Canonical(text)
-		p = partsOf(canonical)
+		c = serdejson.ContentOf(canonical, few[:0])
 	}
 	member := func(name string) string {
-		value, _ := p.find(name)
+		value, _ := last(c, name)
 		return serdejson.Unquote(value)
 	}
 	return member("paused_stage_id"), member("prompt"), member("created_at")
