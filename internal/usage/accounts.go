@@ -24,9 +24,7 @@ const Rest = "run"
 
 const (
 	sqlSources = `SELECT id, agent_id, session_id, recorded_at FROM usage_runs WHERE run_id = ? AND scope = ?`
-	sqlRows    = `SELECT u.id, u.usage_run, u.account, w.agent_id, u.recorded_at, u.provider, u.request_model,
-	u.response_model, u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens,
-	u.reasoning_output_tokens, u.cost_nanos
+	sqlRows    = `SELECT u.id, u.usage_run, u.account, w.agent_id, u.recorded_at, ` + countColumns + `
 FROM usage_runs AS w JOIN usage_records AS u ON u.usage_run = w.id WHERE w.run_id = ? AND w.scope = ?`
 )
 

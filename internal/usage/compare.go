@@ -39,9 +39,8 @@ type kept struct {
 }
 
 const (
-	sqlKept = `SELECT id, usage_run, account, sequence, step_key, recorded_at, provider, request_model,
-	response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens,
-	reasoning_output_tokens, cost_nanos, checksum FROM usage_records WHERE usage_run = ?`
+	sqlKept = `SELECT id, usage_run, account, sequence, step_key, recorded_at,
+	` + countColumns + `, checksum FROM usage_records WHERE usage_run = ?`
 	sqlMove = `UPDATE usage_records SET sequence = ?, checksum = ? WHERE id = ?`
 )
 

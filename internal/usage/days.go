@@ -10,9 +10,7 @@ const (
 	sqlStays   = `SELECT 1 WHERE EXISTS (SELECT 1 FROM runs WHERE scope = ?1 AND run_id = ?2)
 	OR EXISTS (SELECT 1 FROM live_runs WHERE scope = ?1 AND run_id = ?2)`
 	sqlNamed  = `SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
-	dayValues = `provider, request_model, response_model, input_tokens, cache_read_input_tokens,
-	cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos`
-	sqlAddDay = `INSERT INTO usage_days (scope, day, agent_id, session_id, ` + dayValues + `, checksum)
+	sqlAddDay = `INSERT INTO usage_days (scope, day, agent_id, session_id, ` + countColumns + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetDay = `UPDATE usage_days SET input_tokens = ?, cache_read_input_tokens = ?,
 	cache_write_input_tokens = ?, output_tokens = ?, reasoning_output_tokens = ?, cost_nanos = ?,
@@ -22,7 +20,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 var dayOfModel = txn.UsageDays.Rows(
-	`SELECT id, ` + dayValues + ` FROM usage_days WHERE agent_id = ? AND session_id = ? AND scope = ?
+	`SELECT id, ` + countColumns + ` FROM usage_days WHERE agent_id = ? AND session_id = ? AND scope = ?
 	AND day = ? AND provider IS NOT DISTINCT FROM ?
 	AND request_model IS NOT DISTINCT FROM ? AND response_model IS NOT DISTINCT FROM ? LIMIT 1`,
 )

@@ -128,9 +128,11 @@ func RecordedAt(record []byte) any {
 const (
 	sqlPutRun = `INSERT INTO usage_runs (id, scope, run_id, agent_id, session_id, recorded_at, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
-	sqlPutRecord = `INSERT INTO usage_records (usage_run, account, sequence, step_key, recorded_at, provider,
-	request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens,
-	output_tokens, reasoning_output_tokens, cost_nanos, checksum)
+	// countColumns are those of Counts.
+	countColumns = `provider, request_model, response_model, input_tokens, cache_read_input_tokens,
+	cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_nanos`
+	sqlPutRecord = `INSERT INTO usage_records (usage_run, account, sequence, step_key, recorded_at,
+	` + countColumns + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// Of the live run with a name: it is replaced.
 	sqlForgetLive  = `DELETE FROM usage_runs WHERE run_id = ? AND scope = ? AND agent_id IS NULL`
@@ -138,10 +140,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // Compared begins a query for the rows u that a verification compares, of w.
-const Compared = `SELECT u.account, u.sequence, u.recorded_at, u.provider, u.request_model, u.response_model,
-	u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens,
-	u.reasoning_output_tokens, u.cost_nanos, w.scope = r.scope AS in_scope, w.run_id, w.agent_id, w.session_id,
-	w.recorded_at AS first_at`
+const Compared = `SELECT u.account, u.sequence, u.recorded_at, ` + countColumns + `,
+	w.scope = r.scope AS in_scope, w.run_id, w.agent_id, w.session_id, w.recorded_at AS first_at`
 
 // Put writes the row of a record that counts, beside the record.
 func Put(tx *db.Tx, r Record, c Counts) error {
