@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"strings"
 
-	"selvedge/db"
 	"selvedge/internal/tree"
 	"selvedge/internal/tree/documents"
 	"selvedge/internal/txn"
@@ -41,10 +40,7 @@ func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	if err == nil && !isParent(root) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return root, err
 	}
-	return tree.Folder{}, &db.Error{
-		Op: "open tree", Entity: "agent registry", ID: dir.Path(),
-		Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/",
-	}
+	return root, tree.NoTree(dir, "agent registry", "name the folder that holds agents/, or its agents/")
 }
 
 const (
@@ -58,9 +54,8 @@ func isParent(dir tree.Folder) bool {
 	if _, err := dir.Sub("agents"); err != nil {
 		return false
 	}
-	found := errors.New("found")
-	return kind{}.Walk(dir, func(string) error { return found },
-		func(string, string) error { return nil }) == nil
+	entry, err := tree.HasFile(kind{}, dir, func(string) bool { return true })
+	return err == nil && !entry
 }
 
 // Walk follows the original: every name with the extension toml is an entry's.

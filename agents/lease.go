@@ -195,8 +195,7 @@ func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
 
 // LogContextQuery is [Registry.LogContextQuery] under the lease.
 func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
-	return stores.On(l.registry.db, txn.Agents).Write(ctx, opLogQuery,
-		func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
+	return stores.On(l.registry.db, txn.Agents).Write(ctx, opLogQuery, stores.With(l.LogContextQueryTx, q))
 }
 
 // LogContextQueryTx is LogContextQuery inside a transaction.
@@ -208,8 +207,7 @@ const opRelease = "release thread"
 
 // Release ends the agent with the status Complete, Abandoned or Merged, and frees the thread.
 func (l *Lease) Release(ctx context.Context, status Status) error {
-	return stores.On(l.registry.db, txn.Agents).End(ctx, opRelease,
-		func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
+	return stores.On(l.registry.db, txn.Agents).End(ctx, opRelease, stores.With(l.ReleaseTx, status))
 }
 
 // ReleaseTx is Release inside a transaction.

@@ -22,7 +22,7 @@ var keptName = txn.Agents.Name("%d %q")
 // aside and later ones of the same id. Delete still removes an entry. If there is no entry, the
 // error is db.ErrNotFound.
 func (r *Registry) Pin(ctx context.Context, id string) error {
-	return stores.On(r.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return r.PinTx(tx, id) })
+	return stores.On(r.db, txn.Pins).Write(ctx, opPin, stores.With(r.PinTx, id))
 }
 
 // PinTx is Pin inside a transaction.
@@ -49,8 +49,7 @@ func (r *Registry) PinTx(tx *db.Tx, id string) error {
 
 // Unpin removes the pin of an agent. An agent without a pin is no error.
 func (r *Registry) Unpin(ctx context.Context, id string) error {
-	return stores.On(r.db, txn.Pins).Remove(ctx, "unpin agent",
-		func(tx *db.Tx) error { return r.UnpinTx(tx, id) })
+	return stores.On(r.db, txn.Pins).Remove(ctx, "unpin agent", stores.With(r.UnpinTx, id))
 }
 
 // UnpinTx is Unpin inside a transaction.

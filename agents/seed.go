@@ -78,7 +78,7 @@ func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
 // Delete removes the entry with the id, whatever its status, and its reservation. A missing one is
 // no error, as in the old registry.
 func (r *Registry) Delete(ctx context.Context, id string) error {
-	return stores.On(r.db, txn.Agents).Remove(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, id) })
+	return stores.On(r.db, txn.Agents).Remove(ctx, opDelete, stores.With(r.DeleteTx, id))
 }
 
 // UpdateStatus sets an entry's status and the time of its end: now, or none for Active. A missing

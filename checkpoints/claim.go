@@ -348,8 +348,7 @@ func (c *Claim) CompleteTx(tx *db.Tx) error { return c.DecideTx(tx, Decision{}) 
 
 // Decide is Complete with the decision, for the history.
 func (c *Claim) Decide(ctx context.Context, d Decision) error {
-	return stores.On(c.store.db, txn.Checkpoints).End(ctx, opComplete,
-		func(tx *db.Tx) error { return c.DecideTx(tx, d) })
+	return stores.On(c.store.db, txn.Checkpoints).End(ctx, opComplete, stores.With(c.DecideTx, d))
 }
 
 // DecideTx is Decide inside a transaction.

@@ -134,8 +134,7 @@ const (
 // Delete removes a checkpoint, claimed or not; its claim is lost. Without a state in ref, it
 // removes both checkpoints of the run. If there is none, the error is ErrNotFound.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
-	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opDelete,
-		func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
+	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opDelete, stores.With(s.DeleteTx, ref))
 }
 
 // DeleteTx is Delete inside a transaction.

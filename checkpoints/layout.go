@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"selvedge/checkpoints/internal/codec"
-	"selvedge/db"
 	"selvedge/internal/tree"
 	"selvedge/internal/tree/documents"
 )
@@ -61,10 +60,8 @@ func (k kind) Foreign(root tree.Folder) error {
 		return nil
 	}
 	if err == nil && names > 0 {
-		err = &db.Error{
-			Op: "open tree", Entity: "checkpoint store", ID: root.Path(), Err: db.ErrNotFound,
-			Hint: "name the folder that holds RUN.json and RUN.inflight, or workflow-runs/",
-		}
+		err = tree.NoTree(root, "checkpoint store", "name the folder that holds RUN.json and RUN.inflight, or "+
+			"workflow-runs/")
 	}
 	return err
 }

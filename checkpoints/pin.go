@@ -21,7 +21,7 @@ UNION ALL SELECT id, 1 FROM checkpoint_history WHERE scope = ?1 AND run_id = ?2
 // Pin exempts the history of a run, past and future, from retention until Unpin. If the run has
 // neither a checkpoint nor a history, the error is db.ErrNotFound.
 func (s *Store) Pin(ctx context.Context, runID string) error {
-	return stores.On(s.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, runID) })
+	return stores.On(s.db, txn.Pins).Write(ctx, opPin, stores.With(s.PinTx, runID))
 }
 
 // PinTx is Pin inside a transaction.
@@ -61,8 +61,7 @@ func (s *Store) findKept(tx *db.Tx, scope int64, runID string) (bool, error) {
 
 // Unpin removes the pin of a run. A run without a pin is no error.
 func (s *Store) Unpin(ctx context.Context, runID string) error {
-	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin checkpoint",
-		func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin checkpoint", stores.With(s.UnpinTx, runID))
 }
 
 // UnpinTx is Unpin inside a transaction.

@@ -38,8 +38,7 @@ func (s *Store) Load(ctx context.Context, runID string) (*PausedWorkflow, bool, 
 // claim that another living process holds is ErrLeaseLost; one of this process, of a dead one or
 // from an import ends. [Claim.Complete] is fenced.
 func (s *Store) Complete(ctx context.Context, runID string) error {
-	return stores.On(s.db, txn.Checkpoints).End(ctx, opComplete,
-		func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
+	return stores.On(s.db, txn.Checkpoints).End(ctx, opComplete, stores.With(s.CompleteTx, runID))
 }
 
 const opRemove = "remove checkpoint"
@@ -47,8 +46,7 @@ const opRemove = "remove checkpoint"
 // Remove removes the run, whether it waits, is claimed, or both. A missing run is no error; for
 // [Store.Delete] it is.
 func (s *Store) Remove(ctx context.Context, runID string) error {
-	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opRemove,
-		func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
+	return stores.On(s.db, txn.Checkpoints).Remove(ctx, opRemove, stores.With(s.RemoveTx, runID))
 }
 
 // RemoveTx is Remove inside a transaction.

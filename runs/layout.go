@@ -22,7 +22,6 @@ import (
 	"strings"
 	"syscall"
 
-	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
@@ -77,10 +76,7 @@ func runsRoot(dir tree.Folder) (root, carDir tree.Folder, err error) {
 	}
 	root, err = dir.Sub(runsFolder)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &db.Error{
-			Op: "open tree", Entity: "run traces", ID: dir.Path(), Err: db.ErrNotFound,
-			Hint: "name the folder that holds runs/ and config.toml, or its runs/",
-		}
+		err = tree.NoTree(dir, "run traces", "name the folder that holds runs/ and config.toml, or its runs/")
 	}
 	return root, dir, err
 }
@@ -100,17 +96,7 @@ func isRunsRoot(dir tree.Folder) (bool, error) {
 	if dir.Called(runsFolder) {
 		return true, nil
 	}
-	found := errors.New("found")
-	err := layout{}.Walk(dir, func(path string) error {
-		if holdsRecord(dir, path) {
-			return found
-		}
-		return nil
-	}, func(string, string) error { return nil })
-	if errors.Is(err, found) {
-		return true, nil
-	}
-	return false, err
+	return tree.HasFile(layout{}, dir, func(path string) bool { return holdsRecord(dir, path) })
 }
 
 // holdsRecord reports whether the first lines of a file hold a record of a run.

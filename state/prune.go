@@ -42,7 +42,7 @@ func remove(tx *db.Tx, value stores.Ended, _ int64) (stores.Removal, int64, erro
 // Pin protects a value from retention until Unpin. Delete still removes it. ErrNotFound: there is no
 // such value. A pin belongs to the name: a later value of that owner and key is pinned too.
 func (s *Store) Pin(ctx context.Context, ref Ref) error {
-	return stores.On(s.db, txn.Pins).Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, ref) })
+	return stores.On(s.db, txn.Pins).Write(ctx, opPin, stores.With(s.PinTx, ref))
 }
 
 // PinTx is Pin inside a transaction.
@@ -66,8 +66,7 @@ func (s *Store) PinTx(tx *db.Tx, ref Ref) error {
 
 // Unpin removes the pin of a value, if it has one.
 func (s *Store) Unpin(ctx context.Context, ref Ref) error {
-	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin value",
-		func(tx *db.Tx) error { return s.UnpinTx(tx, ref) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin value", stores.With(s.UnpinTx, ref))
 }
 
 // UnpinTx is Unpin inside a transaction.

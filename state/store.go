@@ -168,8 +168,7 @@ func (s *Store) put(tx *db.Tx, ref Ref, value json.RawMessage, write func(column
 
 // Delete removes a value. A missing one is ErrNotFound.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
-	return stores.On(s.db, txn.Values).Remove(ctx, opDelete,
-		func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
+	return stores.On(s.db, txn.Values).Remove(ctx, opDelete, stores.With(s.DeleteTx, ref))
 }
 
 // DeleteTx is Delete inside a transaction.

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -47,10 +46,7 @@ func (r *Runtime) CursorBefore(ctx context.Context, events int64) (string, error
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
 	if events < 0 {
-		return "", &db.Error{
-			Op: opFollow, Entity: "runtime", ID: string(r.id), Hint: "ask for 0 or more",
-			Err: fmt.Errorf("%w: %d events", db.ErrInvalid, events),
-		}
+		return "", r.failed(opFollow, txn.Invalid("ask for 0 or more", "%d events", events))
 	}
 	row, at, err := r.placeIn(rx, opFollow, "")
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"selvedge/db"
 	"selvedge/internal/tree"
 )
 
@@ -69,11 +68,8 @@ func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 	if dir.Called(runtimesFolder) {
 		return dir, nil
 	}
-	return root, &db.Error{
-		Op: "open tree", Entity: "worker runtimes", ID: dir.Path(), Err: db.ErrNotFound,
-		Hint: "name the folder that holds runtimes/, its runtimes/, or in later versions the folder that holds " +
-			"runtime.json",
-	}
+	return root, tree.NoTree(dir, "worker runtimes", "name the folder that holds runtimes/, its runtimes/, or "+
+		"in later versions the folder that holds runtime.json")
 }
 
 // Walk visits the entries of runtimes/, or the root itself if it is a runtime.

@@ -25,11 +25,8 @@ func (layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p
 	if t.Folder.Lacks(path) {
 		return nil, whole + "that is not in the folder any more", nil
 	}
-	imports := false // a walk visits the path
-	if err = (layout{}).Walk(t.Folder, func(one string) error {
-		imports = imports || one == path
-		return nil
-	}, func(string, string) error { return nil }); err != nil || !imports {
+	imports, err := tree.HasFile(layout{}, t.Folder, func(one string) bool { return one == path })
+	if err != nil || !imports {
 		return nil, q.Reason, err
 	}
 	err = each(t, path, func(found *piece) error {

@@ -44,8 +44,7 @@ func (s *Runtimes) PinTx(tx *db.Tx, worker WorkerRef) error {
 
 // Unpin removes the pin of a worker. A worker without one is no error.
 func (s *Runtimes) Unpin(ctx context.Context, worker WorkerRef) error {
-	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin worker",
-		func(tx *db.Tx) error { return s.UnpinTx(tx, worker) })
+	return stores.On(s.db, txn.Pins).Remove(ctx, "unpin worker", stores.With(s.UnpinTx, worker))
 }
 
 // UnpinTx is Unpin inside a transaction.

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"selvedge/db"
@@ -76,11 +75,8 @@ func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed 
 			}
 			end, placed := placeOf(row, before)
 			if !placed {
-				return &db.Error{
-					Op: opPrune, Entity: "runtime", ID: string(r.id),
-					Hint: "take the cursor from ReadEvents, behind an event",
-					Err:  fmt.Errorf("%w: the ids of this log repeat or go back", db.ErrInvalid),
-				}
+				return r.failed(opPrune, txn.Invalid("take the cursor from ReadEvents, behind an event",
+					"the ids of this log repeat or go back"))
 			}
 			if n, more, err = row.prune(tx, int64(min(end, math.MaxInt64)), pruneBatch); err != nil || n == 0 {
 				return err

@@ -74,10 +74,7 @@ func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
 		return nil, &db.Error{Op: opOpen, Entity: "runtime", Err: err}
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
-		return nil, &db.Error{
-			Op: opOpen, Entity: "runtime", ID: string(r.id),
-			Err: txn.Invalid("make it valid UTF-8", "its name is not valid UTF-8"),
-		}
+		return nil, r.failed(opOpen, txn.Invalid("make it valid UTF-8", "its name is not valid UTF-8"))
 	}
 	return r, nil
 }
@@ -142,6 +139,10 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 }
 
 // runtimeGone is the error about a runtime that is not in the file.
+func (r *Runtime) failed(op string, err error) error {
+	return db.About(err, op, "runtime", string(r.id), nil)
+}
+
 func runtimeGone(op string, id RuntimeID) error {
 	return &db.Error{
 		Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound,

@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"selvedge/db"
@@ -63,10 +62,8 @@ func limit(column *int64) int64 {
 // CheckPolicy returns ErrInvalid for a limit that is out of range.
 func CheckPolicy(p db.Policy) error {
 	if p.Age < db.KeepNone || p.Count < db.KeepNone || p.Bytes < db.KeepNone {
-		return &db.Error{
-			Op: "prune", Hint: "0 is no limit, and db.KeepNone keeps nothing",
-			Err: fmt.Errorf("%w: a limit below 0", db.ErrInvalid),
-		}
+		err := txn.Invalid("0 is no limit, and db.KeepNone keeps nothing", "a limit below 0")
+		return db.About(err, "prune", "", "", nil)
 	}
 	return nil
 }

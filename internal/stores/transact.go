@@ -67,6 +67,11 @@ func Bind2[X, A, B, T any](fn func(X, A, B) (T, error), a A, b B) func(X) (T, er
 	return func(x X) (T, error) { return fn(x, a, b) }
 }
 
+// With fixes the argument of fn after the transaction, for a Writer.
+func With[A any](fn func(*db.Tx, A) error, a A) func(*db.Tx) error {
+	return func(tx *db.Tx) error { return fn(tx, a) }
+}
+
 // Find is Get for what may be missing.
 func Find[X, T any](ctx context.Context, in In[X], why string, fn func(X) (T, bool, error),
 ) (v T, ok bool, err error) {

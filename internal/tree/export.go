@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // Export writes the scope's things in the old layout into dir, which must be empty or missing. It
@@ -170,23 +171,19 @@ func holdsOnly(dir, own string) error {
 	case err != nil || len(names) == 0 || names[0] == own && !more:
 		return err
 	case names[0] == Unfinished && !more:
-		held, _, err := hold(Below(dir, Unfinished))
+		held, _, looked := hold(Below(dir, Unfinished))
 		if held == nil {
-			return cmp.Or(err, error(&db.Error{
+			return cmp.Or(looked, error(&db.Error{
 				Op: "export", Entity: "folder", ID: dir, Hint: "wait until it has ended",
 				Err: fmt.Errorf("%w: another export writes there", db.ErrBusy),
 			}))
 		}
 		_ = held.held.Close()
-		return &db.Error{
-			Op: "export", Entity: "folder", ID: dir, Hint: "remove " + Below(dir, Unfinished),
-			Err: fmt.Errorf("%w: it holds a part of an export that did not end", db.ErrInvalid),
-		}
+		err = txn.Invalid("remove "+Below(dir, Unfinished), "it holds a part of an export that did not end")
+	default:
+		err = txn.Invalid("export into a new folder", "it is not empty")
 	}
-	return &db.Error{
-		Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder",
-		Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid),
-	}
+	return db.About(err, "export", "folder", dir, nil)
 }
 
 // Create makes the file at path, which must not exist, and its folder. problem is why the layout

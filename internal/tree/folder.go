@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"selvedge/db"
+	"selvedge/internal/txn"
 )
 
 // A Folder is a folder that another program has filled. An import reaches all files of a tree
@@ -23,6 +24,13 @@ type Folder struct {
 	follow bool
 }
 
+const opOpen = "open tree"
+
+// NoTree is what Root of a [Layout] returns for a folder that neither is nor holds a tree of that kind.
+func NoTree(dir Folder, kind, hint string) error {
+	return &db.Error{Op: opOpen, Entity: kind, ID: dir.path, Err: db.ErrNotFound, Hint: hint}
+}
+
 // OpenFolder returns the folder at dir, which may be a link to it. db.ErrNotFound: there is none.
 // db.ErrInvalid: something else is there.
 func OpenFolder(dir string, o Options) (Folder, error) {
@@ -32,17 +40,14 @@ func OpenFolder(dir string, o Options) (Folder, error) {
 	}
 	path, err := filepath.EvalSymlinks(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Folder{}, &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: db.ErrNotFound}
+		return Folder{}, db.About(db.ErrNotFound, opOpen, "folder", dir, nil)
 	}
 	if err != nil {
 		return Folder{}, err
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
-		err = &db.Error{
-			Op: "open tree", Entity: "folder", ID: dir,
-			Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid),
-		}
+		err = db.About(txn.Invalid("", "it is no folder"), opOpen, "folder", dir, nil)
 	}
 	return Folder{path: path, given: abs, follow: o.FollowLinks}, err
 }
@@ -66,11 +71,8 @@ func (f Folder) Parent() (Folder, error) {
 func (f Folder) Sub(path string) (Folder, error) {
 	info, err := f.Stat(path)
 	if out, ok := errors.AsType[*findingError](err); ok {
-		return Folder{}, &db.Error{
-			Op: "open tree", Entity: "folder", ID: Below(f.given, path),
-			Hint: "name the folder itself that the link leads to",
-			Err:  fmt.Errorf("%w: it %w", db.ErrInvalid, out),
-		}
+		err = txn.Invalid("name the folder itself that the link leads to", "it %w", out)
+		return Folder{}, db.About(err, opOpen, "folder", Below(f.given, path), nil)
 	}
 	if err == nil && !info.IsDir() {
 		err = fs.ErrNotExist

@@ -175,13 +175,29 @@ func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
 	return t, err
 }
 
-// EachIn walks the files below the root of dir, for Layout.Recognise; found is false if dir holds no tree
-// of the layout.
-func EachIn(l interface {
+// A walker is a Layout, or a part of one.
+type walker interface {
 	Root(dir Folder) (Folder, error)
 	Walk(root Folder, file func(path string) error, ignored func(path, reason string) error) error
-}, dir Folder, visit func(root Folder, path string),
-) (found bool, err error) {
+}
+
+// HasFile reports whether a walk visits a file that is returns true for.
+func HasFile(l walker, root Folder, is func(path string) bool) (bool, error) {
+	err := l.Walk(root, func(path string) error {
+		if is(path) {
+			return errFound
+		}
+		return nil
+	}, ignoreNothing)
+	if errors.Is(err, errFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// EachIn walks the files below the root of dir, for Layout.Recognise; found is false if dir holds no tree
+// of the layout.
+func EachIn(l walker, dir Folder, visit func(root Folder, path string)) (found bool, err error) {
 	root, err := l.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return false, nil

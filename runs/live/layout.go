@@ -66,10 +66,7 @@ func (layout) Root(dir tree.Folder) (tree.Folder, error) {
 			return dir, err
 		}
 	}
-	return tree.Folder{}, &db.Error{
-		Op: "open tree", Entity: "live runs", ID: dir.Path(), Err: db.ErrNotFound,
-		Hint: "name the folder that holds runs/ or v1/",
-	}
+	return tree.Folder{}, tree.NoTree(dir, "live runs", "name the folder that holds runs/ or v1/")
 }
 
 const sessionExtension = ".json"
