@@ -94,13 +94,6 @@ func (f field) value(text timeWriter) any {
 	}
 }
 
-func valueOf[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
-}
-
 // timeText is how the original writes the time called name.
 func (e *Entry) timeText(name string, t time.Time) string { return chrono.Text(t, e.kept.exact[name]) }
 

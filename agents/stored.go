@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/stores"
+	"selvedge/internal/txn"
 )
 
 // findEntry returns the one entry of a query that begins with sqlRow; nil if there is none.
@@ -128,6 +129,6 @@ func replaceQueries(tx *db.Tx, agent int64, old, now []ContextQuery) error {
 }
 
 func (q ContextQuery) equal(other ContextQuery) bool {
-	return q.Path == other.Path && valueOf(q.Scope) == valueOf(other.Scope) &&
+	return q.Path == other.Path && txn.Arg(q.Scope) == txn.Arg(other.Scope) &&
 		q.timeText("", q.QueriedAt) == other.timeText("", other.QueriedAt)
 }

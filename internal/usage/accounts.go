@@ -168,15 +168,9 @@ func oneModel(rows []Row) (one Counts) {
 
 // nameAs adds the names that the record leaves out.
 func (c *Counts) nameAs(end Counts) {
-	if c.Provider == nil {
-		c.Provider = end.Provider
-	}
-	if c.RequestModel == nil {
-		c.RequestModel = end.RequestModel
-	}
-	if c.ResponseModel == nil {
-		c.ResponseModel = end.ResponseModel
-	}
+	c.Provider = cmp.Or(c.Provider, end.Provider)
+	c.RequestModel = cmp.Or(c.RequestModel, end.RequestModel)
+	c.ResponseModel = cmp.Or(c.ResponseModel, end.ResponseModel)
 }
 
 func larger(to **string, name *string) {

@@ -95,7 +95,7 @@ func importRun(tx *db.Tx, scopeName string, e *fileElement, from origin) error {
 		text = e.Text
 	}
 	digest, stamp := sumOf(e.Text), row.stamp()
-	sum := txn.Checksum(from.Path, digest, stamp, bytesOrNull(text))
+	sum := txn.Checksum(from.Path, digest, stamp, txn.Blob(text))
 	return tx.Store().Queue(sqlAddImport,
 		row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
 }

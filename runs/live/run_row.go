@@ -236,14 +236,6 @@ func (w *runRow) columns() []any {
 	}
 }
 
-// bytesOrNull makes a nil slice NULL.
-func bytesOrNull(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
-}
-
 // add writes a new run, without its events.
 func (w *wholeRow) add(tx *db.Tx) error {
 	columns := w.runRow.columns()
@@ -286,7 +278,7 @@ func (w *runRow) move(tx *db.Tx) error {
 }
 
 func (t *runTexts) columns(run int64) []any {
-	return []any{run, t.Prompt, t.ResultText, t.Error, bytesOrNull(t.Further)}
+	return []any{run, t.Prompt, t.ResultText, t.Error, txn.Blob(t.Further)}
 }
 
 // changeTexts reads the texts, changes them and writes them.
