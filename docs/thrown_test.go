@@ -447,6 +447,13 @@ var throws = map[string]func(x *thrower) error{
 			return err
 		})
 	},
+	"stores.Stream.CursorBefore(first)": func(x *thrower) error {
+		s, _, _ := x.stream()
+		return x.d.Read(x.t.Context(), "throw", func(rx *db.Rx) error {
+			_, err := s.CursorBefore(rx, 1, func() (stores.Place, error) { x.hit(); return stores.Place{Key: 1}, nil })
+			return err
+		})
+	},
 	"stores.Stream.Read": func(x *thrower) error {
 		s, _, begin := x.stream()
 		read := s.Read
@@ -571,6 +578,10 @@ var throws = map[string]func(x *thrower) error{
 		bound := stores.Bind(func(*db.Rx, int) (int, error) { x.hit(); return 0, nil }, 1)
 		_, err := stores.Get(x.t.Context(), x.d.Read, "bind", bound)
 		return err
+	},
+	"stores.With(fn)": func(x *thrower) error {
+		throw := stores.With(func(*db.Tx, int) error { x.hit(); return nil }, 1)
+		return stores.On(x.d, txn.Pins).Write(x.t.Context(), "throw", throw)
 	},
 	"stores.Bind2(fn)": func(x *thrower) error {
 		bound := stores.Bind2(func(*db.Rx, int, int) (int, error) { x.hit(); return 0, nil }, 1, 2)
