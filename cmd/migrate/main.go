@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -20,14 +19,16 @@ const grace = time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the program; it returns the exit code. A second signal ends the process at once. A signal that
-// the program was started to ignore, as nohup does with SIGHUP, stays ignored.
+// run is the program; it returns the exit code. A second signal ends the process at once. SIGHUP stays
+// ignored if the program was started so, as with nohup.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, slices.DeleteFunc([]os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP},
-		signal.Ignored)...)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	defer signal.Stop(signals)
 	go func() {
 		s := <-signals

@@ -296,15 +296,15 @@ func someLines(t *testing.T, n int, args ...string) (lines []string) {
 	return lines
 }
 
-func TestSignal_IgnoredAtStartStaysIgnored(t *testing.T) {
+func TestSignal_HangupStaysIgnoredWithNohup(t *testing.T) {
 	path := dbtest.Path(t)
 	if err := recordTo(t.Context(), path, "start", []string{"a", "r"}); err != nil {
 		t.Fatal(err)
 	}
-	p := dbtest.StartCommand(t, exec.Command("sh", "-c", `trap '' HUP INT; exec migrate "$@"`, "sh",
+	p := dbtest.StartCommand(t, exec.Command("sh", "-c", `trap '' HUP; exec migrate "$@"`, "sh",
 		"--db", path, "runs", "tail", "r", "--json"))
 	p.Line() // its signals are set
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
 		p.Signal(s)
 	}
 	for ok := true; ok; {
