@@ -155,7 +155,7 @@ func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []object
 
 // inMemory makes the schema of a version in memory.
 func (l *Ladder) inMemory(ctx context.Context, version int64, fn func(*sqlx.DB) error) (err error) {
-	pool, err := openPool(memoryPath, roleMigration)
+	pool, err := openPool(memoryPath, roleMigration, 1)
 	if err != nil {
 		return err
 	}

@@ -253,7 +253,7 @@ type migration struct {
 
 // runAt migrates the file at path.
 func (m *migration) runAt(ctx context.Context, path string) error {
-	pool, err := openPool(path, roleMigration)
+	pool, err := openPool(path, roleMigration, 1)
 	if err != nil {
 		return err
 	}

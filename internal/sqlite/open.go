@@ -65,7 +65,7 @@ func newEngine(path string, config Config) (*Engine, error) {
 }
 
 func (e *Engine) openMemory(ctx context.Context) error {
-	pool, err := openPool(e.path, roleWriter)
+	pool, err := openPool(e.path, roleWriter, 1)
 	if err != nil {
 		return err
 	}
@@ -273,11 +273,15 @@ func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err erro
 // openReaders makes the pool of readers. A handle without a writer checks here what the file
 // allows.
 func (e *Engine) openReaders(ctx context.Context) error {
-	e.readers = newReaders(e, e.config.Readers)
+	pool, err := openPool(e.path, e.readRole(), e.config.Readers)
+	if err != nil {
+		return err
+	}
+	e.readers = newReaders(e, pool, e.config.Readers)
 	if !e.config.ReadOnly {
 		return nil
 	}
-	err := e.Read(ctx, "open", func(x engine.Rx) error {
+	err = e.Read(ctx, "open", func(x engine.Rx) error {
 		have, err := readVersions(engine.Getting(x))
 		if err != nil {
 			return err

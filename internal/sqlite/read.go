@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"golang.org/x/sys/unix"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -24,6 +25,7 @@ import (
 // readers is a pool of reading connections, opened as they are needed.
 type readers struct {
 	engine *Engine
+	pool   *sqlx.DB
 	idle   chan *session
 
 	mu     sync.Mutex
@@ -34,10 +36,10 @@ type readers struct {
 	refuseNew context.CancelFunc
 }
 
-func newReaders(e *Engine, size int) *readers {
+func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
 	open, refuseNew := context.WithCancel(background)
 	return &readers{
-		engine: e, idle: make(chan *session, size), max: size,
+		engine: e, pool: pool, idle: make(chan *session, size), max: size,
 		closed: open.Done(), refuseNew: refuseNew,
 	}
 }
@@ -134,7 +136,7 @@ func (p *readers) open(ctx context.Context) (*session, error) {
 	}
 	if s == nil {
 		var err error
-		if s, err = openSession(ctx, p.engine.path, p.engine.readRole(), p.engine.config); err != nil {
+		if s, err = retrySession(ctx, p.pool, roleReader, p.engine.config); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +160,7 @@ func (p *readers) close() error {
 		s := <-p.idle
 		failed = errors.Join(failed, s.Close())
 	}
-	return failed
+	return errors.Join(failed, p.pool.Close())
 }
 
 // A rest is the state of a file at opening, in a folder in which this process can create nothing.

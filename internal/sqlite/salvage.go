@@ -139,7 +139,7 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 	if err := e.fill(ctx, path); err != nil {
 		return out, err
 	}
-	pool, err := openPool(path, roleMigration)
+	pool, err := openPool(path, roleMigration, 1)
 	if err != nil {
 		return out, err
 	}

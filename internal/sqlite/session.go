@@ -114,8 +114,8 @@ func dataSource(path string, r role) string {
 	return source
 }
 
-// openPool returns a pool of one connection to path. Nothing is opened yet.
-func openPool(path string, r role) (*sqlx.DB, error) {
+// openPool returns a pool of at most size connections to path. Nothing is opened yet.
+func openPool(path string, r role, size int) (*sqlx.DB, error) {
 	if err := shm.Install(); err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func openPool(path string, r role) (*sqlx.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool.SetMaxOpenConns(1)
-	pool.SetMaxIdleConns(1)
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
 	return pool, nil
 }
 
@@ -191,7 +191,7 @@ func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*sessio
 
 // openSession opens a connection to the file at path, in a pool of its own.
 func openSession(ctx context.Context, path string, r role, o Config) (*session, error) {
-	pool, err := openPool(path, r)
+	pool, err := openPool(path, r, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func withSession(ctx context.Context, path string, r role, o Config, fn func(*se
 // withConn is withSession for a connection that has no pragmas set, to a file that SQLite may not
 // be able to read.
 func withConn(ctx context.Context, path string, fn func(handle) error) (err error) {
-	pool, err := openPool(path, roleWriter)
+	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
 		return err
 	}
