@@ -122,41 +122,16 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	if alone {
 		defer r.exit(key)
 	}
-	err := checkKey(key)
+	row, done, err := r.attempt(op, key, e, alone, fresh)
 	if err != nil {
-		return nil, named(op, r.ref, err)
+		return nil, err
 	}
-	row, begun := r.newStep(key, StepEffect), false
-	if alone && fresh { // the writer has the page, and looks too
-		row, err = r.intend(op, row, false, e)
-		if begun = !errors.Is(err, errRecorded); begun && err != nil {
-			return nil, err
+	if done {
+		if t != nil && alone && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
+			t.Output = row.Result
+			err = r.Turn(*t)
 		}
-	}
-	if !begun {
-		var found bool
-		row, found, err = r.step(op, key, StepEffect)
-		if err == nil && found {
-			err = named(op, r.ref, e.same(&row))
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.looked(found)
-		if found && row.State == string(StepDone) {
-			if t != nil && alone && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
-				t.Output = row.Result
-				err = r.Turn(*t)
-			}
-			return row.Result, err
-		}
-		if !alone {
-			err = txn.Conflict("wait for it", "the effect %q is under way in this process", key)
-			return nil, named(op, r.ref, err)
-		}
-		if row, err = r.intend(op, row, found, e); err != nil {
-			return nil, err
-		}
+		return row.Result, err
 	}
 	returned := false
 	defer func() {
@@ -200,6 +175,34 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 		r.turns++
 	}
 	return result, nil
+}
+
+// attempt records the intent of an attempt at an effect, unless the effect is done: row has its result then.
+func (r *Run) attempt(op, key string, e Effect, alone, fresh bool) (row stepRow, done bool, err error) {
+	if alone && fresh && checkKey(key) == nil {
+		// The transaction of the intent looks too. The writer has the page that a reader would read again.
+		row, err = r.intend(op, r.newStep(key, StepEffect), false, e)
+		if !errors.Is(err, errRecorded) {
+			return row, false, err
+		}
+	}
+	row, found, err := r.step(op, key, StepEffect)
+	if err == nil && found {
+		err = named(op, r.ref, e.same(&row))
+	}
+	if err != nil {
+		return row, false, err
+	}
+	r.looked(found)
+	switch {
+	case found && row.State == string(StepDone):
+		return row, true, nil
+	case !alone:
+		err = txn.Conflict("wait for it", "the effect %q is under way in this process", key)
+		return row, false, named(op, r.ref, err)
+	}
+	row, err = r.intend(op, row, found, e)
+	return row, false, err
 }
 
 // enter reports whether no other goroutine attempts the effect, and whether it is likely to be new.

@@ -214,18 +214,14 @@ const shownLevels = 6
 
 // checkShown is checkJSON for a text that a trace or an event shows too.
 func checkShown(what string, text json.RawMessage) error {
-	reason := ""
-	if text != nil && utf8.Valid(text) {
-		if reason = serdejson.Check(text, shownLevels); reason == "" && len(text) <= maxJSON {
-			return nil
-		}
+	if text == nil || len(text) <= maxJSON && utf8.Valid(text) && serdejson.Check(text, shownLevels) == "" {
+		return nil
 	}
-	err := checkJSON(what, text)
-	if err == nil && reason != "" {
-		err = txn.Invalid("make them fit a float64, 121 levels and whole surrogate pairs",
-			"the %s can't be recorded: %s", what, reason)
+	if err := checkJSON(what, text); err != nil {
+		return err
 	}
-	return err
+	return txn.Invalid("make them fit a float64, 121 levels and whole surrogate pairs",
+		"the %s can't be recorded: %s", what, serdejson.Check(text, shownLevels))
 }
 
 // checkText returns db.ErrInvalid for a text that the database can't hold.
