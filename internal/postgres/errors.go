@@ -107,8 +107,8 @@ func isStale(err error) bool {
 
 var errStale = errors.New("something that a prepared statement uses was made anew")
 
-// isOutdated reports whether a type, function or operator is missing: a prepared statement keeps the types of
-// its parameters.
+// isOutdated reports whether a type, function or operator is missing, as for a statement that was prepared
+// before one of its own was dropped and made anew.
 func isOutdated(err error) bool {
 	s := state(err)
 	return s == "42883" || s == "42804" || s == "XX000" && strings.Contains(err.Error(), "cache lookup failed")

@@ -69,19 +69,16 @@ var ladder = sync.OnceValue(func() *engine.Ladder {
 // wanted.
 func (e *Engine) prepare(ctx context.Context) (err error) {
 	s, err := e.newSession(ctx)
+	if err == nil && s.wire.pooled {
+		// A pooler that gives connections for a transaction most likely gives this one again, as it is.
+		if err = s.close(); err == nil {
+			s, err = e.newSession(ctx)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if s.wire.pooled { // one that gives connections for a transaction most likely gives the same one again
-		second, err := e.newSession(ctx)
-		if err != nil {
-			return err
-		}
-		if err := second.close(); err != nil {
-			return err
-		}
-	}
 	defer e.reportWaits(ctx, s)()
 	s.wire.ctx = ctx
 	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
