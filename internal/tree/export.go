@@ -75,7 +75,7 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 		return err
 	}
 	if held, _, _ := hold(part); held != nil { // so that another export can tell that this one lives
-		defer held.held.Close() //nolint:errcheck // nothing was written through it
+		defer held.release()
 	}
 	t.Root = part
 	err = inTurn(
@@ -178,7 +178,7 @@ func holdsOnly(dir, own string) error {
 				Err: fmt.Errorf("%w: another export writes there", db.ErrBusy),
 			}))
 		}
-		_ = held.held.Close()
+		held.release()
 		err = txn.Invalid("remove "+Below(dir, Unfinished), "it holds a part of an export that did not end")
 	default:
 		err = txn.Invalid("export into a new folder", "it is not empty")

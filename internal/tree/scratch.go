@@ -73,6 +73,9 @@ func hold(folder string) (s *scratch, alone bool, err error) {
 	return &scratch{folder, f}, err == nil, nil
 }
 
+// release leaves the folder. Nothing was written through what held it.
+func (s *scratch) release() { _ = s.held.Close() }
+
 // remove removes the folder.
 func (s *scratch) remove() error { return errors.Join(os.RemoveAll(s.path), s.held.Close()) }
 
