@@ -12,7 +12,6 @@ import (
 	"selvedge/db"
 	"selvedge/internal/paging"
 	"selvedge/internal/stores"
-	"selvedge/internal/txn"
 )
 
 // A Filter selects the runs of a list. The zero value selects all. Runs without a started record
@@ -104,19 +103,8 @@ const opFind = "find runs"
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err error) {
-	room, err := paging.RoomFor(limit)
-	if err == nil {
-		err = txn.CheckID("run", prefix)
-	}
-	if err != nil {
-		return nil, db.About(err, opFind, "", "", nil)
-	}
-	scope, ok, err := s.scopeIn(rx)
-	if err != nil || !ok {
-		return nil, err
-	}
-	err = rx.Select(&found, sqlFindRuns, scope, prefix, paging.AfterPrefix(prefix), room.Items)
-	return found, err
+	found, err = stores.FindPrefix[RunRef](rx, s.db, s.scope, "run", prefix, limit, sqlFindRuns)
+	return found, db.About(err, opFind, "", "", nil)
 }
 
 const sqlFindRuns = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ?

@@ -122,14 +122,8 @@ const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ?
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err error) {
-	room, err := paging.RoomFor(limit)
-	if err != nil {
-		return nil, db.About(err, opFind, "", "", nil)
-	}
-	err = s.lookup(rx, opFind, prefix, func(scope int64) error {
-		return rx.Select(&found, sqlFindIDs, scope, prefix, paging.AfterPrefix(prefix), room.Items)
-	})
-	return found, err
+	found, err = stores.FindPrefix[string](rx, s.db, s.scope, "run", prefix, limit, sqlFindIDs)
+	return found, named(opFind, "", err)
 }
 
 // A listPlace is where a list continues.
