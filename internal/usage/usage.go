@@ -102,24 +102,25 @@ func plus(n, more *uint64) *uint64 {
 	return &sum
 }
 
-// Most members are absent, and an error takes as long to make as a number to read.
+// has is asked first: most members are absent, and to make an error takes as long as to read a number.
+func (o object) has(name string) bool { return o[name] != nil }
 
 func (o object) object(name string) (inner object) {
-	if o[name] == nil || json.Unmarshal(o[name], &inner) != nil {
+	if !o.has(name) || json.Unmarshal(o[name], &inner) != nil {
 		return nil
 	}
 	return inner
 }
 
 func (o object) text(name string) (text *string) {
-	if o[name] == nil || json.Unmarshal(o[name], &text) != nil {
+	if !o.has(name) || json.Unmarshal(o[name], &text) != nil {
 		return nil
 	}
 	return text
 }
 
 func (o object) number(name string) *float64 {
-	if o[name] == nil {
+	if !o.has(name) {
 		return nil
 	}
 	if n, err := strconv.ParseFloat(string(o[name]), 64); err == nil {
@@ -130,7 +131,7 @@ func (o object) number(name string) *float64 {
 
 // count reads a whole number that is not negative.
 func (o object) count(name string) *uint64 {
-	if o[name] == nil {
+	if !o.has(name) {
 		return nil
 	}
 	if n, err := strconv.ParseUint(string(o[name]), 10, 64); err == nil {
