@@ -179,29 +179,29 @@ type ServerHealth struct {
 	// is none
 	Oldest      ServerSession `json:"-"`
 	Connections int           `json:"connections"` // to all databases of the server
-	// that there may be, but for those of administrators
+	// the limit, without those reserved for administrators
 	MostConnections int `json:"most_connections"`
-	// the standbys that a commit waits for, as synchronous_standby_names has it; empty for none
+	// synchronous_standby_names: the standbys that a commit waits for; empty: none
 	Awaited string `json:"awaited"`
-	// one of those streams; where none does every commit waits
+	// one of those standbys streams; if none does, every commit waits
 	AwaitedThere bool `json:"awaited_there"`
-	// commits that wait for a standby at the moment
+	// commits that wait for a standby now
 	CommitsWaiting int       `json:"commits_waiting"`
 	Standbys       []Standby `json:"standbys"` // that are connected
-	// transactions since the oldest row that is not frozen; at 2^31 the server refuses to write
+	// transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
 	IDsSpent int64 `json:"ids_spent"`
-	// replication slots that nobody uses: they keep WAL until they are dropped
+	// unused replication slots: they keep WAL until they are dropped
 	Slots []Slot `json:"slots"`
-	// the file of the WAL that the archive refuses; empty where it takes them
+	// the WAL file on which archive_command failed last and still fails; empty: none
 	ArchiveFails string `json:"archive_fails"`
 }
 
 // A ServerSession is a connection of any program to a server.
 type ServerSession struct {
-	PID     int    `json:"pid"`     // of the server's process; 0: a transaction that was prepared
-	Program string `json:"program"` // as it calls itself
+	PID     int    `json:"pid"`     // of the server's process; 0: a prepared transaction
+	Program string `json:"program"` // application_name; of a prepared transaction its name
 	User    string `json:"user"`    // role of the server
-	// active, idle in transaction and the like; empty where the user may not see it
+	// active, idle in transaction and the like; empty: not visible
 	State string        `json:"state"`
 	For   time.Duration `json:"-"` // how long its transaction has been open; 0 if not visible
 }
