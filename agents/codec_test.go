@@ -209,9 +209,9 @@ func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 	}
 }
 
-// TestTOML_NestsAsDeepAsIsRead changes an entry whose unknown keys are nested by headers and dots as
+// TestTOML_DepthLimit changes an entry whose unknown keys are nested by headers and dots as
 // deep as can be read, which is too deep for inline tables.
-func TestTOML_NestsAsDeepAsIsRead(t *testing.T) {
+func TestTOML_DepthLimit(t *testing.T) {
 	deepest := strings.TrimSuffix(strings.Repeat("a.", 80), ".")
 	flat := decode(t, head+"status = \"active\"\nlater = "+strings.Repeat("[", 80)+strings.Repeat("]", 80))
 	deep := decode(t, head+"status = \"active\"\nlater = [0000-02-29, 23:59:60, 2026-05-20t08:00z]\n["+

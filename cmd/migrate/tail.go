@@ -145,7 +145,7 @@ func (t *tailing[R, T]) run(ctx context.Context, a *app, f tailFlags) (err error
 		return withHint(err, "%s", t.expired)
 	case errors.Is(err, db.ErrReplaced):
 		return fail(kindFailed, "start again to follow the file that is there now",
-			"%s", a.path+" was replaced or removed")
+			"%s was replaced or removed", a.path)
 	case !errors.Is(err, errInterrupted) || t.words == nil:
 		return err
 	}
