@@ -133,7 +133,8 @@ func (a *app) report(err error) int {
 	if f, ok := errors.AsType[*fault](err); ok && f.meant != nil {
 		f.hint = a.meantHint(f.given, f.meant)
 	}
-	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
+	message := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ") // joined errors are lines
+	message, hint := a.withoutSecrets(message), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
 		detail := errorDetail{k.word, a.op(), message, hint, heldBy(err)}
 		_ = writeJSON(&jsonEscaper{to: a.stderr}, errorAnswer{detail}) // it can be reported nowhere else

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,6 +21,20 @@ func TestBusyError_NamesTheHolder(t *testing.T) {
 		a := &app{json: true, stderr: &out}
 		if code := a.report(err); code != 5 || out.String() != want+"\n" {
 			t.Errorf("exit %d: %s", code, out.String())
+		}
+	}
+}
+
+func TestReport_JoinedErrorsAreOneLine(t *testing.T) {
+	for asJSON, want := range map[bool]string{
+		false: "migrate: no disk; no memory\n",
+		true:  `{"error":{"kind":"failed","op":"migrate","message":"no disk; no memory","hint":""}}` + "\n",
+	} {
+		var out bytes.Buffer
+		a := &app{json: asJSON, stderr: &out}
+		a.report(errors.Join(errors.New("no disk"), errors.New("no memory")))
+		if out.String() != want {
+			t.Errorf("%q, and not %q", out.String(), want)
 		}
 	}
 }
