@@ -139,16 +139,10 @@ func (th *thing) Prefetch(f *tree.Prefetcher) error {
 		if !form.gone {
 			f.Aside(th.tree, form.path)
 		}
-		switch {
-		case !f.Taken(), form.gone && len(th.files) == 1: // it is unknown what it was
+		if !f.Taken() || form.damaged() || form.gone && len(th.files) == 1 { // it is unknown what that was
 			continue
-		case form.damaged():
-			f.ExpectAside(1)
-			continue
-		case !form.gone:
-			if form.flaw != "" {
-				f.ExpectAside(1)
-			}
+		}
+		if !form.gone {
 			f.Expect(th.Tables()[0].Name, 1)
 		}
 		own := th.Own(form.path, form.value)
