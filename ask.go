@@ -176,8 +176,8 @@ func (s *stepRow) decide() error {
 		return nil
 	}
 	switch *s.Decision {
-	case "done":
-		s.State = string(StepDone)
+	case decidedDone:
+		s.State, s.Epoch = string(StepDone), 0 // no attempt recorded it, nor its turn: see turnMissing
 	case decidedRetry:
 		s.State, s.Result = string(StepOpen), nil
 	case string(GiveUp):

@@ -42,8 +42,10 @@ type notDoneError struct{ error }
 
 func (e notDoneError) Unwrap() error { return e.error }
 
-// decidedRetry is the decision about an effect that did not happen.
-const decidedRetry = "retry"
+const (
+	decidedDone  = "done"  // the decision about an effect that happened
+	decidedRetry = "retry" // and about one that did not
+)
 
 // Do attempts an effect once, and returns its result. A key that is done returns the recorded
 // result. The intent is recorded before fn is called, with the idempotency key that each attempt
@@ -127,9 +129,9 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 		return nil, err
 	}
 	if done {
-		if t != nil && alone && int64(r.TurnNumber()) == row.Turn { // a person said that it was done
-			t.Output = row.Result
-			err = r.Turn(*t)
+		if t != nil && alone && r.turnMissing(&row) {
+			t.Output, row.Epoch = row.Result, r.trace.Epoch()
+			err = r.recordTurn(op, t, row.put)
 		}
 		return row.Result, err
 	}
@@ -175,6 +177,12 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 		r.turns++
 	}
 	return result, nil
+}
+
+// turnMissing reports whether a person said that an effect was done, and its turn is not recorded. Of an
+// answer that an older program recorded, the number of turns tells.
+func (r *Run) turnMissing(row *stepRow) bool {
+	return or(row.Decision) == decidedDone && row.Epoch == 0 || int64(r.TurnNumber()) == row.Turn
 }
 
 // attempt records the intent of an attempt at an effect, unless the effect is done: row has its result then.

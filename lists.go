@@ -252,8 +252,9 @@ func (s *Store) forkTx(tx *db.Tx, from Ref, turns int, ref Ref) error {
 	err = tx.Select(&steps, sqlStepsBefore, source.Key, turns)
 	for i := 0; err == nil && i < len(steps); i++ {
 		step := &steps[i]
-		step.Run, step.Epoch = row.Key, 0 // no lease of this run
+		step.Run = row.Key
 		if step.Kind == string(StepReply) {
+			step.Epoch = 0 // it counts nothing here
 			step.Result, err = withoutUsage(step.Result)
 		}
 		if err == nil {

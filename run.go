@@ -322,9 +322,19 @@ func (r *Run) Turn(t Turn) error {
 	if err := t.check(); err != nil {
 		return named(op, r.ref, err)
 	}
+	return r.recordTurn(op, &t, func(*db.Tx) error { return nil })
+}
+
+// recordTurn records a turn, and runs fn in its transaction.
+func (r *Run) recordTurn(op string, t *Turn, fn func(*db.Tx) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.write(r.ctx, op, func(tx *db.Tx) error { return r.turn(tx, &t) }, r.turnEnd(&t))
+	err := r.write(r.ctx, op, func(tx *db.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return r.turn(tx, t)
+	}, r.turnEnd(t))
 	if err == nil {
 		r.turns++
 	}

@@ -438,6 +438,44 @@ func TestDoTurn_RecordsTheTurnWithItsEffect(t *testing.T) {
 	}
 }
 
+func TestDoTurn_SideBySideDoneByPerson(t *testing.T) {
+	s := open(t)
+	r := take(t, s, "r")
+	attempt := func(r *selvedge.Run, key string, fn func() error) {
+		t.Helper()
+		out, err := r.DoTurn(key, selvedge.Effect{Tool: "http"}, selvedge.Turn{Prompt: key},
+			func(context.Context, string) (json.RawMessage, error) { return nil, fn() })
+		if fn == nil && (err != nil || string(out) != `"`+key+`"`) {
+			t.Fatalf("%s: %s, %v", key, out, err)
+		}
+	}
+	timeout := errors.New("timeout")
+	attempt(r, "x", func() error {
+		attempt(r, "y", func() error { return timeout })
+		return timeout
+	})
+	for _, key := range []string{"y", "x"} {
+		done := selvedge.Answer{Decision: "done", Fields: json.RawMessage(`"` + key + `"`)}
+		ok(t, s.Answer(ctx, r.Ref(), key, done))
+	}
+	for range 2 { // the second time they are recorded
+		r = take(t, s, "r")
+		attempt(r, "x", nil)
+		attempt(r, "y", nil)
+		if r.TurnNumber() != 2 {
+			t.Fatalf("the run has %d turns, want 2", r.TurnNumber())
+		}
+		ok(t, r.Leave())
+	}
+	_, err := s.Fork(ctx, r.Ref(), 2, "fork")
+	ok(t, err)
+	fork := take(t, s, "fork")
+	attempt(fork, "y", nil)
+	if fork.TurnNumber() != 2 {
+		t.Errorf("the fork has %d turns, want 2", fork.TurnNumber())
+	}
+}
+
 func TestAsk_WaitsForAnAnswer(t *testing.T) {
 	s := open(t)
 	r := take(t, s, "r")
