@@ -72,7 +72,8 @@ func (r *Run) DoTurn(key string, e Effect, t Turn,
 	return r.do("do turn", key, e, &t, fn)
 }
 
-// Do is Run.Do with a typed result, which is recorded as JSON.
+// Do is Run.Do with a typed result, which is recorded as JSON. db.ErrInvalid: the recorded result does not
+// fit T; Run.Do returns it.
 func Do[T any](r *Run, key string, e Effect, fn func(ctx context.Context, idempotencyKey string) (T, error),
 ) (result T, err error) {
 	text, err := r.Do(key, e, func(ctx context.Context, idempotencyKey string) (json.RawMessage, error) {
@@ -82,10 +83,14 @@ func Do[T any](r *Run, key string, e Effect, fn func(ctx context.Context, idempo
 		}
 		return json.Marshal(v)
 	})
-	if err == nil && text != nil {
-		err = json.Unmarshal(text, &result)
+	if err != nil || text == nil {
+		return result, err
 	}
-	return result, err
+	if err := json.Unmarshal(text, &result); err != nil {
+		err = txn.Invalid("read it with Run.Do: a person may have given it", "the result of %q: %w", key, err)
+		return result, named("do", r.ref, err)
+	}
+	return result, nil
 }
 
 func (e *Effect) check() error {

@@ -252,6 +252,11 @@ func TestDo_AttemptsOnceAndReturnsTheResult(t *testing.T) {
 	if number != 42 || err != nil {
 		t.Fatal(number, err)
 	}
+	_, err = selvedge.Do(r, "typed", selvedge.Effect{Tool: "sum"},
+		func(context.Context, string) (string, error) { return "", nil })
+	if is(t, err, db.ErrInvalid); !strings.Contains(err.Error(), `"typed"`) || db.Hint(err) == "" {
+		t.Fatal(err)
+	}
 }
 
 func TestDo_TriesAgainWhatDidNotHappen(t *testing.T) {
