@@ -29,6 +29,9 @@ type Answer struct {
 // Ask returns the answer to a question. If there is none, it records the question, releases the run
 // and returns ErrWaiting: the run can be taken again once it is answered, and Ask then returns the
 // answer. ErrConflict: the key was used with other words.
+//
+// The release ends the run's context. Wait for the calls of other goroutines first: an effect under way
+// becomes one of unknown outcome, and a reply is lost.
 func (r *Run) Ask(key string, q Question) (answer Answer, err error) {
 	const op = "ask"
 	if q.Prompt == "" {

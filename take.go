@@ -333,7 +333,7 @@ func (s *Store) takeReady(ctx context.Context) (r *Run, pause time.Duration, err
 }
 
 // Cancel ends a run from any process: its holder's context ends, and it can't be taken up again.
-// Cancelling it again is no error. ErrEnded: it was completed.
+// Cancelling it again is no error. The runs below it can go on. ErrEnded: it was completed.
 func (s *Store) Cancel(ctx context.Context, ref Ref, why string) error {
 	const op = "cancel run"
 	ref = s.ref(ref)

@@ -70,8 +70,8 @@ type server struct {
 	month   kept[costBody]
 }
 
-// Handler returns the pages over an open database. They work below any path, and behind a proxy that
-// adds one.
+// Handler returns the pages over an open database. They work below any path, with http.StripPrefix("/path",
+// pages) under the pattern "/path/", and behind a proxy that adds one.
 func Handler(d *db.DB, o Options) http.Handler {
 	s := &server{
 		o: o, db: d, query: query.On(d, o.Scope), front: selvedge.On(d, selvedge.Options{Scope: o.Scope}),
@@ -114,7 +114,8 @@ func (s *server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !s.known(r.Host) {
-			http.Error(w, "This host name is not known here. Name it with --public-url.", http.StatusForbidden)
+			http.Error(w, "This host name is not known here. Name it in Options.Hosts, or with --public-url.",
+				http.StatusForbidden)
 			return
 		}
 		if s.o.Token == "" {
@@ -123,7 +124,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		}
 		if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet {
 			if !same(given, s.o.Token) {
-				http.Error(w, "The token is not that of this server. It prints its address when it starts.",
+				http.Error(w, "The token is not that of this server. migrate serve prints it when it starts.",
 					http.StatusUnauthorized)
 				return
 			}
@@ -138,7 +139,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 			return
 		}
 		if c, err := r.Cookie(s.cookie); err != nil || !same(c.Value, s.o.Token) {
-			http.Error(w, "Open the address that the server printed when it started: it has a token.",
+			http.Error(w, "Open the address with ?token=… once. migrate serve prints it when it starts.",
 				http.StatusUnauthorized)
 			return
 		}
