@@ -40,7 +40,8 @@ type Address struct {
 	schema string
 	ttl    time.Duration // of owners
 
-	settings string // a statement that a session begins with
+	settings    string // a statement that a session begins with
+	lockTimeout string // what SET takes for the lock_timeout of a session: DEFAULT if the address has none
 
 	oneMachine bool // all programs run on it
 	hosts      []host
@@ -141,6 +142,12 @@ func ParseAddress(text string) (*Address, error) {
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = defaultProgram
+	}
+	a.lockTimeout = "DEFAULT"
+	for given, value := range config.RuntimeParams {
+		if strings.EqualFold(given, "lock_timeout") {
+			a.lockTimeout = literal(value)
+		}
 	}
 	a.settings = settingsOf(config.RuntimeParams)
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectPatience {

@@ -111,6 +111,23 @@ func TestPostgres_SingleWriterSkipsLongTransactions(t *testing.T) {
 	}
 }
 
+// The wait to be alone has a limit of its own, which is over when the function runs.
+func TestPostgres_SingleWriterKeepsLockTimeout(t *testing.T) {
+	address := dbtest.Postgres(t)
+	other := open(t, address)
+	counter(t, other)
+	for more, want := range map[string]string{"": "0", "&lock_timeout=12s": "12s", "&Lock_Timeout=3000": "3s"} {
+		e, got, runs := open(t, address+more), "", 0
+		lose := loses(countUp(t.Context(), other), nothing, &runs)
+		write(t, e, func(x engine.Tx) error {
+			return errors.Join(lose(x), x.Get(&got, "SELECT current_setting('lock_timeout')", nil))
+		})
+		if got != want || runs != lossesBefore+1 {
+			t.Errorf("with %q it is %s in run %d", more, got, runs)
+		}
+	}
+}
+
 func TestPostgres_SingleWriterWaitEndsWithContext(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other, holder := open(t, address), open(t, address), open(t, address)

@@ -45,10 +45,11 @@ const (
 // sqlBeginAlone waits first for all our serialisable transactions under way, which hold the lock
 // of sqlEnter, and then for the transactions that lock rows first; new ones wait behind it,
 // before they hold anything. Readers continue. All of the waiting comes before the snapshot.
-func sqlBeginAlone(patience time.Duration, locked []string) string {
+// Afterwards the session's own lock_timeout holds again; DEFAULT is the role's.
+func (a *Address) sqlBeginAlone(patience time.Duration, locked []string) string {
 	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK "+
-		"TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
-		sqlBeginWrite, patience.Milliseconds(), strings.Join(locked, ", "))
+		"TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO %s",
+		sqlBeginWrite, patience.Milliseconds(), strings.Join(locked, ", "), a.lockTimeout)
 }
 
 // beginBeside begins a serialisable transaction beside others.
@@ -259,7 +260,7 @@ func (t *tx) begin(ctx context.Context, turn turn) error {
 	text := sqlBeginQueued
 	switch {
 	case turn == alone:
-		text = sqlBeginAlone(t.engine.alonePatience, t.engine.config.Locked)
+		text = t.engine.address.sqlBeginAlone(t.engine.alonePatience, t.engine.config.Locked)
 	case turn == queued:
 	case t.locks:
 		wire.ahead = []bound{control(sqlBeginLocked)}
