@@ -167,6 +167,32 @@ func everyCut(t *testing.T, atLeast int, insertOne func(e *postgres.Engine, n in
 	}
 }
 
+// A server that answers again is asked again. A cut while the connection is made is one to no server.
+func TestPostgres_OpenOutlivesCutConnection(t *testing.T) {
+	direct := dbtest.Postgres(t)
+	open(t, direct)
+	address, c := through(t, direct)
+	outlived := 0
+	for at, was := 1, true; was; at++ {
+		c.arm(at, after)
+		e, err := postgres.Open(t.Context(), address, config(t))
+		was = c.disarm()
+		switch {
+		case err == nil:
+			outlived++
+			err = e.Close()
+		case strings.Contains(err.Error(), "no server answers"):
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("cut at message %d: %v", at, err)
+		}
+	}
+	if outlived < 10 {
+		t.Errorf("it outlived %d cuts", outlived)
+	}
+}
+
 // What was settled is settled: a message of the old connection that arrives behind that commits
 // nothing, though it begins its transaction only then.
 func TestPostgresASettledSessionCommitsNothingMore(t *testing.T) {

@@ -89,9 +89,17 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 }
 
 // replacing reports whether a primary is being elected, as a standby answers and other hosts may, or
-// whether a server is starting, or recovers from a crash. If no host answers, the call does not wait.
+// whether a server is starting, recovers from a crash, or has cut a connection that stood. If no host
+// answers, the call does not wait.
 func (e *Engine) replacing(err error) bool {
-	return state(err) == "57P03" || len(e.address.hosts) > 1 && errors.Is(err, errStandby)
+	_, unanswered := errors.AsType[*unreached](err)
+	switch {
+	case errors.Is(err, errStandby):
+		return len(e.address.hosts) > 1
+	case unanswered, errors.Is(err, errStray):
+		return state(err) == "57P03"
+	}
+	return isLost(err)
 }
 
 // Path is the address without its secrets.
