@@ -24,10 +24,17 @@ func state(err error) string {
 	return ""
 }
 
+// sqlstateTooLong ends the connection of a transaction that took longer than transaction_timeout, which
+// it would take again.
+const sqlstateTooLong = "25P04"
+
 // isLost reports whether the connection is gone, or the server refuses to continue with it. An
 // uncommitted transaction then never commits.
 func isLost(err error) bool {
-	if errors.Is(err, errConnection) {
+	switch {
+	case state(err) == sqlstateTooLong:
+		return false
+	case errors.Is(err, errConnection):
 		return true
 	}
 	if _, ended := errors.AsType[*interruption](err); ended {
@@ -157,6 +164,9 @@ func kindOf(s string) (hint string, kind error) {
 		return "the server ended the statement: somebody cancelled it, or it took longer than the " +
 			"statement_timeout of the role or the database, which the address may set otherwise " +
 			"(?statement_timeout=0)", engine.ErrBusy
+	case s == sqlstateTooLong:
+		return "the transaction took longer than the transaction_timeout of the role or the database, which " +
+			"the address may set otherwise (?transaction_timeout=0); nothing was changed", engine.ErrBusy
 	case s == "53300":
 		return "the server has no connection left: raise max_connections, or have fewer handles open",
 			engine.ErrBusy

@@ -3,8 +3,10 @@
 package postgres_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -47,6 +49,48 @@ func TestPostgresAStatementThatTheServerEndsIsBusy(t *testing.T) {
 	if !errors.Is(out.Err, engine.ErrBusy) || !errors.As(out.Err, &f) ||
 		!strings.Contains(f.Hint, "statement_timeout") {
 		t.Errorf("%v", out.Err)
+	}
+}
+
+// A server from 17 on ends the connection of a transaction that took too long, and would again.
+func TestPostgres_TooLongTransactionIsNotRepeated(t *testing.T) {
+	toClient := func(to io.Writer, from io.Reader) {
+		_ = dbtest.PostgresMessages(from, false, func(_ byte, message []byte) error {
+			_, err := to.Write(bytes.Replace(message, []byte("57P01"), []byte("25P04"), 1))
+			return err
+		})
+	}
+	e := open(t, dbtest.PostgresProxy(t, dbtest.Postgres(t),
+		func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, toClient))
+	runs := 0
+	err := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		if runs++; runs > 1 {
+			return errors.New("it runs again")
+		}
+		return x.Get(new(bool), "SELECT pg_terminate_backend(pg_backend_pid())", nil)
+	}).Err
+	var f *engine.Failure
+	if !errors.Is(err, engine.ErrBusy) || !errors.As(err, &f) ||
+		!strings.Contains(f.Hint, "transaction_timeout") {
+		t.Error(err)
+	}
+}
+
+// A socket whose other end is closed takes no message, but still has the last one of the server.
+func TestPostgres_ClosedSocketStillSaysWhy(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	e.SetPatience(-1)
+	err := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		var pid int
+		if err := x.Get(&pid, "SELECT pg_backend_pid()", nil); err != nil {
+			return err
+		}
+		dbtest.PostgresExec(t, address, fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", pid))
+		return x.Get(&pid, "SELECT 1", nil)
+	}).Err
+	if !errors.Is(err, engine.ErrIO) || !strings.Contains(err.Error(), "57P01") {
+		t.Error(err)
 	}
 }
 

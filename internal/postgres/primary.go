@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // scoutEvery is how often the hosts are asked which is the primary, while one is in use. Tests
@@ -67,6 +70,16 @@ func (l *line) Read(b []byte) (int, error) {
 	l.waits.Store(int64(time.Since(started)))
 	defer l.waits.Store(0)
 	return l.Conn.Read(b)
+}
+
+// Write sends data to the server. That the server has closed the connection is left to the next Read: the
+// reason is there to be read, and may be no failure of the connection.
+func (l *line) Write(b []byte) (int, error) {
+	n, err := l.Conn.Write(b)
+	if errors.Is(err, unix.EPIPE) {
+		return len(b), nil
+	}
+	return n, err
 }
 
 // end makes the user of the connection find it lost.
