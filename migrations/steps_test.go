@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"flag"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,5 +71,19 @@ func TestNoTableListsTheStores(t *testing.T) {
 	lists := regexp.MustCompile(`(?i)\w+ +IN \([^)]*'(runs|agents|checkpoints|workers|live)'[^)]*\)`)
 	if found := lists.FindAllString(migrations.Whole(), -1); len(found) > 0 {
 		t.Errorf("the schema has %q", found)
+	}
+}
+
+// PostgreSQL reads the whole answer of such a query again for each row, once it is too large for a hash
+// table in work_mem: 262,144 numbers by default. NOT EXISTS is a join.
+func TestPostgres_NoScriptHasNotInQuery(t *testing.T) {
+	err := fs.WalkDir(os.DirFS("postgres"), ".", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && strings.Contains(read(t, "postgres/"+path), "NOT IN (SELECT") {
+			t.Errorf("%s has NOT IN with a query", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -250,7 +250,7 @@ SELECT * FROM (
         WHERE usage_run IN (SELECT id FROM usage_runs)
     ) AS t
 ) AS s WHERE num_nonnulls(a, b, c, d, e, f) > 0;
-DELETE FROM usage_runs WHERE id NOT IN (SELECT usage_run FROM usage_records);
+DELETE FROM usage_runs WHERE NOT EXISTS (SELECT 1 FROM usage_records WHERE usage_run = usage_runs.id);
 DROP FUNCTION usage_fill_counted, usage_fill_nanos, usage_fill_utf8_of, usage_fill_text_of, usage_fill_doc, usage_fill_json_extract, usage_fill_json_number, usage_fill_json_type, usage_fill_double_of, usage_fill_unix_seconds, usage_fill_nanos_of, usage_fill_counts_of, usage_fill_provider_of, usage_fill_request_model_of, usage_fill_response_model_of, usage_fill_cache_read_of, usage_fill_cache_write_of, usage_fill_output_tokens_of, usage_fill_reasoning_of, usage_fill_prompt_tokens_of, usage_fill_input_tokens_of, usage_fill_cost_of;
 
 -- +goose Down

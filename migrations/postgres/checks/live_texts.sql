@@ -1,3 +1,3 @@
 SELECT 'live run ' || key || ' has no texts'
 FROM live_runs
-WHERE key NOT IN (SELECT run FROM live_texts)
+WHERE NOT EXISTS (SELECT 1 FROM live_texts WHERE run = live_runs.key)
