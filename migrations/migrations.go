@@ -25,6 +25,8 @@ var (
 	whole string
 	//go:embed sqlite/whole/views.sha256
 	viewsDigest string
+	//go:embed postgres/objects.txt
+	objects string
 )
 
 // A Step is a schema version: the lowest versions of programs that may read, and write, a file that
@@ -105,6 +107,10 @@ func PostgresViews() string {
 
 // PostgresChecks returns the invariants of the schema for PostgreSQL, by name.
 func PostgresChecks() []Check { return checksIn("postgres/checks") }
+
+// PostgresObjects returns the names of the indexes, triggers and foreign keys that the schema of the last
+// step has on PostgreSQL.
+func PostgresObjects() []string { return strings.Split(strings.TrimSpace(objects), "\n") }
 
 // Whole returns the script that creates the schema of the last step, except its views, in an empty
 // file. make generate creates it from the steps. It takes a tenth of their time, since SQLite reads

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -39,8 +40,20 @@ ORDER BY a.attnum`
 const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()
 	ORDER BY tablename COLLATE "C"`
 
-// Check checks the invariants of the schema, and compares rows with their checksums. The server
-// enforces constraints and foreign keys itself; pg_amcheck checks its pages.
+// sqlObjects are what the tables of the schema have: indexes that can be used, triggers that fire, and
+// foreign keys. Its names are the same in all versions of the server.
+const sqlObjects = `
+SELECT kind || ' ' || name || ' of ' || t.relname FROM pg_class AS t JOIN (
+    SELECT 'index' AS kind, c.relname AS name, indrelid AS "table"
+    FROM pg_index JOIN pg_class AS c ON c.oid = indexrelid WHERE indisvalid
+    UNION ALL SELECT 'trigger', tgname, tgrelid FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'
+    UNION ALL SELECT 'foreign key', conname, conrelid FROM pg_constraint WHERE contype = 'f'
+) AS o ON o."table" = t.oid
+WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r'
+ORDER BY t.relname COLLATE "C", kind COLLATE "C", name COLLATE "C"`
+
+// Check checks the invariants of the schema, compares rows with their checksums, and names what the tables
+// lack. The server enforces what they have; pg_amcheck checks its pages.
 func (e *Engine) Check(ctx context.Context) (c engine.Checked, err error) {
 	err = e.during(ctx, "check", false, func(ctx context.Context, s *session) error {
 		if err := e.check(s, &c); err == nil || ctx.Err() == nil {
@@ -90,6 +103,20 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	}
 	if len(c.Problems) > 0 {
 		return nil
+	}
+	var objects []string
+	if err := s.all(&objects, sqlObjects); err != nil {
+		return err
+	}
+	keys := true
+	for _, object := range migrations.PostgresObjects() {
+		if !slices.Contains(objects, object) {
+			c.Problems = append(c.Problems, engine.Problem{Check: "schema", Detail: object + " is missing"})
+			keys = keys && !strings.Contains(object, "_pkey of ")
+		}
+	}
+	if !keys {
+		return nil // the other checks rely on the primary keys
 	}
 	pool := sqlx.NewDb(engine.PoolOf(nested{s.wire}), "postgres")
 	defer pool.Close() //nolint:errcheck // it leaves the connection open

@@ -9,6 +9,9 @@ import (
 // SQLForgettable is the statement that finds the dead who own nothing.
 const SQLForgettable = sqlForgettable
 
+// SQLObjects is the statement that lists what the tables have.
+const SQLObjects = sqlObjects
+
 // SetPatience says for how long a call waits for a primary.
 func (e *Engine) SetPatience(d time.Duration) {
 	e.patience = d
