@@ -16,6 +16,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/maintenance"
+	"selvedge/test/dbtest"
 )
 
 // A place is what SQLite's dbstat says of a page of a table.
@@ -186,6 +187,25 @@ func TestSalvageOfAWholeFileChangesNoAnswer(t *testing.T) {
 	if _, err := maintenance.Salvage(t.Context(), from, to, maintenance.SalvageOptions{}); !errors.Is(err,
 		db.ErrConflict) {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+func TestSalvage_LeavesNothingButTheNewFile(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "whole.db"), filepath.Join(t.TempDir(), "salvaged.db")
+	filled(t, from, 1)
+	d := dbtest.OpenAt(t, from, db.Options{})
+	err := d.Write(t.Context(), "grow", func(tx *db.Tx) error { // so large that the new file gets a reserve
+		_, err := tx.Exec("CREATE TABLE junk AS SELECT zeroblob(?) AS h", 8<<20)
+		return err
+	})
+	if err := errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maintenance.Salvage(t.Context(), from, to, maintenance.SalvageOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 1 {
+		t.Errorf("there are %v (%v)", left, err)
 	}
 }
 

@@ -193,7 +193,7 @@ const (
 )
 
 // beside are the ends of the names of files that can lie beside a database.
-var beside = []string{"-journal", "-wal", "-shm", queueSuffix, lockSuffix}
+var beside = []string{"-journal", "-wal", "-shm", reserveSuffix, queueSuffix, lockSuffix}
 
 // newPart makes an empty file, 0600, in dir.
 func newPart(ctx context.Context, dir string) (*part, error) {
