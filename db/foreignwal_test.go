@@ -320,6 +320,10 @@ func TestRestore_ForeignWALGoesAside(t *testing.T) {
 			if n := count(t, d, "true"); n != 1 {
 				t.Errorf("%d rows are there", n)
 			}
+			if must(t, d.Close()); gone { // the next restore keeps a file, but under another name
+				_, err := maintenance.Restore(t.Context(), backup, path, db.Options{})
+				must(t, err)
+			}
 			aside := path + ".before-restore-wal"
 			if now, err := os.ReadFile(aside); err != nil || !bytes.Equal(now, wal) {
 				t.Errorf("the -wal is not aside as it was (%v)", err)

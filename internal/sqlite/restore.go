@@ -97,14 +97,14 @@ func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, 
 	return r, err
 }
 
-// freeName is the name, or the first of it with -2, -3 and so on that no file has: what an earlier
-// restore kept may be all that is left of something.
+// freeName is the name, or the first of it with -2, -3 and so on that neither a file nor a WAL has:
+// what an earlier restore kept may be all that is left of something.
 func freeName(name string) (string, error) {
 	for n, try := 2, name; ; n, try = n+1, fmt.Sprintf("%s-%d", name, n) {
-		if _, err := os.Lstat(try); errors.Is(err, fs.ErrNotExist) {
-			return try, nil
-		} else if err != nil {
-			return "", err
+		file, err := exists(try)
+		wal, failed := exists(try + "-wal")
+		if err = errors.Join(err, failed); err != nil || !file && !wal {
+			return try, err
 		}
 	}
 }
@@ -230,8 +230,6 @@ func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) err
 		if err := e.walAside(aside); err != nil {
 			return err
 		}
-	} else if err := removeAll(aside + "-wal"); err != nil { // of an older file
-		return err
 	}
 	return e.removeBeside()
 }
