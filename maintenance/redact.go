@@ -153,21 +153,31 @@ func (r Redaction) each(
 		}
 	}
 	far := begin(ctx, d, step)
+	var tables []*redactedTable
+	var keys [][][]any
 	for _, texts := range migrations.TextColumns {
 		t := r.table(texts, scope)
 		if t == nil {
 			continue
 		}
 		t.far = far
-		found, keys, err := t.find(ctx, d)
+		found, rows, err := t.find(ctx, d)
 		if err != nil {
 			return done, fmt.Errorf("redact %s: %w", texts.Table, err)
 		}
-		if err := visit(t, keys); err != nil {
-			return done, err
-		}
+		tables, keys = append(tables, t), append(keys, rows)
 		if found.Rows+found.Kept > 0 {
 			done.Tables = append(done.Tables, found)
+		}
+	}
+	for i, t := range tables { // only now that all are found: a visit also erases rows of another table
+		for _, from := range tables {
+			if from.Table == derived[t.Table].from {
+				t.from = from
+			}
+		}
+		if err := visit(t, keys[i]); err != nil {
+			return done, err
 		}
 	}
 	done.Backups, err = backupsOf(d)
@@ -183,6 +193,7 @@ type redactedTable struct {
 	args    []any
 	eraser  eraser
 	far     *far
+	from    *redactedTable // see derived
 }
 
 // table returns nil if the redaction does not apply to the table.
@@ -395,8 +406,16 @@ func bytesOf(value any) []byte {
 	return nil
 }
 
-// erase changes the row of a key, or the text that a piece of that key belongs to, and its
-// checksum.
+// derived names, for tables with columns that Check derives from rows of another one, that table
+// and the condition for those rows. One transaction erases both.
+var derived = map[string]struct{ from, rows string }{
+	"runs": {"run_records", `id > CAST(?1 AS BIGINT) << 24 AND id < (CAST(?1 AS BIGINT) + 1) << 24
+		AND kind <> 'turn'`},
+	"checkpoints": {"checkpoint_documents", `checkpoint = ?1`},
+}
+
+// erase changes the row of a key and those that it is derived from, or the text that a piece of
+// that key belongs to, and their checksums.
 func (t *redactedTable) erase(tx *db.Tx, key []any) error {
 	where, args := t.keyed("="), key
 	if t.Pieces {
@@ -415,6 +434,21 @@ func (t *redactedTable) erase(tx *db.Tx, key []any) error {
 			continue
 		}
 		if err := t.write(tx, r, changed[i]); err != nil {
+			return err
+		}
+	}
+	if t.from == nil {
+		return nil
+	}
+	var keys [][]any
+	for r, err := range t.from.rows(tx.Query(t.from.sql(derived[t.Table].rows), key...)) {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, t.from.key(r))
+	}
+	for _, key := range keys {
+		if err := t.from.erase(tx, key); err != nil {
 			return err
 		}
 	}

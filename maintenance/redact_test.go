@@ -2,6 +2,7 @@ package maintenance_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -331,6 +332,47 @@ func TestRedact_RunErasesAllOfItsOwn(t *testing.T) {
 	}
 	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
 		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+}
+
+func TestRedact_StoppedAnywhereLeavesWholeFile(t *testing.T) {
+	left, stop := 0, func() {}
+	d := dbtest.Open(t, db.Options{Now: func() time.Time {
+		if left--; left == 0 { // a transaction asks for the time once
+			stop()
+		}
+		return theTime
+	}})
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	traces := runs.NewStore(d, runs.Options{})
+	for _, id := range []string{"one", "two"} {
+		must(t, traces.WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "a", Intent: "use sk-SECRET"}))
+		must(t, traces.WriteEnded(t.Context(), runs.Ended{RunID: id, AgentID: "a", Termination: runs.Termination{
+			Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "used sk-SECRET"},
+		}}))
+	}
+	must(t, checkpoints.NewStore(d, checkpoints.Options{}).Save(t.Context(), &checkpoints.PausedWorkflow{
+		RunID: "one", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate", MaxIterations: 1},
+		PausedStageID: "gate", Prompt: "use sk-SECRET?", OutputKey: "approval", CreatedAt: theTime,
+	}))
+	secret := maintenance.Redaction{Pattern: regexp.MustCompile("sk-[A-Z]+")}
+	for at, stopped := 1, true; stopped; at++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		left, stop = at, cancel
+		_, err := maintenance.Redact(ctx, d, secret)
+		if stopped = err != nil; stopped && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		cancel()
+		x, err := maintenance.Check(t.Context(), d)
+		if err != nil || len(x.Problems) > 0 {
+			t.Fatal(x.Problems, err)
+		}
 	}
 }
 
