@@ -11,13 +11,13 @@ import (
 	"selvedge/db"
 )
 
-// A Thing is what a file became in its store, with its ids and the number of its row.
+// A Thing is what an import made of a file: an entity, and the number of its row in the store.
 type Thing struct {
 	Entity
 	Row int64
 }
 
-// OneThing is what a file became, for a layout with one thing in each file.
+// OneThing implements Layout.Things for a layout with one thing in each file.
 func OneThing(row *Row) []Thing {
 	if row.EntityRow == nil {
 		return nil
@@ -25,39 +25,39 @@ func OneThing(row *Row) []Thing {
 	return []Thing{{row.Entity(), *row.EntityRow}}
 }
 
-// A Table is a table whose rows belong to things. A thing has other numbers in another database, so
-// a verification matches rows by the columns in Key.
+// A Table describes a table whose rows belong to things. The numbers of rows differ between
+// databases, so a verification matches rows by the columns in Key.
 type Table struct {
 	Name string
 	Noun string // what people call a row
-	// Said: the sentence that ends a verification counts the rows: all, or if Kind is set, those
-	// of this kind.
+	// Said, if set, is the noun under which the closing sentence of a verification counts the rows:
+	// all of them or, if Kind is set, those whose kind it is.
 	Said string
 	// Query returns all columns of the rows that belong to the thing with the number ?1, by Key.
 	Query string
 	Key   []string // columns that identify a row of a thing; none: there is at most one row
 	// Numbers are columns that count within one database, or follow from others, as checksums do.
 	Numbers []string
-	// Clocks are columns with a time of the import. Only whether there is one is compared.
+	// Clocks are columns with the time of the import. Only whether they are NULL is compared.
 	Clocks []string
 	// Marks are columns that only a call on the store changes.
 	Marks []string
-	// Forms are columns that keep the original bytes if the others would not return them. The same
-	// text from elsewhere may not need them.
+	// Forms are columns with the original bytes, for rows whose other columns can't reproduce them.
+	// The same text from elsewhere may do without.
 	Forms []string
-	// Spare: the rows are such forms themselves.
+	// Spare: the rows themselves hold original bytes, as Forms do.
 	Spare bool
 	// Own: the rows record where a thing came from. They are not compared for a thing from
 	// elsewhere.
 	Own bool
-	// Explains reports whether a column may differ in a row: because a store changes it by itself
-	// or, if ours is alike from elsewhere, because it records where a thing came from.
+	// Explains reports whether a difference in a column is expected: the store changes the column
+	// by itself or, if alike, the column records where the thing came from. See compareRows.
 	Explains func(column string, theirs, ours map[string]any, alike bool) bool
 	// Kind is the kind of a row in the counts of a report; nil: rows are not counted.
 	Kind func(row map[string]any) string
 }
 
-// rowsOf returns a function for the next row of a thing in one of the databases; nil after the last.
+// rowsOf returns a function that returns the next row of a thing in t, and nil after the last.
 func (v *verification) rowsOf(rx *db.Rx, t *Table, number int64) (next func() (map[string]any, error),
 	stop func(),
 ) {
@@ -92,7 +92,7 @@ type difference struct {
 	columns                 []string         // that differ, each once
 	first                   string           // noun and key of the first row that differs
 	touched                 bool             // a call on the store has written to it
-	headless                bool             // it is not here at all
+	absent                  bool             // it is not here at all
 }
 
 func newDifference() *difference {
@@ -101,9 +101,10 @@ func newDifference() *difference {
 
 func (d *difference) none() bool { return len(d.missing)+len(d.extra)+len(d.changed) == 0 }
 
-// compareRows compares a thing in all tables. ours is 0 if it is not here. alike: ours came from
-// elsewhere, and may have the same text in another form. missing is the column of the counts for
-// rows that are missing.
+// compareRows compares the rows of a thing in all tables. theirs is its number in the derived
+// database, and ours its number here; 0 if it is not here. alike: the thing here came from
+// elsewhere, and may store the same text in another form. missing selects the count for missing
+// rows.
 func (v *verification) compareRows(theirs, ours int64, alike bool,
 	missing func(*Count) *int64,
 ) (*difference, error) {
@@ -122,7 +123,7 @@ func (v *verification) compareRows(theirs, ours int64, alike bool,
 	return d, err
 }
 
-// both reads in both databases.
+// both runs do in a read transaction of each database.
 func (v *verification) both(do func(derived, here *db.Rx) error) error {
 	return v.derived.db.Read(v.ctx, "verify", func(derived *db.Rx) error {
 		return v.DB.Read(v.ctx, "verify "+v.layout.Name(), func(here *db.Rx) error { return do(derived, here) })
@@ -143,7 +144,7 @@ func (v *verification) table(
 		order := t.order(a, b)
 		switch {
 		case order < 0:
-			d.headless = d.headless || head
+			d.absent = d.absent || head
 			d.missing[t.Noun]++
 			v.count(t, a, missing)
 			v.say(t, a)
@@ -168,7 +169,7 @@ func (v *verification) table(
 	return err
 }
 
-// order compares the keys of two rows. No row comes after all others.
+// order compares the keys of two rows; nil sorts last.
 func (t *Table) order(a, b map[string]any) int {
 	switch {
 	case a == nil:
@@ -288,11 +289,11 @@ func (d *difference) String() string {
 
 // grown reports whether the file has all that is here, and more.
 func (d *difference) grown(head string) bool {
-	if d.headless || d.touched || len(d.missing) == 0 {
+	if d.absent || d.touched || len(d.missing) == 0 {
 		return false
 	}
 	for noun := range d.changed {
-		if noun != head { // it sums up the others
+		if noun != head { // the head row sums up the others
 			return false
 		}
 	}

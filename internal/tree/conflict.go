@@ -11,8 +11,8 @@ import (
 	"selvedge/internal/txn"
 )
 
-// A Conflict is a thing that the old program and this one both went on with since it was imported.
-// Until a person decides, ours stays as it is, and a checkpoint can't be claimed.
+// A Conflict is a thing that both the old program and this one have changed since it was imported.
+// Until a person decides, the thing here stays as it is; a checkpoint can't be claimed.
 type Conflict struct {
 	ID       int64     `json:"id" db:"id"`
 	Scope    string    `json:"scope" db:"scope"`
@@ -35,7 +35,7 @@ type Decision struct {
 	Program string    `json:"program"`
 }
 
-// Take is whose version of a thing counts.
+// Take says which version of a thing counts.
 type Take string
 
 // The two versions.
@@ -110,7 +110,8 @@ func (s Source) Contested(rx *db.Rx, id string) (reason string, err error) {
 	return r.Reason, err
 }
 
-// Contested returns the reasons of the open conflicts over the things of those ids, from any tree.
+// Contested returns, by id, the reasons of the open conflicts over things of a kind, from any tree.
+// Ids without an open conflict are missing.
 func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) (reasons map[string]string,
 	err error,
 ) {
@@ -141,7 +142,7 @@ func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) 
 
 // Contest adds a conflict over the thing of that id, unless one is open.
 func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
-	if t.Source.kind == "checkpoints" { // a claim locks the rows before it looks for conflicts
+	if t.Source.kind == "checkpoints" { // lock the rows first, as a claim does
 		if err := tx.Store().WillChange(checkpointsOf, t.Source.Scope, id); err != nil {
 			return err
 		}
@@ -158,7 +159,8 @@ func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 	return err
 }
 
-// Settle writes which version of the thing of that id counts, if there is a conflict over it.
+// Settle closes the open conflict over the thing of that id, if there is one, with the decision
+// take.
 func (t *Tree) Settle(tx *db.Tx, id string, take Take) error {
 	r, ok, err := t.Source.open(&tx.Rx, id)
 	if err != nil || !ok {
@@ -178,7 +180,7 @@ func Conflicts(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[C
 		func(c *Conflict) (int64, int) { return c.ID, 300 + len(c.Source) + len(c.Reason) })
 }
 
-// ConflictsOf lists those that an import was the first to find, decided ones too, at most 1,000.
+// ConflictsOf lists the conflicts that the import found first, open or decided, at most 1,000.
 func ConflictsOf(ctx context.Context, d *db.DB, entry int64) (list []Conflict, err error) {
 	err = d.Read(ctx, "list conflicts", func(rx *db.Rx) error {
 		list = nil

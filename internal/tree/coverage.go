@@ -36,12 +36,12 @@ type readFile struct {
 // A Kept file is a file that the old program keeps beside its records.
 type Kept struct {
 	Folder Folder
-	Path   string // below the folder, where nothing may be
+	Path   string // below the folder; the file may be missing
 	More   string // why no store has all of its content; "" if one has
 }
 
-// A Beside is a Layout with files that its walk does not name, such as settings and marks, or of which
-// no store has all.
+// A Beside is a Layout with files that its walk does not visit, such as settings and marks, or
+// whose content no store has in full.
 type Beside interface{ Beside(t *Tree) ([]Kept, error) }
 
 // cover reads all that an import is going to read.
@@ -86,7 +86,7 @@ func (t *Tree) cover(ctx context.Context, c *coverage) error {
 	return err
 }
 
-// nameBelow is a path as a report has it: below dir, if possible.
+// nameBelow returns a path as reports show it: relative to dir, if possible.
 func nameBelow(dir, at string) string {
 	if name, err := filepath.Rel(dir, at); err == nil {
 		return name
@@ -94,7 +94,7 @@ func nameBelow(dir, at string) string {
 	return at
 }
 
-// read adds a file. It is no error if it can't be read: the import reports it.
+// read adds a file. A file that can't be read is no error: the import reports it.
 func (c *coverage) read(folder Folder, path string) {
 	at := filepath.Join(folder.path, path)
 	for up := filepath.Dir(at); !c.folders[up]; up = filepath.Dir(up) {
@@ -156,8 +156,8 @@ func (c *coverage) reads(at string) bool {
 	return ok || c.folders[at]
 }
 
-// unknown names what lies below dir and none of the imports reads: it is in no store. If nothing in
-// a folder is read, it names only the folder.
+// unknown names what lies below dir and no import reads, so that no store has it. If nothing in a
+// folder is read, it names only the folder.
 func unknown(dir string, by []*coverage) (list []Remark, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
 	if err == nil {

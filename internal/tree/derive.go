@@ -23,7 +23,7 @@ const derivedInMemory = 16 << 20
 
 // Derive imports the tree under dir, with the code of [Import], into a database of its own: in
 // memory, or for a large tree in a folder beside the file at path. Close removes the folder. If a
-// process was killed before that, the next Derive does.
+// killed process left one, the next Derive removes it.
 func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (*Derived, error) {
 	t, err := openTree(nil, l, dir, o)
 	x := &Derived{tree: t}

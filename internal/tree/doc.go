@@ -1,5 +1,5 @@
 // Package tree imports, verifies and exports the trees of files that the old programs wrote. It has
-// what all kinds of tree share; a [Layout], which lies with its store, has the rest of one kind.
+// what all kinds of tree share; a [Layout], in the package of its store, has the rest for one kind.
 //
 // An import walks over the files and sends them in pieces to the writer, which imports many pieces
 // in one transaction (import.go, prefetch.go). The ledger records how far each file was read

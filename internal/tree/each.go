@@ -55,9 +55,9 @@ func Each[T any](ctx context.Context, d *db.DB, why string,
 	}
 }
 
-// page lists the items of a scope, in the order of its numbers. query takes the scope, the number
-// that the page begins after, which is first for the first page, and a limit. item makes an item
-// of a row; size returns an item's number and about how many bytes it takes.
+// page lists the items of a scope in the order of their numbers. The arguments of query are the
+// scope, the number after which the page begins (first, for the first page), and a limit. item
+// converts a row; size returns an item's number and its approximate size in bytes.
 func page[R, T any](ctx context.Context, d *db.DB, name, scope string, at db.At, first int64, query string,
 	item func(*R) (T, error), size func(*T) (number int64, bytes int),
 ) (page db.Page[T], err error) {

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// mark is what a redaction writes over as many bytes.
+// mark matches what a redaction writes over a text, which keeps its length.
 var mark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[redacted\]\**|\*+`) })
 
-// IsErased reports whether kept is the text of a file but for what a redaction has erased. An import
-// leaves such a text as it is: the file is no news.
+// IsErased reports whether kept is the text of a file, except for what a redaction has erased. An
+// import leaves such a text as it is: the file has nothing new.
 func IsErased(kept, file []byte) bool {
 	if len(kept) != len(file) {
 		return false

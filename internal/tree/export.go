@@ -17,8 +17,9 @@ import (
 )
 
 // Export writes the scope's things in the old layout into dir, which must be empty or missing. It
-// never overwrites anything. It writes into a folder inside dir first, until all is on the disk and
-// was read back; if that fails, nothing is left.
+// never overwrites anything. It first writes into a folder inside dir, syncs all files and reads
+// them back, and then moves them up. If that fails, it removes the folder; if a move fails, the
+// folder stays.
 func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	abs, err := filepath.Abs(dir)
 	t := newTree(d, l, l.Name(), cmp.Or(abs, dir), o)
@@ -39,7 +40,7 @@ type Writer interface {
 	WriteThing(ctx context.Context, t *Tree, e Entity, w io.Writer) (ok bool, err error)
 }
 
-// Ours writes the thing that has the id in a row of the quarantine.
+// Ours writes the thing in d that has the ids in the quarantine row q.
 func Ours(ctx context.Context, d *db.DB, l Layout, q Quarantined, w io.Writer) (ok bool, err error) {
 	writer, can := l.(Writer)
 	if !can || q.Entity == nil || q.Group == nil {

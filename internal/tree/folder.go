@@ -104,7 +104,7 @@ func (f Folder) Open(path string) (file *os.File, size int64, err error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = notAFile(info.Mode())
 		if unlisted := f.List(path); info.IsDir() && errors.Is(unlisted, fs.ErrPermission) {
-			err = unlisted // a folder whose files are missing, rather than one in the place of a file
+			err = unlisted // more likely a tree's folder that can't be read than one in the place of a file
 		}
 	}
 	if err == nil {
@@ -161,7 +161,7 @@ func (f Folder) Has(path string) (bool, error) {
 	return err == nil, err
 }
 
-// Lacks reports whether nothing is at a path. It does not if the path can't be looked at.
+// Lacks reports whether nothing is at a path; false if that can't be determined.
 func (f Folder) Lacks(path string) bool {
 	has, err := f.Has(path)
 	return !has && err == nil

@@ -29,7 +29,8 @@ func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Rep
 	return t.Report.Report, interrupted(ctx, "import", err)
 }
 
-// doubt refuses a folder of another program. One that was imported before may have lost all its files.
+// doubt refuses a folder of another program. It accepts one that was imported before, which may
+// have lost all its files.
 func (t *Tree) doubt(ctx context.Context) error {
 	l, ok := t.layout.(Doubter)
 	if !ok {
@@ -45,8 +46,7 @@ func (t *Tree) doubt(ctx context.Context) error {
 	return l.Foreign(t.Folder)
 }
 
-// interrupted reports the end of the context as what ended a call: what waited then has an error of
-// its own.
+// interrupted replaces the error of a call whose context has ended by the context's cause.
 func interrupted(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -58,7 +58,7 @@ func interrupted(ctx context.Context, op string, err error) error {
 	return &db.Error{Op: op, Hint: hint, Err: context.Cause(ctx)}
 }
 
-// inTurn takes one step after the other, until one fails.
+// inTurn runs the steps in order until one fails.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -101,7 +101,7 @@ func (t *Tree) finish(ctx context.Context) error {
 		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
 	if err == nil {
-		// All is here. A server that can't do this now does it by itself later.
+		// The import is complete even if this fails: a server analyzes tables later by itself.
 		_ = t.DB.WriteLocked(ctx, "analyze what was imported", func(tx *db.Tx) error {
 			return tx.Store().Analyze()
 		})
@@ -109,17 +109,17 @@ func (t *Tree) finish(ctx context.Context) error {
 	return err
 }
 
-// giveUp writes why an import ended early, and releases its source. If that fails too, the source is
-// held as long as this process lives, and then the journal calls the import killed.
+// giveUp records why an import ended early, and releases its source. If that fails too, the source
+// stays held until this process ends; the journal then calls the import killed.
 func (t *Tree) giveUp(ctx context.Context, failure error) {
 	_ = t.DB.Write(context.WithoutCancel(ctx), "end import", func(tx *db.Tx) error {
 		return errors.Join(t.endEntry(ctx, tx, failure), t.lease.ReleaseTx(tx))
 	})
 }
 
-// Hold writes while this import holds the folder. An import that was taken for dead, because the
-// server has not heard from its process for long, must stop: another import may have been here, and
-// what it has read may have changed.
+// Hold runs fn in a write transaction while this import holds its lease on the folder. An import
+// whose process counted as dead, because the server had not heard from it for too long, must stop:
+// another import may have run since, and the files that this one has read may have changed.
 func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
 	err := t.lease.Hold(ctx, why, fn)
 	if errors.Is(err, db.ErrLeaseLost) {
@@ -194,7 +194,7 @@ type Follower interface {
 	Gone(t *Tree, path string) Piece
 }
 
-// takeGone goes through the files that were imported once and are gone.
+// takeGone handles the files that were imported earlier and are gone.
 func (t *Tree) takeGone(ctx context.Context) error {
 	follower, follows := t.layout.(Follower)
 	var batch []Piece
@@ -281,7 +281,7 @@ type reader struct {
 const maxPieces = 512
 
 func (r *reader) run(ctx context.Context) error {
-	var met []ignored // files too: those have no reason
+	var met []ignored // files to read too; those have no reason
 	next := func(path, reason string) error {
 		if met = append(met, ignored{path, reason}); len(met) < maxAhead {
 			return nil
@@ -371,8 +371,8 @@ func (r *reader) flush(ctx context.Context) error {
 }
 
 // commit imports a batch in one transaction. Its counts are added after the commit, so that the
-// report of a stopped import matches the database. Most of a second import changes nothing, which
-// a read transaction finds out.
+// report of a stopped import matches the database. Most batches of a second import change nothing;
+// a read transaction finds that out first.
 func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	var part *Part
 	var known bool

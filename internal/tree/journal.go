@@ -64,14 +64,14 @@ FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc 
 	sqlEntry         = sqlEntries + `WHERE i.id = ?`
 )
 
-// An entry is what the journal's row of this import has from the beginning.
+// An entry holds the columns of a journal row that are set when the import begins.
 type entry struct {
 	id, began     int64
 	pid           int
 	user, program string
 }
 
-// who is the process, user and program that make a change.
+// who returns the process, user and program to record for a change.
 func (o Options) who() (pid int, user, program string) {
 	return os.Getpid(), userName(), cmp.Or(o.Program, programName())
 }
@@ -121,8 +121,8 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	return err
 }
 
-// journalled returns the journal's text for the files and the folder so far: an import that comes
-// after one that was killed needs the folder too.
+// journalled returns the journal's text for the file counts so far and the folder. It has the
+// folder from the beginning: the next import compares it even if this one is killed.
 func (t *Tree) journalled() (string, error) {
 	kept := journalled{Files: t.Report.Files}
 	if t.folder != nil { // nil if a row of the quarantine is tried again
@@ -173,8 +173,8 @@ func (r *entryRow) complete() (entryRow, error) {
 	return *r, err
 }
 
-// judge determines whether an import without an end still runs: then it is the last of its
-// source, and holds the source's lease.
+// judge sets the outcome of an import without a recorded end: running if it is the last of its
+// source and holds the source's lease, and killed otherwise.
 func (r *entryRow) judge(ctx context.Context, d *db.DB) error {
 	if r.Outcome != "" {
 		return nil

@@ -21,8 +21,9 @@ type Layout interface {
 	// Recognise describes in a few words what dir holds. ok reports whether a record of this kind
 	// can be read there.
 	Recognise(dir Folder) (description string, ok bool, err error)
-	// Root is the folder that the paths of a walk are below, which dir is or holds. So a tree is the
-	// same source whichever way it is named. db.ErrNotFound: dir neither is nor holds one.
+	// Root returns the root of the tree, which dir is or holds; the paths of a walk are relative to
+	// it. So a tree is the same source whichever way it is named. db.ErrNotFound: dir neither is
+	// nor holds a tree.
 	Root(dir Folder) (Folder, error)
 	// Walk calls file for every file below root that should hold records, by its path below root,
 	// always in the same order, and ignored for what the old program does not read.
@@ -38,25 +39,26 @@ type Layout interface {
 	Find(rx *db.Rx, scope string, e Entity) (t Thing, ok bool, err error)
 	// Title names a thing to people.
 	Title(e Entity) string
-	// Export writes the things of t's scope below t.Root, an empty folder. It sets t.Root to the folder
-	// that the paths of a walk are below.
+	// Export writes the things of t's scope below t.Root, an empty folder. It sets t.Root to what
+	// Root would return.
 	Export(ctx context.Context, t *Tree) error
-	// ReadBack reads a file of a walk as the old program does. For each file that it consists of,
-	// it calls say with the reason why that program can't read it, and with the first such line;
-	// "" if it can.
+	// ReadBack reads what a walk visits at path as the old program does. For each file there it
+	// calls say with the reason why that program can't read it ("" if it can), and the first line
+	// that it can't read.
 	ReadBack(root Folder, path string, say func(file string, line int, reason string)) error
 }
 
-// A Doubter is a Layout whose Root takes any folder for a tree.
+// A Doubter is a Layout whose Root accepts any folder as a tree.
 type Doubter interface {
-	// Foreign returns db.ErrNotFound if root has something in it, and all of it is another program's.
+	// Foreign returns db.ErrNotFound if root is not empty and all of its content belongs to another
+	// program.
 	Foreign(root Folder) error
 }
 
 // WholeFiles is a Layout that exports whole files out of quarantine to where they were.
 type WholeFiles interface {
-	// GivesBack reports whether the old program would read such a file, or ignore it, and
-	// otherwise work as before.
+	// GivesBack reports whether a file may be written back: the old program would read or ignore
+	// it, and otherwise work as before.
 	GivesBack(written Folder, path string) bool
 }
 
@@ -70,14 +72,14 @@ type Finisher interface {
 type Piece interface {
 	// Path is the path of its file.
 	Path() string
-	// Held is about how many bytes of memory it takes.
+	// Held is the approximate size of the piece in memory, in bytes.
 	Held() int
 	// Progress is how many files and bytes of the tree are done when the piece is.
 	Progress() (files, bytes int64)
-	// Prefetch names the queries of Known, or of Take.
+	// Prefetch announces the queries of Known or, if f.Taken, of Take.
 	Prefetch(f *Prefetcher) error
-	// Known counts a piece for which nothing must be written. Otherwise it returns false, and what it
-	// counted is dropped.
+	// Known counts a piece for which nothing must be written, and returns true. If it returns
+	// false, its counts are dropped.
 	Known(rx *db.Rx, part *Part) (bool, error)
 	// Take writes the piece and the ledger's row. It may run twice: each run counts into a new part,
 	// and decides by what it finds in tx.
@@ -97,8 +99,8 @@ type Options struct {
 	// FollowLinks follows links that lead out of the tree. By default they are reported, and what they
 	// lead to is not read.
 	FollowLinks bool
-	// OtherFolder allows importing a folder instead of another one that was imported under its name
-	// before. By default that is ErrOtherFolder.
+	// OtherFolder allows importing a folder although another one was imported under its name
+	// before. By default that fails with ErrOtherFolder.
 	OtherFolder bool
 	// BatchBytes is about how much of a tree is written in one transaction; 0 means 4 MiB.
 	BatchBytes int
@@ -124,14 +126,17 @@ type Tree struct {
 	Source  Source
 	Options Options
 	earlier
-	// Alone: the folder holds one file, out of quarantine, of a source with others. What is missing is
-	// not gone, and the quarantine keeps the bytes until all of them are imported.
+	// Alone: the folder holds a single file from the quarantine, and the source has others. Files
+	// that it lacks are not gone, and the quarantine keeps the bytes until all of them are
+	// imported.
 	Alone bool
-	// Sent are the files that were sent with another one, and that the walk will meet. The reader's.
+	// Sent are the files that were sent with another one before the walk visits them. Only the
+	// reader uses it.
 	Sent map[string]struct{}
 	// Ahead is what was looked up about files that are about to be read. Only the reader uses it.
 	Ahead map[string]Ahead
-	// Report is the call's. During an import, only the parts of its pieces are written to.
+	// Report is the report of the call. During an import, pieces count into parts of their own
+	// instead.
 	Report *Part
 
 	layout Layout
@@ -181,7 +186,7 @@ type walker interface {
 	Walk(root Folder, file func(path string) error, ignored func(path, reason string) error) error
 }
 
-// HasFile reports whether a walk visits a file that is returns true for.
+// HasFile reports whether a walk visits a file for which is returns true.
 func HasFile(l walker, root Folder, is func(path string) bool) (bool, error) {
 	err := l.Walk(root, func(path string) error {
 		if is(path) {

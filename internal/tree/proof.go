@@ -14,27 +14,27 @@ import (
 
 // Proof is the result of a verification.
 type Proof struct {
-	// SHA256 is that of a list with a line for each file that was read, sorted by path: its SHA-256 in
-	// hex, its size in bytes and its path, with a space between each.
+	// SHA256 is the hash of a list with a line for each file that was read, sorted by path: its
+	// SHA-256 in hex, its size in bytes and its path, separated by spaces.
 	SHA256 string `json:"sha256"`
 	Files  int64  `json:"files"` // in that list
 	Bytes  int64  `json:"bytes"` // of those files
-	// Whole: all of the folder is here. Nothing differs, nothing is in quarantine, and nothing is in
-	// no store.
+	// Whole: all of the folder is here. Nothing differs, is in quarantine, or is missing from every
+	// store.
 	Whole bool   `json:"whole"`
 	Line  string `json:"line"` // the same in a sentence
 }
 
-// A Given tree is named by its folder.
+// A Given is a tree to verify, named by its folder.
 type Given struct {
 	Layout  Layout
 	Dir     string
 	Options Options
 }
 
-// Verify imports each tree into a temporary file and compares the result with d; see [Derived]. What
-// is in the folder of a tree, or in dir, and no import reads is unknown. total is the sum of the
-// reports. Nothing is written to d.
+// Verify imports each tree into a temporary file and compares the result with d; see [Derived].
+// Files in dir, or in the folder of a tree, that no import reads are reported as unknown. total is
+// the sum of the reports. Nothing is written to d.
 func Verify(ctx context.Context, d *db.DB, dir string, trees []Given) (total Report, reports []Report,
 	err error,
 ) {
@@ -63,7 +63,7 @@ func Verify(ctx context.Context, d *db.DB, dir string, trees []Given) (total Rep
 		return reports[0], reports, nil
 	}
 	total = Sum(dir, reports)
-	total.Unknown = total.Unknown[:0] // what one does not read another may
+	total.Unknown = total.Unknown[:0] // another tree's import may read what one does not
 	return total, reports, conclude(&total, dir, d.Path(), covers, covers, strings.Join(told, ", "))
 }
 

@@ -160,7 +160,8 @@ type Finding struct {
 // Only reports whether only the quarantine keeps the bytes of the finding.
 func (f *Finding) Only() bool { return !f.Taken && len(f.Raw) > 0 || f.File != nil }
 
-// Quarantine adds the finding. If there is one of that file, offset and kind already, it stays.
+// Quarantine adds the finding. If there is already one with that file, offset and kind, it stays
+// instead.
 func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	q, ok, err := s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
 	if err != nil || ok {
@@ -256,7 +257,7 @@ func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (
 	return row.public(), ok, err
 }
 
-// CountBefore is how many records are in quarantine that come before a row in its file.
+// CountBefore returns how many records that precede the row a in its file are in quarantine.
 func (s Source) CountBefore(rx *db.Rx, a *Aside) (n int, err error) {
 	err = rx.Get(&n, sqlRecordsBefore, s.ID, []byte(a.Path), a.ByteOffset)
 	return n, err
@@ -390,8 +391,9 @@ func belowArgs(s Source, path string) []any {
 }
 
 // NameAside reports again what is in quarantine of a file, or of a folder and below it, so that
-// every import of an unchanged tree reports the same. lines is how many records of part's are counted
-// as undecodable there: those without a row were dropped, so they no longer count as quarantined.
+// every import of an unchanged tree reports the same. lines is how many records there part counts
+// as undecodable: those without a row were dropped from the quarantine, so they no longer count as
+// quarantined.
 func (t *Tree) NameAside(rx *db.Rx, path string, lines int64, part *Part) error {
 	var rows []quarantineRow
 	if t.Aside {

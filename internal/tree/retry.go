@@ -13,7 +13,7 @@ import (
 	"selvedge/internal/stores"
 )
 
-// Retried is what came of a row of the quarantine that was tried again.
+// Retried is the result of trying a row of the quarantine again.
 type Retried struct {
 	ID     int64  `json:"id"`
 	File   string `json:"file"`
@@ -143,7 +143,7 @@ func (u *retry) unchanged(rx *db.Rx) error {
 
 // OneByOne is a Layout in which each file is a thing, so that a file can be imported alone.
 type OneByOne interface {
-	// Forms are the paths, that of a file among them, that are imported together.
+	// Forms returns the paths that are imported together with path, which is among them.
 	Forms(path string) []string
 }
 
@@ -227,7 +227,7 @@ func (u *retry) inTheWay(rx *db.Rx) error {
 	return err
 }
 
-// importFile imports the folder in the name of the tree that the file was in.
+// importFile imports the unpacked folder as the tree that the file came from.
 func (u *retry) importFile(ctx context.Context) error {
 	t, err := openTree(u.db, u.layout, u.root, u.options)
 	if err != nil {
@@ -272,8 +272,8 @@ func (u *retry) importFile(ctx context.Context) error {
 	return cmp.Or(err, reason)
 }
 
-// forget removes the file of a conflict from the ledger if nothing of it was imported, or if it holds
-// other things too: to the next import it is new, and what is here of it is found there.
+// forget removes the file of a conflict from the ledger if nothing of it was imported, or if it
+// holds other things too: the next import then treats it as new, and finds what is already here.
 func (r *quarantineRow) forget(tx *db.Tx, s Source) error {
 	if r.What != WhatConflict {
 		return nil

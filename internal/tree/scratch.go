@@ -73,7 +73,7 @@ func hold(folder string) (s *scratch, alone bool, err error) {
 	return &scratch{folder, f}, err == nil, nil
 }
 
-// release leaves the folder. Nothing was written through what held it.
+// release unlocks the folder and leaves it. Nothing was written through held.
 func (s *scratch) release() { _ = s.held.Close() }
 
 // remove removes the folder.

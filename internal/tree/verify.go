@@ -112,7 +112,7 @@ type file struct {
 	theirs *Row
 	ours   *Row    // nil: it was not imported
 	have   []Thing // what it is here, by our ledger
-	where  *int64  // in the report, where it is counted; nil: as already here
+	where  *int64  // the count in the report; nil: Already
 }
 
 func (f *file) compare() error {
@@ -171,9 +171,9 @@ func (f *file) compareThing(w Thing, only bool) error {
 		return nil
 	case d.none():
 		reason = fmt.Sprintf("is here as %s, and is %s", f.layout.Title(mine.Entity), title)
-	case d.headless && f.ours == nil:
+	case d.absent && f.ours == nil:
 		where, reason = &f.Report.Files.New, "was not imported: "+title
-	case d.headless:
+	case d.absent:
 		reason = title + " was removed here since it was imported"
 	case d.touched:
 		reason = title + " was written to here since it was imported: " + d.String()
@@ -281,7 +281,7 @@ func (v *verification) aside() error {
 			row, err := v.Source.File(here, string(theirs.Path))
 			if err != nil || row != nil && (row.State == StateRefused || row.State == StateShared &&
 				(theirs.What != WhatFile || theirs.Bytes == 0)) {
-				found = true // all that it holds is in quarantine, or here from elsewhere but whole files
+				found = true // a refused file has one row for all; a shared one needs a row only for a whole file
 				return err
 			}
 			if found, err = here.Find(&ours, sqlFindQuarantine, v.Source.ID, theirs.Path, theirs.ByteOffset,
@@ -327,7 +327,7 @@ func (v *verification) staleOne(ours *quarantineRow) error {
 	if err != nil || derived || isGone(v.Root, ours.Path) {
 		return err
 	}
-	if ours.What != WhatConflict { // with what is here from elsewhere
+	if ours.What != WhatConflict { // a derivation never finds a conflict with what is here from elsewhere
 		v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and nothing is wrong with it any more: "+
 			"import it again", ours.ID))
 		return nil

@@ -23,16 +23,16 @@ type Kind interface {
 	// Decode decodes a document. reason is why it is none; "" if it is one. flaw is why the old
 	// program can't read one that is imported all the same: it also goes into quarantine.
 	Decode(text []byte) (value any, reason, flaw string)
-	// Identities are the things that the document at path may be, the best first. claimed reports
+	// Identities returns the things that the document at path may be, best first. claimed reports
 	// whether the tree has a file at a path, which then has a better claim to that path's id.
 	Identities(path string, value any, claimed func(path string) bool) []tree.Entity
 	// Own returns the thing that the document at path claims to be.
 	Own(path string, value any) tree.Entity
-	// Forms are the paths, that of a file among them, at which the old program keeps one thing, one
-	// for each of its states.
+	// Forms returns the paths at which the old program keeps the thing at path, one for each of its
+	// states; path is among them.
 	Forms(path string) []string
-	// Once reports whether a thing must be worked on only once. Then a person decides what both
-	// programs went on with, even if both have removed it.
+	// Once reports whether a thing must be worked on only once. Then a thing that both programs
+	// have changed is a conflict even if both have removed it.
 	Once() bool
 	// Path returns where an export writes a thing that came from no file. problem is why it
 	// can't; "" if it can.

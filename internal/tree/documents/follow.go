@@ -13,13 +13,13 @@ import (
 // program did to a thing since the last import, as long as nobody wrote to the thing here.
 // Otherwise there is a conflict, and a person decides.
 
-// follow takes over what became of a thing that was imported.
+// follow repeats what the old program did to a thing that was imported, or notes a conflict.
 func (b *taking) follow() error {
 	untouched, err := b.untouched()
 	if err != nil {
 		return err
 	}
-	if untouched && !b.isDamaged() { // else it is unknown what to follow
+	if untouched && !b.isDamaged() { // a damaged file does not tell what the old program did
 		return b.replace()
 	}
 	if b.isGone() && !b.Once() {
@@ -30,8 +30,8 @@ func (b *taking) follow() error {
 	return b.contest()
 }
 
-// untouched reports whether nobody wrote here to what the files became, and no other thing has its
-// id.
+// untouched reports whether the rows that were imported from the files are unchanged, and no other
+// thing has their id.
 func (b *taking) untouched() (bool, error) {
 	rx := &b.tx.Rx
 	for _, f := range b.files {

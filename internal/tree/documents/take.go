@@ -51,7 +51,7 @@ func (th *thing) Take(tx *db.Tx, part *tree.Part) error {
 	if err != nil {
 		return err
 	}
-	return th.nameConflict(&tx.Rx, part) // of what was: a settled conflict isn't open
+	return th.nameConflict(&tx.Rx, part)
 }
 
 // unmoved counts the files of a thing that has not changed.

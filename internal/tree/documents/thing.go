@@ -110,13 +110,13 @@ func (th *thing) isGone() bool {
 // isDamaged reports whether a file of the thing can't be read or holds no document.
 func (th *thing) isDamaged() bool { return slices.ContainsFunc(th.files, (*document).damaged) }
 
-// Path is the first of its files that exists, or would.
+// Path is the first path at which a file exists, or the first form if none does.
 func (th *thing) Path() string {
 	i := slices.IndexFunc(th.files, func(f *document) bool { return !f.gone })
 	return th.files[max(i, 0)].path
 }
 
-// Held is how much memory the documents take.
+// Held is the size of the documents in memory, in bytes.
 func (th *thing) Held() int {
 	_, held := th.Progress()
 	return int(held)
@@ -175,8 +175,8 @@ func (th *thing) imported() *tree.Row {
 	return nil
 }
 
-// moved reports whether the old program changed a form since it was imported. For a file that can't
-// be read, only its name can tell.
+// moved reports whether the old program changed a form since it was imported. A file that can't be
+// read counts as changed if only its name is new.
 func (th *thing) moved(f *document) bool {
 	switch {
 	case f.gone:
@@ -239,7 +239,7 @@ func (th *thing) same(rx *db.Rx, f *document, part *tree.Part) error {
 	return th.tree.NameAside(rx, f.path, flaws, part)
 }
 
-// nameConflict names the open conflict over the thing, if there is one, in every import.
+// nameConflict reports the open conflict over the thing, if there is one, in every import.
 func (th *thing) nameConflict(rx *db.Rx, part *tree.Part) error {
 	row := th.imported()
 	if row == nil || !th.tree.Contests {
