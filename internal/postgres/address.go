@@ -31,10 +31,11 @@ const (
 // it, and unless it works on it the COMMIT is given up and settled. Tests lengthen it.
 var commitPatience = 12 * time.Second
 
-// closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
+// closePatience is how long the end of a session, or of an owner, waits for the server's answer.
+// Tests lengthen it.
 var closePatience = 2 * time.Second
 
-// An Address is the hosts of a server, and the schema in its database.
+// An Address names the hosts of a server, and the schema in its database.
 type Address struct {
 	config *pgconn.Config
 	schema string
@@ -50,8 +51,8 @@ type Address struct {
 	withoutWAL atomic.Bool
 }
 
-// ttlSetting is the setting of an address for how long a process may be silent before it counts
-// as dead. All addresses of one database must have the same value.
+// ttlSetting is the setting of an address that says how long a process may be silent before it
+// counts as dead. All addresses of one database must have the same value.
 const ttlSetting = "selvedge.owner_ttl"
 
 // hostsSetting is "one" if all programs that use the database run on one machine, where their
@@ -233,7 +234,7 @@ func (a *Address) String() string {
 	return u.String()
 }
 
-// errStray: the first answer of a connection is to something that was not asked there.
+// errStray: the first answer on a connection belongs to a statement that was not sent there.
 var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
 
 // defaultProgram is the name of the sessions of a program whose address gives none.
@@ -255,8 +256,8 @@ func (a *Address) timeline() string {
 	return sqlTimeline
 }
 
-// errStandby: the host answers, and is not the primary. Like a closed connection, it is asked
-// nothing more.
+// errStandby: the host answers, but is not the primary. It is asked nothing more, as over a closed
+// connection.
 var errStandby = standby{}
 
 type standby struct{}
@@ -361,7 +362,7 @@ func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = oldEnough(w.conn.ParameterStatus("server_version")); err == nil {
+	if err = newEnough(w.conn.ParameterStatus("server_version")); err == nil {
 		w.line.timeline, err = w.primaryOf(ctx, a.settings, a.timeline())
 	}
 	if err == nil && w.line.timeline == "" {
@@ -373,9 +374,9 @@ func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
 	return w, nil
 }
 
-// oldEnough refuses a server that lacks what this package needs. version is as servers report it:
-// 14.2, or 17beta1.
-func oldEnough(version string) error {
+// newEnough refuses a server older than oldestServer. version is as servers report it: 14.2, or
+// 17beta1.
+func newEnough(version string) error {
 	end := strings.IndexFunc(version, func(c rune) bool { return c < '0' || c > '9' })
 	if end < 0 {
 		end = len(version)
@@ -407,9 +408,9 @@ func (w *wire) primaryOf(ctx context.Context, first, query string) (timeline str
 func (h host) dial(ctx context.Context) (*wire, error) {
 	w := &wire{prepared: map[string]*prepared{}, ctx: background}
 	config := h.config.Copy()
-	// When a connection breaks, pgconn opens another one to ask the server to cancel the
-	// statement. If that is a COMMIT that waits for its standbys, the server then reports it as
-	// done. So a connection that stands never dials again, except to end its read.
+	// When a connection breaks, pgconn opens another one to ask the server to cancel the statement.
+	// If that is a COMMIT that waits for its standbys, the server then reports it as done. So an
+	// established connection never dials again, except to end its read.
 	var last atomic.Pointer[line] // of the ways that were tried, the one that connected
 	dial := h.hooks.Dial
 	if dial != nil { // it gets the host's name

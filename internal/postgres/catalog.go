@@ -33,8 +33,8 @@ func (e *Engine) Catalog(relation string) string {
 		`WHERE table_schema = current_schema() AND table_name = '` + relation + `'`
 }
 
-// absent finds the last part of the name in a message about one that isn't there: it is in quotes
-// or behind a dot, in every language.
+// absent matches, in the server's message about a missing object, the last part of its name: it is
+// in quotes or behind a dot, in every language.
 var absent = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`["«»„“](?:\w+\.)?(\w+)["«»”“]|\w+\.(\w+)`)
 })

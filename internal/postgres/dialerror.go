@@ -13,8 +13,8 @@ import (
 	"selvedge/internal/engine"
 )
 
-// unreached is the error of a host that could not be connected to. pgconn's own has a line for
-// every way that it tried.
+// unreached is the error of a host to which no connection could be made. pgconn's own error has a
+// line for every way that it tried.
 type unreached struct {
 	host string
 	err  error
@@ -32,7 +32,7 @@ func (u *unreached) Error() string {
 	return what + u.host + ": " + strings.Join(slices.Compact(reasons(u.err)), "; ")
 }
 
-// withoutTLS reports whether the server is there, and one of both ends refuses the other's TLS.
+// withoutTLS reports whether the server is there, and one end refused the other's TLS.
 func (u *unreached) withoutTLS() bool {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](u.err)
 	_, alert := errors.AsType[tls.AlertError](u.err)

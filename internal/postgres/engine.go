@@ -21,12 +21,12 @@ type Config struct {
 	AnySchema     bool
 	KeepSchema    bool
 	SchemaVersion int64
-	Mover         bool // it is opened to move its rows, or rows into it: a database that is shut too
+	Mover         bool // opened to move rows from or to it, even if it is closed to writers
 	LockTimeout   time.Duration
 	Locked        []string // the tables whose rows the stores' calls lock, in the order in which they do
 	Now           func() time.Time
 	Callbacks     *callback.Callbacks
-	Died          func() // this process counts as dead, or soon may
+	Died          func() // called when this process counts as dead, or soon may
 	Hooks         Hooks
 }
 
@@ -46,7 +46,7 @@ type Engine struct {
 	readers *sessions
 	latches latches
 	swept   atomic.Bool   // the rows of old sessions were deleted
-	losers  chan struct{} // held by this handle's one call that waits in the retry queue
+	losers  chan struct{} // held by the one call of this handle that waits in the retry queue
 
 	keeper  *session // keeps other programs from moving rows into the database; else nil
 	calls   calls
@@ -108,8 +108,8 @@ func (e *Engine) Path() string { return e.address.String() }
 // Generation distinguishes the databases that the address has had.
 func (e *Engine) Generation() uint64 { return e.generation }
 
-// Close waits for the calls under way, refuses new ones, and closes the connections side by side:
-// a silent server so delays it no longer than a single connection would. A second Close waits for
+// Close refuses new calls, waits for those under way, and closes the connections side by side, so
+// that a silent server delays it no longer than a single connection would. A second Close waits for
 // the first, and returns its result.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {

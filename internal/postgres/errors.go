@@ -70,8 +70,8 @@ func isRefused(err error) bool {
 // closed.
 var errConnection = errors.New("the connection to the server is closed")
 
-// errSilent is why a statement of ours is given up: the server does not answer, though its host
-// may.
+// errSilent is the cause of giving up a statement of ours: the server does not answer, though its
+// host may.
 var errSilent = fmt.Errorf("%w: no answer came in time", errConnection)
 
 // patient returns the context for a statement of ours that waits for no lock.
@@ -79,8 +79,8 @@ func patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, d, errSilent)
 }
 
-// An interruption is the error of a statement that its context ended. The end of a context's time
-// is a net.Error too, and no network's.
+// An interruption is the error of a statement that its context ended. It is told from a failure of
+// the network, since context.DeadlineExceeded is a net.Error too.
 type interruption struct{ cause error }
 
 // Error returns the cause.

@@ -81,8 +81,8 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	return h, err
 }
 
-// lookAtServer also returns the size of the WAL, if the user may see it. Without functions of the WAL,
-// the standbys and the slots are missing.
+// lookAtServer fills s, and returns the size of the WAL in bytes if the user may see it. Without
+// functions of the WAL, the standbys and the slots are missing.
 func (e *Engine) lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 	row := struct {
 		*engine.Server

@@ -28,13 +28,13 @@ type latches struct {
 	looks map[string]int // how many of the next calls look first
 }
 
-// A latch is fair: who comes later waits behind.
+// A latch is fair: later callers wait behind earlier ones.
 type latch struct {
 	*semaphore.Weighted
 	users int
 }
 
-// exclusively is the weight of a serialisable transaction. That of the others is 1.
+// exclusively is the weight of a serialisable transaction. Other transactions have the weight 1.
 const exclusively = 1 << 30
 
 // latchPatience bounds the wait, because a function may wait for another call that locks the same rows.
@@ -100,8 +100,8 @@ func (t *tx) latch(query string, args []any) (locked bool, err error) {
 }
 
 const (
-	// looksAfter is how many calls look first after one that found the rows locked. One that does not look,
-	// and loses, is an ERROR.
+	// looksAfter is how many calls look first after one that found the rows locked. A call that
+	// loses without having looked is an ERROR in the server's log.
 	looksAfter = 1000
 	// mostLooked is how many rows a handle remembers for this. It forgets all of them when there are more.
 	mostLooked = 1000
@@ -162,7 +162,7 @@ func (t *tx) look(name, query string, args []any) (locked bool, err error) {
 	return false, nil
 }
 
-// lookFirst has the next calls on these rows look first.
+// lookFirst makes the next calls on these rows look first.
 func (l *latches) lookFirst(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

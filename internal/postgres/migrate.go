@@ -15,7 +15,7 @@ import (
 	"selvedge/migrations"
 )
 
-// oldestServer is the first version that this is tested with.
+// oldestServer is the oldest version of PostgreSQL that the tests cover.
 const oldestServer = 15
 
 const (
@@ -151,7 +151,7 @@ func (e *Engine) notOurs(tables string, cause error) error {
 	}
 }
 
-// migrate takes all steps in one transaction, under a lock that keeps other programs out.
+// migrate runs all steps in one transaction, under a lock that keeps other programs out.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
 	s.wire.mayDial(true) // to interrupt it
 	// Between two statements a starved process may take longer than a transaction with locks is
@@ -202,7 +202,7 @@ func (e *Engine) climbOnce(ctx context.Context, s *session, have engine.Versions
 	patience time.Duration,
 ) error {
 	begin := "BEGIN"
-	var missing bool // of one that is there PostgreSQL asks for the right to make it, too
+	var missing bool // CREATE SCHEMA IF NOT EXISTS needs the right to create even if the schema exists
 	if err := s.get(&missing, sqlSchemaMissing, e.address.schema); err != nil {
 		return err
 	}

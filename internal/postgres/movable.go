@@ -45,8 +45,8 @@ AND pg_relation_size(oid) / current_setting('block_size')::BIGINT > 2 * relpages
 FROM owner_beats AS b JOIN owners AS o ON o.id = b.owner WHERE b.until > server_nanos() ORDER BY o.id
 	LIMIT 10`
 
-	// sqlInTheWay lists the sessions whose transactions hold locks that shutting the tables waits
-	// for; opening them again waits for readers, too.
+	// sqlInTheWay lists the sessions whose transactions hold locks for which shutting the tables
+	// waits; opening them again waits for readers, too.
 	sqlInTheWay = `SELECT pid, application_name AS program, coalesce(usename, '') AS role,
 	coalesce(state, '') AS state,
 	coalesce(CAST(extract(epoch FROM clock_timestamp() - xact_start) * 1000000000 AS BIGINT), 0) AS nanos
@@ -152,7 +152,7 @@ func (e *Engine) Shut(ctx context.Context, why, message string, fn func(engine.T
 	return e.blockedBy(ctx, err, false)
 }
 
-// blockedBy is inTheWay, and looks for the sessions.
+// blockedBy looks up the sessions that hold the lock, and names them as inTheWay does.
 func (e *Engine) blockedBy(ctx context.Context, err error, readers bool) error {
 	if state(err) != "55P03" {
 		return err
@@ -274,9 +274,8 @@ func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	return t.Get(&set, sqlSetSequence, []any{sequence, max(1, last), given})
 }
 
-// Analyze makes the planner's statistics of tables that are twice as large as when they were made
-// last. Before autovacuum has made them, a page of a list may read and sort all that is in the
-// list.
+// Analyze updates the planner's statistics of tables that have doubled since the last update. Until
+// autovacuum does, a page of a list may read and sort the whole list.
 func (t *tx) Analyze() error {
 	var names []string
 	if err := t.Select(&names, sqlGrown, nil); err != nil || len(names) == 0 {
@@ -286,7 +285,7 @@ func (t *tx) Analyze() error {
 	return err
 }
 
-// Empty cuts the tables down.
+// Empty truncates the tables.
 func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	var names []string
 	for _, table := range tables {

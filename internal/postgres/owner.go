@@ -14,26 +14,27 @@ import (
 	"selvedge/internal/machine"
 )
 
-// An owner is a handle of a process, so that closing it frees what it holds. It is alive until the time
-// in its row in owner_beats, by the server's clock. Heartbeats extend that time while the process runs. A
-// heartbeat that comes too late, because the process was stopped or cut off, changes nothing: the owner
-// is dead for good, and the handle gets another number at its next claim. The epochs of its claims fence
-// what it still believes to hold.
+// An owner is a handle of a process, so that closing it frees what it holds. It is alive until the
+// time in its row in owner_beats, by the server's clock. Heartbeats extend that time while the
+// process runs. A heartbeat that comes too late, because the process was stopped or cut off,
+// changes nothing: the owner is dead for good, and the handle gets another number at its next
+// claim. The epochs of its claims fence off writes to what it still believes to hold.
 
-// DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
+// DefaultTTL is how long a process may be silent before it counts as dead. It sends six heartbeats
+// in that time.
 const (
 	DefaultTTL  = 60 * time.Second
 	shortestTTL = time.Second
 )
 
-// beatEvery is how often a process beats.
+// beatEvery is the time between two heartbeats of a process.
 func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
 
-// beatPause is the pause between two beats. Tests shorten it.
+// beatPause returns the pause between two heartbeats. Tests shorten it.
 var beatPause = (*Address).beatEvery
 
-// certain is how long after a heartbeat a process takes itself for alive without asking: its own
-// clock may be slower than the server's.
+// certain is how long after a heartbeat a process assumes that it counts as alive: less than the
+// TTL, since its clock may be slower than the server's.
 func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 
 const (
@@ -78,7 +79,7 @@ SELECT id FROM dead UNION ALL SELECT id FROM silent`
 	sqlDropOwners = `DELETE FROM owners WHERE id = ANY (CAST(? AS BIGINT[]))`
 )
 
-// A home is a handle among the owners.
+// A home is the place of a handle among the owners: its number and its heartbeats.
 type home struct {
 	engine  *Engine
 	certain time.Duration
@@ -93,7 +94,7 @@ type home struct {
 	stopped chan struct{}
 }
 
-// homes are those of this process, by the path of the database.
+// homes holds the homes of this process, by the path of the database.
 var homes struct {
 	sync.Mutex
 	open map[string][]*home
@@ -146,7 +147,7 @@ func (h *home) row() (id int64, token uuid.UUID) {
 	return h.id, h.token
 }
 
-// doubt has the handle ask whether it lives before it next claims anything.
+// doubt makes the handle ask whether it lives before it next claims anything.
 func (h *home) doubt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +202,7 @@ func (h *home) died(id int64) {
 	}
 }
 
-// beat moves the handle's moment on until ctx ends.
+// beat sends heartbeats until ctx ends.
 func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- struct{}) {
 	defer close(stopped)
 	var own spare
@@ -211,7 +212,7 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 		id, token := h.row()
 		if id != 0 && !h.beatOnce(ctx, &own, id, token) {
 			own.close()
-			next = min(every, time.Second) // a primary may be being replaced, and the moment nears
+			next = min(every, time.Second) // the primary may be being replaced, and the owner's end nears
 			if h.ends(id, every) {
 				h.notify()
 			}
@@ -219,7 +220,7 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 	}
 }
 
-// beat moves the moment of a number on, unless it has passed.
+// beat extends the life of the owner with this number, unless it has ended.
 func (e *Engine) beat(s *session, id int64, token uuid.UUID) (alive bool, err error) {
 	var answer struct {
 		Beaten int64 `db:"beaten"`
@@ -232,7 +233,7 @@ func (e *Engine) beat(s *session, id int64, token uuid.UUID) (alive bool, err er
 	return answer.Beaten == 1, nil
 }
 
-// beatOnce beats over a connection of its own, and reports whether the server has it.
+// beatOnce sends a heartbeat over a separate connection, and reports whether it is durable.
 func (h *home) beatOnce(ctx context.Context, own *spare, id int64, token uuid.UUID) bool {
 	e := h.engine
 	ctx, cancel := context.WithTimeout(ctx, e.address.beatEvery())
@@ -256,7 +257,7 @@ func (h *home) beatOnce(ctx context.Context, own *spare, id int64, token uuid.UU
 	return true
 }
 
-// leave ends the home: others can take at once what the handle owned.
+// leave ends the owner: others can take at once what the handle owned.
 func (h *home) leave() error {
 	id, token, stop := h.close()
 	if stop != nil {

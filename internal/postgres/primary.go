@@ -17,20 +17,20 @@ import (
 var scoutEvery = 2 * time.Second
 
 const (
-	// scoutPatience is for how long they are waited for.
+	// scoutPatience is how long a round waits for their answers.
 	scoutPatience = 2 * time.Second
-	// knownFor is how long an answer is good enough for a read over an idle connection.
+	// knownFor is how old an answer may be for a read over an idle connection.
 	knownFor = 3 * scoutPatience
-	// silentFor is after how many rounds without an answer it is asked whether the only host of an
-	// address still lives.
+	// silentFor is the number of rounds without an answer after which the only host of an address
+	// is asked whether it lives.
 	silentFor = 5
 )
 
 // A scout watches the connections of a handle, and ends those to a primary that was replaced.
-// Such a primary does not know it, nor does the TCP connection show it: the host may be stopped,
-// or cut off from the other hosts alone. It then answers nothing, or from old data, and
-// acknowledges no commit. So the scout asks the other hosts, over connections of its own. A
-// caller whose connection was ended finds it lost, and continues over another one.
+// Neither such a primary nor the TCP connection shows that: its host may be stopped, or cut off
+// from the other hosts only. The primary then does not answer, or answers from old data, and
+// acknowledges no commit. So the scout asks the other hosts, over connections of its own. A caller
+// whose connection it ended finds the connection lost, and continues over another one.
 type scout struct {
 	address  *Address
 	every    time.Duration
@@ -61,7 +61,7 @@ type line struct {
 	ended    atomic.Bool  // by the scout
 }
 
-// started is when this process's time begins, which no clock that is set changes.
+// started is the origin of this process's times, which setting the clock does not change.
 var started = time.Now()
 
 // Read waits for data from the server.
@@ -110,7 +110,7 @@ func (s *scout) known() string {
 	return s.newest
 }
 
-// saw records a primary's timeline, and reports whether that primary was not replaced.
+// saw records a primary's timeline, and reports whether no newer one is known.
 func (s *scout) saw(timeline string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +228,8 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	}
 }
 
-// dialled records whether a host refused a connection: then it lives, and its earlier connections
-// may. An error of a host that is starting or stopping is no sign of either.
+// dialled records whether a host refused a connection: such a host lives, and its earlier
+// connections may, too. An error of a host that is starting or stopping says nothing.
 func (s *scout) dialled(host string, err error) {
 	state := state(err)
 	s.mu.Lock()
@@ -237,8 +237,8 @@ func (s *scout) dialled(host string, err error) {
 	s.refuses[host] = state != "" && !strings.HasPrefix(state, "57P")
 }
 
-// endSilent ends connections that have been silent for longer than patience, while no primary was
-// there, and to a host that does not refuse others.
+// endSilent ends the connections that have been silent for longer than patience, if no primary has
+// answered for that long either. It spares those to hosts that refuse new ones, which live.
 func (s *scout) endSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -122,7 +122,7 @@ func (r *results) Next() bool {
 // Err returns the error that ended the rows early.
 func (r *results) Err() error { return r.failed }
 
-// Take reads the row into usual destinations.
+// Take scans the row if all destinations have common types, and reports whether it did.
 func (r *results) Take(dest []any) bool {
 	if len(dest) != len(r.prepared.Fields) {
 		return false

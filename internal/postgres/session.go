@@ -47,8 +47,8 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// newReader is newSession for one that only reads. The fence of a newer schema does not refuse reads, so
-// that of a handle that only reads looks whether its program still may.
+// newReader is newSession for a session that only reads. The fence of a newer schema does not
+// refuse reads, so a session of a read-only handle checks whether its program may still read.
 func (e *Engine) newReader(ctx context.Context) (*session, error) {
 	s, _, err := e.newSessionWith(ctx, sqlSettingReader)
 	if err != nil || !e.config.ReadOnly {
@@ -90,7 +90,8 @@ func (e *Engine) newSessionWith(ctx context.Context, more string) (s *session, l
 }
 
 // connect returns a connection to the primary. If the server has none left, it waits for one, for
-// as long as for a primary, and closes the idle ones of this handle: they may be all that there are.
+// as long as for a primary, and closes the idle ones of this handle: it may have all that there
+// are.
 func (e *Engine) connect(ctx context.Context) (*wire, error) {
 	began := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -142,7 +143,8 @@ func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 // a reader that stays every change of the row goes through all of them.
 const mostOutcomes = 500
 
-// renewRow gives the session another row in time. The outcome of its last transaction is known.
+// renewRow gives the session another row after mostOutcomes transactions. The outcome of its last
+// transaction must be known.
 func (s *session) renewRow(ctx context.Context) error {
 	if s.outcome-s.fresh < mostOutcomes {
 		return nil

@@ -64,7 +64,7 @@ func (e *Engine) Work() engine.Work {
 	return w
 }
 
-// Backup is the server's own.
+// Backup is not supported: a server has its own.
 func (e *Engine) Backup(context.Context, string) error {
 	return Unsupported("backup", "use pg_dump -n "+e.address.schema+
 		" for a copy, or pg_basebackup and the archive of the WAL for every moment")
@@ -73,8 +73,8 @@ func (e *Engine) Backup(context.Context, string) error {
 // GiveBack does nothing: autovacuum makes the room of deleted rows available to new ones.
 func (e *Engine) GiveBack(context.Context) error { return nil }
 
-// scrubPatience is for how long Scrub waits for transactions from before, and for each table that
-// others use. Tests shorten it.
+// scrubPatience is how long Scrub waits for older transactions, and for each table that others use.
+// Tests shorten it.
 var scrubPatience = 30 * time.Second
 
 // Scrub rewrites the tables, one after the other, each under its own lock. The server keeps old

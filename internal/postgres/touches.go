@@ -11,11 +11,11 @@ import (
 	"selvedge/internal/engine"
 )
 
-// The connection reads in its statements which rows of followed tables they touch: the key is an
-// argument, or the first column that is returned. Where it is neither, anything may be touched. What
-// this reading misses, in a user's own statement, is found by the look once a second.
+// A connection derives from the text of its statements which rows of followed tables they touch:
+// the key is an argument, or the first column that is returned. If it is neither, anything may be
+// touched. What this misses, in a user's own statement, is found by the poll once a second.
 
-// A touching is where a statement has the key of a row that it touches.
+// A touching says where a statement has the key of a row that it touches.
 type touching struct {
 	stream engine.Stream
 	arg    int // from 1; 0: it is returned, or unknown
@@ -52,7 +52,7 @@ func touchings(text string) (list []touching, returns bool) {
 		table, rest := text[at[4]:at[5]], text[at[5]:]
 		stream, shift, _ := engine.StreamOf(table)
 		if stream == engine.NoStream || shift > 0 && text[at[2]] != 'I' && text[at[2]] != 'i' {
-			continue // a record that goes is no news
+			continue // followers are not told of removed records
 		}
 		one := touching{stream: stream}
 		if in := words.inserted.FindStringSubmatch(rest); in != nil {

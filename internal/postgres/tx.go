@@ -229,7 +229,8 @@ func (r *rows) Close() error {
 	return r.ended(err)
 }
 
-// LockRows makes the transaction READ COMMITTED. One that runs alone, or in the queue, has begun.
+// LockRows makes the transaction READ COMMITTED, unless it has begun, as one that runs alone or in
+// the queue has.
 func (t *tx) LockRows() {
 	if wire := t.session.wire; wire.unbegun() {
 		t.locks, wire.ahead = true, []bound{control(sqlBeginLocked)}

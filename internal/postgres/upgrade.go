@@ -16,7 +16,7 @@ import (
 // of its:
 //
 //   - It waits at most lockPatience for each lock, since every later statement waits behind it.
-//     Then it gives its transaction up, and tries again after a pause.
+//     Then it rolls back, and tries again after a pause.
 //   - Every session registers: a shared advisory lock of its own names the schema of its program,
 //     for as long as the connection lives. An upgrade that excludes older programs waits until
 //     none of them is connected. It holds their locks until it ends, so that one that connects
@@ -74,14 +74,14 @@ EXECUTE FUNCTION selvedge_fence()`
 )
 
 // lockPatience bounds the wait of an upgrade for each lock. An autovacuum gives its table up only
-// to a session that has waited for a second, so it takes vacuumPatience to be rid of one.
+// to a session that has waited for a second, so a wait for one lasts up to vacuumPatience.
 const (
 	lockPatience   = 200 * time.Millisecond
 	vacuumPatience = 2 * time.Second
 	longestPause   = 5 * time.Second
 )
 
-// register returns what registers a session of the handle.
+// register returns the SQL that registers a session of the handle.
 func (e *Engine) register() string {
 	known := ladder().Last().Version
 	number := 2 * known

@@ -38,7 +38,7 @@ const (
 	binaryFormat int16 = 1
 )
 
-// formatOf is how the values of a column are asked for.
+// formatOf returns the format, text or binary, in which a column's values are requested.
 func formatOf(oid uint32) int16 {
 	switch oid {
 	case oidBool, oidBytea, oidInt2, oidInt4, oidInt8, oidFloat4, oidFloat8, oidText, oidVarchar:
@@ -164,8 +164,8 @@ func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 		field.DataTypeOID)
 }
 
-// take reads a value of a column into one of the usual destinations, and reports whether it could. What
-// decode and scan.Assign do for all of them, it does for the most frequent ones without the value between.
+// take scans a value of a column into a destination of a common type, and reports whether it could.
+// It does what decode and scan.Assign do for all types, without the value in between.
 func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 	if value == nil {
 		switch d := dest.(type) {

@@ -54,8 +54,8 @@ func (e *Engine) Watch(ctx context.Context, stream engine.Stream) (*engine.Feed,
 	return feed, failure(err)
 }
 
-// elsewhere begins to report commits elsewhere, compared with a snapshot that is taken before the
-// first watcher waits.
+// elsewhere begins to report commits of other processes: those after a snapshot that is taken
+// before the first watcher waits.
 func (w *watch) elsewhere(ctx context.Context) (end func() error, err error) {
 	s, seen, err := w.connect(ctx)
 	if err != nil {

@@ -43,12 +43,12 @@ type wire struct {
 	ahead    []bound              // sent in the message of the next statement, before it
 	size     int                  // of ahead, in bytes
 	answers  answers              // to questions that were asked ahead; the transaction's
-	dropped  bool                 // answers were, before they were used
+	dropped  bool                 // answers were dropped before they were used
 	// a statement was bound that may change something; the transaction sets it back
 	changed bool
 	unlock  []bound                   // releases the lock that look took for the transaction, if it did
 	touched engine.Touched            // rows of followed tables, by the transaction
-	told    []*pgconn.Notification    // that came; for a connection that listens
+	told    []*pgconn.Notification    // received, on a connection that listens
 	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that is still to be read
 	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
 	sealed  atomic.Bool               // the connection may not ask the server to cancel; see dial
@@ -63,7 +63,7 @@ type prepared struct {
 	columns []string // the names of the results
 	formats []int16  // of the results
 	changes bool     // it may change something
-	draws   bool     // it may give numbers of a sequence, which are to be committed
+	draws   bool     // it may draw numbers from a sequence, which must be committed
 	many    string   // the statement that inserts many such rows; "" without one
 	limit   limit
 
@@ -552,8 +552,8 @@ func (w *wire) mayDial(may bool) {
 	}
 }
 
-// Close ends the session with the server. For a while it waits until the server has cancelled a statement
-// whose context ended.
+// Close ends the session with the server. It waits up to closePatience for the answer, and for the
+// server to cancel a statement whose context ended.
 func (w *wire) Close() error {
 	if w.leave != nil {
 		w.leave()

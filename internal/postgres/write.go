@@ -29,11 +29,11 @@ const (
 	// queueAfter is how many lost races bring a call into the retry queue. The calls in it don't
 	// collide with each other, so many calls on one row all succeed in the end.
 	queueAfter = 2
-	// aloneEvery is after how many losses, and again after as many more, a call runs alone: there
-	// may always be another call that commits first.
+	// aloneEvery: after each aloneEvery losses a call runs alone, since others might always commit
+	// first.
 	aloneEvery = 8
 	// alonePatience bounds the wait for each lock of a transaction that wants to run alone, since
-	// all later transactions wait behind it. An autovacuum leaves the table after a second of
+	// all later transactions wait behind it. An autovacuum gives the table up after a second of
 	// that (deadlock_timeout); a user's transaction or VACUUM may take hours.
 	alonePatience = 2 * time.Second
 
@@ -72,7 +72,7 @@ type trouble struct {
 
 	contested map[string]int // how often keys were found taken, or missing
 	alone     bool           // no other of our transactions runs beside the present one
-	strange   int            // how many keys were found so in runs alone
+	strange   int            // how many keys were found taken in runs alone
 	latch     string         // that the next run waits for before its snapshot; "" for none
 	looks     bool           // others lock the rows that it locks first
 }
@@ -90,8 +90,8 @@ func (t *trouble) turn(locks bool) turn {
 }
 
 const (
-	// mostContested is how often a key may be found taken that several others take and leave, one
-	// after the other. Within a savepoint, where the caller may expect it, the limit is one.
+	// mostContested is how often a key may be found taken, since several others may take and leave
+	// it one after the other. Within a savepoint, where the caller may expect it, the limit is one.
 	mostContested = 3
 	// mostStrange bounds how many keys may be found taken in runs alone before the next one
 	// counts as the caller's own conflict: programs other than ours may have taken them.

@@ -49,8 +49,8 @@ func (e *Engine) backup(ctx context.Context, dest string) (err error) {
 	return e.copyTo(ctx, filepath.Dir(dest), markCopy, func(p *part) error { return p.give(dest) })
 }
 
-// copyTo makes a checked copy in a folder. change makes it a file of its own, and name renames it;
-// a nil name leaves nothing of it.
+// copyTo makes a copy in dir and checks it. change makes it a separate file, as markCopy does, and
+// name renames it; with a nil name, the copy is removed.
 func (e *Engine) copyTo(ctx context.Context, dir string, change func(ctx context.Context, path string) error,
 	name func(*part) error,
 ) error {
@@ -95,9 +95,9 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) error {
 	})
 }
 
-// markCopy assigns a copy a number, so that SQLite takes no WAL of the file for one of the
-// copy's, and a generation, so that the file's cursors expire in it. Files of schema 7 or less
-// have no generation. No other process uses the copy yet, and it is synced later.
+// markCopy gives a copy its own number, so that a WAL of the original is never applied to it, and
+// its own generation, so that the original's cursors expire in it. Files of schema 7 or less have
+// no generation. No other process uses the copy yet, and it is synced later.
 func markCopy(ctx context.Context, path string) error {
 	return withConn(ctx, path, func(h handle) error {
 		old := false
@@ -182,7 +182,7 @@ func (e *Engine) dropOlderCopies(kept string) {
 type part struct {
 	path  string
 	hold  *lock.Hold
-	named bool // it has its own name
+	named bool // it has its final name
 }
 
 const (
@@ -225,7 +225,7 @@ func newPart(ctx context.Context, dir string) (*part, error) {
 	}
 }
 
-// withPart makes a part in dir for fn, which renames it, and discards it otherwise.
+// withPart makes a part in dir for fn, and discards it unless fn renames it.
 func withPart(ctx context.Context, dir string, fn func(*part) error) (err error) {
 	p, err := newPart(ctx, dir)
 	if err != nil {
@@ -265,8 +265,8 @@ func clearParts(ctx context.Context, dir string) {
 	}
 }
 
-// give renames the part to its own name, which must be free, and syncs the name to the disk. When
-// it fails the name is free: a name that may not be durable is removed again.
+// give renames the part to its final name, which must be free, and syncs the name to the disk. If
+// it fails, the name is free: a name that may not be durable is removed again.
 func (p *part) give(dest string) (err error) {
 	dir, err := os.Open(filepath.Dir(dest))
 	if err != nil {
@@ -290,7 +290,7 @@ func (p *part) give(dest string) (err error) {
 	return nil
 }
 
-// replace assigns the part a name that another file may have; that file is then gone.
+// replace renames the part to dest, and removes a file that has that name.
 func (p *part) replace(dest string) error {
 	if err := os.Rename(p.path, dest); err != nil {
 		return err
@@ -299,8 +299,8 @@ func (p *part) replace(dest string) error {
 	return syncFile(filepath.Dir(dest))
 }
 
-// discard removes what still has the part's first name, and what opening it left beside it. The
-// lock goes last: a part without one has no maker.
+// discard removes the part if it still has its temporary name, and the files that opening it left
+// beside it. The lock goes last: a part without a lock has no maker.
 func (p *part) discard() error {
 	var names []string
 	if !p.named {

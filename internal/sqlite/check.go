@@ -38,19 +38,19 @@ func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
 	return c.Checked, err
 }
 
-// A check goes over one file.
+// A check is one call of Check.
 type check struct {
 	engine.Checked
 	engine  *Engine
 	session *session
 }
 
-// run reports its progress in pages read: the integrity check reads each page once, and the later
-// looks read those of rows once more.
+// run reports its progress in bytes read: the integrity check reads each page once, and the later
+// steps read the pages of rows once more.
 func (c *check) run(ctx context.Context) error {
 	size, err := c.session.used()
 	if err != nil {
-		size = 0 // so damaged: the looks report it
+		size = 0 // badly damaged: the steps below report it
 	}
 	var read atomic.Int64
 	return engine.Watched(ctx, "check", 2*size, read.Load, func() error {
@@ -103,8 +103,8 @@ func (c *check) looks(ctx context.Context) error {
 	return nil
 }
 
-// look records what one look found. If the file could not be read to the end, that is one more
-// finding, and no error.
+// look records the problems that one step found. If the file could not be read to the end, that is
+// one more problem, and no error.
 func (c *check) look(found []engine.Problem, err error) error {
 	c.Problems = append(c.Problems, found...)
 	if err = failure(err); errors.Is(err, engine.ErrCorrupt) {
@@ -114,8 +114,8 @@ func (c *check) look(found []engine.Problem, err error) error {
 	return err
 }
 
-// beside turns into a problem the error of a look at a file that is known to be damaged: the file
-// lacks a table, or a column.
+// beside turns the error of a step into a problem if the file is known to be damaged already, and
+// lacks a table or a column.
 func (c *check) beside(ctx context.Context, name string, err error) error {
 	if err == nil || len(c.Problems) == 0 || ctx.Err() != nil || primary(err) != sqlite3.SQLITE_ERROR {
 		return err

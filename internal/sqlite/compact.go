@@ -84,7 +84,7 @@ func (f Closed) Compact(ctx context.Context) (c engine.Compacted, err error) {
 	}
 	c.Path = e.path
 	err = e.exclusively(ctx, "to put a compact copy in its place", func() error {
-		file, _, err := claimFile(e.path, f.Config) // whose is it?
+		file, _, err := claimFile(e.path, f.Config) // refuses another program's file
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,8 @@ func (e *Engine) bytes() (int64, error) {
 // (sqlite.org/walformat.html, "WAL locks": the deadman switch).
 const shmInUse = 128
 
-// unused reports, as ErrBusy, that another program has the file open, which takes no part in FILE-lock.
+// unused returns ErrBusy if a program that does not use FILE-lock, such as sqlite3, has the file
+// open.
 func (e *Engine) unused() (err error) {
 	file, err := os.OpenFile(e.path+"-shm", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +173,8 @@ func (e *Engine) unused() (err error) {
 	return err
 }
 
-// unchanged returns ErrBusy if the file differs from its state when all its content lay in it:
-// another program has written it since.
+// unchanged returns ErrBusy if the file is not as it was after its last checkpoint: another program
+// has written to it since.
 func (e *Engine) unchanged(was os.FileInfo) error {
 	is, err := os.Stat(e.path)
 	if err != nil {

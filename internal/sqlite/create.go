@@ -19,12 +19,12 @@ import (
 	"selvedge/internal/lock"
 )
 
-// errUnborn: nothing lies at the path, or a file that holds nothing.
-var errUnborn = errors.New("the file is still to be made")
+// errNotCreated: there is no file at the path, or an empty one.
+var errNotCreated = errors.New("the file must be created first")
 
-// create makes the file. It makes it under another name and renames it when it has its schema and
-// is synced: a process that dies before that leaves no file, and no process ever sees half of one.
-// It replaces an empty file under the exclusive hold, as every replacement does.
+// create creates the file under a temporary name, and renames it once it has its schema and is
+// synced. So a process that dies leaves no half of a file, and no other process sees one. It
+// replaces an empty file under the exclusive hold, as every replacement does.
 func (e *Engine) create(ctx context.Context) (err error) {
 	dir := filepath.Dir(e.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -35,12 +35,12 @@ func (e *Engine) create(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, hold.Close()) }()
-	alone, err := hold.Alone(ctx, e.config.LockTimeout, e.born)
+	alone, err := hold.Alone(ctx, e.config.LockTimeout, e.created)
 	if err != nil || !alone {
 		return err
 	}
-	if born, err := e.born(); born || err != nil {
-		return err // by a faster one
+	if created, err := e.created(); created || err != nil {
+		return err // another process was faster
 	}
 	if err := checkWAL(e.path, nil); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (e *Engine) create(ctx context.Context) (err error) {
 	})
 }
 
-// born reports whether a file with content lies at the path.
-func (e *Engine) born() (bool, error) {
+// created reports whether a file with content is at the path.
+func (e *Engine) created() (bool, error) {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
 	info, err := os.Stat(e.path)
@@ -87,7 +87,7 @@ func (e *Engine) born() (bool, error) {
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
 	_, err = checkHeader(file)
-	return !errors.Is(err, errUnborn), nil // what else is wrong with it is found when it is opened
+	return !errors.Is(err, errNotCreated), nil // what else is wrong with it is found when it is opened
 }
 
 // fill makes a database with the schema, in WAL mode, out of the empty file at path.
@@ -100,8 +100,8 @@ func (e *Engine) fill(ctx context.Context, path string) (err error) {
 	return syncFile(path)
 }
 
-// likeFile sets on the file at path, which lies there and is no link, the mode and the owner of
-// another one, which it is to replace.
+// likeFile gives the file at path, which must not be a link, the mode and the owner of the file
+// that it is to replace.
 func likeFile(path string, other fs.FileInfo) (err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -132,9 +132,9 @@ const (
 	journalHeader   = 28
 )
 
-// tornBirth reports whether the first transaction of the file at path was cut short: its journal
+// tornCreation reports whether the first transaction of the file at path was cut short: its journal
 // records that the file was empty before, so SQLite empties the file when it opens it.
-func tornBirth(path string) bool {
+func tornCreation(path string) bool {
 	file, err := os.Open(path + "-journal")
 	if err != nil {
 		return false
@@ -148,7 +148,8 @@ func tornBirth(path string) bool {
 		binary.BigEndian.Uint32(header[journalPagesWas:]) == 0
 }
 
-// emptied has SQLite undo a first transaction that was cut short. It knows whether one is under way.
+// emptied has SQLite undo a first transaction that was cut short. SQLite can tell it from one in
+// progress.
 func emptied(ctx context.Context, path string, o Config) error {
 	there, err := exists(path + "-journal")
 	if err != nil || !there {
@@ -161,7 +162,7 @@ func emptied(ctx context.Context, path string, o Config) error {
 		return h.conn.GetContext(ctx, &pages, "PRAGMA page_count")
 	})
 	if err != nil {
-		return fmt.Errorf("undo what is left of another birth of the file: %w", err)
+		return fmt.Errorf("undo an interrupted creation of the file: %w", err)
 	}
 	if pages > 0 {
 		return fmt.Errorf("%w: another program is making a database of the file", engine.ErrBusy)
@@ -170,9 +171,9 @@ func emptied(ctx context.Context, path string, o Config) error {
 }
 
 // writeHeader writes the header of an empty file. auto_vacuum takes effect only before the first
-// page, and the application_id must be there with that page: another process may look at any
-// moment. So both are set in one transaction, and a deferred one, since an immediate one would
-// make the page first.
+// page, and the application_id must be there with that page: another process may read it at any
+// moment. So both are set in one transaction, and a deferred one, since an immediate one would make
+// the page first.
 func writeHeader(ctx context.Context, conn *sqlx.Conn) error {
 	var pages int
 	if err := conn.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {

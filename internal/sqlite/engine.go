@@ -29,7 +29,7 @@ type Config struct {
 	AnySchema      bool
 	KeepSchema     bool  // an older schema is an error, and not migrated
 	SchemaVersion  int64 // the target of a migration
-	Mover          bool  // it is opened to move its rows, or rows into it: a file that is shut too
+	Mover          bool  // opened to move rows from or to it, even if it is closed to writers
 	AllowNetworkFS bool
 	AllowLinks     bool
 	LockTimeout    time.Duration
@@ -64,12 +64,12 @@ type Engine struct {
 	kept      bool  // it has the file to itself until it is closed: rows are moved into it
 	onReserve int64 // bytes of the reserve that it was opened with, on a full disk
 
-	rest       *rest // nil unless the file can only be read as it lies there
+	rest       *rest // nil unless the file is read at rest
 	generation uint64
 	moved      engine.Move // what Open did to the schema
 	mended     []string    // what of the schema Open made again
 
-	failed atomic.Pointer[engine.Failure] // why no call is taken any more
+	failed atomic.Pointer[engine.Failure] // why every further call is refused
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -80,10 +80,10 @@ func (e *Engine) Path() string { return e.path }
 // Generation distinguishes the files that the path has had.
 func (e *Engine) Generation() uint64 { return e.generation }
 
-// Clock is the machine's.
+// Clock returns the machine's clock.
 func (e *Engine) Clock() machine.BootTime { return machine.ReadBootTime() }
 
-// OneMachine is true: a WAL is shared by the memory of one.
+// OneMachine is true: the users of a WAL share memory.
 func (e *Engine) OneMachine() bool { return true }
 
 // Visits are calls that use the file without the engine's own connections. Close waits for them.
@@ -157,8 +157,8 @@ func (e *Engine) Close() error {
 	return failed
 }
 
-// Interrupt ends the statements of the reads under way, and of those that come, and names the calls
-// that are not over.
+// Interrupt ends the statements of the reads under way and of later ones, and returns the names of
+// the calls that are not over.
 func (e *Engine) Interrupt() []string {
 	calls := e.reads.interrupt()
 	if e.writer != nil {

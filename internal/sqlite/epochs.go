@@ -21,7 +21,8 @@ func (t *tx) Drawn(table string, n int64) {
 	})
 }
 
-// Drawing is the last number. It stays the same until a row is added: see engine.Tx.
+// Drawing returns the SQL for the last number, which stays the same until a row is added: see
+// engine.Tx.
 func (*tx) Drawing(table, _ string) string {
 	return "coalesce((SELECT seq FROM sqlite_sequence WHERE name = '" + table + "'), 0)"
 }

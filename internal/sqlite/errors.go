@@ -198,9 +198,8 @@ func unknown(err error) error {
 	}
 }
 
-// spoiled turns into damage the error of a row that could not be read as its reader wants it, if
-// the row holds a value that its table does not allow. It returns an error of SQLite, and one of
-// the reader's own, unchanged.
+// spoiled turns the error of a row that could not be scanned into ErrCorrupt if the row holds a
+// value that its table does not allow. It returns all other errors unchanged.
 func (s *session) spoiled(err error, query string, args []any) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // scan.One returns it unwrapped
 		return err

@@ -36,11 +36,11 @@ func (st *statement) prepare() error {
 	if err != nil || st.handle == 0 {
 		return err
 	}
-	st.takes = int(sqlite3.Xsqlite3_bind_parameter_count(s.tls, st.handle))
-	for i := range st.takes {
+	st.places = int(sqlite3.Xsqlite3_bind_parameter_count(s.tls, st.handle))
+	for i := range st.places {
 		name := libc.GoString(sqlite3.Xsqlite3_bind_parameter_name(s.tls, st.handle, int32(i+1)))
 		if name != "" && name[0] != '?' && st.named == nil {
-			st.named = make([]string, st.takes)
+			st.named = make([]string, st.places)
 		}
 		if st.named != nil {
 			st.named[i] = name
@@ -49,8 +49,8 @@ func (st *statement) prepare() error {
 	return nil
 }
 
-// pointerIn is a pointer of SQLite in a value of the driver, whose types are private. The versions of
-// both are pinned, and no connection is opened without it.
+// pointerIn returns the SQLite pointer in a private field of a driver's value. The version of the
+// driver is pinned, and opening a connection fails if the field is missing.
 func pointerIn(value any, name string) (uintptr, error) {
 	v := reflect.ValueOf(value)
 	if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
@@ -61,13 +61,13 @@ func pointerIn(value any, name string) (uintptr, error) {
 	return 0, fmt.Errorf("the SQLite driver has a %T without a %s", value, name)
 }
 
-// bind binds the arguments until reset. Texts and blobs are copied to memory of SQLite's: SQLite turns
-// addresses into pointers, which Go allows for none of its own memory (unsafe.Pointer), and the race
-// detector ends a program for it. A caller may change its bytes inside a loop over the rows.
+// bind binds the arguments until reset. Texts and blobs are copied to memory of SQLite's: SQLite
+// keeps addresses as integers, which Go forbids for its own memory (unsafe.Pointer) and the race
+// detector reports. Also, a caller may change its bytes inside a loop over the rows.
 func (st *statement) bind(args []any) error {
 	st.bound = st.bound[:0] // a Valuer that panicked has left some
 	size := 0
-	for i := range st.takes {
+	for i := range st.places {
 		arg, err := st.argument(i, args)
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (st *statement) bind(args []any) error {
 		}
 		switch v := arg.(type) {
 		case string:
-			size += len(v) + 1 // an empty one needs an address too: one at none is NULL
+			size += len(v) + 1 // an empty value needs an address too: without one it is NULL
 		case []byte:
 			size += len(v) + 1
 		}
@@ -102,7 +102,7 @@ func (st *statement) bind(args []any) error {
 	return err
 }
 
-// argument is the one of a parameter.
+// argument returns the argument for a parameter.
 func (st *statement) argument(i int, args []any) (any, error) {
 	if st.named != nil && st.named[i] != "" && st.named[i][0] != '?' {
 		for _, arg := range args {
@@ -166,8 +166,8 @@ func put[T string | []byte](free *[]byte, value T) uintptr {
 	return at
 }
 
-// A room is memory of SQLite's allocator, for the texts and blobs of the arguments of one use. A statement
-// refers to it until it is bound again, and reads it only before reset.
+// A room is memory from SQLite's allocator, for the texts and blobs among the arguments of one use.
+// A statement refers to it until it is bound again, and reads it only before reset.
 type room struct {
 	at   uintptr // 0: none
 	size int
@@ -232,7 +232,8 @@ func (st *statement) step(ctx context.Context) (row bool, err error) {
 	}
 }
 
-// endedBy is the context's error for a statement that its end interrupted.
+// endedBy returns the context's error for a statement that was interrupted because ctx ended, and
+// err for others.
 func endedBy(ctx context.Context, err error) error {
 	if primary(err) == sqlite3.SQLITE_INTERRUPT {
 		return cmp.Or(ctx.Err(), err)
@@ -240,8 +241,8 @@ func endedBy(ctx context.Context, err error) error {
 	return err
 }
 
-// interruptAfter interrupts what runs once ctx has ended, again and again until the function that it
-// returns is called: a statement that is about to begin misses one.
+// interruptAfter interrupts the connection's statements from the end of ctx until enough is called.
+// It repeats the interrupt, which a statement that is about to begin would miss.
 func (s *session) interruptAfter(ctx context.Context) (enough func()) {
 	over, left := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -356,7 +357,8 @@ type found struct {
 
 var _ scan.Source = (*found)(nil)
 
-// name names the columns, again only if SQLite prepared the statement again, since the schema has changed.
+// name reads the names of the columns, again only after SQLite has prepared the statement anew for
+// a changed schema.
 func (f *found) name() {
 	tls := f.session.tls
 	version := sqlite3.Xsqlite3_stmt_status(tls, f.handle, sqlite3.SQLITE_STMTSTATUS_REPREPARE, 0)
@@ -373,7 +375,8 @@ func (f *found) name() {
 // Columns are the names of the columns.
 func (f *found) Columns() ([]string, error) { return f.columns, nil }
 
-// Declared is the type of the table's column behind a column; "" for an expression.
+// Declared returns the declared type of the table's column that a result column shows; "" for an
+// expression.
 func (f *found) Declared(i int) string {
 	return libc.GoString(sqlite3.Xsqlite3_column_decltype(f.session.tls, f.handle, int32(i)))
 }
@@ -398,7 +401,7 @@ func (f *found) Close() error {
 	return err
 }
 
-// Take reads the row into usual destinations.
+// Take scans the row if all destinations have common types, and reports whether it did.
 func (f *found) Take(dest []any) bool {
 	if !f.here || len(dest) != len(f.columns) {
 		return false
@@ -458,7 +461,7 @@ func (f *found) take(i int32, dest any) bool {
 	return scan.Assign(dest, f.value(i))
 }
 
-// value is a column's as the driver has it.
+// value returns a column's value as the driver would.
 func (f *found) value(i int32) any {
 	tls := f.session.tls
 	switch sqlite3.Xsqlite3_column_type(tls, f.handle, i) {
@@ -479,7 +482,7 @@ func (f *found) text(i int32) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// copied copies a text or a blob, which lies there until the next step.
+// copied copies a text or a blob, which SQLite keeps only until the next step.
 func (f *found) copied(i int32, at uintptr) []byte {
 	n := sqlite3.Xsqlite3_column_bytes(f.session.tls, f.handle, i)
 	if at == 0 || n == 0 {

@@ -15,14 +15,14 @@ import (
 	"selvedge/internal/engine"
 )
 
-// The writers note which rows each commit touched, after it: for the observer of the own handle in
-// memory, and for those of other processes in FILE-lock, as long as any of them listens. A note
-// leads from what had been committed before to what was then. So an observer follows the notes from
-// what it knew to what is committed now. Where they don't lead there, a commit was not noted, and it
-// reports that anything may have been touched. Decision 0026.
+// After each commit, the writer notes which rows it touched: in memory for the observer of its own
+// handle, and in FILE-lock for those of other processes, while any of them listens. A note holds
+// the states before and after its commit. So an observer follows the notes from the last state that
+// it knew to the current one. If a note is missing, it reports that anything may have been touched.
+// See decision 0026.
 
-// A walState is what was committed last: the end of the WAL, and the running checksum of all frames
-// up to there. No other content of the file has the same one.
+// A walState identifies what was committed last: the end of the WAL, and the running checksum of
+// all frames up to there. No other content of the file has the same state.
 type walState struct {
 	salt, sum [2]uint32
 	frames    uint32
@@ -67,8 +67,8 @@ type note struct {
 	touched       engine.Touched
 }
 
-// The notes in FILE-lock: a ring, in which the count of commits is the place. A note is its checksum,
-// the version, the number of rows, the rest, and the rows.
+// The notes in FILE-lock are a ring, indexed by the count of commits. A note is its checksum, the
+// version, the number of rows, the rest, and the rows.
 const (
 	noteSize    = 1024
 	notes       = 512
@@ -188,8 +188,7 @@ type noting struct {
 	space   []byte
 }
 
-// beginNoting begins to note what is touched, in a transaction that was just begun, if anybody is to
-// hear of it.
+// beginNoting begins to record the rows that the new transaction touches, if any observer listens.
 func (w *writer) beginNoting() {
 	n := &w.noting
 	gate := w.engine.reads.gate
@@ -250,7 +249,7 @@ func (w *writer) touching(tls *libc.TLS, _, db uintptr, op int32, _, table uintp
 	}
 }
 
-// textAt is the text of SQLite's at an address, until SQLite frees it.
+// textAt returns the C string at an address without copying it: it is valid until SQLite frees it.
 func textAt(address uintptr) string {
 	first := *(**byte)(unsafe.Pointer(&address))
 	size := 0
@@ -260,7 +259,7 @@ func textAt(address uintptr) string {
 	return unsafe.String(first, size)
 }
 
-// noteCommit notes what the commit touched that was just done.
+// noteCommit notes what the last commit touched.
 func (w *writer) noteCommit() {
 	n := &w.noting
 	if !n.on { // a watcher that came meanwhile
@@ -278,13 +277,12 @@ func (w *writer) noteCommit() {
 	w.engine.own.add(done)
 	if n.heard {
 		n.space = done.encode(n.space[:0])
-		// What is not noted is looked for.
+		// Without the note, observers report that anything may have been touched.
 		_, _ = w.engine.reads.gate.WriteAt(n.space, int64(commits%notes)*noteSize)
 	}
 }
 
-// noteDelay is how long a note may come after its commit. Without one, anything may have been
-// touched.
+// noteDelay is how long an observer waits for the note of a commit that it has seen.
 const noteDelay = 10 * time.Millisecond
 
 // reading is the observer's part.
@@ -311,7 +309,7 @@ func (r *reading) unlisten() {
 	}
 }
 
-// begin takes what is committed now for known.
+// begin makes the current state the known one.
 func (r *reading) begin(s *session) {
 	if r.index == 0 && r.engine.rest == nil {
 		r.index = s.walIndex()
@@ -322,8 +320,8 @@ func (r *reading) begin(s *session) {
 // owes reports whether a commit is still to be explained.
 func (r *reading) owes() bool { return !r.owed.IsZero() }
 
-// explain tells the watchers what the commits touched that came since, and reports whether it told
-// anything. A note that is missing may still come.
+// explain tells the watchers what commits since the known state touched, and reports whether it
+// told them anything. A missing note may still come.
 func (r *reading) explain(s *session, watch *engine.Watchers) (told bool) {
 	now, _, ok := stateOf(r.index)
 	for step := 0; ok && r.known && r.at != now && step < notes; step++ {

@@ -35,11 +35,10 @@ func keyOf(info fs.FileInfo) fileKey {
 	return fileKey{uint64(stat.Dev), stat.Ino} //nolint:unconvert // Dev is signed on macOS
 }
 
-// A sharedFile is a file as this process has it open, in any number of handles. Its own
-// descriptors are for locks far beyond the last page that SQLite can have, of the kind that
-// belongs to the open file description. They are opened before SQLite's first and closed after
-// its last: closing any descriptor of the file drops the locks that SQLite's have in this
-// process.
+// A sharedFile is a file as this process has it open, in any number of handles. Its own descriptors
+// are for open file description locks, far beyond the last page that SQLite can have. They are
+// opened before SQLite's first descriptor and closed after its last: closing any descriptor of the
+// file drops the locks that SQLite holds in this process.
 type sharedFile struct {
 	key     fileKey
 	handles int // guarded by sharedFiles
@@ -50,7 +49,7 @@ type sharedFile struct {
 	mu     sync.Mutex
 	hold   *os.File           // for writing; nil until a handle writes
 	name   fileName           // under which the process has it open
-	places map[int64]int64    // owner -> its byte, as far as they were asked for
+	places map[int64]int64    // a cache: owner -> its byte
 	owners map[int64]struct{} // of this process's handles
 }
 
@@ -87,9 +86,9 @@ func resolve(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), err
 }
 
-// claimFile examines the file at path without SQLite, so that it changes or makes nothing beside
-// a file that isn't ours, and counts a handle on it. wal reports that the file is already a
-// database in WAL mode; errUnborn that it is still to be made.
+// claimFile examines the file at path without SQLite, so that it changes or makes nothing beside a
+// file that isn't ours, and counts a handle on it. wal reports that the file is already a database
+// in WAL mode; errNotCreated that it must be created first.
 func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
@@ -101,7 +100,7 @@ func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 		if o.MustExist || o.ReadOnly {
 			return nil, false, fmt.Errorf("%w: there is no such file", engine.ErrNotFound)
 		}
-		return nil, false, errUnborn
+		return nil, false, errNotCreated
 	}
 	if err != nil {
 		return nil, false, err
@@ -116,7 +115,7 @@ func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	wal = true
 	if f == nil {
 		f, wal, err = shareFile(path)
-		if errors.Is(err, errUnborn) && o.ReadOnly {
+		if errors.Is(err, errNotCreated) && o.ReadOnly {
 			err = engine.Failf(engine.ErrNotADatabase, "open it once for writing, or run: migrate up",
 				"the file is empty: it has no schema yet")
 		}
@@ -198,19 +197,19 @@ const (
 	headerApplicationID = 68
 )
 
-// checkHeader refuses a file that isn't a database, or isn't ours, and reports whether it is in
-// WAL mode. errUnborn: it is empty, or SQLite would make it so.
+// checkHeader refuses a file that isn't a database, or isn't ours, and reports whether it is in WAL
+// mode. errNotCreated: it is empty, or SQLite would make it so.
 func checkHeader(file *os.File) (wal bool, err error) {
 	header := make([]byte, headerSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headerSize), header)
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
-		return false, errUnborn
+		return false, errNotCreated
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return false, err
 	case n < headerSize || !bytes.HasPrefix(header, []byte(headerMagic)):
-		if tornBirth(file.Name()) {
-			return false, errUnborn
+		if tornCreation(file.Name()) {
+			return false, errNotCreated
 		}
 		return false, fmt.Errorf("%w: it has no SQLite header", engine.ErrNotADatabase)
 	}
@@ -274,7 +273,7 @@ func tooLong(what string) error {
 }
 
 // mayWriteFile refuses a file that may not be written, before SQLite opens it read-only and fails
-// at the first write. A file without any right to write is refused to root too: its mode was set on
+// at the first write. A file whose mode lets nobody write is refused to root too: it was set on
 // purpose.
 func mayWriteFile(path string, info fs.FileInfo, o Config) error {
 	if o.ReadOnly {

@@ -118,7 +118,7 @@ func (w *writer) breakUp(err error) {
 	}
 }
 
-// finish commits the group, unless all in it failed, and leaves everybody to be answered.
+// finish commits the group unless all of its callers failed, and queues the answers.
 func (w *writer) finish() {
 	group := w.group
 	worked := false
@@ -176,14 +176,14 @@ func (w *writer) count(group []*request, began time.Time) {
 	w.counted.commits.Add(1)
 }
 
-// committed reports whether a caller's work is in a commit that its group got.
+// committed reports whether the group's commit, if there is one, holds changes of this caller.
 func (r *request) committed() bool { return r.write != nil && !r.care && !r.result.Failed() }
 
 // uncommitted answers a group whose COMMIT failed, once it is settled what became of it.
 func (w *writer) uncommitted(commit error) {
 	undone, err := w.settled(commit)
 	if undone && (len(w.group) == 1 || !errors.Is(err, engine.ErrIO)) {
-		// a full disk, or a constraint that was deferred, is one caller's: the others may be served
+		// a full disk or a deferred constraint may be one caller's fault: the others may succeed
 		w.breakUp(notCommitted(err))
 		return
 	}

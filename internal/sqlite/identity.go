@@ -151,8 +151,8 @@ func otherName(why string) error {
 		"the file has more than one name: %s, and the WAL lies beside the name", why)
 }
 
-// inPlace reports, before a group begins, that another file, or none, lies at the path now: no
-// other program would find what would be committed. It makes deleted lock files again.
+// inPlace returns an error, before a group begins, if another file, or none, is at the path: no
+// other program would see the commit. It creates deleted lock files again.
 func (e *Engine) inPlace() error {
 	if e.memory {
 		return nil
@@ -178,9 +178,9 @@ func (e *Engine) inPlace() error {
 	return e.besideInPlace()
 }
 
-// endsWhereItSays reports whether a file that became shorter has all the pages that its first
-// page counts, as it has if SQLite cut off the free ones at its end. A checkpoint of another process
-// may be writing them at this moment, the first page before the others, beside that process's turns.
+// endsWhereItSays reports whether a file that became shorter has all the pages that its first page
+// counts, as it has after SQLite cut off free pages. It looks several times: a checkpoint of
+// another process, which needs no turn, may be writing the first page before the others.
 func (e *Engine) endsWhereItSays() bool {
 	const looks = 20 // at a file that nobody writes
 	var written time.Time
@@ -213,7 +213,7 @@ func (e *Engine) endsWhereItSays() bool {
 type folder struct {
 	mu    sync.Mutex
 	files map[string]fileKey // the -wal and the -shm
-	seen  unix.Timespec      // when the folder had last changed as all of it was in its place
+	seen  unix.Timespec      // the folder's time of change when all files were last found in place
 }
 
 // settles returns how old a folder's last change must be before its time covers all changes until
@@ -227,7 +227,7 @@ func settles(changed unix.Timespec) time.Duration {
 	return 100 * time.Millisecond
 }
 
-// remember is called when the WAL and its index are open.
+// remember records the files beside the database, once the WAL and its index are open.
 func (b *folder) remember(path string) error {
 	b.files = map[string]fileKey{}
 	for _, suffix := range []string{"-wal", "-shm"} {
@@ -275,15 +275,15 @@ func (e *Engine) besideInPlace() error {
 	return nil
 }
 
-// BusyLooks is how many looks within a second have the writer watch the place of the file instead:
-// a watch is cheaper (0.3 µs and not 3 for each commit), and the system has few (128 for each
+// BusyLooks is how many checks within a second make the writer watch the place of the file instead.
+// A watch is cheaper (0.3 µs instead of 3 µs for each commit), but the system has few (128 for each
 // user, in /proc/sys/fs/inotify/max_user_instances). A variable so that a test need not write as
 // often.
 var BusyLooks = 512
 
-// A lookout saves a busy writer the stat calls: while the system's watch reports no change since a
-// complete look, nothing has moved. Only the goroutine that has the writer uses it.
-type lookout struct {
+// A placeWatch saves a busy writer the stat calls: while the system's watch reports no change since
+// a complete check, no file has moved. Only the goroutine that has the writer uses it.
+type placeWatch struct {
 	place *machine.Place // nil if nothing is watched
 	looks int
 	since time.Time // of the first of them
@@ -294,7 +294,7 @@ var errOldQueue = errors.New("the file of the queue was deleted")
 
 // inPlace is Engine.inPlace for the goroutine that has the turn.
 func (w *writer) inPlace() (err error) {
-	l := &w.lookout
+	l := &w.placeWatch
 	if l.place != nil && !l.place.Changed() && !w.engine.shorter() {
 		return nil
 	}
@@ -329,9 +329,9 @@ func (e *Engine) shorter() bool {
 	return false
 }
 
-// watch ends a watch that told of a change, and begins one once there were many looks. The look
-// that follows is at all there is.
-func (l *lookout) watch(e *Engine) error {
+// watch ends a watch that reported a change, and begins one after many checks within a second. It
+// makes the next check a complete one.
+func (l *placeWatch) watch(e *Engine) error {
 	if err := l.end(); err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func (l *lookout) watch(e *Engine) error {
 	return nil
 }
 
-func (l *lookout) end() error {
+func (l *placeWatch) end() error {
 	if l.place == nil {
 		return nil
 	}
@@ -362,7 +362,7 @@ func (l *lookout) end() error {
 	return err
 }
 
-// forget has the next look be one at all that lies beside the file.
+// forget makes the next check examine all files beside the database.
 func (b *folder) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

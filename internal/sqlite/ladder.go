@@ -76,7 +76,7 @@ func (l *Ladder) atOnce(from, to int64) bool {
 	return l.Whole != "" && from == 0 && to == l.Last().Version
 }
 
-// provider is goose on these files.
+// provider returns goose's provider for the ladder's files.
 func (l *Ladder) provider(pool *sql.DB) (*goose.Provider, error) {
 	provider, err := goose.NewProvider(goose.DialectSQLite3, pool, l.Files)
 	if err != nil {
@@ -101,7 +101,7 @@ const (
 	sqlViewsMade          = `SELECT views FROM selvedge_file`
 )
 
-// readVersions are the zero value for a file that is none of ours.
+// readVersions reads the file's versions. They are zero for a file that is not ours.
 func readVersions(get engine.Get) (engine.Versions, error) {
 	var v engine.Versions
 	err := get(&v, sqlVersions)
@@ -111,7 +111,8 @@ func readVersions(get engine.Get) (engine.Versions, error) {
 	return v, engine.OneRow(err)
 }
 
-// readOlderVersions is readVersions for a file that lacks something of what every file has today.
+// readOlderVersions is readVersions for a file that lacks a table or a column that every current
+// file has.
 func readOlderVersions(get engine.Get, lacks error) (v engine.Versions, err error) {
 	var has struct{ Tables, Columns int }
 	if err := get(&has, sqlHasFileTable); err != nil || has.Tables < 2 {

@@ -21,15 +21,15 @@ import (
 	"selvedge/migrations"
 )
 
-// A direction is whether a file beyond the target is taken down to it.
+// A direction says what becomes of a file beyond the target version.
 type direction int
 
 const (
 	up   direction = iota // it stays as it is
-	down                  // it comes back
+	down                  // it is migrated down
 )
 
-// A Closed is a file that no handle has open. Its methods need it for themselves.
+// A Closed is a file that no handle has open. Its methods need exclusive access.
 type Closed struct {
 	Path   string
 	Config Config
@@ -315,7 +315,7 @@ func (m *migration) begin(ctx context.Context) error {
 	}
 }
 
-// change does all that a failure undoes.
+// change makes all changes of the migration, which a failure undoes.
 func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	s, l := m.session, m.ladder
 	if m.have, err = readVersions(s.Get); err != nil {
@@ -335,7 +335,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	if err := s.Select(&there, sqlObjects); err != nil {
 		return false, err
 	}
-	if len(there) == 0 { // nothing to look after
+	if len(there) == 0 {
 		m.empty = true
 		return true, m.climb(ctx, nil)
 	}

@@ -24,7 +24,7 @@ const (
 	sqlSetCounter = `UPDATE sqlite_sequence SET seq = ? WHERE name = ?`
 )
 
-// Keep keeps everybody away until the file is closed.
+// Keep keeps all other handles away until the file is closed.
 func (e *Engine) Keep(ctx context.Context) error {
 	if e.memory {
 		return fmt.Errorf("%w: a database in memory is gone when it is closed", engine.ErrInvalid)
@@ -81,7 +81,7 @@ func (e *Engine) Counters(x engine.Rx) (map[string]int64, error) {
 	return counters, err
 }
 
-// Count sets one of them.
+// Count sets the counter of a table.
 func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	var counts int
 	if err := t.Get(&counts, sqlCounts, []any{table}); err != nil || counts == 0 {
@@ -110,7 +110,7 @@ func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 // KeyLimits returns none: an index takes every key.
 func (e *Engine) KeyLimits(engine.Rx) ([]engine.KeyLimit, error) { return nil, nil }
 
-// Fits is never asked for.
+// Fits accepts every row. It is never called, since there are no key limits.
 func (e *Engine) Fits(_ context.Context, _ engine.Table, rows [][]any) ([]error, error) {
 	return make([]error, len(rows)), nil
 }

@@ -34,7 +34,7 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 		switch {
 		case err == nil:
 			return e, nil
-		case errors.Is(err, errUnborn):
+		case errors.Is(err, errNotCreated):
 			err = e.create(ctx)
 		case errors.Is(err, errReplaced):
 			err = ctx.Err()
@@ -87,8 +87,8 @@ func (e *Engine) openMemory(ctx context.Context) error {
 	return nil
 }
 
-// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced:
-// another one took its place, or another schema, before the lock was ours.
+// openPath opens the file that now lies at the path. errNotCreated: there is none yet. errReplaced:
+// before the lock was ours, the file was replaced or its schema changed.
 func (e *Engine) openPath(ctx context.Context) (err error) {
 	var wal bool
 	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
@@ -164,9 +164,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWriter opens the writing connection of a file whose schema it has made sure of. A file that
-// isn't in WAL mode yet is put into it by migrate, which has the writers' turn: the first change to
-// WAL ignores busy_timeout.
+// openWriter makes sure of the file's schema, and opens the writing connection. A file that isn't
+// in WAL mode yet is put into it by migrate, which has the writers' turn: the first change to WAL
+// ignores busy_timeout.
 func (e *Engine) openWriter(ctx context.Context, wal bool) (*session, error) {
 	if !wal {
 		if err := e.mayConvert(ctx); err != nil {
@@ -234,8 +234,8 @@ func (e *Engine) mayConvert(ctx context.Context) error {
 	})
 }
 
-// mayWrite detects a file that SQLite opened only for reading, without an error, because it could
-// not be opened for writing at that moment, for want of descriptors say: every write would fail.
+// mayWrite returns an error if SQLite has silently opened the file read-only, for want of
+// descriptors for example: every write would fail.
 func (s *session) mayWrite() error {
 	_, err := s.exec("DELETE FROM selvedge_file WHERE 0") // BEGIN IMMEDIATE doesn't mind
 	if err != nil && !isBusy(err) {

@@ -43,7 +43,7 @@ func (e *Engine) live() error {
 	return nil
 }
 
-// die frees what this handle holds. Its calls are over.
+// die unlocks this handle's byte, and so frees what it holds. Its calls are over.
 func (e *Engine) die() error {
 	f := e.file
 	f.mu.Lock()

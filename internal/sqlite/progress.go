@@ -18,10 +18,11 @@ type stepHook func(tls *libc.TLS, arg uintptr) int32
 // pageBytes is the size of a page of the files that we make.
 const pageBytes = 4096
 
-// hookEvery is after how many steps of SQLite's machine it is called, about: milliseconds apart.
+// hookEvery is the approximate number of virtual machine steps between two calls of the hook, which
+// are milliseconds apart.
 const hookEvery = 20_000
 
-// used is how many bytes of the file hold something.
+// used returns how many bytes of the file hold something.
 func (s *session) used() (bytes int64, err error) {
 	size, pages, free, err := pageCounts(s.Get)
 	return (pages - free) * size, err

@@ -191,7 +191,7 @@ func atRest(path string, wal bool) (*rest, error) {
 	return &rest{path, info.Size(), info.ModTime(), keyOf(info)}, nil
 }
 
-// unchanged is an error once the file was written.
+// unchanged returns an error if the file was written to since it was opened.
 func (r *rest) unchanged() error {
 	now, err := atRest(r.path, true)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -241,8 +241,8 @@ func needsWriter(err error) error {
 	return err
 }
 
-// interruptAgain is the pause between two interrupts of a read that is to end: a statement that is
-// about to begin misses one.
+// interruptAgain is the pause between two interrupts of a read that is to end. A statement that is
+// about to begin misses an interrupt, so they are repeated.
 const interruptAgain = time.Millisecond
 
 // reads are the reads under way through a handle. While the writer asks for a gap between them, new
@@ -260,7 +260,7 @@ type reads struct {
 type activeRead struct {
 	why   string
 	began time.Time
-	leave func() bool // keeps it from following its context any more
+	leave func() bool // ends the watch of its context
 }
 
 // begin registers a read, and has its statements interrupted when ctx ends, until end is called. It
@@ -323,7 +323,8 @@ func (r *reads) interrupt() (whys []string) {
 	return whys
 }
 
-// longest is the name of the oldest read and how long it has been running; "" without one.
+// longest returns the name of the oldest read and how long it has been running; "" if there is
+// none.
 func (r *reads) longest() (why string, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

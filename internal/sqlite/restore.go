@@ -16,8 +16,9 @@ import (
 // asideSuffix ends the name of a file that a restored one replaced.
 const asideSuffix = ".before-restore"
 
-// The generation of a file is odd, and that of a copy even until it is opened for writing: however
-// often a copy takes the place of the file, it is another file than the one before.
+// The generation of a file is odd. A copy's is even until the copy is first opened for writing, and
+// gets a new one. So each time that a copy takes the place of the file, it is another file than
+// before.
 const (
 	sqlNewGeneration  = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
 	sqlCopyGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3ffffffffffffffe) | 2
@@ -56,7 +57,7 @@ func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, 
 	if err != nil {
 		return r, fmt.Errorf("open the backup: %w", err)
 	}
-	// The backup is only read. An error here would say of a file that was restored that it was not.
+	// The backup is only read, and an error here would make a finished restore look failed.
 	defer func() { _ = closeAfter(source, nil) }()
 	if source.path == e.path {
 		return r, fmt.Errorf("%w: the backup is the file itself", engine.ErrInvalid)
@@ -97,8 +98,8 @@ func (f Closed) Restore(ctx context.Context, backup string) (r engine.Restored, 
 	return r, err
 }
 
-// freeName is the name, or the first of it with -2, -3 and so on that neither a file nor a WAL has:
-// what an earlier restore kept may be all that is left of something.
+// freeName returns name or the first of name-2, name-3 and so on that neither a file nor a WAL has: what an
+// earlier restore kept may be the only copy.
 func freeName(name string) (string, error) {
 	for n, try := 2, name; ; n, try = n+1, fmt.Sprintf("%s-%d", name, n) {
 		file, err := exists(try)
@@ -158,11 +159,11 @@ func (e *Engine) takePlaceAlone(ctx context.Context, p *part) (kept string, err 
 	if err != nil {
 		return "", err
 	}
-	born, err := e.born()
+	created, err := e.created()
 	if err != nil {
 		return "", err
 	}
-	file, _, err := claimFile(e.path, e.config) // whose is it?
+	file, _, err := claimFile(e.path, e.config) // refuses another program's file
 	var foreign error
 	if err == nil {
 		foreign = checkWAL(e.path, file.look)
@@ -171,13 +172,13 @@ func (e *Engine) takePlaceAlone(ctx context.Context, p *part) (kept string, err 
 	if foreign != nil && !errors.Is(foreign, engine.ErrReplaced) {
 		err = errors.Join(err, foreign)
 	}
-	if err != nil && born {
+	if err != nil && created {
 		return "", err
 	}
 	if err := likeFile(p.path, info); err != nil {
 		return "", err
 	}
-	if !born {
+	if !created {
 		if err := e.orphanAside(aside); err != nil {
 			return "", err
 		}
@@ -189,8 +190,8 @@ func (e *Engine) takePlaceAlone(ctx context.Context, p *part) (kept string, err 
 	return aside, p.exchange(e.path, aside)
 }
 
-// exchange assigns the part another file's name, and that file the name aside, at the same
-// moment.
+// exchange gives the part the name dest, and the file that had it the name aside: in one step if
+// the system can.
 func (p *part) exchange(dest, aside string) error {
 	if err := os.Rename(p.path, aside); err != nil {
 		return err
@@ -200,7 +201,7 @@ func (p *part) exchange(dest, aside string) error {
 		if back := os.Rename(aside, p.path); back != nil || !errors.Is(err, errors.ErrUnsupported) {
 			return errors.Join(err, back)
 		}
-		// Here alone is a moment in which nothing has the name.
+		// Only here no file has the name for a moment.
 		if err := os.Rename(dest, aside); err != nil {
 			return err
 		}
@@ -269,7 +270,7 @@ func removeAll(paths ...string) (failed error) {
 	return failed
 }
 
-// checkpointed has SQLite put everything into the file itself.
+// checkpointed moves all content of the WAL into the file.
 func (e *Engine) checkpointed(ctx context.Context) error {
 	return withConn(ctx, e.path, func(h handle) error {
 		var size walSize

@@ -42,7 +42,7 @@ type session struct {
 	statements map[string]*statement
 	spare      room // for the arguments of the next statement
 	wal        walFile
-	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
+	hook       stepHook // SQLite has only its address, so it must stay on the heap
 }
 
 type role int
@@ -62,9 +62,9 @@ var (
 	syncNormal = pragma{"synchronous", "NORMAL", "1"}
 )
 
-// smallCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
+// smallCache is the page cache of a reading connection: 400 pages of 4 KiB. A page uses 8 KiB of
 // memory, since the driver's allocator rounds up to a power of two, and a connection whose cache is
-// full takes 4.6 MB (5.4 MB with SQLite's 500 pages).
+// full uses 4.6 MB (5.4 MB with SQLite's 500 pages).
 var smallCache = pragma{"cache_size", "-1600", "-1600"}
 
 // pragmas are the settings of a connection.
@@ -359,7 +359,7 @@ func (h handle) dropMutex(tls *libc.TLS) {
 type walFile struct {
 	file, index uintptr
 	folder      string
-	named       bool // the disk has the WAL's name
+	named       bool // the WAL's name is on the disk
 }
 
 // raw runs fn while database/sql keeps all others from the connection.
@@ -409,7 +409,7 @@ func (h handle) key(which int32) (key fileKey) {
 	return key
 }
 
-// descriptor is that of a sqlite3_file.
+// descriptor returns the file descriptor of a sqlite3_file.
 func descriptor(file uintptr) int { return int((*(**sqlite3.TunixFile)(unsafe.Pointer(&file))).Fh) }
 
 // writeOut is machine.WriteOut for bytes of the WAL.

@@ -16,9 +16,9 @@ import (
 // A COMMIT that failed may have left its pages in the WAL, among them the one that marks the
 // commit. No reader sees them now, because the index of the WAL was not advanced, but a recovery
 // after a crash would take them for a commit. So the writer, which still has its turn, commits a
-// small change of its own before it answers any caller. Its pages overwrite the failed ones.
-// Since each page's checksum continues that of the page before, the failed pages after them can't
-// be read any more, unless both transactions are equal to the bit. Decision 0013.
+// small change of its own before it answers any caller. Its pages overwrite the failed ones. Since
+// each page's checksum continues that of the page before, the failed pages after them can't be read
+// any more, unless both transactions are identical. Decision 0013.
 
 // settled returns the outcome of a failed COMMIT. If undone is true it did not happen, and never
 // will.
@@ -38,8 +38,8 @@ func (w *writer) settled(commit error) (undone bool, err error) {
 }
 
 // isRefusedWrite reports whether the disk refused a page of the transaction, in whole or in part.
-// The page that marks the commit is the last one written, so it can't be whole. An error at
-// waiting for the disk, or in the index of the WAL, comes after it.
+// The page that marks the commit is the last one written, so it can't be whole. An error of fsync,
+// or in the index of the WAL, comes after it.
 func isRefusedWrite(commit error, h handle) bool {
 	switch {
 	case primary(commit) == sqlite3.SQLITE_FULL:
@@ -98,8 +98,8 @@ func (s *session) commit(stay func() bool, fn func() error) (err error) {
 	return err
 }
 
-// fail has the handle refuse every further call: what its callers would read may be gone, or back,
-// after a crash.
+// fail makes the handle refuse every further call: what its callers would read may be gone, or
+// back, after a crash.
 func (e *Engine) fail(err error) {
 	e.failed.CompareAndSwap(nil, &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown,
@@ -118,7 +118,7 @@ func (e *Engine) usable() error {
 	return failed
 }
 
-// unsettled are the files with a commit, or a name, that this process could not make sure of.
+// unsettled holds the files with a commit, or a name, that may not be on the disk.
 var unsettled = struct {
 	sync.Mutex
 	files map[fileKey]bool

@@ -18,19 +18,20 @@ import (
 	"selvedge/internal/machine"
 )
 
-// ReserveBytes is the size of FILE-reserve, or a sixth of a small disk; below leastReserve there
-// is no reserve. It lets a full disk be emptied: a deletion, an end or an open that finds the
-// disk full truncates the reserve, which is filled again when there is room for it and a quarter
-// more. While it is empty every process keeps the free room for deletions. A file gets a reserve
-// once it is as large as one.
+// ReserveBytes is the size of FILE-reserve in bytes. On a small disk it is a sixth of the disk, and
+// below leastReserve there is no reserve. The reserve allows deletions on a full disk: a deletion,
+// an end or an open that finds the disk full truncates it, and it is filled again when there is
+// room for it and a quarter more. While it is empty every process keeps the free room for
+// deletions. A file gets a reserve once it is as large as one.
 const ReserveBytes = 4 << 20
 
 const leastReserve = 1 << 20
 
 const (
-	// littleFree is when the disk is looked at more often than once a second.
+	// littleFree is the free room below which the disk is checked more often than once a second.
 	littleFree = 32 * ReserveBytes
-	// nearlyFull is when each write looks whether the reserve was emptied by another process.
+	// nearlyFull is the free room below which each write checks whether another process has emptied
+	// the reserve.
 	nearlyFull = 4 * ReserveBytes
 )
 
@@ -46,7 +47,7 @@ type space struct {
 	ctx     context.Context // ends with the space: what waits for the writer leaves
 	leave   context.CancelFunc
 	stopped chan struct{}
-	stay    int64 // free pages that are not worth returning; of run alone
+	stay    int64 // free pages that are not worth returning; only run uses it
 	asleep  atomic.Bool
 	written atomic.Bool // since the last look
 
@@ -66,7 +67,7 @@ const (
 	leastStep  = 32                    // pages; a page takes about 10 µs of the writer's time
 	mostStep   = 4096
 	fewFree    = 64 // free pages that are not worth the work: they are written to again
-	mostFree   = 50 // a part of this many of the freed pages may stay
+	mostFree   = 50 // one in this many of the freed pages may stay
 )
 
 func startSpace(e *Engine) *space {
@@ -155,7 +156,7 @@ func (s *space) look(step int64) (next int64) {
 	left, err := s.giveBack(ctx, step)
 	switch {
 	case errors.Is(err, engine.ErrFull) && s.release():
-		s.written.Store(true) // comes by again, with the room of the reserve
+		s.written.Store(true) // tries again, with the room of the reserve
 		return 0
 	// the disk is full, say, or another process stopped in its turn: the next write tries again
 	case err != nil:
@@ -190,8 +191,8 @@ func (s *space) freePages(ctx context.Context) (free int64, err error) {
 }
 
 // giveBack returns up to so many free pages to the disk, and reports how many are left. The WAL
-// first grows by each step: on a nearly full disk a step takes no more than half of the free
-// room, and waits until the WAL of the earlier steps could start again.
+// first grows by each step: on a nearly full disk a step uses no more than half of the free room,
+// and waits until the WAL of the earlier steps could start again.
 func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err error) {
 	s.lookAtDisk()
 	if s.free.Load() < littleFree {
@@ -244,7 +245,7 @@ func (s *space) lookAtDisk() {
 	s.reserve()
 }
 
-// readEnded takes a read out. After a read that the WAL had to grow over, the WAL is truncated.
+// readEnded unregisters a read. If the WAL had to grow because of the read, it is then truncated.
 func (e *Engine) readEnded(x *rx) {
 	e.reads.end(x)
 	if took := time.Since(x.began); took > GapPatience && e.space != nil &&
@@ -417,7 +418,7 @@ func (s *space) sparingly(x engine.Tx, fn func(engine.Tx) error) error {
 		"the end takes more than the %d KiB that are left for it", endPages*pageBytes>>10)
 }
 
-// giveAllBack is for a full disk: the next deletion needs the room of this one.
+// giveAllBack returns all free pages, on a full disk: the next deletion needs the room of this one.
 func (s *space) giveAllBack(ctx context.Context) error {
 	s.cut.Store(true)
 	left, err := s.giveBack(ctx, 0)

@@ -30,12 +30,12 @@ type statement struct {
 	prepared driver.Stmt // nil before its first use
 	handle   uintptr     // SQLite's; 0 for a text of several statements, or of none
 	named    []string    // of its parameters, if any has a name
-	takes    int         // how many parameters it has
+	places   int         // how many parameters SQLite found
 
 	kept   bool // in the cache
 	used   bool
-	open   bool // to callers, as examine found
-	params int  // how many arguments it takes, once it is open
+	open   bool // to callers: examine allows it
+	params int  // how many arguments it takes, as examine found
 
 	// Of the use under way.
 	bound []any // converted, until SQLite has them

@@ -45,7 +45,8 @@ func stats(x engine.Rx, s *engine.Stats) (err error) {
 	return s.ReadTables(x, sqlCountedTables)
 }
 
-// pageCounts are the size of a page, and how many pages the file has and does not use.
+// pageCounts returns the size of a page in bytes, and how many pages the file has and how many of
+// them are free.
 func pageCounts(get engine.Get) (size, pages, free int64, err error) {
 	var n struct{ Size, Pages, Free int64 }
 	err = get(&n, `SELECT page_size AS size, page_count AS pages, freelist_count AS free
@@ -87,7 +88,7 @@ func sizeOf(path string) (int64, error) {
 
 // The rest is for the tests of package db, which see no test files of this one.
 
-// Waiting is the number of callers in the writer's queue. The care of the file is none.
+// Waiting returns the number of callers in the writer's queue, without the care of the file.
 func (e *Engine) Waiting() (callers int) {
 	e.writer.mu.Lock()
 	defer e.writer.mu.Unlock()
@@ -102,7 +103,7 @@ func (e *Engine) Waiting() (callers int) {
 // Watching reports whether the writer is notified of changes by the system.
 func (e *Engine) Watching(ctx context.Context) (watching bool, err error) {
 	err = e.Write(ctx, "watching", func(engine.Tx) error {
-		watching = e.writer.lookout.place != nil
+		watching = e.writer.placeWatch.place != nil
 		return nil
 	}).Err
 	return watching, err

@@ -228,7 +228,7 @@ func (*tx) HoldName(string, string) error { return nil }
 // LockRows does nothing: a file has one writer.
 func (*tx) LockRows() {}
 
-// Locking is the query: a file has one writer.
+// Locking returns the query unchanged: a file has one writer.
 func (*tx) Locking(query string, _ []any, _ bool) string { return query }
 
 // Prefetch does nothing: a query needs no message.
@@ -237,7 +237,7 @@ func (*rx) Prefetch(string, []any) error { return nil }
 // Prefetches is true: nothing is ever dropped.
 func (*rx) Prefetches() bool { return true }
 
-// InOrder is the column: an index has all of it.
+// InOrder returns the column: indexes hold whole values.
 func (*rx) InOrder(column string) string { return column }
 
 // Expect does nothing.
@@ -271,10 +271,10 @@ func (*tx) SingleWriter() bool { return true }
 // Serializable is true: no other transaction writes.
 func (*tx) Serializable() bool { return true }
 
-// AliveSQL is true of no owner: only the locks show who is alive.
+// AliveSQL returns a condition that no owner meets: only the locks show which are alive.
 func (*tx) AliveSQL(string) string { return "0 = 1" }
 
-// HoldsSQL is empty: the clock of leases is not SQLite's.
+// HoldsSQL returns "": SQLite does not have the clock of leases.
 func (*tx) HoldsSQL() string { return "" }
 
 // nested runs fn with the session's own connection as the pool that goose wants. goose begins and

@@ -18,8 +18,8 @@ type userObjects struct {
 	fitted  map[object]bool
 }
 
-// userObjectsAmong are the objects that no program made. ours are those of the file's schema
-// version, and made the names of the views that were made with it.
+// userObjectsAmong returns the objects that no program of ours made. ours are the objects of the
+// file's schema version, and made the names of the views that were made with it.
 func userObjectsAmong(s *session, there, ours []object, made []string) *userObjects {
 	g := &userObjects{session: s, fitted: map[object]bool{}}
 	var others []object
@@ -53,7 +53,7 @@ func isOneOf(list []object, o object) bool {
 	})
 }
 
-// inTheWay names the objects of users that have a name which the schema to come needs.
+// inTheWay returns an error that lists users' objects with names that the next schema needs.
 func inTheWay(there, ours, next []object, made []string) error {
 	var names []string
 	for _, o := range there {
@@ -87,7 +87,7 @@ func (g *userObjects) aside() error {
 	return nil
 }
 
-// back makes the missing ones again. The error names those that fitted before and don't any more.
+// back makes the missing ones again. The error names those that compiled before and no longer do.
 func (g *userObjects) back() error {
 	var there []object
 	if err := g.session.Select(&there, sqlObjects); err != nil {
@@ -118,7 +118,7 @@ func (g *userObjects) back() error {
 		"the new schema does not fit %s", strings.Join(misfits, "; "))
 }
 
-// fits compiles what uses the object.
+// fits compiles statements that use the object.
 func (g *userObjects) fits(o object) error {
 	var statements []string
 	switch o.Type {

@@ -235,7 +235,7 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 		w.openGap()
 	case time.Since(c.asked) >= GapPatience:
 		c.above = size.Log + walCheckpointPages
-		if _, longest := w.engine.reads.longest(); longest < GapPatience { // of our own we hear when it ends
+		if _, longest := w.engine.reads.longest(); longest < GapPatience { // the end of our own reads is noticed
 			c.notUntil = now.Add(gapAgain)
 		}
 		w.openGap()
@@ -308,8 +308,8 @@ func (s *session) nameWAL() error {
 		!errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// or the folder can't be read, its file system can't sync folders, or it is gone, as a look
-	// shows
+	// The folder is synced, or can't be: it can't be read, its file system does not sync folders, or it is
+	// gone, which the next check of the file finds.
 	s.wal.named = true
 	return nil
 }

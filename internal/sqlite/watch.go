@@ -68,7 +68,7 @@ func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
 		o.reading.begin(s)
 	}
 	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
-		o.writes = nil // too many watches, or no WAL: the clock does it alone
+		o.writes = nil // too many watches, or no WAL: it only polls
 	}
 	return o, nil
 }
@@ -91,7 +91,7 @@ func (o *observer) run() {
 			return
 		case <-written:
 			pause = lookAgain
-			// under a storm of commits a look a millisecond is enough
+			// with many commits, one poll in a millisecond is enough
 			if since := time.Since(last); since < lookAgain {
 				clock.Reset(lookAgain - since)
 				continue

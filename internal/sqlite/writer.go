@@ -69,10 +69,10 @@ type writer struct {
 	caring    bool         // nothing was written but by the care of the file
 	drawn     drawnNumbers // drawn in transactions that were undone
 
-	wal     walCare
-	onWAL   walHook // SQLite has only a number that leads to it
-	lookout lookout
-	noting  noting
+	wal        walCare
+	onWAL      walHook // SQLite has only its address
+	placeWatch placeWatch
+	noting     noting
 
 	running atomic.Pointer[request] // whose function runs, for people
 	counted counted
@@ -220,9 +220,9 @@ func (w *writer) close() error {
 	<-w.stopped
 	w.awaitCopy()
 	if w.session == nil {
-		return w.lookout.end()
+		return w.placeWatch.end()
 	}
-	return errors.Join(w.session.Close(), w.lookout.end())
+	return errors.Join(w.session.Close(), w.placeWatch.end())
 }
 
 // calls names the running call and the waiting ones.
@@ -364,7 +364,7 @@ func (w *writer) tryLock() bool {
 }
 
 // lock gets this process's turn among the processes and then SQLite's write lock. It returns false
-// when, before that, every caller left, or when the lock can't be had at all: then the waiting
+// if every caller has left before that, or if the lock can't be had at all; then the waiting
 // callers have their error.
 func (w *writer) lock(again bool) bool {
 	if err := w.connect(); err != nil {
