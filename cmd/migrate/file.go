@@ -65,7 +65,7 @@ func (a *app) fullDisk(err error) error {
 	if !errors.Is(err, db.ErrFull) || a.op() == "gc" {
 		return err
 	}
-	return withHint(err, "%s; what retention does not keep goes with: migrate gc --apply", db.Hint(err))
+	return withHint(err, "%s; what retention does not keep goes with: migrate gc --apply", hintOf(err))
 }
 
 // openFault adds, to the error of a file or a server that can't be opened, what can be done about

@@ -119,3 +119,44 @@ func TestRootFullDisk_IsNamed(t *testing.T) {
 		t.Errorf("gc with room: exit %d\n%s", exit, stderr)
 	}
 }
+
+func TestRootFullDisk_StoppedCommandSaysHowToGoOn(t *testing.T) {
+	folder := t.TempDir()
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {
+		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(folder, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	file, target := filepath.Join(folder, "agents.db"), filepath.Join(folder, "target.db")
+	d, err := db.Open(t.Context(), file, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := runs.Turn{Output: json.RawMessage(`"sk-SECRET` + strings.Repeat("x", 50_000) + `"`)}
+	traces := runs.NewStore(d, runs.Options{})
+	for i := 0; err == nil && i < 240; i++ {
+		err = traces.AppendRecords(t.Context(), "agent-a", fmt.Sprint(i), []runs.Record{turn})
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	exit, _, stderr := call(t, "--db", file, "move", "--to", target)
+	_, back, found := strings.Cut(stderr, "again to go on; if it had begun, the source is given back with: ")
+	if exit != kindFailed.exit || !found {
+		t.Fatalf("move: exit %d\n%s", exit, stderr)
+	}
+	if exit, _, stderr := call(t, shellWords(back)[1:]...); exit != 0 {
+		t.Fatalf("%s: exit %d\n%s", back, exit, stderr)
+	}
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	exit, _, stderr = call(t, "--db", file, "redact", "--pattern", "sk-[A-Z]+", "--yes")
+	if exit != kindFailed.exit || !strings.Contains(stderr, "and run it again: what was done stays done") ||
+		strings.Contains(stderr, "nothing was changed") {
+		t.Errorf("redact: exit %d\n%s", exit, stderr)
+	}
+}

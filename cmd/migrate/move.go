@@ -91,10 +91,12 @@ func (a *app) moveOptions() db.Options { return db.Options{LockTimeout: cmp.Or(a
 func (a *app) moveFault(err error) error {
 	e, ok := errors.AsType[*db.Error](err)
 	source, _ := a.place()
+	const again = "run it again to go on; if it had begun, the source is given back with: migrate move --abandon"
 	switch {
 	case errors.Is(err, errInterrupted):
-		return withHint(err, "run it again to go on; if it had begun, the source is given back with: migrate "+
-			"move --abandon")
+		return withHint(err, again)
+	case errors.Is(err, db.ErrFull):
+		return withHint(err, "free space on the disk or in the quota, and "+again)
 	case ok && e.Op == "open" && e.ID == source && !errors.Is(err, db.ErrMoved) && !errors.Is(err, db.ErrBusy):
 		return a.openFault(err)
 	}

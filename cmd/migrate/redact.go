@@ -91,10 +91,16 @@ func (a *app) redact(ctx context.Context, d *db.DB, r maintenance.Redaction, dry
 			done, err = maintenance.Redact(ctx, d, r)
 			return err
 		})
-		if errors.Is(err, db.ErrBusy) {
-			return withHint(err, "end the program that reads, and run it again: what was done stays done")
-		}
-		if err != nil {
+		const again = "run it again: what was done stays done"
+		switch {
+		case errors.Is(err, errInterrupted):
+			return withHint(err, again)
+		case errors.Is(err, db.ErrBusy):
+			return withHint(err, "end the program that reads, and "+again)
+		case errors.Is(err, db.ErrFull):
+			return withHint(err, "make room for the file once more where it lies and in SQLite's temporary "+
+				"folder, or name another one in SQLITE_TMPDIR, and "+again)
+		case err != nil:
 			return err
 		}
 	}
