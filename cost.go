@@ -27,8 +27,8 @@ const sqlTreeOf = `WITH RECURSIVE below (key) AS (SELECT key FROM runs WHERE key
 	UNION SELECT r.key FROM below AS b JOIN runs AS r ON r.parent = b.key)
 SELECT r.scope, r.run_id FROM below AS b JOIN runs AS r ON r.key = b.key`
 
-// Cost returns what a run and the runs below it used. It reads these runs only. db.ErrNotFound: there
-// is no such run. What runs used that were removed since is in the view v_usage, by day.
+// Cost returns what a run and the runs below it used. It reads these runs only. db.ErrNotFound:
+// there is no such run. The usage of runs that were removed since is in the view v_usage, by day.
 func (s *Store) Cost(ctx context.Context, ref Ref) (cost Cost, err error) {
 	err = s.db.Read(ctx, opCost, func(rx *db.Rx) (err error) {
 		cost, err = s.CostTx(rx, ref)

@@ -53,8 +53,8 @@ const (
 //
 // If fn fails, the error is NotDone, or the outcome is unknown and Effect.Unknown decides. With Ask
 // the run waits, and Do returns ErrUnknown; with Retry it returns the error of fn; with GiveUp, an
-// error that is ErrGivenUp. So it does for an attempt that a crash interrupted, except that Retry
-// calls fn again. ErrConflict: the key was used with another tool or other arguments.
+// error that is ErrGivenUp. An attempt that a crash interrupted is treated the same way, except
+// that Retry calls fn again. ErrConflict: the key was used with another tool or other arguments.
 func (r *Run) Do(key string, e Effect,
 	fn func(ctx context.Context, idempotencyKey string) (json.RawMessage, error),
 ) (json.RawMessage, error) {

@@ -195,9 +195,9 @@ func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Ha
 	return s.live.Follow(ctx, ref.RunID, cursor)
 }
 
-// Fork makes a run of the store's agent that continues another one after its first turns, which is
-// its parent: with the parent's trace until then, and with the steps that were recorded before. What was
-// done stays done. Its usage stays the parent's. Nobody holds it; Next finds it.
+// Fork makes a run of the store's agent that continues another one, its parent, after the parent's
+// first turns. It copies the parent's trace and recorded steps up to there, so that no effect is
+// repeated; their usage is counted for the parent alone. The new run is not held; Next finds it.
 //
 // db.ErrInvalid: the run has fewer turns. db.ErrConflict: the id is taken.
 func (s *Store) Fork(ctx context.Context, from Ref, turns int, id string) (Ref, error) {

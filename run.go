@@ -111,9 +111,9 @@ func (r *Run) settle() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(r.ctx), settleTime)
 }
 
-// Say passes on words of the model to those who watch the run. It buffers them: they are written
-// after 50 ms, at 4 KiB, and with the next change of the run. They carry the turn and the attempt. With an
-// error, which may be that of the last write, the text was not buffered.
+// Say passes on words of the model to the run's followers. It buffers them: they are written after
+// 50 ms, at 4 KiB, and with the next change of the run. They carry the turn and the attempt. With
+// an error, which may be that of the last write, the text was not buffered.
 func (r *Run) Say(text string) error {
 	const op = "say"
 	if err := checkText("words", text); err != nil {
@@ -176,9 +176,10 @@ type Reply struct {
 	Usage Usage           `json:"usage"`
 }
 
-// Reply returns the recorded answer of the key, or calls fn and records its answer and its usage. So
-// a run that is taken up again goes on with the same answers, and none is missing from the bill. If
-// fn fails, nothing is recorded. A run that used its [Budget] waits: the error is ErrWaiting.
+// Reply returns the recorded answer of the key, or calls fn and records its answer and its usage.
+// So a run that is taken up again continues with the same answers, and the usage of each is
+// recorded. If fn fails, nothing is recorded. A run that used its [Budget] waits: the error is
+// ErrWaiting.
 func (r *Run) Reply(key string, fn func(ctx context.Context) (Reply, error)) (reply Reply, err error) {
 	const op = "reply"
 	row, found, err := r.step(op, key, StepReply)

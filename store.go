@@ -80,7 +80,7 @@ func On(d *db.DB, o Options) *Store {
 // DB returns the database, for the other stores.
 func (s *Store) DB() *db.DB { return s.db }
 
-// Close closes the database if Open opened it. Its runs are free then.
+// Close closes the database if Open opened it. The runs that it held are then free.
 func (s *Store) Close() error {
 	if !s.opened {
 		return nil

@@ -206,15 +206,15 @@ func (r *Run) marked(watched live.RunSnapshot, at time.Time) runs.Record {
 	return nil
 }
 
-// look is how often Next looks for runs whose holder died, which no commit reports.
+// look is how often Next polls for runs whose holder died, which no commit reports.
 const look = time.Second
 
-// lookPause is the least time between two looks, since others may commit all the time.
+// lookPause is the least time between two polls, since others may commit all the time.
 const lookPause = 10 * time.Millisecond
 
-// Next waits until a run of the agent is ready, and takes it: it was submitted, answered or left, or
-// its holder is dead. Runs come in the order in which they became ready. It ends with the cause of
-// ctx.
+// Next waits until a run of the agent is ready, and takes it. A run is ready once it was submitted,
+// answered or left, or its holder is dead. Runs come in the order in which they became ready. It
+// ends with the cause of ctx.
 func (s *Store) Next(ctx context.Context) (*Run, error) {
 	const op = "take next run"
 	waiting, stop := context.WithCancel(ctx)

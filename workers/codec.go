@@ -47,8 +47,8 @@ func into[T any](st *structure, text []byte, value *T) error {
 	return err
 }
 
-// asSerde turns what encoding/json writes into what the old program's library writes. In place of
-// bytes that are not UTF-8, the text has 0xff, so that a check for UTF-8 still finds them.
+// asSerde turns what encoding/json writes into what the old program's library writes. It writes
+// 0xff for bytes that are not UTF-8, so that a check for UTF-8 still finds them.
 var asSerde = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2029", `\ufffd`, "\xff")
 
 // encode writes the members in order, without blanks, with the fewest escapes, and leaves out what

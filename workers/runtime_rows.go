@@ -162,7 +162,7 @@ func (w *runtimeRow) putEvent(tx *db.Tx, position int64, e RuntimeEvent, worker 
 		e.Message, at, raw)
 }
 
-// given returns a value, or NULL if a row is not to hold it.
+// given returns value if held is true, and NULL otherwise.
 func given(held bool, value any) any {
 	if !held {
 		return nil

@@ -152,7 +152,7 @@ func (e Event) In(turn, attempt uint64) Event {
 
 var turnFields = []field{{name: "turn"}, {name: "attempt"}}
 
-// Turn returns what In gave the event. ok is false if the event has no such members.
+// Turn returns the turn and the attempt that In added. ok is false if the event has none.
 func (e Event) Turn() (turn, attempt uint64, ok bool) {
 	if !slices.Contains(deltas, e.kind) || e.err != nil {
 		return 0, 0, false

@@ -23,9 +23,9 @@ const (
 	Completed RunStatus = "completed"
 	Failed    RunStatus = "failed"
 	Cancelled RunStatus = "cancelled"
-	// Waiting is what Get, Page and All say of a run that has not ended, with a question or an effect of
-	// unknown outcome that a person decides about: see package selvedge. The old calls and events never
-	// say it.
+	// Waiting is the status that Get, Page and All show for a run that has not ended and that has a
+	// question, or an effect of unknown outcome, for a person to decide: see package selvedge. The
+	// old calls and events never show it.
 	Waiting RunStatus = "waiting"
 )
 
