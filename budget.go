@@ -10,10 +10,10 @@ import (
 
 // A Budget bounds what a run uses. Zero values bound nothing.
 //
-// Once a run has used its budget, the next Reply makes it wait with the question budget-1, before the
-// model is called. The answer approved allows as much again, until budget-2. With another answer,
-// Reply returns ErrOverBudget. If the budget bounds the cost, and that of a reply is unknown, the
-// question is budget-unknown; approved lets the run go on with such replies.
+// Once a run has used its budget, the next Reply makes it wait with the question budget-1, before
+// the model is called. The answer approved allows as much again, until budget-2. With another
+// answer, Reply returns ErrOverBudget. If the budget bounds the cost, and a reply's cost is
+// unknown, the question is budget-unknown; approved lets the run continue with such replies.
 type Budget struct {
 	Tokens  uint64  // of input and output
 	CostUSD float64 // US dollars

@@ -22,7 +22,7 @@
 //     it. An effect whose outcome is unknown, because the process died or the call failed, is never
 //     attempted again without its [Policy];
 //   - a question is answered once;
-//   - a run that nobody holds, and that waits for nobody, is found by Next.
+//   - a run that is not held, and does not wait for a person, is found by Next.
 //
 // A run is a trace of package runs and a live run of package runs/live, under one lease. Both
 // stores, and SQL, can read it.

@@ -21,7 +21,7 @@ type Start struct {
 	Parent Ref    // the run that started this one; zero: none
 }
 
-// Submit makes a run that nobody holds yet; Next finds it. The same id again is the same run. An
+// Submit makes a run that is not held yet; Next finds it. The same id again is the same run. An
 // empty id is a new one, "run-" and a UUID.
 func (s *Store) Submit(ctx context.Context, id string, start Start) (Ref, error) {
 	const op = "submit run"

@@ -30,7 +30,7 @@ type Entry struct {
 	SessionID            string         `db:"session_id"`              // [a-z0-9-]+, the entry's key
 	ClientInstanceID     *string        `db:"client_instance_id"`      // client of the session
 	NativeActorKey       *string        `db:"native_actor_key"`        // actor's name in the harness
-	NativeParentActorKey *string        `db:"native_parent_actor_key"` // that of its starter
+	NativeParentActorKey *string        `db:"native_parent_actor_key"` // native key of the actor that started it
 	NativeInstanceKey    *string        `db:"native_instance_key"`
 	HeddleSessionID      *string        `db:"heddle_session_id"`
 	ThreadID             *string        `db:"thread_id"`

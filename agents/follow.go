@@ -52,7 +52,7 @@ func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Foll
 // FollowAll is Follow for all agents that pass the filter, from this call on. Once an agent has
 // passed, it is followed until it leaves the registry, which is reported as a gap with Gone. Each
 // item has the cursor of its own agent, for [Registry.Follow]. The loop may be run once, and ends
-// like that of Follow.
+// like Follow's loop.
 //
 // After a commit it polls the agents that the commit touched, or all of the scope where that is not known,
 // once for all followers with this filter. An agent that came and went between two polls is not reported.

@@ -41,7 +41,7 @@ func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Fo
 // FollowAll is Follow for all checkpoints that pass the filter, from this call on. Once a
 // checkpoint has passed, it is followed until it is completed or removed, which is reported as a
 // gap with Gone. Each item has the cursor of its own checkpoint, for [Store.Follow]. The loop may
-// be run once, and ends like that of Follow.
+// be run once, and ends like Follow's loop.
 //
 // After a commit it polls the checkpoints that the commit touched, or all of the scope where that is not
 // known, once for all followers with this filter. A checkpoint that came and went between two polls is not

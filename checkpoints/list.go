@@ -81,7 +81,7 @@ type Holder struct {
 
 // A Ref names a checkpoint: the run, and which of its two possible checkpoints.
 type Ref struct {
-	// AgentID is the agent that the run belongs to. "" is that of Options.Agent.
+	// AgentID is the agent that the run belongs to. "" means Options.Agent.
 	AgentID string `db:"agent"`
 	RunID   string `db:"run_id"`
 	// State selects the checkpoint. "" is the waiting one if there is one, else the claimed one; for

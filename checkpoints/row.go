@@ -74,7 +74,7 @@ func header(text []byte) (stage, prompt, created string) {
 const (
 	putColumns = `scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size,
 	checksum, problem, agent_id, row_checksum, state, claimed_at`
-	// A run of named agents alone is added to by those that name theirs.
+	// Writes without an agent add nothing to a run that only named agents have.
 	sqlPut = `INSERT INTO checkpoints (` + putColumns + `)
 SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 WHERE ? <> '' OR NOT EXISTS (SELECT 1 FROM checkpoints WHERE scope = ? AND run_id = ?

@@ -15,9 +15,10 @@ import (
 type Options struct {
 	// Scope is the part of the file that the store uses; "" is the default scope.
 	Scope string
-	// Agent is whose checkpoints the store has: calls by the id of a run are about that agent's run, and
-	// lists have no others. "" names no agent: lists have those of all agents, and a call by an id that
-	// only named agents have is db.ErrConflict, which names the first of them.
+	// Agent restricts the store to the checkpoints of one agent: calls by the id of a run are about
+	// that agent's run, and lists have no others. "" names no agent: lists have those of all
+	// agents, and a call by an id that only named agents have is db.ErrConflict, which names the
+	// first of them.
 	Agent string
 	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a
 	// process that still lives. 0 means that only the death of its process frees a claim.
@@ -38,7 +39,7 @@ func NewStore(d *db.DB, o Options) *Store {
 	return &Store{db: d, scope: o.Scope, agent: o.Agent, ttl: max(0, o.ClaimTTL)}
 }
 
-// as returns the store of an agent; that of its own for "".
+// as returns the store of an agent; s itself for "".
 func (s *Store) as(agent string) *Store {
 	if agent == "" || agent == s.agent {
 		return s

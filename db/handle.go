@@ -21,7 +21,8 @@ type Leased struct {
 	// Held reads the row, calls clock, and returns the lease; ErrLeaseLost if this process does not
 	// hold it. On a server the lock may be sent with the row's statement, so the clock comes after it.
 	Held func(rx *Rx, op string, clock func() BootTime) (txn.LeaseColumns, error)
-	// Renew stores the time of now with exec if the row still has that of was; if not, ErrLeaseLost.
+	// Renew stores the times of now with exec if the row still has the times of was; if not,
+	// ErrLeaseLost.
 	Renew func(tx *Tx, exec func(query string, args ...any) (int64, error), was, now txn.LeaseColumns) error
 	// Named adds the leased item to an error.
 	Named func(op string, err error) error

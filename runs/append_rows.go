@@ -246,7 +246,7 @@ func appendBehind(tx *db.Tx, key, owner int64, p prepared, only change) (bool, e
 	return n > 0, err
 }
 
-// heldUnder is the value of runs.epoch for the caller: that of its lease, or none.
+// heldUnder returns the value that runs.epoch must have for the caller: its lease's epoch, or NULL.
 func (p *prepared) heldUnder() any {
 	if p.epoch == 0 {
 		return nil

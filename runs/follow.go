@@ -69,7 +69,7 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 // even if it stops passing; new runs from their beginning. The records of a run come in the order
 // of the trace, none twice and none left out; runs are interleaved in the order in which FollowAll
 // finds their changes. Each item has the cursor of its own run, for [Store.Follow]. The loop may be
-// run once; it ends as that of Follow does.
+// run once; it ends as Follow's loop does.
 //
 // Runs without a started record are followed too if the filter names neither a status nor a time.
 // After a commit it polls the runs that the commit touched, once for all followers with this filter,

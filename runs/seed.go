@@ -76,8 +76,8 @@ func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary
 }
 
 // GetRunTrace returns the trace of the run with this id, of any agent. If several agents have one,
-// it is that of the first agent by id. found is false if no agent has one. Records of later
-// versions are omitted; [Store.Trace] has them, and reads a long trace in parts.
+// the first agent by id counts. found is false if no agent has one. Records of later versions are
+// omitted; [Store.Trace] has them, and reads a long trace in parts.
 func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record, found bool, err error) {
 	return s.wholeTrace(ctx, sqlRunOfAny, runID)
 }

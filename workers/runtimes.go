@@ -180,7 +180,7 @@ func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeI
 // removed. A runtime that passes later is followed from then on; a new runtime from its beginning.
 // The events of a log come in its order, none twice and none left out without a gap; the logs come
 // in any order. Each item has the cursor of its own runtime, for [Runtime.Follow]. The loop may be
-// run once; it ends as that of Follow does.
+// run once; it ends as Follow's loop does.
 func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq2[Followed, error] {
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }

@@ -79,8 +79,8 @@ func patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, d, errSilent)
 }
 
-// An interruption is the error of a statement that its context ended. It is told from a failure of
-// the network, since context.DeadlineExceeded is a net.Error too.
+// An interruption is the error of a statement that its context ended. It keeps such an end apart
+// from a failure of the network, since context.DeadlineExceeded is a net.Error too.
 type interruption struct{ cause error }
 
 // Error returns the cause.

@@ -354,7 +354,7 @@ func (w *wire) findBases(ctx context.Context, types []uint32) error {
 	return nil
 }
 
-// forget closes some of the cached statements, and none of those that are to be sent.
+// forget closes some of the cached statements, but none that is queued to be sent.
 func (w *wire) forget(ctx context.Context) error {
 	left := statementCacheSize / 4
 	for query, p := range w.prepared {

@@ -254,7 +254,7 @@ func (t *tokens) skipSpace() {
 	}
 }
 
-// skipPast goes on behind the next end, or to the end of the text.
+// skipPast skips to behind the next end, or to the end of the text.
 func (t *tokens) skipPast(end string) {
 	_, rest, _ := strings.Cut(t.text[t.at:], end)
 	t.at = len(t.text) - len(rest)

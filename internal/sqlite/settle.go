@@ -109,7 +109,7 @@ func (e *Engine) fail(err error) {
 	leaveUnsettled(e.file.key)
 }
 
-// usable is nil while calls may go on.
+// usable returns nil while calls are accepted.
 func (e *Engine) usable() error {
 	failed := e.failed.Load()
 	if failed == nil {

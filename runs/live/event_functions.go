@@ -20,7 +20,7 @@ func PlanningEnd(plan Plan, estimatedSteps uint64) Event {
 // TurnStart returns an event that begins a turn: the run is executing, unless it is planning.
 func TurnStart(turn uint64) Event { return makeEvent("turn_start", []any{turn}) }
 
-// TurnEnd returns an event that ends a turn. Usage is that of the turn.
+// TurnEnd returns an event that ends a turn. usage is the turn's usage.
 func TurnEnd(turn uint64, usage db.Usage) Event {
 	return makeEvent("turn_end", []any{turn, usageJSON(usage)}, furtherUsage(usage)...)
 }

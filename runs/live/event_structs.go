@@ -107,7 +107,7 @@ func furtherUsage(u db.Usage) []any {
 	return further
 }
 
-// AgentModeChanged says that another agent or mode goes on with the work.
+// AgentModeChanged says that another agent or mode continues the work.
 type AgentModeChanged struct{ Mode, Agent, Description string }
 
 // ToolEnd is the end of a call of a tool.

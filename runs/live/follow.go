@@ -46,7 +46,7 @@ func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Foll
 // until it is removed, even if it stops passing; new runs from their beginning. The events of a run
 // come in order, none twice, and none is left out without a gap; the order between runs is
 // arbitrary. Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once;
-// it ends as that of Follow does.
+// it ends as Follow's loop does.
 //
 // After a commit it polls the runs that the commit touched, once for all followers with this filter,
 // during at most a fifth of the time. After a commit of another program it polls all runs, if that
