@@ -235,7 +235,7 @@ func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, er
 	o Options,
 ) (c Conflict, err error) {
 	if take != TakeOld && take != TakeOurs {
-		err := fmt.Errorf("%w: whose version is to be taken, old or ours, not %q", db.ErrInvalid, take)
+		err := fmt.Errorf("%w: the version to take is old or ours, not %q", db.ErrInvalid, take)
 		return c, &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err}
 	}
 	err = d.Write(ctx, "resolve", func(tx *db.Tx) error {
