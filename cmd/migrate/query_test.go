@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -216,6 +217,9 @@ func TestASignalEndsAQueryWithCode130(t *testing.T) {
 	if exit, _, stderr := call(t, "--db", path, "up"); exit != 0 {
 		t.Fatal(stderr)
 	}
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP) // or the command would inherit that nohup ignores it
+	defer signal.Stop(heard)
 	for _, how := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		// A first row that fills every buffer shows that the query runs; the second never comes.
 		const endless = `SELECT hex(zeroblob(100000)) UNION ALL
