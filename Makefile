@@ -134,8 +134,6 @@ NO_RACE := $(NO_RACE)|^Test(ExportsAreTheSameBehind|AMovedFileAnswers|DownGoesBa
 NO_RACE := $(NO_RACE)|^Test(Redact_FindsSecret|SettingsBesideATree)
 NO_RACE := $(NO_RACE)|^Test(NoPublicNameIs|PackagesImport|CommentsFollow)
 NO_RACE := $(NO_RACE)|^Test(AFailedSyncOfTheFolder|Normal_FailedSync)
-NO_RACE := $(NO_RACE)|^Test(Check_FindsEveryBit|Check_CellsItMisses|Open_FullQuota|ATextOfEscapes)
-NO_RACE := $(NO_RACE)|^Test(Redact_Erased|MembersThatTheOriginal|TwoProgramsThatWork|Traces_ReadLike)
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|backup|check.*|com.*|cutover|d.*|export|frame|gc|health)$$
 NO_RACE := $(NO_RACE)|^FuzzTrees$$|^TestScripts$$/^(imports|live|near|pin|qu.*|re.*|runs|runs_pin|s.*|terminal|ve.*|workers.*)$$
 

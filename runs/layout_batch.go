@@ -91,6 +91,14 @@ func (st *step) Prefetch(f *tree.Prefetcher) error {
 	case stepPiece, stepShared:
 	}
 	f.File(st.file.path)
+	for i := range st.piece.records {
+		if st.piece.records[i].kind == lineUndecodable {
+			f.ExpectAside(1)
+		}
+	}
+	if st.torn() {
+		f.ExpectAside(1)
+	}
 	var e tree.Entity
 	var row int64
 	switch {

@@ -40,6 +40,7 @@ func (t *piece) Progress() (files, bytes int64) { return t.files, t.bytes }
 func (t *piece) Prefetch(f *tree.Prefetcher) error {
 	if t.stray {
 		f.About("file " + t.path)
+		f.ExpectAside(1)
 		return nil
 	}
 	f.File(t.path)
@@ -50,6 +51,7 @@ func (t *piece) Prefetch(f *tree.Prefetcher) error {
 	f.About("runtime " + string(t.id))
 	f.Expect("worker_runtimes", 1)
 	f.Expect("workers", len(t.workers))
+	f.ExpectAside(len(t.findings))
 	scope, ok, err := f.Rx.Store().Scope(t.Scope)
 	if err == nil && ok {
 		f.Ask(sqlFindRuntime, scope, string(t.id))

@@ -344,17 +344,10 @@ func (r *reader) read(ctx context.Context, met []ignored) error {
 func (r *reader) send(ctx context.Context, p Piece) error {
 	r.batch = append(r.batch, p)
 	r.held += p.Held()
-	switch most := r.tree.Options.Batch(); {
-	case r.held >= most || len(r.batch) >= maxPieces:
-		return r.flush(ctx)
-	case r.held >= most/8:
-		select {
-		case r.batches <- r.batch: // the writer has nothing to do
-			r.batch, r.held = nil, 0
-		default:
-		}
+	if r.held < r.tree.Options.Batch() && len(r.batch) < maxPieces {
+		return nil
 	}
-	return nil
+	return r.flush(ctx)
 }
 
 func (r *reader) flush(ctx context.Context) error {

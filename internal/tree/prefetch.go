@@ -57,6 +57,9 @@ func (f *Prefetcher) Aside(t *Tree, path string) {
 // Expect announces how many rows of a table the piece will add.
 func (f *Prefetcher) Expect(table string, rows int) { f.rows[table] += rows }
 
+// ExpectAside is Expect for the quarantine.
+func (f *Prefetcher) ExpectAside(rows int) { f.Expect("quarantine", rows) }
+
 // add prefetches a piece. ok is false if an earlier piece is about the same thing.
 func (f *Prefetcher) add(p Piece) (ok bool, err error) {
 	f.things, f.questions = f.things[:0], f.questions[:0]

@@ -62,18 +62,30 @@ func (f *file) Prefetch(prefetcher *tree.Prefetcher) error {
 	prefetcher.File(f.path)
 	prefetcher.Ask(sqlScopeOfFile, f.Source.ID, []byte(f.path))
 	prefetcher.Aside(f.Tree, f.path)
-	if !prefetcher.Taken() || f.reason != "" {
+	if !prefetcher.Taken() {
+		return nil
+	}
+	if f.reason != "" {
+		prefetcher.ExpectAside(1)
 		return nil
 	}
 	f.parse()
+	if f.damage != nil {
+		prefetcher.ExpectAside(1)
+	}
 	scope, known, err := prefetcher.Rx.Store().Scope(f.Scope)
 	if err != nil {
 		return err
 	}
 	asked := map[string]struct{}{}
 	for i := range f.elements {
+		if f.elements[i].Reason != "" {
+			prefetcher.ExpectAside(1)
+			continue
+		}
 		id := f.elements[i].Record.Snapshot.ID
-		if _, ok := asked[id]; ok || f.elements[i].Reason != "" {
+		if _, ok := asked[id]; ok {
+			prefetcher.ExpectAside(1) // a later record replaces it
 			continue
 		}
 		asked[id] = struct{}{}

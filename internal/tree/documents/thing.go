@@ -139,10 +139,16 @@ func (th *thing) Prefetch(f *tree.Prefetcher) error {
 		if !form.gone {
 			f.Aside(th.tree, form.path)
 		}
-		if !f.Taken() || form.damaged() || form.gone && len(th.files) == 1 { // it is unknown what that was
+		switch {
+		case !f.Taken(), form.gone && len(th.files) == 1: // it is unknown what it was
 			continue
-		}
-		if !form.gone {
+		case form.damaged():
+			f.ExpectAside(1)
+			continue
+		case !form.gone:
+			if form.flaw != "" {
+				f.ExpectAside(1)
+			}
 			f.Expect(th.Tables()[0].Name, 1)
 		}
 		own := th.Own(form.path, form.value)
