@@ -26,7 +26,7 @@ func NewPostgresDisk(t testing.TB, root, size string) *PostgresDisk {
 		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(place.dir, 0); err != nil {
+		if err := unix.Unmount(place.dir, unix.MNT_DETACH); err != nil { // a backend may end a moment later
 			t.Error(err)
 		}
 	})
