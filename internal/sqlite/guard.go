@@ -35,8 +35,8 @@ var creating = engine.Words("UNIQUE VIRTUAL TABLE INDEX VIEW TRIGGER IF NOT EXIS
 // Temporary objects belong to the connection: they would outlive the transaction, and hide
 // objects of the same name in the file. The next caller's rows would go into a table that no
 // other connection sees.
-var errTemporary = errors.New("a temporary object would stay for later callers, and hide the one of its name " +
-	"in the file; use WITH, or a table that you drop")
+var errTemporary = errors.New("a temporary object would stay for later callers, and hide the one " +
+	"of its name in the file; use WITH, or a table that you drop")
 
 const transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or " +
 	"return an error to undo it"
