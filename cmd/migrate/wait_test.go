@@ -60,7 +60,7 @@ func TestWait_BoundsWriterWaitAndNamesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := checkpointsFile(t)
 			pid := hold(t, path)
-			exit, _, stderr := call(t, "--db", path, "--wait", "200ms", "--json", "checkpoints", "recover",
+			exit, _, stderr := call(t, "--db", path, "--wait", "2s", "--json", "checkpoints", "recover",
 				"--imported")
 			if exit != kindBusy.exit || !strings.Contains(stderr, `"kind":"busy"`) ||
 				!strings.Contains(stderr, fmt.Sprintf("process %d", pid)) {
