@@ -68,8 +68,8 @@ long: ## race for checkpoints 60,000 times, judge 200 histories of killed and st
 .PHONY: long-postgres
 long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides, and all stores in a storm of that (10 minutes)
 	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
-		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeases_Linearizable|TestSurvive)|^TestPostgres(TheStoresStandAStorm|AnswersWhatTheFileAnswers)$$' $(TESTFLAGS) \
-		. ./checkpoints ./cmd/migrate ./db ./agents ./workers ./test/failover
+		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeases_Linearizable|TestSurvive)|^TestPostgresTheStoresStandAStorm$$' $(TESTFLAGS) \
+		. ./checkpoints ./db ./agents ./workers ./test/failover
 
 # The first seed of `make unseen`, and how many trees it makes, and transcripts of each store; how long it makes novel
 # trees then.

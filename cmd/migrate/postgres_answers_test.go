@@ -53,9 +53,6 @@ func TestPostgresAnswersWhatTheFileAnswers(t *testing.T) {
 			t.Fatalf("no trees: %v", err)
 		}
 		for _, tree := range trees {
-			if strings.HasSuffix(tree.Name, "/typical") && os.Getenv("SELVEDGE_LONG") == "" {
-				continue // the largest: make long-postgres
-			}
 			t.Run(tree.Name, func(t *testing.T) {
 				dir := t.TempDir()
 				if err := tree.Unpack(dir); err != nil {
