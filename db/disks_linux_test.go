@@ -11,6 +11,6 @@ import (
 // The root of every disk of one kind has the same inode number.
 func TestRootOpen_SameNameOnTwoDisks(t *testing.T) {
 	for range 2 {
-		insertScope(t, dbtest.OpenAt(t, filepath.Join(smallDisk(t, "size=8m"), "x.db"), db.Options{}), "a disk")
+		insertScope(t, dbtest.OpenAt(t, filepath.Join(dbtest.SmallDisk(t, "size=8m"), "x.db"), db.Options{}), "a disk")
 	}
 }

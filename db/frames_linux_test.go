@@ -97,7 +97,7 @@ func TestOpen_OneConnectionForFirstRead(t *testing.T) {
 	must(t, err)
 	connections := func(want int, when string) {
 		t.Helper()
-		if got := len(openBelow(t, path+"-wal")); got != want {
+		if got := len(dbtest.OpenBelow(t, path+"-wal")); got != want {
 			t.Errorf("%s: %d connections, not %d", when, got, want)
 		}
 	}

@@ -18,37 +18,6 @@ import (
 	"selvedge/test/dbtest"
 )
 
-// smallDisk mounts a file system of its own, of so many bytes, and perhaps of so many files.
-func smallDisk(t *testing.T, options string) (folder string) {
-	t.Helper()
-	folder = t.TempDir()
-	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, options); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil {
-			t.Errorf("%v; open are still %q", err, openBelow(t, folder))
-			_ = unix.Unmount(folder, unix.MNT_DETACH)
-		}
-	})
-	return folder
-}
-
-// openBelow gives the files below folder that this process has open.
-func openBelow(t *testing.T, folder string) (open []string) {
-	t.Helper()
-	links, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range links {
-		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, folder) {
-			open = append(open, path)
-		}
-	}
-	return open
-}
-
 // fillDisk leaves no room on the disk.
 func fillDisk(t *testing.T, folder string) {
 	t.Helper()
@@ -76,7 +45,7 @@ func isPlainlyFull(t *testing.T, what string, err error) {
 
 func TestRootFullDisk_RefusedIsNotDone(t *testing.T) {
 	db.WithGapPatience(t, time.Hour) // for which no read waits: no gap would let the WAL start again
-	path := filepath.Join(smallDisk(t, "size=3m"), "a.db")
+	path := filepath.Join(dbtest.SmallDisk(t, "size=3m"), "a.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +97,7 @@ func TestRootFullDisk_EveryCallSaysSo(t *testing.T) {
 	ctx := context.Background()
 	for name, options := range map[string]string{"no bytes": "size=2m", "no files": "size=8m,nr_inodes=30"} {
 		t.Run(name, func(t *testing.T) {
-			disk := smallDisk(t, options)
+			disk := dbtest.SmallDisk(t, options)
 			old := filepath.Join(disk, "old.db")
 			d, err := db.Open(ctx, old, db.Options{})
 			if err != nil {
@@ -178,7 +147,7 @@ func TestRootFullDisk_EveryCallSaysSo(t *testing.T) {
 // A read keeps the WAL, and with it all that a deletion freed, for as long as it lasts. Nobody deletes again.
 func TestRootWrite_GoesOnAfterBlockingRead(t *testing.T) {
 	db.WithGapPatience(t, time.Nanosecond) // the deletion does not wait for the read
-	d, err := db.Open(t.Context(), fullDisk(t, smallDisk(t, "size=24m")), db.Options{})
+	d, err := db.Open(t.Context(), fullDisk(t, dbtest.SmallDisk(t, "size=24m")), db.Options{})
 	must(t, err)
 	defer d.Close() //nolint:errcheck // of no use
 	add := func() error { return d.Write(t.Context(), "add", insert("more", 1)) }
@@ -258,7 +227,7 @@ func TestRootFullDisk_EmptiedByDeleting(t *testing.T) {
 // frees little.
 func onFullDisk(t *testing.T) (d, other *db.DB) {
 	t.Helper()
-	path := fullDisk(t, smallDisk(t, "size=24m"))
+	path := fullDisk(t, dbtest.SmallDisk(t, "size=24m"))
 	d, other = dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
 	must(t, d.Reclaim(t.Context(), "delete",
 		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n = 1"); return err }))
@@ -358,7 +327,7 @@ func fullDisk(t *testing.T, dir string) string {
 }
 
 func TestRootOpen_FullDiskAllowsDeletes(t *testing.T) {
-	path := fullDisk(t, smallDisk(t, "size=24m"))
+	path := fullDisk(t, dbtest.SmallDisk(t, "size=24m"))
 	d, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)
 	must(t, d.Close())
@@ -378,7 +347,7 @@ func TestRootOpen_FullDiskAllowsDeletes(t *testing.T) {
 }
 
 func TestRootFullDisk_UnopenedFileKeepsReserve(t *testing.T) {
-	dir := smallDisk(t, "size=24m")
+	dir := dbtest.SmallDisk(t, "size=24m")
 	path := fullDisk(t, dir)
 	must(t, os.Remove(filepath.Join(dir, "filler")))
 	d, err := db.Open(t.Context(), path, db.Options{})

@@ -17,11 +17,7 @@ import (
 )
 
 func TestRootExport_FullDiskLeavesNothing(t *testing.T) {
-	d, disk := manyRuns(t), t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=500k"); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	defer unix.Unmount(disk, 0) //nolint:errcheck // a test
+	d, disk := manyRuns(t), dbtest.SmallDisk(t, "size=500k")
 	for range 2 {
 		if _, err := Export(context.Background(), d, Runs, filepath.Join(disk, "out"), Options{}); !errors.Is(err,
 			unix.ENOSPC) {

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"selvedge/db"
 	"selvedge/maintenance"
 	"selvedge/test/dbtest"
@@ -15,15 +13,7 @@ import (
 
 func TestRootMove_FullDiskResumesWithSpace(t *testing.T) {
 	ctx := t.Context()
-	folder := t.TempDir()
-	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	folder := dbtest.SmallDisk(t, "size=24m")
 	from, to, filler := dbtest.Path(t), filepath.Join(folder, "to.db"), filepath.Join(folder, "filler")
 	filled(t, from, 4)
 	want, err := answers(ctx, from)

@@ -119,7 +119,7 @@ var runsAtATime int64 = 200 // a variable for tests
 
 // writerHeld is the approximate length of a transaction. The writer should be held for 50 ms at
 // most, the commit included.
-const writerHeld = 5 * time.Millisecond
+var writerHeld = 5 * time.Millisecond // a variable for tests
 
 // keysAtOnce is the number of a run's keys that one transaction spends.
 var keysAtOnce int64 = 500 // a variable for tests

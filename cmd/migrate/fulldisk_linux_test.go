@@ -10,23 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"selvedge/db"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // As whoever's disk is full does it: a command fails, its hint is pasted, and the command works again.
 func TestRootFullDisk_HintMakesRoom(t *testing.T) {
-	folder := t.TempDir()
-	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	folder := dbtest.SmallDisk(t, "size=24m")
 	file := filepath.Join(folder, "agents.db")
 	// Runs that ended long ago, until the disk is full, in a file that had its reserve before.
 	output := json.RawMessage(`"` + strings.Repeat("x", 50_000) + `"`)
@@ -80,15 +71,7 @@ func TestRootFullDisk_HintMakesRoom(t *testing.T) {
 }
 
 func TestRootFullDisk_IsNamed(t *testing.T) {
-	folder := t.TempDir()
-	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=4m"); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	folder := dbtest.SmallDisk(t, "size=4m")
 	file := filepath.Join(folder, "agents.db")
 	if exit, _, stderr := call(t, "--db", file, "up"); exit != 0 {
 		t.Fatal(stderr)
@@ -120,16 +103,8 @@ func TestRootFullDisk_IsNamed(t *testing.T) {
 	}
 }
 
-func TestRootFullDisk_StoppedCommandSaysHowToGoOn(t *testing.T) {
-	folder := t.TempDir()
-	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(folder, 0); err != nil {
-			t.Error(err)
-		}
-	})
+func TestRootFullDisk_StoppedSaysNextStep(t *testing.T) {
+	folder := dbtest.SmallDisk(t, "size=24m")
 	file, target := filepath.Join(folder, "agents.db"), filepath.Join(folder, "target.db")
 	d, err := db.Open(t.Context(), file, db.Options{})
 	if err != nil {

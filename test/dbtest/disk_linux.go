@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,43 @@ func command(t *testing.T, words ...string) {
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v: %s (this test mounts file systems: run it as root)", words, err, out)
 	}
+}
+
+// SmallDisk mounts a file system in memory until the test ends. options are mount's, as size=24m. It is an
+// error if the test leaves a file open there.
+func SmallDisk(t testing.TB, options string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	mountSmall(t, folder, options)
+	t.Cleanup(func() {
+		if err := unix.Unmount(folder, 0); err != nil {
+			t.Errorf("%v; open are still %q", err, OpenBelow(t, folder))
+			_ = unix.Unmount(folder, unix.MNT_DETACH)
+		}
+	})
+	return folder
+}
+
+func mountSmall(t testing.TB, folder, options string) {
+	t.Helper()
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, options); err != nil {
+		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
+	}
+}
+
+// OpenBelow returns the files that this process has open whose paths begin with path.
+func OpenBelow(t testing.TB, path string) (open []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, path) {
+			open = append(open, at)
+		}
+	}
+	return open
 }
 
 // FreeFor returns how many bytes the disk of the file at path has left, including the file's

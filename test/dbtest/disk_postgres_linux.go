@@ -22,13 +22,9 @@ type PostgresDisk struct {
 func NewPostgresDisk(t testing.TB, root, size string) *PostgresDisk {
 	t.Helper()
 	place := newPostgresPlace(t, root)
-	if err := unix.Mount("tmpfs", place.dir, "tmpfs", 0, "mode=711,size="+size); err != nil {
-		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(place.dir, unix.MNT_DETACH); err != nil { // a backend may end a moment later
-			t.Error(err)
-		}
+	mountSmall(t, place.dir, "mode=711,size="+size)
+	t.Cleanup(func() { // a backend may end a moment after its server
+		Await(t, "nobody uses the disk", func() bool { return unix.Unmount(place.dir, 0) == nil })
 	})
 	return &PostgresDisk{place.start("start", "server"), place}
 }
