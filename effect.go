@@ -136,7 +136,7 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	if done {
 		if t != nil && alone && r.turnMissing(&row) {
 			t.Output, row.Epoch = row.Result, r.trace.Epoch()
-			err = r.recordTurn(op, t, row.put)
+			err = r.record(r.ctx, op, &row, t)
 		}
 		return row.Result, err
 	}
@@ -161,31 +161,16 @@ func (r *Run) do(op, key string, e Effect, t *Turn,
 	}
 	ctx, cancel := r.settle()
 	defer cancel()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	row.State, row.Result = string(StepDone), result
-	events := []live.Event{live.EventOf(live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)})}
-	if t != nil {
-		events = append(events, r.turnEnd(t))
-	}
-	err = r.write(ctx, op, func(tx *db.Tx) error {
-		err := row.put(tx)
-		if err == nil && t != nil {
-			err = r.turn(tx, t)
-		}
-		return err
-	}, events...)
-	if err != nil {
+	ended := live.EventOf(live.ToolEnd{ID: key, Name: e.Tool, Output: string(result)})
+	if err := r.record(ctx, op, &row, t, ended); err != nil {
 		return nil, err
-	}
-	if t != nil {
-		r.turns++
 	}
 	return result, nil
 }
 
-// turnMissing reports whether a person said that an effect was done, and its turn is not recorded. Of an
-// answer that an older program recorded, the number of turns tells.
+// turnMissing reports whether a person said that an effect was done, and its turn is not recorded. If an
+// older program recorded the answer, the number of turns shows it.
 func (r *Run) turnMissing(row *stepRow) bool {
 	return or(row.Decision) == decidedDone && row.Epoch == 0 || int64(r.TurnNumber()) == row.Turn
 }

@@ -323,20 +323,26 @@ func (r *Run) Turn(t Turn) error {
 	if err := t.check(); err != nil {
 		return named(op, r.ref, err)
 	}
-	return r.recordTurn(op, &t, func(*db.Tx) error { return nil })
+	return r.record(r.ctx, op, nil, &t)
 }
 
-// recordTurn records a turn, and runs fn in its transaction.
-func (r *Run) recordTurn(op string, t *Turn, fn func(*db.Tx) error) error {
+// record records a step, a turn, or both, and events.
+func (r *Run) record(ctx context.Context, op string, row *stepRow, t *Turn, events ...live.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.write(r.ctx, op, func(tx *db.Tx) error {
-		if err := fn(tx); err != nil {
-			return err
+	if t != nil {
+		events = append(events, r.turnEnd(t))
+	}
+	err := r.write(ctx, op, func(tx *db.Tx) (err error) {
+		if row != nil {
+			err = row.put(tx)
 		}
-		return r.turn(tx, t)
-	}, r.turnEnd(t))
-	if err == nil {
+		if err == nil && t != nil {
+			err = r.turn(tx, t)
+		}
+		return err
+	}, events...)
+	if err == nil && t != nil {
 		r.turns++
 	}
 	return err
