@@ -155,6 +155,7 @@ func (r Redaction) each(
 	far := begin(ctx, d, step)
 	var tables []*redactedTable
 	var keys [][][]any
+	named := map[string]*redactedTable{}
 	for _, texts := range migrations.TextColumns {
 		t := r.table(texts, scope)
 		if t == nil {
@@ -165,17 +166,13 @@ func (r Redaction) each(
 		if err != nil {
 			return done, fmt.Errorf("redact %s: %w", texts.Table, err)
 		}
-		tables, keys = append(tables, t), append(keys, rows)
+		tables, keys, named[t.Table] = append(tables, t), append(keys, rows), t
 		if found.Rows+found.Kept > 0 {
 			done.Tables = append(done.Tables, found)
 		}
 	}
 	for i, t := range tables { // only now that all are found: a visit also erases rows of another table
-		for _, from := range tables {
-			if from.Table == derived[t.Table].from {
-				t.from = from
-			}
-		}
+		t.from = named[derived[t.Table].from]
 		if err := visit(t, keys[i]); err != nil {
 			return done, err
 		}
@@ -406,16 +403,16 @@ func bytesOf(value any) []byte {
 	return nil
 }
 
-// derived names, for tables with columns that Check derives from rows of another one, that table
-// and the condition for those rows. One transaction erases both.
+// derived has the tables whose columns are derived from another table: its name, and the condition for the
+// rows that belong to the key ?1. One transaction erases both, since Check compares them.
 var derived = map[string]struct{ from, rows string }{
 	"runs": {"run_records", `id > CAST(?1 AS BIGINT) << 24 AND id < (CAST(?1 AS BIGINT) + 1) << 24
 		AND kind <> 'turn'`},
 	"checkpoints": {"checkpoint_documents", `checkpoint = ?1`},
 }
 
-// erase changes the row of a key and those that it is derived from, or the text that a piece of
-// that key belongs to, and their checksums.
+// erase changes the row of a key, or the text that a piece of that key belongs to, the rows that it is
+// derived from, and their checksums.
 func (t *redactedTable) erase(tx *db.Tx, key []any) error {
 	where, args := t.keyed("="), key
 	if t.Pieces {
