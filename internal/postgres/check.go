@@ -108,15 +108,15 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	if err := s.all(&objects, sqlObjects); err != nil {
 		return err
 	}
-	keys := true
+	lacksKey := false
 	for _, object := range migrations.PostgresObjects() {
 		if !slices.Contains(objects, object) {
 			c.Problems = append(c.Problems, engine.Problem{Check: "schema", Detail: object + " is missing"})
-			keys = keys && !strings.Contains(object, "_pkey of ")
+			lacksKey = lacksKey || strings.Contains(object, "_pkey of ")
 		}
 	}
-	if !keys {
-		return nil // the other checks rely on the primary keys
+	if lacksKey {
+		return nil // the other checks group by primary keys
 	}
 	pool := sqlx.NewDb(engine.PoolOf(nested{s.wire}), "postgres")
 	defer pool.Close() //nolint:errcheck // it leaves the connection open

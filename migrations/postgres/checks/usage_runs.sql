@@ -1,4 +1,5 @@
-SELECT 'the usage of run ' || run_id || ' (number ' || id || ') has no record' FROM usage_runs WHERE NOT EXISTS (SELECT 1 FROM usage_records WHERE usage_run = usage_runs.id)
+SELECT 'the usage of run ' || run_id || ' (number ' || id || ') has no record' FROM usage_runs
+WHERE NOT EXISTS (SELECT 1 FROM usage_records WHERE usage_run = usage_runs.id)
 UNION ALL
 SELECT 'the usage of run ' || w.run_id || ' of agent ' || w.agent_id || ' is of trace ' || r.key || ', which has another name'
 FROM usage_runs AS w JOIN runs AS r ON r.key = w.id / 2

@@ -10,4 +10,5 @@ FROM (
     WHERE NOT EXISTS (SELECT 1 FROM workers WHERE key = worker_entries.id >> 24)
 ) AS x
 UNION ALL
-SELECT 'worker ' || key || ' has no request' FROM workers WHERE NOT EXISTS (SELECT 1 FROM worker_requests WHERE worker = workers.key)
+SELECT 'worker ' || key || ' has no request' FROM workers
+WHERE NOT EXISTS (SELECT 1 FROM worker_requests WHERE worker = workers.key)
