@@ -11,6 +11,7 @@ import (
 // The root of every disk of one kind has the same inode number.
 func TestRootOpen_SameNameOnTwoDisks(t *testing.T) {
 	for range 2 {
-		insertScope(t, dbtest.OpenAt(t, filepath.Join(dbtest.SmallDisk(t, "size=8m"), "x.db"), db.Options{}), "a disk")
+		path := filepath.Join(dbtest.SmallDisk(t, "size=8m"), "x.db")
+		insertScope(t, dbtest.OpenAt(t, path, db.Options{}), "a disk")
 	}
 }

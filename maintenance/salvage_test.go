@@ -207,6 +207,7 @@ func TestSalvage_LeavesNothingButTheNewFile(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) != 1 {
 		t.Errorf("there are %v (%v)", left, err)
 	}
+	dbtest.Check(t, to)
 }
 
 func TestSalvage_CheckpointOfAnotherDocumentIsAside(t *testing.T) {

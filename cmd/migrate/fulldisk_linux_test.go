@@ -106,12 +106,10 @@ func TestRootFullDisk_IsNamed(t *testing.T) {
 func TestRootFullDisk_StoppedSaysNextStep(t *testing.T) {
 	folder := dbtest.SmallDisk(t, "size=24m")
 	file, target := filepath.Join(folder, "agents.db"), filepath.Join(folder, "target.db")
-	d, err := db.Open(t.Context(), file, db.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := dbtest.OpenAt(t, file, db.Options{})
 	turn := runs.Turn{Output: json.RawMessage(`"sk-SECRET` + strings.Repeat("x", 50_000) + `"`)}
 	traces := runs.NewStore(d, runs.Options{})
+	var err error
 	for i := 0; err == nil && i < 240; i++ {
 		err = traces.AppendRecords(t.Context(), "agent-a", fmt.Sprint(i), []runs.Record{turn})
 	}
